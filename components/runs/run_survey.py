@@ -93,9 +93,7 @@ class Survey:
             return is_current(self.address, evaluation_manifest(key))
         if kind == "history":
             return key == block_key(self.address, int(key.split("/")[3].split("-")[0]))
-        if kind == "lineages":
-            return any(key == config_key(self.run_id, each.lineage) for each in self.address.lineages)
-        return True
+        return kind != "lineages" or key.replace("/lineages/", "/dropped/") not in self.keys
 
     def current_manifests(self) -> Iterator[str]:
         """The keys of the manifests of the run's own stages that still count."""

@@ -30,6 +30,7 @@ from components.runs.stored_records import Problem, examined
 from components.training.base import MANIFEST_FILE, CheckpointManifest
 
 _SHARED = f"runs/{SHARED}/"
+REPLACED = "nothing needs it: a restart has replaced it, and could be taken back only with it"
 Progress = Callable[[float, int], None]
 """Called with the objects read so far, and how many are known to be read."""
 
@@ -94,18 +95,16 @@ def verify_run(
         lost=frozenset(content_name(each.key) for each in problems),
         owners=content.owners,
     )
-    findings = sorted(
-        (Finding(**dict(each), remedy=remedies.of(each)) for each in problems),
-        key=lambda each: _rank(content.owners.get(content_name(each.key), each.key), pipeline),
-    )
-    standing = [each for each in findings if found.counts(content.owners.get(content_name(each.key), each.key))]
+    makers = {each.key: content.owners.get(content_name(each.key), each.key) for each in problems}
+    problems.sort(key=lambda each: _rank(makers[each.key], pipeline))
+    standing = [each for each in problems if found.counts(makers[each.key])]
     return VerifyReport(
         run_id=run_id,
         num_records=num_records,
         num_objects=len(objects),
         num_bytes=sum(num_bytes for _, num_bytes in objects.values()),
-        problems=tuple(standing),
-        replaced=tuple(each for each in findings if each not in standing),
+        problems=tuple(Finding(**dict(each), remedy=remedies.of(each)) for each in standing),
+        replaced=tuple(Finding(**dict(each), remedy=REPLACED) for each in problems if each not in standing),
         removed=_by_policy(update for update in removed if found.counts(update.record)),
         unchecked=tuple(_unchecked(found)),
     )
@@ -156,15 +155,15 @@ def _foreign_checkpoints(
     store: ArtifactStore, found: Survey, content: _Content, damaged: Set[str]
 ) -> Iterator[Problem]:
     """The whole folders that hold another checkpoint than the record of it says."""
-    named: dict[str, tuple[NamedCheckpoint, str]] = {}
+    named: dict[NamedCheckpoint, str] = {}
     for record, checkpoints in found.checkpoints.items():
         for each in checkpoints:
             if each.folder in content.refs and each.folder not in damaged:
-                named.setdefault(f"{each.folder}/{MANIFEST_FILE}", (each, record))
+                named.setdefault(each, record)
 
-    def problem_of(key: str) -> Problem | None:
-        checkpoint, record = named[key]
-        return examined(key, lambda: _check_same(key, store.read(key), checkpoint), named_by=record)[1]
+    def problem_of(checkpoint: NamedCheckpoint) -> Problem | None:
+        key = f"{checkpoint.folder}/{MANIFEST_FILE}"
+        return examined(key, lambda: _check_same(key, store.read(key), checkpoint), named_by=named[checkpoint])[1]
 
     yield from (problem for problem in in_parallel(problem_of, named) if problem is not None)
 

@@ -1,25 +1,36 @@
 """A damaged run is told object by object, each with a remedy, and what the remedy says heals it."""
 
 import errno
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.records import with_digest
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StoreUnavailable
 from components.runs import history
 from components.runs.gc import collect_garbage
+from components.runs.recovery_hints import with_recovery_hints
 from components.runs.restarts import Restart, record_restart
+from components.runs.steps import checkpoints_before
 from components.runs.verify import VerifyReport, verify_run
+from components.session.checkpoint_cache import CheckpointCache
 from flows.train import PIPELINE
-from tests.components.runs.whole_runs import changed, committed, document, resumed, whole_run
-from troupe.runs.documents import read_run
+from tests.components.runs.whole_runs import document, resumed, whole_run
+from troupe.cli import app
+from troupe.runs.documents import read_run, run_document
 
-STEP_2 = r"`troupe resume r --from-stage {} --step 2 --store file://\S+`"
+STEP_2 = "runs/r/steps/000002"
+
+
+def restart(stage: str) -> str:
+    return rf"^`troupe resume r --from-stage {stage} --step 2 --store file://\S+` computes it again$"
 
 
 @pytest.fixture(scope="module")
@@ -80,38 +91,49 @@ def gone(path: Path) -> Path:
     return path
 
 
-def one_digit(path: Path) -> Path:
-    changed(path, '"attempt": 1', '"attempt": 2')
+def changed(path: Path) -> Path:
+    """A digit of a record changed: it stays valid JSON of the right fields."""
+    text = path.read_text()
+    assert '"attempt": 1' in text
+    path.write_text(text.replace('"attempt": 1', '"attempt": 2'))
     return path
 
 
-DELETED = r"delete {key}"
-DAMAGES: dict[str, tuple[Callable[[Path], Path], str, str]] = {
-    # what is done -> how, the state that is told, the remedy
-    "payload missing": (lambda root: gone(payload(root, "collect_rollouts")), "missing", STEP_2.format("collect_rollouts")),
-    "payload truncated": (lambda root: cut(payload(root, "compute_rewards")), "damaged", STEP_2.format("compute_rewards")),
-    "payload flipped": (lambda root: flipped(payload(root, "compute_advantages")), "damaged", STEP_2.format("compute_advantages")),
-    "manifest missing": (lambda root: gone(manifest(root, "compute_rewards")), "missing", STEP_2.format("compute_rewards")),
-    "manifest changed": (lambda root: one_digit(manifest(root, "compute_rewards")), "damaged", STEP_2.format("compute_rewards")),
-    "manifest empty": (lambda root: cut(manifest(root, "collect_rollouts")), "damaged", STEP_2.format("collect_rollouts")),
-    "newest update missing": (lambda root: gone(manifest(root, "update_policy", 2)), "missing", STEP_2.format("update_policy")),
-    "weights missing": (lambda root: gone(checkpoint_file(root, "adapter/weights")), "missing", STEP_2.format("update_policy")),
-    "weights flipped": (lambda root: flipped(checkpoint_file(root, "adapter/weights")), "damaged", STEP_2.format("update_policy")),
-    "step record missing": (lambda root: gone(root / "runs/r/iterations/000001-l0.json"), "missing", r"^`troupe resume r --store \S+` writes it again"),
-    "last step record missing": (lambda root: gone(root / "runs/r/iterations/000003-l0.json"), "missing", r"^`troupe resume r --store \S+` writes it again"),
-    "step record damaged": (lambda root: flipped(root / "runs/r/iterations/000001-l0.json"), "damaged", DELETED + ", and `troupe resume r .*` writes it again"),
-    "base missing": (lambda root: gone(one(root, "folders/*/model/weights")), "missing", r"delete runs/_shared/\S+/manifest.json, and `troupe resume r .*` makes it again"),
-    "warm start damaged": (lambda root: flipped(one(root, "runs/_shared/steps/*/*/*/*/manifest.json")), "damaged", DELETED + ", and `troupe resume r .*` makes it again"),
-    "warm start missing": (lambda root: gone(one(root, "runs/_shared/steps/*/*/*/*/manifest.json")), "missing", r"^`troupe resume r .*` makes it again"),
-    "history damaged": (lambda root: flipped(one(root, "runs/r/history/000000-*.json")), "damaged", DELETED),
-    "evaluation damaged": (lambda root: flipped(manifest(root, "evaluate_policy", 4)), "damaged", DELETED + ", and `troupe resume r .*` evaluates again"),
-    "evaluation missing": (lambda root: gone(manifest(root, "evaluate_policy", 0)), "missing", r"^`troupe resume r .*` evaluates again"),
-    "session damaged": (lambda root: flipped(root / "runs/r/sessions/0001/start.json"), "damaged", DELETED),
-    "outbox damaged": (lambda root: cut(root / "runs/r/outbox/000002-iteration.json"), "damaged", DELETED),
-    "attempt damaged": (lambda root: cut(one(root, "runs/r/steps/000002/update_policy-v*/*/*/attempts/0001.json")), "damaged", DELETED),
-    "journal damaged": (lambda root: cut(one(root, "runs/r/steps/000002/collect_rollouts-v*/*/*/blocks/000000.json")), "damaged", DELETED),
-    "flow run damaged": (lambda root: cut(root / "runs/r/flow_runs/f.json"), "damaged", DELETED),
-    "index missing": (lambda root: gone(root / "index/runs/r.json"), "missing", r"^`troupe resume r .*` lists the run again"),
+AGAIN = r"`troupe resume r --store file://\S+` "
+DELETED = "^delete {key}: "
+WARM_START = "runs/_shared/steps/*/*/*/*/manifest.json"
+DAMAGES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Path], str]] = {
+    # name -> what is done to which file, and the remedy that is told
+    "payload missing": (gone, lambda root: payload(root, "collect_rollouts"), restart("collect_rollouts")),
+    "payload truncated": (cut, lambda root: payload(root, "compute_rewards"), restart("compute_rewards")),
+    "payload flipped": (flipped, lambda root: payload(root, "compute_advantages"), restart("compute_advantages")),
+    "manifest missing": (gone, lambda root: manifest(root, "compute_rewards"), restart("compute_rewards")),
+    "manifest changed": (changed, lambda root: manifest(root, "compute_rewards"), restart("compute_rewards")),
+    "manifest truncated": (cut, lambda root: manifest(root, "collect_rollouts"), restart("collect_rollouts")),
+    "update missing": (gone, lambda root: manifest(root, "update_policy"), restart("update_policy")),
+    "weights missing": (gone, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
+    "weights flipped": (flipped, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
+    "step missing": (gone, lambda root: root / "runs/r/iterations/000001-l0.json", f"^{AGAIN}writes it again"),
+    "last step missing": (gone, lambda root: root / "runs/r/iterations/000003-l0.json", f"^{AGAIN}writes it again"),
+    "step flipped": (
+        flipped, lambda root: root / "runs/r/iterations/000001-l0.json", f"^delete {{key}}, and {AGAIN}writes it again"
+    ),
+    "base missing": (
+        gone, lambda root: one(root, "folders/*/model/weights"), rf"^delete runs/_shared/\S+/manifest.json, and {AGAIN}makes"
+    ),
+    "warm start flipped": (flipped, lambda root: one(root, WARM_START), f"^delete {{key}}, and {AGAIN}makes it again"),
+    "warm start missing": (gone, lambda root: one(root, WARM_START), f"^{AGAIN}makes it again"),
+    "history flipped": (flipped, lambda root: one(root, "runs/r/history/000000-*.json"), DELETED),
+    "evaluation flipped": (
+        flipped, lambda root: manifest(root, "evaluate_policy", 4), f"^delete {{key}}, and {AGAIN}evaluates again"
+    ),
+    "evaluation missing": (gone, lambda root: manifest(root, "evaluate_policy", 0), f"^{AGAIN}evaluates again"),
+    "session flipped": (flipped, lambda root: root / "runs/r/sessions/0001/start.json", DELETED),
+    "outbox truncated": (cut, lambda root: root / "runs/r/outbox/000002-iteration.json", DELETED),
+    "attempt truncated": (cut, lambda root: one(root, f"{STEP_2}/update_policy-*/*/*/attempts/0001.json"), DELETED),
+    "journal truncated": (cut, lambda root: one(root, f"{STEP_2}/collect_rollouts-*/*/*/blocks/000000.json"), DELETED),
+    "flow run truncated": (cut, lambda root: root / "runs/r/flow_runs/f.json", DELETED),
+    "index missing": (gone, lambda root: root / "index/runs/r.json", f"^{AGAIN}lists the run again"),
 }  # fmt: skip
 
 
@@ -131,16 +153,22 @@ def test_an_undamaged_run_is_whole_and_nothing_is_written(root: Path) -> None:
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_each_damage_is_named_with_a_remedy_that_heals_it(root: Path, name: str) -> None:
-    damage, state, remedy = DAMAGES[name]
-    key = damage(root).relative_to(root).as_posix()
+    key, remedy = damaged(root, name)
     before = contents(root)
     report = verified(root)
     assert contents(root) == before
-    assert [(each.key, each.state) for each in report.problems] == [(key, state)]
     [problem] = report.problems
-    assert re.search(remedy.replace("{key}", re.escape(key)), problem.remedy), problem.remedy
+    assert (problem.key, problem.state) == (key, "missing" if name.endswith("missing") else "damaged")
+    assert re.search(remedy, problem.remedy), problem.remedy
     follow(root, problem.remedy)
     assert verified(root).problems == ()
+
+
+def damaged(root: Path, name: str) -> tuple[str, str]:
+    """The key of what is damaged now, and the remedy."""
+    how, where, remedy = DAMAGES[name]
+    key = how(where(root)).relative_to(root).as_posix()
+    return key, remedy.replace("{key}", re.escape(key))
 
 
 def follow(root: Path, remedy: str) -> None:
@@ -152,3 +180,182 @@ def follow(root: Path, remedy: str) -> None:
         record_restart(store, read_run(store, "r"), Restart(stage=found[1], step=int(found[2])), PIPELINE)
     if "`troupe resume" in remedy:
         resumed(store, root)
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_no_damage_changes_what_is_shown_or_trained_without_a_word(root: Path, whole: Path, name: str) -> None:
+    before, store = results(LocalArtifactStore(whole)), LocalArtifactStore(root)
+    key, _ = damaged(root, name)
+    shown = run_document(store, "r")
+    if results(store) != before:
+        told = shown["state"] in ("damaged", "interrupted")
+        assert told or name == "evaluation missing", "which nobody can see but who verifies"
+    try:
+        resumed(store, root)
+    except ArtifactCorrupt as error:
+        told = key in str(error)
+        assert told
+    else:
+        assert results(store) == before
+
+
+def results(store: LocalArtifactStore) -> list[Any]:
+    """What a run has come to, wherever its store lies."""
+    shown = run_document(store, "r")
+    steps = [{name: value for name, value in step.items() if name != "checkpoint_uri"} for step in shown["steps"]]
+    return [steps, shown["evaluations"]]
+
+
+@pytest.mark.parametrize("name", ["weights missing", "weights flipped", "base missing"])
+def test_who_loads_damaged_weights_is_told_the_same_remedy(root: Path, name: str, tmp_path: Path) -> None:
+    store, (key, _) = LocalArtifactStore(root), damaged(root, name)
+    [problem] = verified(root).problems
+    run = read_run(store, "r")
+    checkpoint = checkpoints_before(store, run, 3)["team"]
+    copies = CheckpointCache(store, num_policies=1)
+    with pytest.raises((ArtifactCorrupt, ArtifactMissing)) as caught, with_recovery_hints(store, run, 3):
+        copies.path(checkpoint)
+    copies.close()
+    assert key in str(caught.value)
+    words = [word for word in problem.remedy.split("`")[0].split() if "/" in word] or problem.remedy.split(" --store")[
+        :1
+    ]
+    assert all(word.rstrip(",") in str(caught.value) for word in words)
+
+
+def test_several_damages_are_told_with_one_restart_that_heals_all(root: Path) -> None:
+    for stage in ("collect_rollouts", "compute_rewards", "compute_advantages"):
+        gone(payload(root, stage))
+    flipped(checkpoint_file(root, "adapter/weights", 3))
+    report = verified(root)
+    remedies = [each.remedy for each in report.problems]
+    assert len(remedies) == 4
+    assert all(re.search(restart("collect_rollouts"), remedy) for remedy in remedies[:3]), (
+        "what needs it cannot be first"
+    )
+    assert re.search("--from-stage update_policy --step 3 .*computes it again", remedies[3])
+    follow(root, remedies[0])
+    assert verified(root).problems == ()
+
+
+def test_what_cannot_be_computed_again_says_why(root: Path) -> None:
+    flipped(checkpoint_file(root, "checkpoint.json", 1))
+    flipped(payload(root, "compute_rewards", 2))
+    [update, rewards] = verified(root).problems
+    assert re.search("--from-stage update_policy --step 1 .*computes it again", update.remedy)
+    assert "because the checkpoint after 2 updates is incomplete, too: restore it from a backup, or" in rewards.remedy
+    assert "--from-stage update_policy --step 1 " in rewards.remedy
+
+
+@pytest.mark.parametrize("key", ["runs/r/config.json", "runs/r/lineages/000001.json"])
+@pytest.mark.parametrize("how", [flipped, cut])
+def test_what_a_run_was_started_with_is_in_no_other_place(root: Path, key: str, how: Callable[[Path], Path]) -> None:
+    store = LocalArtifactStore(root)
+    if "lineages" in key:
+        record_restart(store, read_run(store, "r"), Restart(stage="update_policy", step=2), PIPELINE)
+        resumed(store, root)
+    how(root / key)
+    gone(payload(root, "compute_rewards", 1))
+    report = verified(root)
+    assert report.problems[0].key == key
+    assert report.problems[0].remedy.startswith("restore it from a backup: it cannot be computed again, because it")
+    assert len(report.problems) == 2
+    assert len(report.unchecked) == 1
+    for read in (lambda: read_run(store, "r"), lambda: resumed(store, root)):
+        with pytest.raises(ArtifactCorrupt, match=key):
+            read()
+    assert run_document(store, "r")["state"] == "damaged"
+
+
+def test_a_restart_that_is_missing_between_others_is_named(root: Path) -> None:
+    store = LocalArtifactStore(root)
+    for step in (2, 3):
+        record_restart(store, read_run(store, "r"), Restart(stage="update_policy", step=step), PIPELINE)
+        resumed(store, root)
+    assert verified(root).is_whole
+    gone(root / "runs/r/lineages/000001.json")
+    assert "runs/r/lineages/000001.json" in [each.key for each in verified(root).problems]
+
+
+def test_what_a_restart_has_replaced_is_told_apart(root: Path) -> None:
+    store = LocalArtifactStore(root)
+    old = payload(root, "compute_rewards", 2)
+    record = read_run(store, "r")
+    other = record.config.model_copy(update={"rewards": record.config.rewards.model_copy(update={"team_weight": 4.0})})
+    record_restart(
+        store, record.model_copy(update={"config": other}), Restart(stage="compute_rewards", step=2), PIPELINE
+    )
+    resumed(store, root)
+    assert verified(root).is_whole
+    gone(old)
+    report = verified(root)
+    assert report.is_whole
+    [replaced] = report.replaced
+    assert replaced.key == old.relative_to(root).as_posix()
+    assert replaced.remedy == "nothing needs it: a restart has replaced it, and could be taken back only with it"
+
+
+def test_what_garbage_collection_removed_is_no_damage(root: Path) -> None:
+    store = LocalArtifactStore(root)
+    collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
+    report = verified(root)
+    assert report.is_whole
+    assert report.removed == {"team": (1, 2)}
+    gone(payload(root, "compute_rewards", 1))
+    [problem] = verified(root).problems
+    assert "because `troupe gc` removed the checkpoint after 1 updates: restore it from a backup, or" in problem.remedy
+    assert "--from-stage update_policy --step 0 " in problem.remedy
+    gone(manifest(root, "update_policy", 3))
+    assert f"{STEP_2[:-1]}3/update_policy" in verified(root).problems[-1].key, "the newest is never garbage"
+
+
+def test_a_checkpoint_that_is_whole_and_another_than_its_record_says_is_named(root: Path) -> None:
+    path = manifest(root, "update_policy", 2)
+    record = document(path)
+    record.pop("record_sha256")
+    record["output"]["checkpoint"]["optimizer_digest"] = "o9"
+    path.write_bytes(with_digest(record))
+    [problem] = verified(root).problems
+    assert problem.key == checkpoint_file(root, "checkpoint.json").relative_to(root).as_posix()
+    assert problem.what == "it has the optimizer_digest o3…, and the record of the checkpoint has o9…"
+
+
+class BrokenStore(LocalArtifactStore):
+    """A store whose disk cannot read one object, or whose server is away."""
+
+    error: OSError | None = None
+
+    def digest(self, key: str) -> tuple[str, int]:
+        if self.error is None or key.startswith("payloads/0"):
+            raise StoreUnavailable(key) from self.error
+        return super().digest(key)
+
+
+def test_a_disk_that_cannot_read_is_damage_and_a_server_that_is_away_is_not(root: Path) -> None:
+    broken = BrokenStore(root)
+    with pytest.raises(StoreUnavailable):
+        verify_run(broken, "r", PIPELINE)
+    broken.error = OSError(errno.EIO, "Input/output error")
+    problems = verify_run(broken, "r", PIPELINE).problems
+    assert {each.key[:10] for each in problems} == {"payloads/0"}
+    assert {each.what for each in problems} == {"the disk cannot read it (Input/output error)"}
+
+
+def test_the_command_tells_the_verdict_and_the_next_step_and_fails_on_damage(root: Path) -> None:
+    def told(*more: str) -> tuple[int, str]:
+        ended = CliRunner().invoke(app, ["verify", "r", "--store", root.as_uri(), *more], catch_exceptions=False)
+        return ended.exit_code, ended.stdout
+
+    code, text = told()
+    assert (code, text.splitlines()[0][:15]) == (0, "r is whole: 66 ")
+    assert text.splitlines()[-1].startswith("next: troupe show r --store file://")
+    key, remedy = damaged(root, "weights flipped")
+    code, text = told()
+    assert (code, text.splitlines()[0][:15]) == (1, "r: 1 damaged, o")
+    assert key in text
+    assert re.search(remedy, text.splitlines()[-1].removeprefix("next: "))
+    code, text = told("--json")
+    found = json.loads(text)
+    assert (code, found["state"], found["next"]) == (1, "damaged", found["problems"][0]["remedy"])
+    with pytest.raises(ConfigurationError, match="run 'other' is not in"):
+        CliRunner().invoke(app, ["verify", "other", "--store", root.as_uri()], catch_exceptions=False)

@@ -133,12 +133,5 @@ def resumed(store: ArtifactStore, root: Path, run_id: str = "r") -> Run:
     return reread(store, run_id, run.config)
 
 
-def changed(path: Path, old: str, new: str) -> None:
-    """Replace text of the same length in a record."""
-    text = path.read_text()
-    assert old in text, path
-    path.write_text(text.replace(old, new, 1))
-
-
 def document(path: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text()))
