@@ -90,18 +90,10 @@ def _missing_results(found: Survey, recorded: Set[int], removed: Sequence[Update
     stages_there = {result[:2] for result in there}
     gone = {(update.step, UPDATE, update.policy) for update in removed}
     steps_of_gone = {(update.step, UPDATE) for update in removed}
+    indexed = {stage_prefix(evaluation_manifest(key)) for key in _indexed(found) - found.shared.keys()}
     begun = {stage_prefix(key) for key in found.keys if "/attempts/" in key and found.counts(key)}
-    begun |= {
-        stage_prefix(evaluation_manifest(key)) for key in found.keys if "/evaluations/" in key and found.counts(key)
-    }
-    for prefix in begun:
-        result = result_of(prefix)
-        is_finished = result[0] in recorded or result[1] == EVALUATION
-        is_known_evaluation = (
-            result[1] != EVALUATION or f"{prefix.replace('/steps/', '/evaluations/')}.json" in found.keys
-        )
-        if is_finished and is_known_evaluation and result not in there | gone:
-            yield f"{prefix}/manifest.json"
+    begun = {prefix for prefix in begun if stage_of(prefix) != EVALUATION and step_of(prefix) in recorded} | indexed
+    yield from (f"{prefix}/manifest.json" for prefix in begun if result_of(prefix) not in there | gone)
     begun_stages = {result_of(prefix)[:2] for prefix in begun}
     for record, stages in found.stages.items():
         step = step_in(record)
@@ -148,12 +140,13 @@ def _updates_there(found: Survey) -> set[tuple[int, str, int]]:
 
 def _evaluated_steps(found: Survey) -> set[int]:
     """The steps at which the run was evaluated, before any restart, too."""
-    own = f"runs/{found.run_id}/steps/"
-    return {
-        step_of(key)
-        for key in found.keys
-        if key.startswith(own) and is_manifest(key) and stage_of(key) == EVALUATION and found.counts(key)
-    }
+    own = {key for key in found.current_manifests() if stage_of(key) == EVALUATION}
+    return {step_of(key) for key in own | (_indexed(found) & found.shared.keys())}
+
+
+def _indexed(found: Survey) -> set[str]:
+    """The entries of the run's index of evaluations that count."""
+    return {key for key in found.keys if f"runs/{found.run_id}/evaluations/" in key and found.counts(key)}
 
 
 def _keeps_evaluated(found: Survey) -> bool:

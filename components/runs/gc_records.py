@@ -17,7 +17,7 @@ from components.errors import ArtifactCorrupt
 from components.identity import EVALUATION
 from components.runs.retention import Evaluated, expired_updates
 from components.runs.run import SHARED
-from components.runs.shared_results import unused_results
+from components.runs.shared_results import shared_manifests, unused_results
 
 _REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
 _LINEAGE = re.compile(r"runs/([^/]+)/lineages/[^/]+")
@@ -97,9 +97,13 @@ class Records:
             match = _EVALUATION.fullmatch(key)
             if match is None or match["run"] == SHARED:
                 continue
-            at = key if match["kind"] == "steps" else _shared_manifest(match)
-            if at in self._contents:
-                found[match["run"]].append(_evaluated(int(match["step"]), self._contents[at]))
+            shared = (
+                f"runs/{SHARED}/steps/{match['name']}/manifest.json",
+                *shared_manifests(self._contents.get(key, b"")),
+            )
+            for at in (key,) if match["kind"] == "steps" else shared:
+                if at in self._contents:
+                    found[match["run"]].append(_evaluated(int(match["step"]), self._contents[at]))
         return found
 
     def references(self, *, without: Iterable[StoredObject] = ()) -> frozenset[str]:
@@ -148,10 +152,6 @@ def _retention_in(key: str, content: bytes) -> RetentionConfig | None:
         return None if found is None else RetentionConfig.model_validate(found)
     except ValidationError as error:
         raise damaged(key, f"its retention is none of this version of Troupe ({first_complaint(error)})") from error
-
-
-def _shared_manifest(indexed: re.Match[str]) -> str:
-    return f"runs/{SHARED}/steps/{indexed['name']}/manifest.json"
 
 
 def _evaluated(step: int, manifest: bytes) -> Evaluated:

@@ -1,6 +1,6 @@
 """All records of a run, read once: what they say, what they name, and which of them still count."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -53,6 +53,8 @@ class Survey:
     stages: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The record of a step -> its stages with a result."""
     values: dict[str, Frozen] = field(default_factory=dict)
+    shared: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Record -> the manifests of shared results that it names: of an evaluation, by its entry in the run's index."""
     address: RunAddress | None = None
     """None if a restart cannot be read: then nobody knows which records count."""
     num_finished: int = 0
@@ -114,18 +116,22 @@ class Survey:
             self.checkpoints[facts.key] = tuple(map(_named, facts.checkpoints))
         if facts.stages:
             self.stages[facts.key] = facts.stages
+        if facts.shared:
+            self.shared[facts.key] = facts.shared
 
 
 def survey(store: ArtifactStore, run_id: str, done: Callable[[int], None]) -> Survey:
     """All records of a run, and the shared ones that it uses. `done` gets the number read so far. Raises StoreUnavailable."""
     keys = [*filter(is_record, store.list(f"runs/{run_id}/")), index_key(run_id)]
     found = Survey(run_id=run_id, keys=frozenset(keys))
-    shared = set(_read(store, keys, found, done))
+    _read(store, keys, found, done)
     found.address = _address(store, found)
     if found.address is not None:
         found.num_finished = first_unfinished_step(store, found.address)
+    found.shared |= _shared_evaluations(store, found)
+    shared = {manifest for manifests in found.shared.values() for manifest in manifests}
     shared |= {key for key in found.warm_starts if is_expected_warm_start(found, key, store)}
-    set(_read(store, sorted(shared), found, lambda count: done(len(keys) + count)))
+    _read(store, sorted(shared), found, lambda count: done(len(keys) + count))
     found.keys |= shared
     return found
 
@@ -154,8 +160,8 @@ def step_in(key: str) -> int | None:
     return step_of(key) if parts[2] == "steps" else int(parts[3].split("-")[0])
 
 
-def _read(store: ArtifactStore, keys: list[str], found: Survey, done: Callable[[int], None]) -> Iterator[str]:
-    """Read records into `found`; the shared manifests that they name."""
+def _read(store: ArtifactStore, keys: Sequence[str], found: Survey, done: Callable[[int], None]) -> None:
+    """Read records into `found`."""
     for first in range(0, len(keys), _AT_ONCE):
 
         def told(count: int, before: int = first) -> None:
@@ -163,7 +169,18 @@ def _read(store: ArtifactStore, keys: list[str], found: Survey, done: Callable[[
 
         for facts in in_parallel(partial(read_facts, store), keys[first : first + _AT_ONCE], done=told):
             found.add(facts)
-            yield from facts.shared
+
+
+def _shared_evaluations(store: ArtifactStore, found: Survey) -> dict[str, tuple[str, ...]]:
+    """The evaluations of the run's index that lie under the same name among the shared results."""
+    without = {key for key in found.keys - found.shared.keys() if f"runs/{found.run_id}/evaluations/" in key}
+    wanted = {
+        evaluation_manifest(key).replace(f"runs/{found.run_id}/", f"runs/{SHARED}/", 1): key
+        for key in without
+        if evaluation_manifest(key) not in found.keys
+    }
+    there = store.list(f"runs/{SHARED}/steps/") if wanted else ()
+    return {wanted[manifest]: (manifest,) for manifest in there if manifest in wanted}
 
 
 def _address(store: ArtifactStore, found: Survey) -> RunAddress | None:

@@ -48,6 +48,11 @@ def unused_results(
     return sorted(unused, key=lambda each: (not each.key.endswith("/manifest.json"), each.key))
 
 
+def shared_manifests(record: bytes) -> list[str]:
+    """The manifests of shared results that a record names."""
+    return [key.decode() for key in _MANIFEST.findall(record)]
+
+
 def _used_manifests(records: Iterable[StoredObject], contents: Mapping[str, bytes]) -> Iterator[str]:
     """The manifests that runs use. Raises ArtifactCorrupt for a configuration of another version of Troupe."""
     own = f"runs/{SHARED}/"
@@ -57,7 +62,7 @@ def _used_manifests(records: Iterable[StoredObject], contents: Mapping[str, byte
     for key, content in contents.items():
         if key.startswith(own):
             continue
-        yield from (named.decode() for named in _MANIFEST.findall(content))
+        yield from shared_manifests(content)
         if _CONFIG.fullmatch(key):
             yield warm_start_key(read_as(key, content, RunConfig))
         elif _LINEAGE.fullmatch(key):

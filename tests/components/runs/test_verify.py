@@ -223,6 +223,26 @@ def test_who_loads_damaged_weights_is_told_the_same_remedy(root: Path, name: str
     assert all(word.rstrip(",") in str(caught.value) for word in words)
 
 
+def test_an_evaluation_that_runs_share_is_read_too(root: Path) -> None:
+    shutil.copytree(root / "runs/r/steps/000004", root / "runs/_shared/steps/000004")
+    shutil.rmtree(root / "runs/r/steps/000004")
+    path = one(root, "runs/_shared/steps/000004/*/*/*/manifest.json")
+    record = document(path)
+    key = record["key"] = record["key"].replace("runs/r/", "runs/_shared/")
+    record.pop("record_sha256")
+    path.write_bytes(with_digest(record))
+    gone(root / "runs/r/iterations/000003-l0.json")
+    [step] = verified(root).problems
+    assert step.key == "runs/r/iterations/000003-l0.json", "its evaluation shows that it was finished"
+    changed(path)
+    assert [each.key for each in verified(root).problems] == [f"{key}/manifest.json", step.key]
+    gone(path)
+    index = one(root, "runs/r/evaluations/000004/*/*/*.json")
+    index.write_bytes(with_digest({"manifest": f"{key}/manifest.json"}))
+    first, _ = verified(root).problems
+    assert (first.key, first.state) == (f"{key}/manifest.json", "missing")
+
+
 def test_several_damages_are_told_with_one_restart_that_heals_all(root: Path) -> None:
     for stage in ("collect_rollouts", "compute_rewards", "compute_advantages"):
         gone(payload(root, stage))
