@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from components.frozen import Frozen
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun
 
@@ -87,8 +85,8 @@ def _finished(client: SyncPrefectClient, flows: Sequence[str], before: datetime,
     )
 
 
-def _at_work(client: SyncPrefectClient, flow_runs: Iterable[FlowRun]) -> set[UUID]:
-    """Those whose parent is not finished."""
+def _at_work(client: SyncPrefectClient, flow_runs: Iterable[FlowRun]) -> set[object]:
+    """The ids of those whose parent is not finished."""
     from prefect.client.schemas import filters
 
     by_task = {each.parent_task_run_id: each.id for each in flow_runs if each.parent_task_run_id is not None}
