@@ -133,6 +133,10 @@ class ArtifactStore(ABC):
     def read(self, key: str) -> bytes | None:
         """A record's bytes, or None when there is none."""
 
+    @abstractmethod
+    def digest(self, key: str) -> tuple[str, int]:
+        """The (sha256, num_bytes) of an object's bytes, read in chunks and kept nowhere. Raises ArtifactMissing."""
+
     def list(self, prefix: str) -> Iterator[str]:
         """The keys of records and payloads under `prefix`, in lexical order."""
         return (found.key for found in self.scan(prefix))

@@ -85,6 +85,12 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def file_digest(path: Path) -> tuple[str, int]:
+    """The (sha256, num_bytes) of a file's bytes. Raises OSErrors."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+
+
 def file_matches(path: Path, sha256: str, num_bytes: int) -> bool:
     """Whether `path` is a file with this content."""
     return path.is_file() and path.stat().st_size == num_bytes and file_sha256(path) == sha256

@@ -65,6 +65,14 @@ class LocalArtifactStore(ArtifactStore):
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
 
+    def digest(self, key: str) -> tuple[str, int]:
+        path = self._path(key)
+        with store_errors(path, use="read"):
+            try:
+                return layout.file_digest(path)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+                raise ArtifactMissing(f"{key}: not in {self.uri}") from error
+
     def list(self, prefix: str) -> Iterator[str]:
         with store_errors(self._root, use="read"):
             return iter(sorted(self._keys(prefix)))

@@ -1,6 +1,6 @@
 """References: small frozen values that stages pass to each other instead of payloads."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from components.frozen import Frozen
@@ -51,3 +51,15 @@ class StageManifest(Frozen):
     finished_at: str
     """UTC, ISO 8601."""
     kind: Literal["stage"] = "stage"
+
+
+def references_in(output: Any) -> Iterator[ArtifactRef]:
+    """The references anywhere in a stage's output."""
+    if isinstance(output, dict):
+        if output.keys() >= {"kind", "key", "sha256", "num_bytes"}:
+            yield ArtifactRef.model_validate(output)
+            return
+        output = list(output.values())
+    if isinstance(output, list):
+        for inner in output:
+            yield from references_in(inner)

@@ -95,6 +95,16 @@ class S3ArtifactStore(ArtifactStore):
         except ArtifactMissing:
             return None
 
+    def digest(self, key: str) -> tuple[str, int]:
+        def attempt(s3: Any) -> tuple[str, int]:
+            digest, num_bytes = hashlib.sha256(), 0
+            for chunk in s3.get_object(**self._address(key))["Body"].iter_chunks(_CHUNK_BYTES):
+                digest.update(chunk)
+                num_bytes += len(chunk)
+            return digest.hexdigest(), num_bytes
+
+        return self._transferred("read", key, attempt)
+
     def create(self, key: str, content: bytes) -> bool:
         """Write a record unless it exists: a PUT with `If-None-Match: *`.
 

@@ -124,6 +124,11 @@ class WriteBehindStore(ArtifactStore):
             return self._inner.read(key)
         return content if isinstance(content, bytes) else content.read_bytes()
 
+    def digest(self, key: str) -> tuple[str, int]:
+        """The digest and size of an object's bytes, after pending writes."""
+        self.flush()
+        return self._inner.digest(key)
+
     def list(self, prefix: str) -> Iterator[str]:
         """The keys under `prefix` in lexical order, including pending ones."""
         with self._changed:

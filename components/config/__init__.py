@@ -16,6 +16,7 @@ from components.config.policies import ApiConfig as ApiConfig
 from components.config.policies import PolicyConfig as PolicyConfig
 from components.config.policies import TinyModelConfig as TinyModelConfig
 from components.config.prompts import PromptConfig as PromptConfig
+from components.config.retention import RetentionConfig as RetentionConfig
 from components.config.rewards import RewardConfig as RewardConfig
 from components.config.rollout import EvaluationConfig as EvaluationConfig
 from components.config.rollout import RolloutConfig as RolloutConfig

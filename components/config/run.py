@@ -12,6 +12,7 @@ from components.config.environment import EnvironmentConfig
 from components.config.generation import DTYPES, GenerationConfig
 from components.config.loss import LossConfig
 from components.config.policies import PolicyConfig
+from components.config.retention import RetentionConfig
 from components.config.rewards import RewardConfig
 from components.config.rollout import EvaluationConfig, RolloutConfig
 from components.config.sandbox import ExecutionConfig, SandboxConfig
@@ -51,6 +52,7 @@ class RunConfig(Frozen):
     resources: ResourceConfig = ResourceConfig()
     store: StoreConfig = StoreConfig()
     tracking: TrackingConfig = TrackingConfig()
+    retention: RetentionConfig = RetentionConfig()
 
     @model_validator(mode="before")
     @classmethod
@@ -164,9 +166,9 @@ class RunConfig(Frozen):
         return self
 
     def result_fields(self) -> dict[str, Any]:
-        """The fields that decide the weights, as JSON: all but resources, store, tracking, evaluation and number of steps."""
+        """The fields that decide the weights, as JSON: no resources, store, tracking, retention, evaluation, num_steps."""
         excluded: dict[str, Any] = dict.fromkeys(
-            ("store", "tracking", "preset", "evaluation", "sandbox", "resources"), True
+            ("store", "tracking", "retention", "preset", "evaluation", "sandbox", "resources"), True
         )
         if self.training.lr_schedule == "constant":
             excluded["num_steps"] = True  # a decaying schedule depends on where it ends

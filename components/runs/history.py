@@ -110,14 +110,14 @@ def has_checkpoint_files(store: ArtifactStore, step: StepView) -> bool:
 def extend_history(store: ArtifactStore, run: RunAddress, num_finished: int) -> None:
     """Write missing full blocks, the newest first. Harmless if another writer does the same."""
     existing = set(store.list(f"runs/{run.run_id}/history/"))
-    missing = [block for block in range(num_finished // STEPS_PER_BLOCK) if _block_key(run, block) not in existing]
+    missing = [block for block in range(num_finished // STEPS_PER_BLOCK) if block_key(run, block) not in existing]
     for block in missing[-_MAX_REBUILT_BLOCKS:]:
         reading = _Reading(store, run, _indexed(store, run))
         content = reading.stretch(*_steps_of(block))
         if reading.errors:
-            _log.warning("%s is not written: %s", _block_key(run, block), reading.errors[0])
+            _log.warning("%s is not written: %s", block_key(run, block), reading.errors[0])
             continue
-        store.create(_block_key(run, block), with_digest(content.model_dump(mode="json")))
+        store.create(block_key(run, block), with_digest(content.model_dump(mode="json")))
 
 
 def index_evaluation(store: ArtifactStore, key: StageKey) -> None:
@@ -139,7 +139,7 @@ class _Reading:
 
     def block(self, block: int) -> HistoryBlock | None:
         """A block, or None if it is missing or damaged."""
-        key = _block_key(self.run, block)
+        key = block_key(self.run, block)
         try:
             content = self.store.read(key)
             return None if content is None else read_as(key, content, HistoryBlock)
@@ -201,7 +201,8 @@ def _steps_of(block: int) -> tuple[int, int]:
     return block * STEPS_PER_BLOCK, (block + 1) * STEPS_PER_BLOCK - 1
 
 
-def _block_key(run: RunAddress, block: int) -> str:
+def block_key(run: RunAddress, block: int) -> str:
+    """The key of a run's block of steps under its restarts."""
     first, last = _steps_of(block)
     steps = [step_record_key(run, step) for step in range(first, last + 1)]
     return f"runs/{run.run_id}/history/{block:06d}-{fingerprint(steps)}.json"

@@ -2,9 +2,10 @@
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
+from components.config import RunConfig
 from components.runs.pipeline import Stage, When
-from components.runs.run import Run, stage_key
-from components.runs.stage_protocol import committed
+from components.runs.run import SHARED, Run, stage_key
+from components.runs.stage_protocol import committed, manifest_key
 
 WARM_START = Stage(
     name="warm_start",
@@ -21,6 +22,11 @@ WARM_START = Stage(
     timeout_seconds=4 * 3600,
 )
 """Declared here, since whoever reads a run needs its first result."""
+
+
+def warm_start_key(config: RunConfig) -> str:
+    """The key of the manifest of the policies that runs with this configuration begin with."""
+    return manifest_key(stage_key(WARM_START, Run(run_id=SHARED, config=config)))
 
 
 def initial_checkpoints(store: ArtifactStore, run: Run) -> dict[str, CheckpointRef]:

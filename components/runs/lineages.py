@@ -47,11 +47,12 @@ def freeze_config(
     tracking) may differ; any other difference from the run's newest configuration raises ConfigDrift, which names the fields.
     """
     checked_run_id(run_id)
-    if read_config(store, run_id) is None:
-        # The index comes first: a crash between the two leaves an entry that list_runs skips, not a hidden run.
-        store.create(index_key(run_id), with_digest({"started_at": clock().isoformat()}))
-        if store.create(config_key(run_id), with_digest(config.model_dump(mode="json"), indent=1)):
-            return config
+    # The index comes first: a crash between the two leaves an entry that list_runs skips, not a hidden run.
+    store.create(index_key(run_id), with_digest({"started_at": clock().isoformat()}))
+    if read_config(store, run_id) is None and store.create(
+        config_key(run_id), with_digest(config.model_dump(mode="json"), indent=1)
+    ):
+        return config
     assert read_config(store, run_id) is not None, f"{config_key(run_id)} was refused and cannot be read"
     check_drift(store, run_id, config, pipeline)
     return config

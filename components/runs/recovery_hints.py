@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
 from components.runs.history import has_checkpoint_files, read_history
+from components.runs.initial_checkpoints import committed_initial_checkpoints, warm_start_key
 from components.runs.run import Run
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.runs.steps import first_unfinished_step
@@ -41,6 +42,8 @@ def with_recovery_hints(store: ArtifactStore, run: Run, step: int) -> Iterator[N
 
 def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
     """The command that recomputes the payload or folder at `key`, an input of a stage of `step`."""
+    if key in _first_folders(store, run):
+        return f"delete {warm_start_key(run.config)} in {store.uri}, and `troupe resume {run.run_id}` makes it again"
     for at in (step, step - 1) if step else (step,):
         keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{at:06d}/"))
         if named := [manifest for manifest in keys if key.encode() in (store.read(manifest) or b"")]:
@@ -52,6 +55,15 @@ def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
             f"runs/_shared/ in {store.uri}, and `troupe resume {run.run_id}` makes it again"
         )
     return _removed(store, run, step)
+
+
+def _first_folders(store: ArtifactStore, run: Run) -> set[str]:
+    """The folders of the policies before training and of their bases, which later checkpoints name, too."""
+    try:
+        first = committed_initial_checkpoints(store, run) or {}
+    except ArtifactCorrupt:
+        return set()
+    return {ref.key for each in first.values() for ref in (each.folder, each.base) if ref is not None}
 
 
 def _finished_at(store: ArtifactStore, manifest: str) -> str:

@@ -8,7 +8,8 @@ from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.layout import REUSE_SECONDS
 from components.frozen import Frozen
 from components.identity import config_key
-from components.runs.gc import Records, listed, name_of, num_bytes_of
+from components.runs.gc import listed, name_of, num_bytes_of
+from components.runs.gc_records import Records
 from components.runs.lineages import index_key
 
 _SESSION_START = re.compile(r"runs/[^/]+/sessions/[^/]+/start\.json")

@@ -1,11 +1,10 @@
 """Restarts of a run at a stage of a step. The inputs of that stage must be complete."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.layout import FOLDER_KIND
-from components.artifacts.refs import ArtifactRef
+from components.artifacts.refs import references_in
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.frozen import Frozen
 from components.runs.available_checkpoints import has_folder, is_available
@@ -88,7 +87,7 @@ def _check_results_before(store: ArtifactStore, run: Run, restart: Restart, need
         stage = stage_of(key)
         if stage not in needs:
             continue
-        for ref in _references(read_manifest_at(store, key).output):
+        for ref in references_in(read_manifest_at(store, key).output):
             try:
                 is_whole = has_folder(store, ref) if ref.kind == FOLDER_KIND else bool(store.get_bytes(ref))
                 reason = f"{ref.key} is incomplete in {store.uri}"
@@ -99,15 +98,3 @@ def _check_results_before(store: ArtifactStore, run: Run, restart: Restart, need
                     f"--from-stage {restart.stage}: the result of {stage} in step {restart.step} is needed but lost "
                     f"({reason}); restart with --from-stage {stage} --step {restart.step}"
                 )
-
-
-def _references(output: Any) -> Iterator[ArtifactRef]:
-    """The references anywhere in a stage's output."""
-    if isinstance(output, dict):
-        if output.keys() >= {"kind", "key", "sha256", "num_bytes"}:
-            yield ArtifactRef.model_validate(output)
-            return
-        output = list(output.values())
-    if isinstance(output, list):
-        for inner in output:
-            yield from _references(inner)

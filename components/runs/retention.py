@@ -1,41 +1,79 @@
-"""Retention of checkpoints: which have expired, by the keys in a store."""
+"""Retention of checkpoints: which have expired, by the keys in a store and the results of evaluations."""
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from components.config import RetentionConfig
 
 _UPDATE = re.compile(
     r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/update_policy-v\d+/(?P<part>[^/]+)/l(?P<lineage>\d+)-[^/]+/manifest\.json"
 )
-_EVALUATION = re.compile(r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/evaluate_policy-v.*/manifest\.json")
 
 _FEWEST_KEPT = 2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """An evaluation of the weights after `step` updates; `success_rate` is None if its report is unknown."""
+
+    step: int
+    what: tuple[str, ...] = ()
+    """Compared are evaluations of the same: suite and way of sampling."""
+    success_rate: float | None = None
+
+
 def expired_updates(
-    keys: Iterable[str], *, keep_checkpoints: int, restarts: Mapping[str, Iterable[int]]
+    keys: Iterable[str],
+    *,
+    retention: Callable[[str], RetentionConfig],
+    evaluations: Mapping[str, Iterable[Evaluated]],
+    restarts: Mapping[str, Iterable[int]],
 ) -> frozenset[str]:
     """The manifests of `update_policy` whose checkpoints may be removed.
 
-    Of each policy in each lineage of a run the newest `keep_checkpoints` are kept, and at least two, because an iteration that
-    is interrupted after its update restarts from the weights before it. Evaluated checkpoints are kept too, and those that a
-    restart (`restarts`: run_id -> from_steps) begins with. The policy before training has no update and is kept.
+    `retention`, `evaluations` and `restarts` (from_steps) are by run_id. Of each policy in each lineage the newest are kept,
+    and at least two, because an iteration that is interrupted after its update restarts from the weights before it; also
+    those that `retention` names, and those that a restart begins with. The policy before training has no update and is kept.
 
-    **Example** updates at steps 0 to 9, keep_checkpoints 2, an evaluation at step 5 (of the weights after 5 updates, written
-    by the update at step 4): steps 0 to 7 except 4 are returned.
+    **Example** updates at steps 0 to 9, newest 2, an evaluation at step 5 (of the weights after 5 updates, written by the
+    update at step 4): steps 0 to 7 except 4 are returned; with `every` 3, the updates at steps 2 and 5 stay, too.
     """
-    known = list(keys)
-    updates = [match for key in known if (match := _UPDATE.fullmatch(key))]
-    evaluated = {(m["run"], int(m["step"]) - 1) for key in known if (m := _EVALUATION.fullmatch(key))}
+    updates = [match for key in keys if (match := _UPDATE.fullmatch(key))]
+    kept = {run: retention(run) for run in {update["run"] for update in updates}}
+    evaluated = {
+        (run, step - 1) for run in kept for step in _kept_evaluations(evaluations.get(run, ()), kept[run].evaluated)
+    }
     resumed = {(run, step) for run, steps in restarts.items() for start in steps for step in (start - 1, start)}
     steps_by_series: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for update in updates:
         steps_by_series[update.group("run", "part", "lineage")].add(int(update["step"]))
-    num_kept = max(_FEWEST_KEPT, keep_checkpoints)
-    newest = {series: set(sorted(steps)[-num_kept:]) for series, steps in steps_by_series.items()}
+    newest = {
+        series: set(sorted(steps)[-max(_FEWEST_KEPT, kept[series[0]].newest) :])
+        for series, steps in steps_by_series.items()
+    }
+
+    def is_kept(run: str, step: int, series: tuple[str, ...]) -> bool:
+        every = kept[run].every
+        return step in newest[series] or (run, step) in evaluated | resumed or bool(every and (step + 1) % every == 0)
+
     return frozenset(
         update[0]
         for update in updates
-        if int(update["step"]) not in newest[update.group("run", "part", "lineage")]
-        and (update["run"], int(update["step"])) not in evaluated | resumed
+        if not is_kept(update["run"], int(update["step"]), update.group("run", "part", "lineage"))
     )
+
+
+def _kept_evaluations(evaluations: Iterable[Evaluated], which: str) -> set[int]:
+    """The steps whose checkpoints an evaluation keeps. One without a known report keeps its own."""
+    found = list(evaluations)
+    best: dict[tuple[str, ...], float] = {}
+    for each in found:
+        if each.success_rate is not None:
+            best[each.what] = max(each.success_rate, best.get(each.what, 0.0))
+    return {
+        each.step
+        for each in found
+        if which == "all" or each.success_rate is None or each.success_rate >= best[each.what]
+    }

@@ -8,6 +8,7 @@ from typing import Literal
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, with_digest
+from components.config import RetentionConfig
 from components.errors import ArtifactCorrupt
 from components.frozen import Frozen
 from components.process_ids import may_run, this_process
@@ -31,6 +32,8 @@ class SessionStart(Frozen):
     """The run's newest restart at that time; 0 before any."""
     provenance: Provenance
     """The versions that compute."""
+    retention: RetentionConfig | None = None
+    """The checkpoints of the run that garbage collection keeps since then; None: those of its configuration."""
 
     @property
     def is_alive(self) -> bool:
@@ -68,6 +71,7 @@ def begin_session(store: ArtifactStore, run: Run, pipeline: Pipeline) -> Session
             num_steps=run.config.num_steps,
             lineage=newest_lineage(run),
             provenance=provenance(pipeline),
+            retention=run.config.retention,
         )
         if store.create(_start_key(run.run_id, number), with_digest(start.model_dump(mode="json"))):
             return start

@@ -97,4 +97,4 @@ def run_params(config: RunConfig) -> dict[str, str]:
         else:
             yield path, _param(str(values))
 
-    return dict(leaves(config.model_dump(mode="json", exclude={"store", "tracking"}), ""))
+    return dict(leaves(config.model_dump(mode="json", exclude={"store", "tracking", "retention"}), ""))

@@ -9,6 +9,8 @@ from components.frozen import Frozen
 
 MODEL_FOLDER = "model"
 """Inside a checkpoint folder: a Hugging Face model folder with its tokenizer; for an adapter its base, stored once for all."""
+MANIFEST_FILE = "checkpoint.json"
+"""Inside a checkpoint folder: its CheckpointManifest."""
 TRAINING_FOLDER = "training"
 """Inside a checkpoint folder: the optimizer state. Absent before the first update."""
 

@@ -23,11 +23,10 @@ from components.models.digests import model_digest, tensors_digest
 from components.models.stored_models import stored_model
 from components.schema import TrainGroup
 from components.training.architectures import check_attention, check_trainable
-from components.training.base import MODEL_FOLDER, CheckpointManifest, Probe
+from components.training.base import MANIFEST_FILE, MODEL_FOLDER, CheckpointManifest, Probe
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
 
-MANIFEST_FILE = "checkpoint.json"
 NO_OPTIMIZER = hashlib.sha256(b"no optimizer yet").hexdigest()
 """The optimizer digest of a policy that has not been trained."""
 

@@ -1,6 +1,8 @@
 """A run's name, place and restarts through the commands: what fails takes nothing, what moves goes on where it lies."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.runs.gc import collect_garbage
 from components.runs.lineages import list_runs
+from components.runs.verify import verify_run
+from flows.train import PIPELINE
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 from troupe.runs.documents import run_document
@@ -94,3 +98,32 @@ def test_a_restart_that_cannot_begin_leaves_the_run_as_it_was_and_one_that_can_i
     assert outcome(store, "again") == uninterrupted
     assert trainings.run(command(tmp_path, "rm", "again", "--lineage", "1", "--yes")).code == 0, trainings.log()
     assert run_document(store, "again") == before
+
+
+@pytest.mark.parametrize("place", ["update_policy", "warm_start"])
+def test_a_run_verifies_whole_and_the_remedy_for_its_damage_is_a_command_that_heals_it(
+    trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path, place: str
+) -> None:
+    assert trainings.run(order(tmp_path, "checked")).code == 0, trainings.log()
+    store = LocalArtifactStore(tmp_path / "store")
+    report = verify_run(store, "checked", PIPELINE)
+    assert (report.problems, report.unchecked, report.removed, report.replaced) == ((), (), {}, ())
+    content = [each for folder in ("payloads/", "folders/") for each in store.scan(folder)]
+    assert (report.num_objects, report.num_bytes) == (len(content), sum(each.num_bytes for each in content))
+
+    [manifest] = (tmp_path / "store/runs").glob(
+        f"*/steps/00000{int(place == 'update_policy')}/{place}-*/*/*/manifest.json"
+    )
+    [folder] = set(re.findall(r"folders/[0-9a-f]{64}", manifest.read_text()))
+    weights = tmp_path / "store" / folder / "model" / "model.safetensors"
+    content_before = weights.read_bytes()
+    weights.write_bytes(content_before[:-1] + bytes([content_before[-1] ^ 1]))
+    [problem] = verify_run(store, "checked", PIPELINE).problems
+    assert (problem.key, problem.state) == (f"{folder}/model/model.safetensors", "damaged")
+    for key in re.findall(r"delete (\S+),", problem.remedy):
+        store.delete(key)
+    [resume] = re.findall(r"`troupe (.*)`", problem.remedy)
+    assert trainings.run({"command": shlex.split(resume)}).code == 0, trainings.log()
+    assert verify_run(store, "checked", PIPELINE).is_whole
+    assert weights.read_bytes() == content_before
+    assert outcome(store, "checked") == uninterrupted

@@ -9,7 +9,7 @@ import typer
 from troupe.cli.errors import run_command
 from troupe.cli.exporting import export
 from troupe.cli.play import compare, evaluate, play
-from troupe.cli.runs import rm, runs, show
+from troupe.cli.runs import rm, runs, show, verify
 from troupe.cli.sandbox import commands as sandbox_commands
 from troupe.cli.services import doctor, down, env, gc, status, up
 from troupe.cli.training import init, presets, resume, train
@@ -23,6 +23,7 @@ for command in (
     resume,
     runs,
     show,
+    verify,
     view,
     rollouts,
     rm,

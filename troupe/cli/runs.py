@@ -1,4 +1,4 @@
-"""`troupe runs`, `troupe show` and `troupe rm`; options and output of the commands on a store."""
+"""`troupe runs`, `show`, `verify` and `rm`; options and output of the commands on a store."""
 
 import json
 import sys
@@ -50,6 +50,20 @@ def show(
     emit(document, as_json=as_json, table=run_table)
     if not as_json:
         typer.echo(f"\nnext: troupe show {run} --json | python -m json.tool, or `troupe status` for MLflow and Prefect")
+
+
+def verify(
+    run: Annotated[str, typer.Argument(help="A run's name.")], store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """Read everything that a run refers to; name what is missing or damaged, and what heals it. Exit code 1 if something is."""
+    from troupe.runs.stores import opened_store
+    from troupe.runs.verify import verify_document, verify_text
+
+    with progress_bar(run, doing="verifying") as progress:
+        document = verify_document(opened_store(store), run, progress)
+    emit(document, as_json=as_json, table=verify_text)
+    if document["problems"]:
+        raise typer.Exit(1)
 
 
 def rm(

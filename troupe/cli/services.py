@@ -112,17 +112,33 @@ def doctor(as_json: JsonOption = False) -> None:
 
 def gc(
     store: StoreOption = None,
-    keep: Annotated[int, typer.Option(min=1, help="Newest checkpoints to keep of each run.")] = 5,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, help="Newest checkpoints to keep of each run; default: the run's own retention.newest."),
+    ] = None,
     grace_hours: Annotated[float, typer.Option(min=0, help="Keep what is younger.")] = 24.0,
+    shared_days: Annotated[
+        float, typer.Option(min=0, help="Keep for so long what runs share and no run uses any more.")
+    ] = 30.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove old checkpoints and unreferenced files. Exit code 1 if a run was skipped because of a damaged record."""
-    from troupe.runs.gc import collect
+    """Remove the checkpoints that no run keeps, and unreferenced files.
+
+    Exit code 1 if a run was skipped because of a damaged record.
+    """
+    from components.runs.gc import DAY_SECONDS
+    from components.session.garbage import collect
     from troupe.runs.stores import opened_store
     from troupe.runs.tables import garbage_table
 
-    report, marked = collect(opened_store(store), keep=keep, grace_seconds=grace_hours * 3600, dry_run=dry_run)
+    report, marked = collect(
+        opened_store(store),
+        keep=keep,
+        grace_seconds=grace_hours * 3600,
+        shared_seconds=shared_days * DAY_SECONDS,
+        dry_run=dry_run,
+    )
     document = {**report.document(), "num_marked": marked.num_marked, "num_unmarked": marked.num_unmarked}
     emit(document, as_json=as_json, table=lambda shown: garbage_table(shown, dry_run=dry_run))
     if marked.num_unmarked:

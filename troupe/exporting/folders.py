@@ -85,7 +85,8 @@ class FolderWriter:
 
     def _merged(self, policy: str, checkpoint: CheckpointRef, base_ref: ArtifactRef, folder: Path) -> "_Weights":
         from components.exporting.merging import merge
-        from components.training.checkpoint import MANIFEST_FILE, read_manifest
+        from components.training.base import MANIFEST_FILE
+        from components.training.checkpoint import read_manifest
 
         base, tokenizer = self._base(base_ref)
         adapter = self._fetched(checkpoint.folder, ADAPTER_FOLDER, self._work / f"{policy}.adapter")

@@ -1,5 +1,6 @@
 """The contract of artifact stores, for a directory and a real S3 server."""
 
+import hashlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,20 @@ def test_bytes_come_back_and_have_one_place(store: ArtifactStore) -> None:
     assert (first.kind, first.num_bytes) == ("note", 16)
     assert store.get_bytes(first) == CONTENT
     assert list(store.list("payloads/")) == [first.key]
+
+
+def test_the_digest_of_an_object_is_of_the_bytes_that_lie_there(
+    store: ArtifactStore, overwrite: Callable[[str, bytes], None], tmp_path: Path
+) -> None:
+    ref = store.put_folder(a_folder(tmp_path / "source"))
+    listing = ref.files or {}
+    assert {path: store.digest(f"{ref.key}/{path}") for path in listing} == listing
+    overwrite(f"{ref.key}/empty", b"flipped")
+    assert store.digest(f"{ref.key}/empty") == (hashlib.sha256(b"flipped").hexdigest(), 7)
+    with pytest.raises(ArtifactMissing, match="absent"):
+        store.digest(f"{ref.key}/absent")
+    with pytest.raises(ArtifactMissing):
+        store.digest(ref.key)
 
 
 def test_empty_bytes_are_a_payload(store: ArtifactStore) -> None:

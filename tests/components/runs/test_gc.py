@@ -19,7 +19,6 @@ from components.errors import ConfigurationError, StoreRefused
 from components.identity import StageKey, config_key
 from components.runs.gc import collect_garbage
 from components.runs.lineages import freeze_config, start_lineage
-from components.runs.retention import expired_updates
 from components.runs.stage_protocol import run_stage
 from components.schema import Problem
 from flows.train import PIPELINE
@@ -273,22 +272,6 @@ def test_many_objects_go_in_few_requests(proxied_store: S3ArtifactStore, proxy: 
 def test_keeping_no_checkpoint_is_refused(store: ArtifactStore) -> None:
     with pytest.raises(ConfigurationError, match="keep_checkpoints 0"):
         collect_garbage(store, keep_checkpoints=0, grace_seconds=0, dry_run=True)
-
-
-def test_retention_follows_its_example() -> None:
-    keys = [f"{key('update_policy', step).path}/manifest.json" for step in range(10)]
-    evaluation = f"{key('evaluate_policy', 5, part='sample').path}/manifest.json"
-    expired = expired_updates([*keys, evaluation], keep_checkpoints=2, restarts={})
-    assert expired == {keys[step] for step in (0, 1, 2, 3, 5, 6, 7)}
-
-
-def test_retention_counts_policies_and_lineages_apart() -> None:
-    ahead = [f"{key('update_policy', step, part='a').path}/manifest.json" for step in range(6)]
-    behind = [f"{key('update_policy', step, part='b').path}/manifest.json" for step in range(4)]
-    restarted = [f"{key('update_policy', step, part='a', lineage=1).path}/manifest.json" for step in (1, 2, 3)]
-    expired = expired_updates([*ahead, *behind, *restarted], keep_checkpoints=1, restarts={"r1": [1]})
-    # The restart from step 1 needs steps 0 and 1; of each series the two newest are kept.
-    assert expired == {ahead[2], ahead[3]}
 
 
 actions = st.lists(

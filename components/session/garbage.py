@@ -1,4 +1,4 @@
-"""`troupe gc`: removes garbage from a store and marks removed checkpoints in MLflow."""
+"""Garbage collection of a store, and the marks of removed checkpoints in MLflow."""
 
 from functools import partial
 
@@ -13,10 +13,15 @@ from components.tracking.deleted_checkpoints import MarkedFiles, folders_there, 
 
 
 def collect(
-    store: ArtifactStore, *, keep: int, grace_seconds: float, dry_run: bool
+    store: ArtifactStore, *, keep: int | None, grace_seconds: float, shared_seconds: float, dry_run: bool
 ) -> tuple[GarbageReport, MarkedFiles]:
-    """What was removed, or would be, and how many of the removed checkpoints were marked in MLflow."""
-    report = collect_garbage(store, keep_checkpoints=keep, grace_seconds=grace_seconds, dry_run=dry_run)
+    """What was removed, or would be, and how many of the removed checkpoints were marked in MLflow.
+
+    `keep` replaces the number of newest checkpoints of every run's own retention.
+    """
+    report = collect_garbage(
+        store, keep_checkpoints=keep, grace_seconds=grace_seconds, shared_seconds=shared_seconds, dry_run=dry_run
+    )
     return report, MarkedFiles() if dry_run else _mark_in_mlflow(store)
 
 

@@ -1,0 +1,17 @@
+"""The section `retention`: which checkpoints of a run garbage collection keeps. It affects no results."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from components.frozen import Frozen
+
+
+class RetentionConfig(Frozen):
+    newest: int = Field(5, ge=1)
+    """The newest checkpoints of each policy, the final one among them; two at least, because an interrupted step begins again
+    with the one before."""
+    every: int = Field(0, ge=0)
+    """Also those after every so many updates; 0: none."""
+    evaluated: Literal["all", "best"] = "all"
+    """Also the evaluated ones: all, or those with the highest held-out success for each suite and way of sampling."""

@@ -1,0 +1,159 @@
+"""What a run's records say must be in its store beside them, and which checkpoints garbage collection has removed."""
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from components.artifacts.base import ArtifactStore
+from components.config import RetentionConfig
+from components.identity import EVALUATION, config_key
+from components.runs.lineages import lineage_for
+from components.runs.retention import Evaluated, expired_updates
+from components.runs.run_survey import Survey, evaluation_manifest, stage_prefix, step_in
+from components.runs.step_records import stage_of, step_of, step_record_key
+from components.runs.stored_records import Problem
+
+UPDATE = "update_policy"
+"""The stage that writes checkpoints, whose manifests garbage collection removes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """The update after which a record of a step names a checkpoint."""
+
+    record: str
+    step: int
+    policy: str
+    lineage: int
+    folder: str
+
+    @property
+    def place(self) -> tuple[int, str, int]:
+        """What tells its manifest from those of other updates."""
+        return self.step, self.policy, self.lineage
+
+
+def removed_updates(found: Survey) -> list[Update]:
+    """The updates without a manifest that garbage collection may have removed: none of the newest, none that a restart begins
+    with, and none that was evaluated if the run keeps all of these."""
+    if found.address is None:
+        return []
+    there = _updates_there(found)
+    missing = [update for update in _updates(found) if update.place not in there]
+    made_up = {
+        f"runs/{found.run_id}/steps/{each.step:06d}/{UPDATE}-v0/{each.policy}/l{each.lineage}-none/manifest.json": each
+        for each in missing
+    }
+    evaluated = [Evaluated(step=step) for step in _evaluated_steps(found)] if _keeps_evaluated(found) else []
+    expired = expired_updates(
+        [*found.keys, *made_up],
+        retention=lambda run_id: RetentionConfig(newest=1),
+        evaluations={found.run_id: evaluated},
+        restarts={found.run_id: [each.from_step for each in found.address.lineages]},
+    )
+    return [update for key, update in made_up.items() if key in expired]
+
+
+def missing_records(store: ArtifactStore, found: Survey, removed: Sequence[Update]) -> Iterator[Problem]:
+    """The records that must exist and do not. `removed` are the updates that garbage collection has removed."""
+    yield from _missing_in_rows(found)
+    if found.address is None:
+        return
+    recorded = {
+        step for key in found.keys if "/iterations/" in key and found.counts(key) and (step := step_in(key)) is not None
+    }
+    finished = max([*(step + 1 for step in recorded), *_evaluated_steps(found)], default=0)
+    for step in sorted(set(range(finished)) - recorded):
+        yield _missing(step_record_key(found.address, step), "what came after it shows that the step was finished")
+    gone = sorted(_missing_results(found, recorded, removed))
+    for step in sorted({step_of(key) for key in gone}):
+        there = {result_of(key) for key in store.list(f"runs/{found.run_id}/steps/{step:06d}/") if is_manifest(key)}
+        for key in gone:  # the listing may have been older than the record of the step
+            if step_of(key) == step and result_of(key) not in there:
+                yield _missing(key, "the step is finished, and this result of it is not there")
+
+
+def _missing_in_rows(found: Survey) -> Iterator[Problem]:
+    """The configuration, and the numbers that a row of records leaves out."""
+    if config_key(found.run_id) not in found.keys:
+        yield _missing(config_key(found.run_id), "the run has other records")
+    for kind, ending in (("lineages", ".json"), ("sessions", "/start.json")):
+        numbers = {key.split("/")[3].removesuffix(".json") for key in found.keys if key.split("/")[2] == kind}
+        for number in range(1, max(map(int, numbers), default=0)):
+            key = f"runs/{found.run_id}/{kind}/{number:0{len(max(numbers))}d}{ending}"
+            if key not in found.keys:
+                yield _missing(key, "a later one exists")
+
+
+def _missing_results(found: Survey, recorded: Set[int], removed: Sequence[Update]) -> Iterator[str]:
+    """The manifests that finished steps must have and the listing did not show."""
+    there = {result_of(key) for key in found.current_manifests()}
+    stages_there = {result[:2] for result in there}
+    gone = {(update.step, UPDATE, update.policy) for update in removed}
+    steps_of_gone = {(update.step, UPDATE) for update in removed}
+    indexed = {stage_prefix(evaluation_manifest(key)) for key in _indexed(found) - found.shared.keys()}
+    begun = {stage_prefix(key) for key in found.keys if "/attempts/" in key and found.counts(key)}
+    begun = {prefix for prefix in begun if stage_of(prefix) != EVALUATION and step_of(prefix) in recorded} | indexed
+    yield from (f"{prefix}/manifest.json" for prefix in begun if result_of(prefix) not in there | gone)
+    begun_stages = {result_of(prefix)[:2] for prefix in begun}
+    for record, stages in found.stages.items():
+        step = step_in(record)
+        for stage in stages if found.counts(record) else ():
+            if (step, stage) not in stages_there | begun_stages | steps_of_gone:
+                yield f"runs/{found.run_id}/steps/{step:06d}/{stage}/manifest.json"
+
+
+def result_of(key: str) -> tuple[int, str, str]:
+    """The step, the stage and the part that a record below `steps/` is of."""
+    return step_of(key), stage_of(key), (*key.split("/"), "")[5]
+
+
+def is_manifest(key: str) -> bool:
+    """Whether this is the key of a stage's manifest."""
+    return key.endswith("/manifest.json")
+
+
+def _updates(found: Survey) -> Iterator[Update]:
+    """The updates that records of steps name."""
+    for record, checkpoints in found.checkpoints.items():
+        step = step_in(record)
+        if step is None or "/iterations/" not in record or found.address is None:
+            continue
+        newest = int(record.rpartition("-l")[2].removesuffix(".json"))
+        lineages = [each for each in found.address.lineages if each.lineage <= newest]
+        for checkpoint in checkpoints:
+            if checkpoint.step == step + 1:
+                yield Update(
+                    record=record,
+                    step=step,
+                    policy=checkpoint.policy,
+                    lineage=lineage_for(lineages, step, UPDATE),
+                    folder=checkpoint.folder,
+                )
+
+
+def _updates_there(found: Survey) -> set[tuple[int, str, int]]:
+    """The places of the updates with a manifest."""
+    own = f"runs/{found.run_id}/steps/"
+    manifests = [key for key in found.keys if key.startswith(own) and is_manifest(key) and stage_of(key) == UPDATE]
+    return {(step_of(key), key.split("/")[5], int(key.split("/")[6].split("-")[0][1:])) for key in manifests}
+
+
+def _evaluated_steps(found: Survey) -> set[int]:
+    """The steps at which the run was evaluated, before any restart, too."""
+    own = {key for key in found.current_manifests() if stage_of(key) == EVALUATION}
+    return {step_of(key) for key in own | (_indexed(found) & found.shared.keys())}
+
+
+def _indexed(found: Survey) -> set[str]:
+    """The entries of the run's index of evaluations that count."""
+    return {key for key in found.keys if f"runs/{found.run_id}/evaluations/" in key and found.counts(key)}
+
+
+def _keeps_evaluated(found: Survey) -> bool:
+    asked = next((each.retention for each in reversed(found.sessions)), None)
+    own = asked or (found.config.retention if found.config else RetentionConfig())
+    return own.evaluated == "all"
+
+
+def _missing(key: str, what: str) -> Problem:
+    return Problem(key=key, state="missing", what=f"it is not in the store; {what}")

@@ -1,0 +1,173 @@
+"""The records of a store as garbage collection reads them: what they keep, and which cannot be read."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from pydantic import ValidationError
+
+from components.artifacts.base import ArtifactStore, StoredObject
+from components.artifacts.parallel import in_parallel
+from components.artifacts.records import damaged, first_complaint, read_as, verified
+from components.artifacts.refs import StageManifest
+from components.config import RetentionConfig
+from components.errors import ArtifactCorrupt
+from components.identity import EVALUATION
+from components.runs.retention import Evaluated, expired_updates
+from components.runs.run import SHARED
+from components.runs.shared_results import shared_manifests, unused_results
+
+_REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
+_LINEAGE = re.compile(r"runs/([^/]+)/lineages/[^/]+")
+_UNREAD = re.compile(r".*/attempts/[^/]+|runs/[^/]+/(outbox|sessions|flow_runs|history|dropped)/.*|index/.*")
+"""Records that keep no files and decide no retention."""
+_STEP_RECORD = re.compile(r"runs/[^/]+/iterations/.*")
+"""The record of a finished step names its checkpoint for good; it does not keep the files."""
+_JOURNALLED = re.compile(r".*/(blocks|tools)/[^/]+")
+"""They save work; an unreadable one is treated as missing."""
+_RECORD = re.compile(r"runs/[^/]+/.*\.json")
+_RUN = re.compile(r"runs/([^/]+)/.*")
+_SESSION = re.compile(r"runs/([^/]+)/sessions/[^/]+/start\.json")
+_EVALUATION = re.compile(
+    rf"runs/(?P<run>[^/]+)/(?P<kind>steps|evaluations)/(?P<name>(?P<step>\d+)/{EVALUATION}-v\d+/[^/]+/[^/]+?)"
+    r"(?:/manifest\.json|\.json)"
+)
+
+_LARGEST_RECORD_BYTES = 16 << 20
+
+
+class Records:
+    """The records of a store, read once, concurrently."""
+
+    def __init__(self, store: ArtifactStore, found: Sequence[StoredObject]) -> None:
+        self._found = found
+        newest = {_run(each.key): each for each in found if _SESSION.fullmatch(each.key)}
+        read = [each for each in found if not _UNREAD.fullmatch(each.key)]
+        self._contents = _read(store, [*read, *newest.values()])
+        self._newest_sessions = {run: each.key for run, each in newest.items()}
+        if self.damaged:
+            # Any other record of these runs that names a file keeps it.
+            of_damaged = [each for each in found if _run(each.key) in self.damaged and each.key not in self._contents]
+            self._contents |= _read(store, of_damaged)
+
+    @cached_property
+    def damaged(self) -> dict[str, str]:
+        """run_id -> its first unreadable record."""
+        found: dict[str, str] = {}
+        for key, content in self._contents.items():
+            try:
+                _check(key, content)
+            except ArtifactCorrupt as error:
+                found.setdefault(_run(key), str(error))
+        return found
+
+    def expired(self, *, keep_checkpoints: int | None, grace_seconds: float) -> list[StoredObject]:
+        """The manifests of expired checkpoints, of runs without unreadable records."""
+        restarts: dict[str, list[int]] = defaultdict(list)
+        for key, content in self._contents.items():
+            if (match := _LINEAGE.fullmatch(key)) and match[1] not in self.damaged:
+                restarts[match[1]].append(int(verified(key, content)["from_step"]))
+        keys = [each.key for each in self._found if _run(each.key) not in self.damaged]
+
+        def retention(run_id: str) -> RetentionConfig:
+            own = self._retention(run_id)
+            return own if keep_checkpoints is None else own.model_copy(update={"newest": keep_checkpoints})
+
+        expired = expired_updates(keys, retention=retention, evaluations=self._evaluations(keys), restarts=restarts)
+        return [each for each in self._found if each.key in expired and each.age_seconds >= grace_seconds]
+
+    def unused_shared(self, *, age_seconds: float) -> list[StoredObject]:
+        """The records of shared results that no run uses; none while a record cannot be read."""
+        return [] if self.damaged else unused_results(self._found, self._contents, age_seconds=age_seconds)
+
+    def _retention(self, run_id: str) -> RetentionConfig:
+        """What the run's newest session asked for, else its newest configuration."""
+        keys = sorted(key for key in self._contents if key.startswith(f"runs/{run_id}/lineages/"))
+        for key in (self._newest_sessions.get(run_id), *reversed(keys), f"runs/{run_id}/config.json"):
+            if key in self._contents and (found := _retention_in(key, self._contents[key])) is not None:
+                return found
+        return RetentionConfig()
+
+    def _evaluations(self, keys: Iterable[str]) -> dict[str, list[Evaluated]]:
+        """run_id -> its evaluations, also those that it shares with others."""
+        found: dict[str, list[Evaluated]] = defaultdict(list)
+        for key in keys:
+            match = _EVALUATION.fullmatch(key)
+            if match is None or match["run"] == SHARED:
+                continue
+            shared = (
+                f"runs/{SHARED}/steps/{match['name']}/manifest.json",
+                *shared_manifests(self._contents.get(key, b"")),
+            )
+            for at in (key,) if match["kind"] == "steps" else shared:
+                if at in self._contents:
+                    found[match["run"]].append(_evaluated(int(match["step"]), self._contents[at]))
+        return found
+
+    def references(self, *, without: Iterable[StoredObject] = ()) -> frozenset[str]:
+        """The keys of payloads and folders that the other records keep."""
+        gone = {each.key for each in without}
+        return _references(
+            content
+            for key, content in self._contents.items()
+            if key not in gone and (_run(key) in self.damaged or not _STEP_RECORD.fullmatch(key))
+        )
+
+    def references_in(self, records: Iterable[StoredObject]) -> frozenset[str]:
+        """The keys of payloads and folders that these records name."""
+        return _references(self._contents[each.key] for each in records)
+
+
+def _read(store: ArtifactStore, found: Iterable[StoredObject]) -> dict[str, bytes]:
+    def read(key: str) -> bytes | None:
+        try:
+            return store.read(key)
+        except ArtifactCorrupt:
+            return b""  # no valid record either
+
+    keys = [each.key for each in found if each.num_bytes <= _LARGEST_RECORD_BYTES]
+    contents = zip(keys, in_parallel(read, keys), strict=True)
+    return {key: content for key, content in contents if content is not None}
+
+
+def _check(key: str, content: bytes) -> None:
+    """Raise ArtifactCorrupt for an unreadable record that says what its run needs. Foreign files pass."""
+    if not _RECORD.fullmatch(key) or _JOURNALLED.fullmatch(key):
+        return
+    if key.endswith("/manifest.json"):
+        read_as(key, content, StageManifest)
+    elif not isinstance(verified(key, content).get("from_step", 0), int):
+        raise damaged(key, "its from_step is not a number")
+    elif _SESSION.fullmatch(key) or key.endswith("/config.json"):
+        _retention_in(key, content)
+
+
+def _retention_in(key: str, content: bytes) -> RetentionConfig | None:
+    """The retention that a session or a configuration names; None for one without."""
+    value = verified(key, content)
+    found = (value.get("config", value) if "/lineages/" in key else value).get("retention")
+    try:
+        return None if found is None else RetentionConfig.model_validate(found)
+    except ValidationError as error:
+        raise damaged(key, f"its retention is none of this version of Troupe ({first_complaint(error)})") from error
+
+
+def _evaluated(step: int, manifest: bytes) -> Evaluated:
+    """The evaluation with this manifest; without a rate if its output is no report."""
+    report = json.loads(manifest)["output"]
+    rate = report.get("success_rate") if isinstance(report, dict) else None
+    if not isinstance(rate, int | float):
+        return Evaluated(step=step)
+    return Evaluated(step=step, what=(str(report["suite"]), str(report["sampling"])), success_rate=rate)
+
+
+def _references(contents: Iterable[bytes]) -> frozenset[str]:
+    return frozenset(key.decode() for content in contents for key in _REFERENCE.findall(content))
+
+
+def _run(key: str) -> str:
+    """The run that a record belongs to, "" for none."""
+    match = _RUN.fullmatch(key)
+    return match[1] if match else ""

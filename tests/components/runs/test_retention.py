@@ -1,0 +1,202 @@
+"""Which checkpoints a run keeps, and how long results stay that runs share."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from components.artifacts.base import ArtifactStore, StoredObject
+from components.artifacts.local import LocalArtifactStore
+from components.artifacts.records import with_digest
+from components.config import RetentionConfig
+from components.identity import StageKey
+from components.runs.gc import GarbageReport, collect_garbage
+from components.runs.initial_checkpoints import WARM_START, committed_initial_checkpoints
+from components.runs.lineages import freeze_config, start_lineage
+from components.runs.retention import Evaluated, expired_updates
+from components.runs.run import Run, stage_key
+from components.runs.session_records import begin_session
+from components.runs.stage_protocol import run_stage
+from components.schema import EvalReport
+from flows.train import PIPELINE
+from tests.components.runs.test_gc import key, put_checkpoint
+from tests.components.runs.whole_runs import whole_run
+from tests.components.tracking.reports import evaluation
+from tests.tasks.stored_runs import config_in
+
+DAY = 86400.0
+
+
+def manifests(num_steps: int, part: str = "a", lineage: int = 0) -> list[str]:
+    return [f"{key('update_policy', step, part=part, lineage=lineage).path}/manifest.json" for step in range(num_steps)]
+
+
+def kept(
+    retention: RetentionConfig, evaluations: tuple[Evaluated, ...] = (), restarts: tuple[int, ...] = ()
+) -> list[int]:
+    """The numbers of updates, of ten, whose checkpoints stay."""
+    keys = manifests(10)
+    expired = expired_updates(
+        keys, retention=lambda run: retention, evaluations={"r1": evaluations}, restarts={"r1": restarts}
+    )
+    return [step + 1 for step, each in enumerate(keys) if each not in expired]
+
+
+def of(step: int, rate: float | None = None, what: str = "greedy") -> Evaluated:
+    return Evaluated(step=step, what=(what,), success_rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("retention", "evaluations", "restarts", "stay"),
+    [
+        (RetentionConfig(newest=1), (), (), [9, 10]),
+        (RetentionConfig(newest=3), (), (), [8, 9, 10]),
+        (RetentionConfig(newest=2, every=4), (), (), [4, 8, 9, 10]),
+        (RetentionConfig(newest=2), (of(5, 0.1), of(0, 0.9)), (), [5, 9, 10]),
+        (RetentionConfig(newest=2), (), (3,), [3, 4, 9, 10]),
+        (RetentionConfig(newest=2, evaluated="best"), (of(3, 0.2), of(5, 0.9), of(7, 0.3)), (), [5, 9, 10]),
+        (RetentionConfig(newest=2, evaluated="best"), (of(3, 0.4), of(5, 0.4)), (), [3, 5, 9, 10]),
+        (
+            RetentionConfig(newest=2, evaluated="best"),
+            (of(3, 0.2), of(5, 0.9), of(7, 0.3, "sample")),
+            (),
+            [5, 7, 9, 10],
+        ),
+        (RetentionConfig(newest=2, evaluated="best"), (of(3), of(5, 0.9)), (), [3, 5, 9, 10]),
+    ],
+)
+def test_a_run_keeps_the_newest_every_nth_the_evaluated_and_where_restarts_begin(
+    retention: RetentionConfig, evaluations: tuple[Evaluated, ...], restarts: tuple[int, ...], stay: list[int]
+) -> None:
+    assert kept(retention, evaluations, restarts) == stay
+
+
+def test_retention_counts_policies_and_lineages_apart() -> None:
+    ahead, behind, restarted = manifests(6), manifests(4, "b"), manifests(4, lineage=1)[1:]
+    expired = expired_updates(
+        [*ahead, *behind, *restarted],
+        retention=lambda run: RetentionConfig(newest=1),
+        evaluations={},
+        restarts={"r1": [1]},
+    )
+    # The restart from step 1 needs steps 0 and 1; of each series the two newest are kept.
+    assert expired == {ahead[2], ahead[3]}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalArtifactStore:
+    return LocalArtifactStore(tmp_path / "store")
+
+
+def collected(store: ArtifactStore, **more: float) -> GarbageReport:
+    return collect_garbage(store, grace_seconds=0, dry_run=False, **more)  # type: ignore[arg-type]
+
+
+def commit_evaluation(store: ArtifactStore, at: StageKey, success_rate: float) -> None:
+    report = replace(evaluation(at.step), success_rate=success_rate)
+    run_stage(store, at, lambda: report, EvalReport)
+
+
+def test_each_run_keeps_what_its_newest_session_asks_for(store: LocalArtifactStore, tmp_path: Path) -> None:
+    def run(run_id: str, *overrides: str) -> Run:
+        return Run(run_id=run_id, config=config_in(tmp_path / "store", *overrides))
+
+    runs = [
+        run("plain"),
+        run("few", "retention={newest: 2, every: 3}"),
+        run("best", "retention={newest: 2, evaluated: best}"),
+        run("more", "retention={newest: 2}"),
+    ]
+    for each in runs:
+        freeze_config(store, each.run_id, each.config, PIPELINE)
+        for step in range(8):
+            put_checkpoint(store, tmp_path / "c", key("update_policy", step, run_id=each.run_id))
+        for step, rate in ((1, 0.5), (4, 0.75), (5, 0.25)):
+            commit_evaluation(store, key("evaluate_policy", step, run_id=each.run_id), rate)
+    begin_session(store, runs[3], PIPELINE)
+    begin_session(store, run("more", "retention={newest: 6}"), PIPELINE)
+    assert collect_garbage(store, grace_seconds=0, dry_run=True, keep_checkpoints=8).checkpoints == {}
+    report = collected(store)
+    assert report.checkpoints == {"plain": (2, 3), "few": (2,), "best": (1, 2, 3, 5, 6), "more": (2,)}
+
+
+def test_a_newest_session_that_cannot_be_read_leaves_the_run_alone(store: LocalArtifactStore, tmp_path: Path) -> None:
+    run = Run(run_id="r1", config=config_in(tmp_path / "store"))
+    for _ in range(2):
+        begin_session(store, run, PIPELINE)
+    for step in range(9):
+        put_checkpoint(store, tmp_path / "c", key("update_policy", step))
+    (tmp_path / "store/runs/r1/sessions/0001/start.json").write_text("{")
+    assert collect_garbage(store, grace_seconds=0, dry_run=True).checkpoints == {"r1": (1, 2, 3, 4)}
+    (tmp_path / "store/runs/r1/sessions/0002/start.json").write_text("{")
+    report = collected(store)
+    assert (list(report.damaged), report.checkpoints) == (["r1"], {})
+
+
+class AgedStore(LocalArtifactStore):
+    """A store in which everything is forty days old."""
+
+    def scan(self, prefix: str):  # type: ignore[no-untyped-def]
+        return (
+            StoredObject(key=each.key, num_bytes=each.num_bytes, age_seconds=40 * DAY) for each in super().scan(prefix)
+        )
+
+
+def shared(store: ArtifactStore) -> list[str]:
+    return [key for key in store.list("runs/_shared/") if key.endswith("/manifest.json")]
+
+
+def test_a_warm_start_stays_while_a_run_begins_with_it_and_a_month_longer(tmp_path: Path) -> None:
+    store = AgedStore(tmp_path / "store")
+    runs = [whole_run(tmp_path / "store", run_id, overrides=(f"seed={n}",)) for n, run_id in enumerate("abc")]
+    again = runs[0].config.model_copy(update={"seed": 7})
+    start_lineage(store, "a", from_step=1, from_stage="update_policy", repeats=("update_policy",), config=again)
+    restarted = Run(run_id="a", config=again)
+    run_stage(store, stage_key(WARM_START, restarted), lambda: {"x": 1}, dict[str, int])
+    assert len(shared(store)) == 4
+    assert collected(store).num_shared == 0
+    for run_id in ("a", "b"):
+        for each in [*store.list(f"runs/{run_id}/")]:
+            store.delete(each)
+    assert collected(store, shared_seconds=41 * DAY).num_shared == 0
+    told = collect_garbage(store, grace_seconds=0, dry_run=True)
+    report = collected(store)
+    assert told == report
+    assert report.num_shared == 3
+    assert committed_initial_checkpoints(store, runs[2]) is not None
+    assert [*store.list("runs/_shared/")] == [*store.list(shared(store)[0].removesuffix("manifest.json"))], "no crumbs"
+
+
+def test_a_shared_result_of_unknown_use_stays(tmp_path: Path) -> None:
+    def other_version(path: Path) -> None:
+        text = path.read_text().replace('"warm_start": 2', '"warm_start": 1')
+        path.write_bytes(with_digest({name: it for name, it in json.loads(text).items() if name != "record_sha256"}))
+
+    store = AgedStore(tmp_path / "store")
+    run = whole_run(tmp_path / "store", "r", overrides=("seed=1",))
+    old = stage_key(replace(WARM_START, version=1), run)
+    run_stage(store, old, lambda: 1, int)
+    assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 1
+    other_version(tmp_path / "store/runs/r/sessions/0001/start.json")
+    assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 0
+    (tmp_path / "store/runs/r/config.json").write_bytes(with_digest({"of": "another version"}))
+    (tmp_path / "store/runs/r/sessions/0001/start.json").unlink()
+    assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 0
+
+
+@pytest.mark.parametrize("entry", ["l0-00", "l7-other"])
+def test_a_shared_evaluation_stays_while_a_run_names_it_and_keeps_its_checkpoint(tmp_path: Path, entry: str) -> None:
+    """By the name of its entry in the run's index, or by what the entry says."""
+    store = AgedStore(tmp_path / "store")
+    at = replace(key("evaluate_policy", 3), run_id="_shared")
+    commit_evaluation(store, at, 0.5)
+    commit_evaluation(store, replace(at, step=4), 0.5)
+    for step in range(6):
+        put_checkpoint(store, tmp_path / "c", key("update_policy", step))
+    manifest = f"{at.path}/manifest.json"
+    says = {} if entry == "l0-00" else {"manifest": manifest}
+    store.create(f"runs/r1/evaluations/000003/evaluate_policy-v1/main/{entry}.json", with_digest(says))
+    report = collected(store, keep_checkpoints=2)
+    assert (report.num_shared, report.checkpoints) == (1, {"r1": (1, 2, 4)})
+    assert shared(store) == [manifest]

@@ -1,0 +1,381 @@
+"""A damaged run is told object by object, each with a remedy, and what the remedy says heals it."""
+
+import errno
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from components.artifacts.local import LocalArtifactStore
+from components.artifacts.records import with_digest
+from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StoreUnavailable
+from components.runs import history
+from components.runs.gc import collect_garbage
+from components.runs.recovery_hints import with_recovery_hints
+from components.runs.restarts import Restart, record_restart
+from components.runs.steps import checkpoints_before
+from components.runs.verify import VerifyReport, verify_run
+from components.session.checkpoint_cache import CheckpointCache
+from flows.train import PIPELINE
+from tests.components.runs.whole_runs import document, resumed, whole_run
+from troupe.cli import app
+from troupe.runs.documents import read_run, run_document
+
+STEP_2 = "runs/r/steps/000002"
+
+
+def restart(stage: str) -> str:
+    return rf"^`troupe resume r --from-stage {stage} --step 2 --store file://\S+` computes it again$"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The store of a run with a record of every kind."""
+    root = tmp_path_factory.mktemp("whole") / "store"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(history, "STEPS_PER_BLOCK", 2)
+        whole_run(root)
+        yield root
+
+
+@pytest.fixture
+def root(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "store"))
+
+
+def verified(root: Path) -> VerifyReport:
+    return verify_run(LocalArtifactStore(root), "r", PIPELINE)
+
+
+def contents(root: Path) -> dict[str, tuple[bytes, int]]:
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in root.rglob("*") if path.is_file()}
+
+
+def one(root: Path, pattern: str) -> Path:
+    [found] = root.glob(pattern)
+    return found
+
+
+def manifest(root: Path, stage: str, step: int = 2) -> Path:
+    return one(root, f"runs/r/steps/{step:06d}/{stage}-v*/*/*/manifest.json")
+
+
+def payload(root: Path, stage: str, step: int = 2) -> Path:
+    return one(root, re.findall(r"payloads/\w\w/\w+", manifest(root, stage, step).read_text())[0])
+
+
+def checkpoint_file(root: Path, name: str, step: int = 2) -> Path:
+    folder = document(manifest(root, "update_policy", step))["output"]["checkpoint"]["folder"]["key"]
+    return root / folder / name
+
+
+def cut(path: Path) -> Path:
+    path.write_bytes(path.read_bytes()[:-1])
+    return path
+
+
+def flipped(path: Path) -> Path:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    return path
+
+
+def gone(path: Path) -> Path:
+    path.unlink()
+    return path
+
+
+def changed(path: Path) -> Path:
+    """A digit of a record changed: it stays valid JSON of the right fields."""
+    text = path.read_text()
+    assert '"attempt": 1' in text
+    path.write_text(text.replace('"attempt": 1', '"attempt": 2'))
+    return path
+
+
+AGAIN = r"`troupe resume r --store file://\S+` "
+DELETED = "^delete {key}: "
+WARM_START = "runs/_shared/steps/*/*/*/*/manifest.json"
+DAMAGES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Path], str]] = {
+    # name -> what is done to which file, and the remedy that is told
+    "payload missing": (gone, lambda root: payload(root, "collect_rollouts"), restart("collect_rollouts")),
+    "payload truncated": (cut, lambda root: payload(root, "compute_rewards"), restart("compute_rewards")),
+    "payload flipped": (flipped, lambda root: payload(root, "compute_advantages"), restart("compute_advantages")),
+    "manifest missing": (gone, lambda root: manifest(root, "compute_rewards"), restart("compute_rewards")),
+    "manifest changed": (changed, lambda root: manifest(root, "compute_rewards"), restart("compute_rewards")),
+    "manifest truncated": (cut, lambda root: manifest(root, "collect_rollouts"), restart("collect_rollouts")),
+    "update missing": (gone, lambda root: manifest(root, "update_policy"), restart("update_policy")),
+    "weights missing": (gone, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
+    "weights flipped": (flipped, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
+    "step missing": (gone, lambda root: root / "runs/r/iterations/000001-l0.json", f"^{AGAIN}writes it again"),
+    "last step missing": (gone, lambda root: root / "runs/r/iterations/000003-l0.json", f"^{AGAIN}writes it again"),
+    "step flipped": (
+        flipped, lambda root: root / "runs/r/iterations/000001-l0.json", f"^delete {{key}}, and {AGAIN}writes it again"
+    ),
+    "base missing": (
+        gone, lambda root: one(root, "folders/*/model/weights"), rf"^delete runs/_shared/\S+/manifest.json, and {AGAIN}makes"
+    ),
+    "warm start flipped": (flipped, lambda root: one(root, WARM_START), f"^delete {{key}}, and {AGAIN}makes it again"),
+    "warm start missing": (gone, lambda root: one(root, WARM_START), f"^{AGAIN}makes it again"),
+    "history flipped": (flipped, lambda root: one(root, "runs/r/history/000000-*.json"), DELETED),
+    "evaluation flipped": (
+        flipped, lambda root: manifest(root, "evaluate_policy", 4), f"^delete {{key}}, and {AGAIN}evaluates again"
+    ),
+    "evaluation missing": (gone, lambda root: manifest(root, "evaluate_policy", 0), f"^{AGAIN}evaluates again"),
+    "session flipped": (flipped, lambda root: root / "runs/r/sessions/0001/start.json", DELETED),
+    "outbox truncated": (cut, lambda root: root / "runs/r/outbox/000002-iteration.json", DELETED),
+    "attempt truncated": (cut, lambda root: one(root, f"{STEP_2}/update_policy-*/*/*/attempts/0001.json"), DELETED),
+    "journal truncated": (cut, lambda root: one(root, f"{STEP_2}/collect_rollouts-*/*/*/blocks/000000.json"), DELETED),
+    "flow run truncated": (cut, lambda root: root / "runs/r/flow_runs/f.json", DELETED),
+    "index missing": (gone, lambda root: root / "index/runs/r.json", f"^{AGAIN}lists the run again"),
+}  # fmt: skip
+
+
+def test_an_undamaged_run_is_whole_and_nothing_is_written(root: Path) -> None:
+    before = contents(root)
+    seen: list[tuple[float, int]] = []
+    report = verify_run(LocalArtifactStore(root), "r", PIPELINE, lambda done, total: seen.append((done, total)))
+    assert report.is_whole
+    assert (report.problems, report.replaced, report.removed, report.unchecked) == ((), (), {}, ())
+    # Four steps of a block, three payloads and two files each; the base, and the two files before training.
+    assert report.num_objects == 4 * (1 + 3 + 2) + 1 + 2
+    content = [path for folder in ("payloads", "folders") for path in (root / folder).rglob("*") if path.is_file()]
+    assert report.num_bytes == sum(path.stat().st_size for path in content)
+    assert seen[-1] == (report.num_records + report.num_objects,) * 2
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_each_damage_is_named_with_a_remedy_that_heals_it(root: Path, name: str) -> None:
+    key, remedy = damaged(root, name)
+    before = contents(root)
+    report = verified(root)
+    assert contents(root) == before
+    [problem] = report.problems
+    assert (problem.key, problem.state) == (key, "missing" if name.endswith("missing") else "damaged")
+    assert re.search(remedy, problem.remedy), problem.remedy
+    follow(root, problem.remedy)
+    assert verified(root).problems == ()
+
+
+def damaged(root: Path, name: str) -> tuple[str, str]:
+    """The key of what is damaged now, and the remedy."""
+    how, where, remedy = DAMAGES[name]
+    key = how(where(root)).relative_to(root).as_posix()
+    return key, remedy.replace("{key}", re.escape(key))
+
+
+def follow(root: Path, remedy: str) -> None:
+    """Do what a remedy says."""
+    store = LocalArtifactStore(root)
+    for key in re.findall(r"delete (\S+?)[:,]? ", remedy):
+        store.delete(key)
+    if found := re.search(r"--from-stage (\w+) --step (\d+)", remedy):
+        record_restart(store, read_run(store, "r"), Restart(stage=found[1], step=int(found[2])), PIPELINE)
+    if "`troupe resume" in remedy:
+        resumed(store, root)
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_no_damage_changes_what_is_shown_or_trained_without_a_word(root: Path, whole: Path, name: str) -> None:
+    before, store = results(LocalArtifactStore(whole)), LocalArtifactStore(root)
+    key, _ = damaged(root, name)
+    shown = run_document(store, "r")
+    if results(store) != before:
+        told = shown["state"] in ("damaged", "interrupted")
+        assert told or name == "evaluation missing", "which nobody can see but who verifies"
+    try:
+        resumed(store, root)
+    except ArtifactCorrupt as error:
+        told = key in str(error)
+        assert told
+    else:
+        assert results(store) == before
+
+
+def results(store: LocalArtifactStore) -> list[Any]:
+    """What a run has come to, wherever its store lies."""
+    shown = run_document(store, "r")
+    steps = [{name: value for name, value in step.items() if name != "checkpoint_uri"} for step in shown["steps"]]
+    return [steps, shown["evaluations"]]
+
+
+@pytest.mark.parametrize("name", ["weights missing", "weights flipped", "base missing"])
+def test_who_loads_damaged_weights_is_told_the_same_remedy(root: Path, name: str, tmp_path: Path) -> None:
+    store, (key, _) = LocalArtifactStore(root), damaged(root, name)
+    [problem] = verified(root).problems
+    run = read_run(store, "r")
+    checkpoint = checkpoints_before(store, run, 3)["team"]
+    copies = CheckpointCache(store, num_policies=1)
+    with pytest.raises((ArtifactCorrupt, ArtifactMissing)) as caught, with_recovery_hints(store, run, 3):
+        copies.path(checkpoint)
+    copies.close()
+    assert key in str(caught.value)
+    words = [word for word in problem.remedy.split("`")[0].split() if "/" in word] or problem.remedy.split(" --store")[
+        :1
+    ]
+    assert all(word.rstrip(",") in str(caught.value) for word in words)
+
+
+def test_an_evaluation_that_runs_share_is_read_too(root: Path) -> None:
+    shutil.copytree(root / "runs/r/steps/000004", root / "runs/_shared/steps/000004")
+    shutil.rmtree(root / "runs/r/steps/000004")
+    path = one(root, "runs/_shared/steps/000004/*/*/*/manifest.json")
+    record = document(path)
+    key = record["key"] = record["key"].replace("runs/r/", "runs/_shared/")
+    record.pop("record_sha256")
+    path.write_bytes(with_digest(record))
+    gone(root / "runs/r/iterations/000003-l0.json")
+    [step] = verified(root).problems
+    assert step.key == "runs/r/iterations/000003-l0.json", "its evaluation shows that it was finished"
+    changed(path)
+    assert [each.key for each in verified(root).problems] == [f"{key}/manifest.json", step.key]
+    gone(path)
+    index = one(root, "runs/r/evaluations/000004/*/*/*.json")
+    index.write_bytes(with_digest({"manifest": f"{key}/manifest.json"}))
+    first, _ = verified(root).problems
+    assert (first.key, first.state) == (f"{key}/manifest.json", "missing")
+
+
+def test_several_damages_are_told_with_one_restart_that_heals_all(root: Path) -> None:
+    for stage in ("collect_rollouts", "compute_rewards", "compute_advantages"):
+        gone(payload(root, stage))
+    flipped(checkpoint_file(root, "adapter/weights", 3))
+    report = verified(root)
+    remedies = [each.remedy for each in report.problems]
+    assert len(remedies) == 4
+    assert all(re.search(restart("collect_rollouts"), remedy) for remedy in remedies[:3]), (
+        "what needs it cannot be first"
+    )
+    assert re.search("--from-stage update_policy --step 3 .*computes it again", remedies[3])
+    follow(root, remedies[0])
+    assert verified(root).problems == ()
+
+
+def test_what_cannot_be_computed_again_says_why(root: Path) -> None:
+    flipped(checkpoint_file(root, "checkpoint.json", 1))
+    flipped(payload(root, "compute_rewards", 2))
+    [update, rewards] = verified(root).problems
+    assert re.search("--from-stage update_policy --step 1 .*computes it again", update.remedy)
+    assert "because the checkpoint after 2 updates is incomplete, too: restore it from a backup, or" in rewards.remedy
+    assert "--from-stage update_policy --step 1 " in rewards.remedy
+
+
+@pytest.mark.parametrize("key", ["runs/r/config.json", "runs/r/lineages/000001.json"])
+@pytest.mark.parametrize("how", [flipped, cut])
+def test_what_a_run_was_started_with_is_in_no_other_place(root: Path, key: str, how: Callable[[Path], Path]) -> None:
+    store = LocalArtifactStore(root)
+    if "lineages" in key:
+        record_restart(store, read_run(store, "r"), Restart(stage="update_policy", step=2), PIPELINE)
+        resumed(store, root)
+    how(root / key)
+    gone(payload(root, "compute_rewards", 1))
+    report = verified(root)
+    assert report.problems[0].key == key
+    assert report.problems[0].remedy.startswith("restore it from a backup: it cannot be computed again, because it")
+    assert len(report.problems) == 2
+    assert len(report.unchecked) == 1
+    for read in (lambda: read_run(store, "r"), lambda: resumed(store, root)):
+        with pytest.raises(ArtifactCorrupt, match=key):
+            read()
+    assert run_document(store, "r")["state"] == "damaged"
+
+
+def test_a_restart_that_is_missing_between_others_is_named(root: Path) -> None:
+    store = LocalArtifactStore(root)
+    for step in (2, 3):
+        record_restart(store, read_run(store, "r"), Restart(stage="update_policy", step=step), PIPELINE)
+        resumed(store, root)
+    assert verified(root).is_whole
+    gone(root / "runs/r/lineages/000001.json")
+    assert "runs/r/lineages/000001.json" in [each.key for each in verified(root).problems]
+
+
+def test_what_a_restart_has_replaced_is_told_apart(root: Path) -> None:
+    store = LocalArtifactStore(root)
+    old = payload(root, "compute_rewards", 2)
+    record = read_run(store, "r")
+    other = record.config.model_copy(update={"rewards": record.config.rewards.model_copy(update={"team_weight": 4.0})})
+    record_restart(
+        store, record.model_copy(update={"config": other}), Restart(stage="compute_rewards", step=2), PIPELINE
+    )
+    resumed(store, root)
+    assert verified(root).is_whole
+    gone(old)
+    report = verified(root)
+    assert report.is_whole
+    [replaced] = report.replaced
+    assert replaced.key == old.relative_to(root).as_posix()
+    assert replaced.remedy == "nothing needs it: a restart has replaced it, and could be taken back only with it"
+
+
+def test_what_garbage_collection_removed_is_no_damage(root: Path) -> None:
+    store = LocalArtifactStore(root)
+    collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
+    report = verified(root)
+    assert report.is_whole
+    assert report.removed == {"team": (1, 2)}
+    gone(payload(root, "compute_rewards", 1))
+    [problem] = verified(root).problems
+    assert "because `troupe gc` removed the checkpoint after 1 updates: restore it from a backup, or" in problem.remedy
+    assert "--from-stage update_policy --step 0 " in problem.remedy
+    gone(manifest(root, "update_policy", 3))
+    assert f"{STEP_2[:-1]}3/update_policy" in verified(root).problems[-1].key, "the newest is never garbage"
+
+
+def test_a_checkpoint_that_is_whole_and_another_than_its_record_says_is_named(root: Path) -> None:
+    path = manifest(root, "update_policy", 2)
+    record = document(path)
+    record.pop("record_sha256")
+    record["output"]["checkpoint"]["optimizer_digest"] = "o9"
+    path.write_bytes(with_digest(record))
+    [problem] = verified(root).problems
+    assert problem.key == checkpoint_file(root, "checkpoint.json").relative_to(root).as_posix()
+    assert problem.what == "it has the optimizer_digest o3…, and the record of the checkpoint has o9…"
+
+
+class BrokenStore(LocalArtifactStore):
+    """A store whose disk cannot read one object, or whose server is away."""
+
+    error: OSError | None = None
+
+    def digest(self, key: str) -> tuple[str, int]:
+        if self.error is None or key.startswith("payloads/0"):
+            raise StoreUnavailable(key) from self.error
+        return super().digest(key)
+
+
+def test_a_disk_that_cannot_read_is_damage_and_a_server_that_is_away_is_not(root: Path) -> None:
+    broken = BrokenStore(root)
+    with pytest.raises(StoreUnavailable):
+        verify_run(broken, "r", PIPELINE)
+    broken.error = OSError(errno.EIO, "Input/output error")
+    problems = verify_run(broken, "r", PIPELINE).problems
+    assert {each.key[:10] for each in problems} == {"payloads/0"}
+    assert {each.what for each in problems} == {"the disk cannot read it (Input/output error)"}
+
+
+def test_the_command_tells_the_verdict_and_the_next_step_and_fails_on_damage(root: Path) -> None:
+    def told(*more: str) -> tuple[int, str]:
+        ended = CliRunner().invoke(app, ["verify", "r", "--store", root.as_uri(), *more], catch_exceptions=False)
+        return ended.exit_code, ended.stdout
+
+    code, text = told()
+    assert (code, text.splitlines()[0][:15]) == (0, "r is whole: 66 ")
+    assert text.splitlines()[-1].startswith("next: troupe show r --store file://")
+    key, remedy = damaged(root, "weights flipped")
+    code, text = told()
+    assert (code, text.splitlines()[0][:15]) == (1, "r: 1 damaged, o")
+    assert key in text
+    assert re.search(remedy, text.splitlines()[-1].removeprefix("next: "))
+    code, text = told("--json")
+    found = json.loads(text)
+    assert (code, found["state"], found["next"]) == (1, "damaged", found["problems"][0]["remedy"])
+    with pytest.raises(ConfigurationError, match="run 'other' is not in"):
+        CliRunner().invoke(app, ["verify", "other", "--store", root.as_uri()], catch_exceptions=False)
