@@ -1,6 +1,7 @@
 """`troupe evaluate`, `troupe compare` and `troupe play`."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -87,6 +88,9 @@ def compare(
         typer.Option(metavar="D", help="Exit 1 if the lower bound of a paired difference is below -D, as 0.02."),
     ] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change the suite.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the comparison as a page, with the runs' curves.")
+    ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -111,6 +115,11 @@ def compare(
         emit_json(report.document())
     else:
         typer.echo("\n".join(report.lines()))
+    if html is not None:
+        from troupe.teams.comparison_page import write_comparison
+
+        write_comparison(report, html, store=store)
+        typer.echo(f"\nnext: open {html}", err=as_json)
     if not report.passes:
         raise typer.Exit(1)
 

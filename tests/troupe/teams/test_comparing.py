@@ -2,18 +2,21 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
 from typer.testing import CliRunner
 
 from components.errors import ConfigurationError
+from components.evaluation.comparison import compare_pairs
 from components.evaluation.statistics import paired_interval
 from components.schema import EvalReport
 from tests.components.tracking.reports import evaluation
 from troupe.cli import app
 from troupe.teams import comparing
-from troupe.teams.comparing import compare
+from troupe.teams.comparing import ComparisonReport, compare
+from troupe.teams.comparison_page import comparison_page, write_comparison
 from troupe.teams.evaluation import evaluate
 
 
@@ -78,3 +81,23 @@ def test_subjects_of_other_problems_are_no_pair(monkeypatch: pytest.MonkeyPatch)
     )
     with pytest.raises(ConfigurationError, match=r"are no pair: the suite is .*--suite plan_path"):
         compare(["expert", "noop"], "plan_path", num_problems=5)
+
+
+def test_a_page_has_differences_gates_and_the_curves_of_runs(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    order = ["random", "expert", "--suite", "plan_path", "--problems", "20", "--fail-below", "0.5", "--html", str(page)]
+    code, told = compared(*order)
+    text = page.read_text()
+    assert (code, told.splitlines()[-1]) == (0, f"next: open {page}")
+    assert "expert less random" in text
+    assert "+1.000" in text
+    assert "expert passes: the difference" in text
+    assert "polyline" not in text, "no run, no curve"
+    reports = (replace(evaluation(0), agent="<i>@3"), replace(evaluation(0), agent="b@9"))
+    report = ComparisonReport(seed=0, reports=reports, comparisons=(compare_pairs(*reports),))
+    drawn = comparison_page(report, {"<i>": [(0, 0.25), (4, 0.75)], "b": []})
+    assert drawn.count('points="0.0,165.0 560.0,55.0"') == drawn.count("<polyline") == 1
+    assert "<i>" not in drawn
+    scripts = replace(report, reports=(replace(reports[0], agent="expert"), replace(reports[1], agent="noop")))
+    with pytest.raises(ConfigurationError, match=r"--html .*: Is a directory"):
+        write_comparison(scripts, tmp_path, store=None)
