@@ -1,6 +1,6 @@
 """Presets of the current folder's and Troupe's `prefect.yaml`, files with one configuration, and `--set` overrides."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from components.package_files import package_file
 from components.suggestions import did_you_mean
 
 TRAIN_ENTRYPOINT = "flows.train.train"
+EVALUATE_ENTRYPOINT = "flows.evaluate.evaluate"
 PREFECT_YAML = package_file("flows", "prefect.yaml")
 
 
@@ -27,6 +28,31 @@ def training_deployments() -> dict[str, dict[str, Any]]:
     here = Path.cwd() / PREFECT_YAML.name
     own = _deployments(here, is_project=True) if here.is_file() and not here.samefile(PREFECT_YAML) else {}
     return {**own, **{name: each for name, each in _deployments(PREFECT_YAML).items() if name not in own}}
+
+
+def suite_values() -> dict[str, dict[str, Any]]:
+    """Name -> suite: the `evaluate` deployments of the current folder's `prefect.yaml`, if any, before Troupe's own.
+
+    Raises ConfigurationError for a deployment without a suite.
+    """
+    here = Path.cwd() / PREFECT_YAML.name
+    files = [PREFECT_YAML] if not here.is_file() or here.samefile(PREFECT_YAML) else [PREFECT_YAML, here]
+    return {name: suite for file in files for name, suite in _suites(file)}
+
+
+def _suites(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    document = _read(path)
+    listed = document.get("deployments") if isinstance(document, dict) else None
+    for each in listed if isinstance(listed, list) else ():
+        if not isinstance(each, dict) or each.get("entrypoint") != EVALUATE_ENTRYPOINT:
+            continue
+        parameters = each.get("parameters")
+        suite = parameters.get("suite") if isinstance(parameters, dict) else None
+        if "name" not in each or not isinstance(suite, dict):
+            raise ConfigurationError(
+                f"{path}: deployment {each.get('name')} needs `name` and `parameters: {{suite: {{environment: ...}}}}`"
+            )
+        yield str(each["name"]), _anchored(suite, path.absolute().parent)
 
 
 def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from components.config import RunConfig, parse_config
 from components.environments.registry import FAMILIES, family, installed_environments
 from components.environments.turn_orders import turn_order_of
@@ -14,7 +16,7 @@ from components.session.user_sources import with_environment_source
 from components.suggestions import suggest
 from components.turn_order import BRANCHING
 from components.user_code import is_own
-from flows.presets import all_preset_values, is_file, preset_config, with_overrides
+from flows.presets import all_preset_values, is_file, preset_config, suite_values, with_overrides
 
 NUM_PROBLEMS = 100
 """Of a suite that does not say how many."""
@@ -133,11 +135,12 @@ def suite_to_play(
 ) -> SuiteToPlay:
     """The suite of a subject; `own` is the configuration of its run, if it is one.
 
-    `named` is a text as for `suite_config`, a suite itself, or None for the run's own. Answers are read, agents take turns and
-    engines compute as in the subject's run. `num_problems` None: as many as the run's own evaluations have, else 100. Raises
-    ConfigurationError.
+    `named` is a suite of `prefect.yaml`, a text as for `suite_config`, a suite itself, or None for the run's own. Answers are
+    read, agents take turns and engines compute as in the subject's run. `num_problems` None: as many as the suite or the run's
+    own evaluations have, else 100. Raises ConfigurationError.
     """
     check_overrides(overrides)
+    named = declared_suite(named, num_problems=num_problems, seed=seed) if isinstance(named, str) else named
     if isinstance(named, Suite):
         values = _bare_values(named.environment.name) | {"environment": named.environment.model_dump(mode="json")}
         config = parse_config(with_overrides(values, played_overrides(overrides)))
@@ -162,6 +165,20 @@ def suite_to_play(
         "problems_per_block": config.evaluation.problems_per_block,
     }
     return SuiteToPlay(suite=Suite.model_validate(values), config=config)
+
+
+def declared_suite(name: str, *, num_problems: int | None = None, seed: int = 0) -> str | Suite:
+    """The suite called `name` in `prefect.yaml`, with other problems if they are asked for; `name` if there is none. Raises
+    ConfigurationError if it is no suite."""
+    values = suite_values().get(name)
+    if values is None:
+        return name
+    try:
+        suite = Suite.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationError(f"evaluate/{name}: parameters.suite is no suite: {error}") from error
+    asked = {"num_problems": num_problems or suite.num_problems, "seed": seed or suite.seed}
+    return suite.model_copy(update=asked)
 
 
 def overridden(config: RunConfig, overrides: Sequence[str]) -> RunConfig:

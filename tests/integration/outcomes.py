@@ -20,5 +20,11 @@ def outcome(store: ArtifactStore, run_id: str) -> dict[str, Any]:
     return {
         "state": document["state"],
         "steps": [{name: step[name] for name in kept} for step in document["steps"]],
-        "evaluations": document["evaluations"],
+        "evaluations": [_timeless(each) for each in document["evaluations"]],
     }
+
+
+def _timeless(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """An evaluation without the run's name and seconds."""
+    metrics = {name: value for name, value in evaluation["metrics"].items() if not name.endswith("/seconds")}
+    return {**evaluation, "agent": evaluation["agent"].partition("@")[2], "metrics": metrics}

@@ -13,7 +13,7 @@ from components.runs.run import Run
 from components.schema import EvalReport
 from components.scratch import scratch_folder
 from components.session.stores import s3_endpoint
-from flows.suites import check_overrides, played_overrides, suite_config
+from flows.suites import check_overrides, declared_suite, played_overrides, suite_config
 from infra.services.client import join_local_services
 from troupe.runs.stores import opened_store, store_config
 from troupe.teams.run_team import checked_sampling
@@ -58,7 +58,7 @@ def evaluate(
             f"--suite: name an environment, a preset or a file for {subject!r}, as --suite plan_path"
         )
     check_overrides(overrides)
-    if suite is not None:
+    if suite is not None and isinstance(declared_suite(suite), str):
         suite_config(suite, played_overrides(overrides))  # before what takes longer
     from flows.evaluate import evaluate_subject  # imports Prefect
 

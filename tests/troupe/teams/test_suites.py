@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from components.config import RunConfig, parse_config
-from flows.suites import named_suite, played_config, read_as, suite_config
+from components.errors import ConfigurationError
+from flows.suites import named_suite, played_config, read_as, suite_config, suite_to_play
 
 
 def learned(answers: str) -> RunConfig:
@@ -48,3 +49,24 @@ def test_the_file_that_train_takes_is_played_and_evaluated(tmp_path: Path, monke
     assert [named_suite(text) for text in ("a/mine.yml", "sokoban/train", "sokoban", "sokoban/")] == [
         *(("a/mine.yml", "test"), ("sokoban", "train"), ("sokoban", "test"), ("sokoban", "test"))
     ]
+
+
+def test_a_suite_of_prefect_yaml_is_played_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = learned("reasoned")
+    found = suite_to_play("tiny", own, ["environment.max_turns=3"])
+    assert (found.suite.num_problems, found.suite.seed, found.suite.problems_per_block) == (40, 0, 20)
+    assert found.suite.environment == found.config.environment
+    assert (found.config.environment.max_turns, found.config.environment.answers) == (3, "reasoned")
+    asked = suite_to_play("tiny", own, num_problems=7, seed=5).suite
+    assert (asked.num_problems, asked.seed) == (7, 5)
+    assert suite_to_play("tiny/train", None).suite.split == "train", "a split of the preset"
+    assert suite_to_play(None, own).suite.num_problems == own.evaluation.num_problems
+    (tmp_path / "prefect.yaml").write_text(
+        "deployments:\n- name: tiny\n  entrypoint: flows.evaluate.evaluate\n"
+        "  parameters: {suite: {environment: {name: sokoban}, num_problems: 3}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert suite_to_play("tiny", None).suite.title == "sokoban/test"
+    (tmp_path / "prefect.yaml").write_text("deployments: [{name: mine, entrypoint: flows.evaluate.evaluate}]")
+    with pytest.raises(ConfigurationError, match="deployment mine needs `name` and `parameters"):
+        suite_to_play("tiny", None)
