@@ -82,7 +82,7 @@ def evaluate_subject(
     overrides: Sequence[str] = (),
     results: StoreConfig,
     find_run: RunFinder,
-    play: Callable[..., SuitePlay] = play_suite.fn,
+    play: Callable[..., SuitePlay] = play_suite.within,
     progress: Progress = lambda done, total: None,
 ) -> EvalReport:
     """The report of a subject on a suite (see `flows.suites.suite_to_play`), whose play is kept in the store `results`.

@@ -33,7 +33,7 @@ def evaluate_policy(session: Session, step: int, part: Sampling, versions: dict[
     """The report of one way of sampling (`part`), without the tree, on the test split."""
     scenario, plan = session.scenario, own_plan(session, part)
     players = players_of(session, plan, versions)
-    plays = [play_suite.fn(session, part, block, players, versions) for block in block_plans(plan)]
+    plays = [play_suite.within(session, part, block, players, versions) for block in block_plans(plan)]
     heading = Heading(
         agent=f"{session.run.run_id}@{step}",
         suite=scenario.suite.title,

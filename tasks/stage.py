@@ -58,6 +58,15 @@ class StageTask(Task[P, R]):
         _raise_interruption(returned)
         return returned.data.result  # type: ignore[union-attr]
 
+    def within(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The result, for a stage or a command that calls this one: it has no task run of its own."""
+        returned: Any = self.fn(*args, **kwargs)
+        if not isinstance(returned, State):
+            return returned  # type: ignore[no-any-return]
+        if returned.is_cancelled():
+            raise returned.data  # type: ignore[misc]
+        return returned.data  # type: ignore[return-value]
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _task_named, (self.fn.__module__, self.fn.__name__)
 

@@ -81,6 +81,11 @@ def parse_subject(text: str, *, argument: str = "subject") -> Subject | RoleMap:
     return RunSubject(name, int(step) if at else None)
 
 
+def subjects_in(subject: Subject | RoleMap) -> tuple[Subject, ...]:
+    """The subject itself, or those of all roles."""
+    return tuple(subject.values()) if isinstance(subject, Mapping) else (subject,)
+
+
 def _parse_roles(text: str) -> RoleMap:
     subjects: dict[str, Subject] = {}
     for part in text.split(","):

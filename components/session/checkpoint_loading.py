@@ -63,16 +63,22 @@ def model_settings(base: str) -> PolicyConfig:
     return PolicyConfig(base=str(folder), prompt_format="compact" if is_compact else "chat")
 
 
+def check_model(base: str) -> None:
+    """Raise ConfigurationError or ServiceMissing if there is no model called `base`. Loads nothing."""
+    from components.models.base_checks import check_base
+
+    check_base("team", model_settings(base))
+
+
 def local_model(base: str, *, into: Path) -> LocalModel:
     """The model called `base`, written into the folder `into`: a model folder, an adapter's folder, a hub name, or
     "smollm2-135m". Raises ConfigurationError or ServiceMissing."""
-    from components.models.base_checks import check_base
+    check_model(base)
     from components.models.digests import model_digest
     from components.models.loading import prepare_model_folder
     from components.training.checkpoint import load_model
 
     settings, is_adapter = model_settings(base), _adapter_base(Path(base)) is not None
-    check_base("team", settings)
     model_folder = into / MODEL_FOLDER
     if prepare_model_folder(settings, alphabet="", seed=0, into=model_folder):
         raise ConfigurationError(f"{base!r}: a tiny model knows nothing before a run has trained it; name a run")

@@ -267,3 +267,16 @@ def test_an_interruption_ends_a_task_as_cancelled_and_goes_on_to_its_caller(sess
         flow(validate_parameters=False)(lambda: stage(session, 0, 0))()
     with pytest.raises(KeyboardInterrupt, match="by the user"):
         stage.fn(session, 0, 0)
+
+
+def test_a_stage_within_a_stage_has_its_result_whether_it_is_computed_read_or_interrupted(session: Session) -> None:
+    inner, interrupted = counted([]), counted([], lambda call: (_ for _ in ()).throw(KeyboardInterrupt("by the user")))
+
+    @staged("compute_advantages", version=1)
+    def outer(session: Session, step: int, part: int) -> ArtifactRef:
+        first, again = inner.within(session, 0, 0), inner.within(session, 0, 0)
+        assert first == again
+        return first if part == 0 else interrupted.within(session, 1, 0)
+
+    assert states(outer, (session, 0, 0), (session, 0, 1)) == ["Completed", "Cancelled"]
+    assert inner.within(session, 0, 0) == outer.within(session, 0, 0)

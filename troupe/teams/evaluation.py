@@ -7,11 +7,20 @@ from tempfile import TemporaryDirectory
 
 from components.config import StoreConfig
 from components.errors import ConfigurationError
-from components.evaluation.subjects import RegisteredSubject, RoleMap, RunSubject, Subject, parse_subject
+from components.evaluation.subjects import (
+    ModelSubject,
+    RegisteredSubject,
+    RoleMap,
+    RunSubject,
+    Subject,
+    parse_subject,
+    subjects_in,
+)
 from components.runs.history import Progress
 from components.runs.run import Run
 from components.schema import EvalReport
 from components.scratch import scratch_folder
+from components.session.checkpoint_loading import check_model
 from components.session.stores import s3_endpoint
 from flows.suites import check_overrides, declared_suite, played_overrides, suite_config
 from infra.services.client import join_local_services
@@ -60,6 +69,9 @@ def evaluate(
     check_overrides(overrides)
     if suite is not None and isinstance(declared_suite(suite), str):
         suite_config(suite, played_overrides(overrides))  # before what takes longer
+    for each in subjects_in(parsed):
+        if isinstance(each, ModelSubject):
+            check_model(each.base)
     from flows.evaluate import evaluate_subject  # imports Prefect
 
     with results_store(parsed, store) as results:
@@ -91,8 +103,7 @@ def results_store(subject: Subject | RoleMap, uri: str | None) -> Iterator[Store
 
 
 def _has_run(subject: Subject | RoleMap) -> bool:
-    subjects = subject.values() if isinstance(subject, dict) else (subject,)
-    return any(isinstance(each, RunSubject | RegisteredSubject) for each in subjects)
+    return any(isinstance(each, RunSubject | RegisteredSubject) for each in subjects_in(subject))
 
 
 def _at_step(subject: str, step: int) -> str:
