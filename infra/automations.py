@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 RESUMED_FLOWS = ("train", "evaluate", "nightly-evaluation", "collect-garbage")
 """Flows whose runs may be started again at any time: what they have finished is read, not computed again."""
-SILENCE_SECONDS = 600.0
+SILENCE_SECONDS = 540.0
 """A flow run sends a heartbeat every 180 s; after three missed ones its machine is taken to be gone."""
+QUIET_SECONDS = 30.0
+"""A crash is told twice, by runner and worker, and a cancellation or a Retry may follow. The last word counts."""
 RESUME = "troupe: resume crashed runs"
 LOST = "troupe: crash runs without a heartbeat"
 
@@ -37,14 +39,16 @@ def automations() -> list[AutomationCore]:
     again = EventTrigger(
         match={
             "prefect.resource.id": "prefect.flow-run.*",
-            # 0: its process never ran, and would not the next time.
+            # 0: its process never ran, and would not the next time. A heartbeat has no count and is no word.
             "prefect.run-count": [str(count) for count in range(1, MAX_RESUMPTIONS + 1)],
         },
         match_related=[flows, local],
-        expect={"prefect.flow-run.Crashed"},
+        after={"prefect.flow-run.Crashed"},
+        expect={"prefect.flow-run.*"},
         for_each={"prefect.resource.id"},
-        posture=Posture.Reactive,
+        posture=Posture.Proactive,
         threshold=1,
+        within=timedelta(seconds=QUIET_SECONDS),
     )
     silent = EventTrigger(
         match={"prefect.resource.id": "prefect.flow-run.*"},

@@ -112,8 +112,10 @@ def serve_prefect(port: str) -> None:
         from prefect.server.api.server import create_app
         from prefect.settings import get_current_settings
 
+        from infra.services.busy_automations import evaluate_in_immediate_transactions
         from infra.services.middleware import RepeatingBusyRequests, guarded
 
+    evaluate_in_immediate_transactions()
     settings = get_current_settings().server
     assert settings.api.auth_string is not None, "the server would accept anybody"
     uvicorn.run(
