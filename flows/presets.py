@@ -207,7 +207,7 @@ def with_overrides(values: Mapping[str, Any], overrides: Sequence[str], *, optio
         path, separator, text = override.partition("=")
         if not separator or not path:
             raise ConfigurationError(
-                f"{option} {override!r}: write it as key=value, for example {option} training.num_ranks=2"
+                f"{option} {override!r}: write it as key=value, for example training.num_ranks=2"
             )
         *parents, leaf = path.split(".")
         section = result

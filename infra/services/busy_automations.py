@@ -28,4 +28,4 @@ def evaluate_in_immediate_transactions() -> None:
             yield session
 
     assert hasattr(triggers, "automations_session"), "Prefect evaluates automations in another way"
-    triggers.automations_session = immediate_session  # type: ignore[assignment]
+    triggers.automations_session = immediate_session
