@@ -13,6 +13,7 @@ from components.errors import ConfigurationError
 from components.package_files import package_file
 from components.suggestions import did_you_mean
 
+FLOWS = "flows."
 TRAIN_ENTRYPOINT = "flows.train.train"
 EVALUATE_ENTRYPOINT = "flows.evaluate.evaluate"
 PREFECT_YAML = package_file("flows", "prefect.yaml")
@@ -30,14 +31,33 @@ def training_deployments() -> dict[str, dict[str, Any]]:
     return {**own, **{name: each for name, each in _deployments(PREFECT_YAML).items() if name not in own}}
 
 
+def other_deployments() -> list[dict[str, Any]]:
+    """The deployments of Troupe's flows that do not train: those of the current folder, with the pull steps of their file,
+    before Troupe's own of the same flow and name."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for path in _files():
+        document = _read(path)
+        values = document if isinstance(document, dict) else {}
+        pull = {"pull": values["pull"]} if "pull" in values else {}
+        for each in values.get("deployments") or ():
+            entrypoint = str(each.get("entrypoint")) if isinstance(each, dict) else ""
+            if entrypoint.startswith(FLOWS) and entrypoint != TRAIN_ENTRYPOINT:
+                found.setdefault((entrypoint, str(each.get("name"))), {**pull, **each})
+    return list(found.values())
+
+
+def _files() -> list[Path]:
+    """The `prefect.yaml` of the current folder, if there is one, then Troupe's."""
+    here = Path.cwd() / PREFECT_YAML.name
+    return [PREFECT_YAML] if not here.is_file() or here.samefile(PREFECT_YAML) else [here, PREFECT_YAML]
+
+
 def suite_values() -> dict[str, dict[str, Any]]:
     """Name -> suite: the `evaluate` deployments of the current folder's `prefect.yaml`, if any, before Troupe's own.
 
     Raises ConfigurationError for a deployment without a suite.
     """
-    here = Path.cwd() / PREFECT_YAML.name
-    files = [PREFECT_YAML] if not here.is_file() or here.samefile(PREFECT_YAML) else [PREFECT_YAML, here]
-    return {name: suite for file in files for name, suite in _suites(file)}
+    return {name: suite for file in reversed(_files()) for name, suite in _suites(file)}
 
 
 def _suites(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""The deployments of `troupe up`: the presets that `troupe train` finds in the current folder."""
+"""The deployments of `troupe up`: those of Troupe's flows, of the current folder and of Troupe."""
 
 import shlex
 from pathlib import Path
@@ -6,15 +6,16 @@ from typing import Any
 
 import yaml
 
-from flows.presets import training_deployments
+from flows.presets import other_deployments, training_deployments
 from infra.services.prefect_server import POOL, prefect_command
 
 
 def write_deployments(home: Path) -> Path:
-    """Write the training deployments of the current folder and of Troupe for this machine as a `prefect.yaml`; its path."""
+    """Write the deployments of the current folder and of Troupe for this machine as a `prefect.yaml`; its path."""
     path = home / "prefect" / "deployments.yaml"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    deployments = [_deployed(each) for each in training_deployments().values() if _pool(each)["name"] == POOL]
+    found = [*training_deployments().values(), *other_deployments()]
+    deployments = [_deployed(each) for each in found if _pool(each)["name"] == POOL]
     path.write_text(yaml.safe_dump({"name": "troupe", "deployments": deployments}))
     return path
 

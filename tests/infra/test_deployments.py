@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from components.errors import ConfigurationError
-from flows.presets import preset_values
+from flows.presets import TRAIN_ENTRYPOINT, preset_values
 from infra.deployments import write_deployments
 
 OWN = """
@@ -27,8 +27,30 @@ deployments:
 
 
 def written(home: Path) -> dict[str, dict[str, Any]]:
-    """Name -> deployment of the file, as Prefect reads it."""
-    return {each["name"]: each for each in yaml.safe_load(write_deployments(home).read_text())["deployments"]}
+    """Name -> training deployment of the file, as Prefect reads it."""
+    return {each["name"]: each for each in all_written(home) if each["entrypoint"] == TRAIN_ENTRYPOINT}
+
+
+def all_written(home: Path) -> list[dict[str, Any]]:
+    return yaml.safe_load(write_deployments(home).read_text())["deployments"]  # type: ignore[no-any-return]
+
+
+def test_suites_and_nights_are_deployed_too_and_those_of_the_folder_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entrypoint = "flows.nightly_evaluation.nightly_evaluation"
+    own = {"name": "nightly", "entrypoint": entrypoint, "parameters": {"suites": []}, "schedules": []}
+    written = {"pull": ["p"], "deployments": [own, {"name": "x", "entrypoint": "mine.f"}]}
+    (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(written))
+    monkeypatch.chdir(tmp_path)
+    found = {(each["entrypoint"], each["name"]): each for each in all_written(tmp_path / "home")}
+    night, tiny = found[entrypoint, "nightly"], found["flows.evaluate.evaluate", "tiny"]
+    assert (night["schedules"], night["pull"], night["parameters"]) == ([], ["p"], {"suites": []})
+    assert "pull" not in tiny
+    assert tiny["parameters"]["subject"] == "tiny"
+    assert shlex.split(tiny["work_pool"]["job_variables"]["command"])[-1] == "prefect.engine"
+    assert ("flows.collect_garbage.collect_garbage", "nightly") in found
+    assert not any(name == "x" for _, name in found)
 
 
 def test_troupes_own_presets_run_from_the_current_folder_without_it_on_the_module_path(

@@ -87,7 +87,7 @@ def played_config(stated: Mapping[str, Any] | None, own: RunConfig | None) -> Ru
     played = with_environment_source(run_config(stated or {}))
     if own is None:
         return played
-    environment = played.environment.model_copy(update={"answers": own.environment.answers})
+    environment = played.environment.model_copy(update={"answer_format": own.environment.answer_format})
     return played.model_copy(update={"environment": environment})
 
 

@@ -169,12 +169,12 @@ def test_a_wrong_path_names_what_there_is(arguments: tuple[Any, ...], message: s
 
 
 def test_what_was_trained_is_what_is_evaluated_unless_something_else_is_said() -> None:
-    own = preset_config("tiny", ["environment.options.size=5", "environment.answers=reasoned"])
+    own = preset_config("tiny", ["environment.options.size=5", "environment.answer_format=free"])
     assert played_config(None, own) is own
     assert played_config({"config_name": "tiny"}, own) is own
     said = played_config({"config_name": "tiny", "max_turns": 3}, own).environment
-    assert (said.options["size"], said.max_turns, said.answers) == (4, 3, "reasoned")
-    assert played_config({"config_name": "tiny"}, None).environment.answers == "compact"
+    assert (said.options["size"], said.max_turns, said.answer_format) == (4, 3, "free")
+    assert played_config({"config_name": "tiny"}, None).environment.answer_format == "strict"
 
 
 def test_a_model_folder_plays_every_role(there: Path, tmp_path: Path) -> None:
