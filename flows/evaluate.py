@@ -110,8 +110,8 @@ def contender_report(
     num_samples: int,
     seed: int,
     *,
-    play: Callable[..., SuitePlay],
-    progress: Progress,
+    play: Callable[..., SuitePlay] = play_suite.within,
+    progress: Progress = lambda done, total: None,
 ) -> EvalReport:
     """The report of a contender in its session; its weights are loaded only if a block is missing."""
     session, versions = contender.session, dict(contender.versions)

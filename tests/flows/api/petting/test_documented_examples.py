@@ -156,7 +156,7 @@ def test_a_path_names_a_run_and_its_step(path: str, agent: str, there: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("checkpoints/model_7", "code_single_policy"), "has finished 1 updates; use model_0 to model_1"),
+        (("checkpoints/model_7", "code_single_policy"), "it has finished 1 updates; use 0 to 1"),
         (("checkpoints/code_singel_policy", "code-l1"), "there is no such run; did you mean 'code_single_policy'"),
         (("nowhere/model_1", "code-l1"), "there is no run in .*nowhere"),
         (("checkpoints/code_single_policy", "math-l1"), "its roles .*reasoner.* are played by nobody"),
