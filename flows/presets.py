@@ -75,6 +75,48 @@ def _suites(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield str(each["name"]), _anchored(suite, path.absolute().parent)
 
 
+def all_deployments() -> list[dict[str, Any]]:
+    """Every deployment of the current folder's `prefect.yaml`, with its pull steps, before Troupe's own, of any flow.
+
+    Two of one flow and name are one: the folder's. Names of files in prompts and data are absolute. Raises ConfigurationError
+    as `training_deployments` does, and for a deployment without a name or an entrypoint.
+    """
+    here = Path.cwd() / PREFECT_YAML.name
+    files = [here, PREFECT_YAML] if here.is_file() and not here.samefile(PREFECT_YAML) else [PREFECT_YAML]
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for file in files:
+        _deployments(file, is_project=file is here)  # a slip in a preset is reported in its own words
+        for each in _every_deployment(file):
+            found.setdefault((each["entrypoint"], each["name"]), each)
+    return list(found.values())
+
+
+def _every_deployment(path: Path) -> Iterator[dict[str, Any]]:
+    document = _read(path)
+    values = document if isinstance(document, dict) else {}
+    pull = {"pull": values["pull"]} if "pull" in values else {}
+    listed = values.get("deployments")
+    for number, each in enumerate(listed if isinstance(listed, list) else ()):
+        if not isinstance(each, dict) or "name" not in each or "entrypoint" not in each:
+            name = each.get("name") if isinstance(each, dict) else None
+            raise ConfigurationError(
+                f"{path}: deployment {name or f'number {number + 1}'} needs `name` and `entrypoint: module.flow`"
+            )
+        parameters = _anchored_within(each.get("parameters") or {}, path.absolute().parent)
+        yield {**pull, **each, "name": str(each["name"]), "parameters": parameters}
+
+
+def _anchored_within(value: Any, folder: Path) -> Any:
+    """`value` with each configuration or suite in it, however deep, as `_anchored` leaves it."""
+    if isinstance(value, list):
+        return [_anchored_within(inner, folder) for inner in value]
+    if not isinstance(value, Mapping):
+        return value
+    if isinstance(value.get("environment"), Mapping):
+        return _anchored(value, folder)
+    return {key: _anchored_within(inner, folder) for key, inner in value.items()}
+
+
 def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:
     """Preset name -> configuration, of the training deployments in one file.
 
@@ -174,8 +216,8 @@ def is_file(name: str) -> bool:
     return name.endswith((".yaml", ".yml"))
 
 
-def with_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """`values` with each `a.b=c` applied; `c` is read as YAML.
+def with_overrides(values: Mapping[str, Any], overrides: Sequence[str], *, option: str = "--set") -> dict[str, Any]:
+    """`values` with each `a.b=c` applied; `c` is read as YAML. Errors name `option`, where the overrides were written.
 
     **Example** `with_overrides({"seed": 0}, ["seed=1", "rollout.mode=single"])` is `{"seed": 1, "rollout": {"mode":
     "single"}}`.
@@ -185,7 +227,7 @@ def with_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[
         path, separator, text = override.partition("=")
         if not separator or not path:
             raise ConfigurationError(
-                f"--set {override!r}: write it as key=value, for example --set training.num_ranks=2"
+                f"{option} {override!r}: write it as key=value, for example {option} training.num_ranks=2"
             )
         *parents, leaf = path.split(".")
         section = result
@@ -193,13 +235,13 @@ def with_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[
             section = section.setdefault(parent, {})
             if not isinstance(section, dict):
                 raise ConfigurationError(
-                    f"--set {override!r}: {parent!r} holds a value, not a section; set it as {parent}=..."
+                    f"{option} {override!r}: {parent!r} holds a value, not a section; set it as {parent}=..."
                 )
         try:
             section[leaf] = yaml.safe_load(text)
         except yaml.YAMLError as error:
             raise ConfigurationError(
-                f"--set {override!r}: {text!r} is not a YAML value; put text in quotes and close brackets"
+                f"{option} {override!r}: {text!r} is not a YAML value; put text in quotes and close brackets"
             ) from error
     return result
 

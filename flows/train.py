@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from prefect import runtime
+from prefect import get_run_logger, runtime
 from prefect.context import SyncClientContext
 from prefect.states import Crashed
+from pydantic import Field
 
 from components import progress
 from components.artifacts.refs import CheckpointRef
@@ -18,6 +19,7 @@ from components.config import RunConfig
 from components.errors import StageOvertaken
 from components.gc_tuning import gc_relaxed
 from components.home import HOME
+from components.progress import subscribe
 from components.runs.pipeline import Pipeline
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
@@ -26,14 +28,16 @@ from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
-from components.session.user_sources import with_sources
 from flows.prefect_runtime.active_runs import mark_dead_runs_crashed, recorded_run
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.iteration_runs import iteration_runs
+from flows.prefect_runtime.resumption import cancelled_before_resuming
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.prefect_runtime.run_ends import end_children
 from flows.preflight.checks import preflight
+from flows.run_pages import RunPages
 from flows.runners import one_cluster, task_runner
+from flows.starts import Order, recorded_restart, requested_restart, requested_run
 from flows.training_iteration import training_iteration
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_advantages import compute_advantages
@@ -59,6 +63,12 @@ PIPELINE = Pipeline(
     )
 )
 _log = logging.getLogger(__name__)
+_BELOW_THE_SHORT_FIELDS: Any = Field(json_schema_extra={"position": 6})
+"""The place in Prefect's form of a parameter without a default."""
+if TYPE_CHECKING:
+    Stage = str
+else:
+    Stage = Literal[PIPELINE.restartable]  # the form offers the names
 
 
 def run_name() -> str:
@@ -69,22 +79,46 @@ def run_name() -> str:
 
 
 @interruptible_flow(name="train", flow_run_name=run_name)
-def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
-    """Train `config` under `run_id` (default: the preset's name) and return a summary.
+def train(
+    config: RunConfig = _BELOW_THE_SHORT_FIELDS,
+    run_id: str | None = None,
+    num_steps: Annotated[int | None, Field(ge=0)] = None,
+    overrides: list[str] | None = None,
+    from_stage: Stage | None = None,
+    step: Annotated[int | None, Field(ge=0)] = None,
+) -> dict[str, Any]:
+    """Train a team under a run's name and return a summary. The same parameters again continue the run: results of earlier
+    calls are read, not computed again.
 
-    Results of earlier calls with this run_id are read, not computed again.
+    Args:
+        config: The whole configuration; `overrides` change single values of it. A restart takes only the store from it, and
+            the rest from the run.
+        run_id: The name of the run. A run of this name is continued. Empty: the name of the preset.
+        num_steps: The number of training steps, those already done included. Empty: that of the configuration.
+        overrides: Lines like `seed=1` or `rollout.group_size=8`, as after `--set`.
+        from_stage: Restart the run at this stage of `step`, as `troupe resume RUN --from-stage S --step N`. Nothing is deleted.
+        step: The step of the restart, counted from 0; together with `from_stage`.
     """
     retry_prefect_outages(config.resources.prefect_patience_seconds)
-    config = with_sources(config)
+    if (cancelled := cancelled_before_resuming()) is not None:
+        return cancelled  # type: ignore[return-value]  # Prefect ends the flow run in a state that is returned
     began_at_seconds = monotonic()
-    run = Run(run_id=run_id or config.preset, config=config)
+    order = Order(
+        run_id, num_steps, tuple(overrides or ()), requested_restart(from_stage, step, str(runtime.flow_run.id))
+    )
+    run, restart, remarks = requested_run(config, order, PIPELINE)
     checked = _checked.get()
     while True:
         try:
             with nullcontext(checked) if checked is not None else checked_session(run) as session:
-                assert (session.run.run_id, session.config) == (run.run_id, config), (
+                assert (session.run.run_id, session.config) == (run.run_id, run.config), (
                     "the session handed over is of another run"
                 )
+                if restart is not None:
+                    remarks += recorded_restart(session, restart, PIPELINE)
+                    restart = None
+                for remark in remarks:
+                    _log.warning("%s", remark)
                 return train_in_session(session, began_at_seconds) | {"flow_run_url": runtime.flow_run.ui_url}
         except StageOvertaken as overtaken:  # at least one more stage is committed than when this process looked
             _log.warning("%s; this process continues from what is committed", overtaken)
@@ -122,9 +156,12 @@ def train_in_session(session: Session, began_at_seconds: float) -> dict[str, Any
 
     Raises StageOvertaken if another process on the run commits a different result first.
     """
-    with recorded(session), training_session(session, PIPELINE), one_cluster(session.config):
+    pages = RunPages(session.run.run_id, get_run_logger())
+    with recorded(session), training_session(session, PIPELINE), one_cluster(session.config), subscribe(pages.hear):
         checkpoints, evaluations, num_steps = train_steps(session)
-    return summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)
+    told = summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)
+    pages.end(told)
+    return told
 
 
 def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalReport], int]:

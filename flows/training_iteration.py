@@ -1,6 +1,5 @@
 """One training step, stage by stage."""
 
-import re
 from functools import partial
 
 from prefect import flow
@@ -15,6 +14,7 @@ from components.session.reports import iteration_page, report_iteration
 from components.session.session import Session
 from components.session.step_snapshot import locally_computed_stages, prefetch_snapshot, snapshot_of
 from flows.prefect_runtime.iteration_runs import create_next_run, in_background
+from flows.run_pages import artifact_key
 from flows.shards import collect_all, prefetch_rollouts, sampling_checkpoints, score_all
 from tasks.compute_advantages import compute_advantages
 from tasks.publish_checkpoint import publish_checkpoint
@@ -74,5 +74,5 @@ def update_policies(
 def create_step_page(session: Session, report: IterationReport) -> None:
     """Create the Prefect page of a finished step."""
     page = iteration_page(report, run_url=session.tracker.run_url(report.run_id))
-    key = f"iteration-{re.sub('[^a-z0-9-]', '-', report.run_id)}"
+    key = artifact_key("iteration", report.run_id)
     create_markdown_artifact(key=key, markdown=page, description=f"{report.run_id}, step {report.step}")

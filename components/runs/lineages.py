@@ -30,6 +30,8 @@ class Lineage(Frozen):
     config: RunConfig
     stage_versions: Mapping[str, int] = {}
     """The versions that compute this lineage."""
+    requested_by: str | None = None
+    """The flow run whose parameters ask for it; a Retry of that flow run asks for no other."""
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -100,6 +102,7 @@ def start_lineage(
     repeats: Sequence[str],
     config: RunConfig,
     stage_versions: Mapping[str, int] | None = None,
+    requested_by: str | None = None,
     clock: Clock = utc_now,
 ) -> int:
     """Record a restart of the run and return its number (1, 2, …). Earlier outputs stay readable.
@@ -118,6 +121,7 @@ def start_lineage(
         started_at=clock(),
         config=config,
         stage_versions=stage_versions or {},
+        requested_by=requested_by,
     )
     while True:
         lineages = read_lineages(store, run_id)

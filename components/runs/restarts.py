@@ -20,6 +20,8 @@ class Restart(Frozen):
 
     step: int
     stage: str
+    requested_by: str | None = None
+    """The flow run whose parameters ask for it."""
 
 
 def record_restart(store: ArtifactStore, run: Run, restart: Restart, pipeline: Pipeline) -> int:
@@ -33,6 +35,7 @@ def record_restart(store: ArtifactStore, run: Run, restart: Restart, pipeline: P
         repeats=pipeline.repeats(restart.stage),
         config=run.config,
         stage_versions=pipeline.versions,
+        requested_by=restart.requested_by,
     )
 
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from components.artifacts.format import check_format
-from components.config import RunConfig, parse_config
+from components.config import RunConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.gc_tuning import gc_paused
 from components.identity import checked_run_id
 from components.runs.pipeline import Pipeline
-from components.runs.restarts import Restart, check_restart, record_restart
+from components.runs.restarts import Restart, check_restart
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
 from components.runs.run import Run
 from components.runs.stored_runs import read_run
@@ -21,7 +20,7 @@ from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.user_sources import with_sources
 from flows.preflight.checks import check_base_names, check_configuration, check_services
-from flows.presets import with_overrides
+from flows.starts import overridden_config, recorded_restart
 from infra.services.client import join_local_services
 from troupe.consoles import console as made_console
 from troupe.runs.stores import opened_store, store_config
@@ -75,11 +74,7 @@ def _admitted(session: Session, restart: Restart | None, pipeline: Pipeline) -> 
     """Remarks for the user, once the run may start with its configuration. Records a restart."""
     store, run_id, config = session.store, session.run.run_id, session.config
     if restart is not None:
-        check_format(store)
-        run = read_run(store, run_id)
-        told = resume_warnings(store, run)
-        record_restart(store, run.model_copy(update={"config": config}), restart, pipeline)
-        return told
+        return recorded_restart(session, restart, pipeline)
     run = validate_start(store, run_id, config, pipeline)
     return [*resume_warnings(store, run), *surplus_line(store, run)]
 
@@ -100,10 +95,7 @@ def run_resume(
         )
     store = opened_store(store_uri)
     run = read_run(store, run_id).kept_in(store_config(store_uri))
-    values = with_overrides(run.config.model_dump(mode="json"), overrides)
-    if num_steps is not None:
-        values["num_steps"] = num_steps
-    config = with_sources(parse_config(values))
+    config = with_sources(overridden_config(run.config, overrides, num_steps, option="--set"))
     restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)
     if restart is not None:
         with gc_paused():

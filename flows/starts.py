@@ -1,0 +1,88 @@
+"""What a flow run of `train` begins with: the configuration with its overrides, and a restart, recorded once per flow run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from components.artifacts.format import check_format
+from components.config import RunConfig, differing_fields, parse_config
+from components.errors import ConfigurationError
+from components.identity import checked_run_id
+from components.runs.pipeline import Pipeline
+from components.runs.restarts import Restart, check_restart, record_restart
+from components.runs.resume_checks import resume_warnings
+from components.runs.run import Run
+from components.runs.stored_runs import read_run
+from components.session.session import Session
+from components.session.stores import open_store
+from components.session.user_sources import with_sources
+from flows.presets import with_overrides
+
+
+def overridden_config(
+    config: RunConfig, overrides: Sequence[str], num_steps: int | None, *, option: str = "overrides"
+) -> RunConfig:
+    """`config` with `a.b=c` lines and another number of steps. Raises ConfigurationError with field, value and remedy.
+
+    **Example** `overridden_config(config, ["seed=1", "rollout.group_size=8"], 300)`.
+    """
+    if not overrides and num_steps is None:
+        return config
+    # Only what was written: a default of one kind of store would be an unknown field of another.
+    values = with_overrides(config.model_dump(mode="json", exclude_unset=True), overrides, option=option)
+    if num_steps is not None:
+        values["num_steps"] = num_steps
+    return parse_config(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the parameters of a flow run ask for, beside the configuration."""
+
+    run_id: str | None
+    num_steps: int | None
+    overrides: tuple[str, ...]
+    restart: Restart | None
+
+
+def requested_restart(from_stage: str | None, step: int | None, flow_run_id: str) -> Restart | None:
+    """The restart that the parameters of a flow run ask for. Raises ConfigurationError for one of them without the other."""
+    if from_stage is None and step is None:
+        return None
+    if from_stage is None or step is None:
+        raise ConfigurationError(
+            f"from_stage {from_stage!r} and step {step}: a restart needs both, the stage and the step in which it begins; "
+            "leave both out to continue the run"
+        )
+    return Restart(step=step, stage=from_stage, requested_by=flow_run_id)
+
+
+def requested_run(config: RunConfig, order: Order, pipeline: Pipeline) -> tuple[Run, Restart | None, list[str]]:
+    """The run to train, the restart to record first, and remarks for the user. Writes nothing.
+
+    Of a run that is restarted `config` only names the store; the rest is the run's own newest configuration with the
+    overrides. A restart that this flow run recorded at an earlier start is not made again. Raises ConfigurationError for an
+    invalid value, and for a restart that is not possible.
+    """
+    if order.restart is None:
+        settled = with_sources(overridden_config(config, order.overrides, order.num_steps))
+        return Run(run_id=checked_run_id(order.run_id or settled.preset), config=settled), None, []
+    store = open_store(config.store)
+    run = read_run(store, order.run_id or config.preset).kept_in(config.store)
+    if any(lineage.requested_by == order.restart.requested_by for lineage in run.lineages):
+        return run, None, []
+    ignored = differing_fields(run.config.result_fields(), with_sources(config).result_fields())
+    own = f"run {run.run_id} is restarted with its own configuration, not with config: {'; '.join(ignored)}; use overrides"
+    settled = with_sources(overridden_config(run.config, order.overrides, order.num_steps))
+    run = run.model_copy(update={"config": settled})
+    check_restart(store, run, order.restart, pipeline)
+    return run, order.restart, [own] if ignored else []
+
+
+def recorded_restart(session: Session, restart: Restart, pipeline: Pipeline) -> list[str]:
+    """Record a restart of the session's run, whose checks have passed. Returns remarks for the user."""
+    store = session.store
+    check_format(store)
+    run = read_run(store, session.run.run_id)
+    remarks = resume_warnings(store, run)
+    record_restart(store, run.model_copy(update={"config": session.config}), restart, pipeline)
+    return remarks
