@@ -19,12 +19,13 @@ from components.runs.gc import collect_garbage
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.restarts import Restart, record_restart
 from components.runs.steps import checkpoints_before
+from components.runs.stored_runs import read_run
 from components.runs.verify import VerifyReport, verify_run
 from components.session.checkpoint_cache import CheckpointCache
 from flows.train import PIPELINE
 from tests.components.runs.whole_runs import document, resumed, whole_run
 from troupe.cli import app
-from troupe.runs.documents import read_run, run_document
+from troupe.runs.documents import run_document
 
 STEP_2 = "runs/r/steps/000002"
 

@@ -127,7 +127,7 @@ def checkpoint(store: ArtifactStore, root: Path, step: int, base: ArtifactRef | 
 
 def resumed(store: ArtifactStore, root: Path, run_id: str = "r") -> Run:
     """What a resume does with its records: the stages that have no result of their own are computed."""
-    from troupe.runs.documents import read_run
+    from components.runs.stored_runs import read_run
 
     run = read_run(store, run_id)
     freeze_config(store, run_id, run.config, PIPELINE)
