@@ -13,7 +13,6 @@ from components.errors import ConfigurationError
 from components.package_files import package_file
 from components.suggestions import did_you_mean
 
-FLOWS = "flows."
 TRAIN_ENTRYPOINT = "flows.train.train"
 EVALUATE_ENTRYPOINT = "flows.evaluate.evaluate"
 PREFECT_YAML = package_file("flows", "prefect.yaml")
@@ -29,21 +28,6 @@ def training_deployments() -> dict[str, dict[str, Any]]:
     here = Path.cwd() / PREFECT_YAML.name
     own = _deployments(here, is_project=True) if here.is_file() and not here.samefile(PREFECT_YAML) else {}
     return {**own, **{name: each for name, each in _deployments(PREFECT_YAML).items() if name not in own}}
-
-
-def other_deployments() -> list[dict[str, Any]]:
-    """The deployments of Troupe's flows that do not train: those of the current folder, with the pull steps of their file,
-    before Troupe's own of the same flow and name."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for path in _files():
-        document = _read(path)
-        values = document if isinstance(document, dict) else {}
-        pull = {"pull": values["pull"]} if "pull" in values else {}
-        for each in values.get("deployments") or ():
-            entrypoint = str(each.get("entrypoint")) if isinstance(each, dict) else ""
-            if entrypoint.startswith(FLOWS) and entrypoint != TRAIN_ENTRYPOINT:
-                found.setdefault((entrypoint, str(each.get("name"))), {**pull, **each})
-    return list(found.values())
 
 
 def _files() -> list[Path]:
@@ -81,11 +65,9 @@ def all_deployments() -> list[dict[str, Any]]:
     Two of one flow and name are one: the folder's. Names of files in prompts and data are absolute. Raises ConfigurationError
     as `training_deployments` does, and for a deployment without a name or an entrypoint.
     """
-    here = Path.cwd() / PREFECT_YAML.name
-    files = [here, PREFECT_YAML] if here.is_file() and not here.samefile(PREFECT_YAML) else [PREFECT_YAML]
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for file in files:
-        _deployments(file, is_project=file is here)  # a slip in a preset is reported in its own words
+    for file in _files():
+        _deployments(file, is_project=file is not PREFECT_YAML)  # a slip in a preset is reported in its own words
         for each in _every_deployment(file):
             found.setdefault((each["entrypoint"], each["name"]), each)
     return list(found.values())

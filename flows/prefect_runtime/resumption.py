@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prefect.context import FlowRunContext, SyncClientContext
-from prefect.states import Cancelled
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the commands that need only the names below do not wait for Prefect
     from prefect.client.schemas.objects import State
 
 MAX_RESUMPTIONS = 3
@@ -22,6 +19,9 @@ def cancelled_before_resuming() -> State[Any] | None:
     A process that is killed before it can say that it was cancelled is reported as crashed, and the crash is answered before
     the cancellation is.
     """
+    from prefect.context import FlowRunContext, SyncClientContext
+    from prefect.states import Cancelled
+
     context, client = FlowRunContext.get(), SyncClientContext.get()
     assert context is not None, "there is no flow run in this context"
     assert client is not None, "there is no flow run in this context"

@@ -9,57 +9,51 @@ import pytest
 import yaml
 
 from components.errors import ConfigurationError
-from flows.presets import TRAIN_ENTRYPOINT, preset_values
-from infra.deployments import write_deployments
+from flows.presets import preset_values
+from infra.deployments import deployment_title, local_deployments, write_deployments
 
 OWN = """
 pull:
   - prefect.deployments.steps.set_working_directory: {directory: /mine}
 deployments:
   - {name: report, entrypoint: mine.report, work_pool: {name: elsewhere}}
+  - {name: bare, entrypoint: mine.report}
+  - {name: here, entrypoint: mine.report, work_pool: {name: troupe}, schedules: [{cron: "0 1 * * *"}]}
   - name: tiny
     entrypoint: flows.train.train
     work_pool: {name: troupe, job_variables: {stream_output: false}}
     parameters: {config: {preset: tiny, num_steps: 7}}
   - {name: bare, entrypoint: flows.train.train, parameters: {config: {preset: bare}}}
   - {name: far, entrypoint: flows.train.train, work_pool: {name: cluster}, parameters: {config: {preset: far}}}
+  - name: tiny
+    entrypoint: flows.evaluate.evaluate
+    parameters: {subject: tiny, suite: {environment: {name: math, options: {test_source: {path: sums.jsonl}}}}}
+  - name: nightly
+    entrypoint: flows.nightly_evaluation.nightly_evaluation
+    schedules: [{cron: "0 5 * * *", slug: every-night}]
+    parameters: {suites: [{name: x, suite: {environment: {name: math, options: {test_source: {path: sums.jsonl}}}}}]}
 """
 
 
-def written(home: Path) -> dict[str, dict[str, Any]]:
-    """Name -> training deployment of the file, as Prefect reads it."""
-    return {each["name"]: each for each in all_written(home) if each["entrypoint"] == TRAIN_ENTRYPOINT}
+def found() -> dict[str, dict[str, Any]]:
+    """Title -> deployment."""
+    return {deployment_title(each): each for each in local_deployments()}
 
 
-def all_written(home: Path) -> list[dict[str, Any]]:
-    return yaml.safe_load(write_deployments(home).read_text())["deployments"]  # type: ignore[no-any-return]
-
-
-def test_suites_and_nights_are_deployed_too_and_those_of_the_folder_come_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entrypoint = "flows.nightly_evaluation.nightly_evaluation"
-    own = {"name": "nightly", "entrypoint": entrypoint, "parameters": {"suites": []}, "schedules": []}
-    written = {"pull": ["p"], "deployments": [own, {"name": "x", "entrypoint": "mine.f"}]}
-    (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(written))
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    found = {(each["entrypoint"], each["name"]): each for each in all_written(tmp_path / "home")}
-    night, tiny = found[entrypoint, "nightly"], found["flows.evaluate.evaluate", "tiny"]
-    assert (night["schedules"], night["pull"], night["parameters"]) == ([], ["p"], {"suites": []})
-    assert "pull" not in tiny
-    assert tiny["parameters"]["subject"] == "tiny"
-    assert shlex.split(tiny["work_pool"]["job_variables"]["command"])[-1] == "prefect.engine"
-    assert ("flows.collect_garbage.collect_garbage", "nightly") in found
-    assert not any(name == "x" for _, name in found)
+    return tmp_path
 
 
-def test_troupes_own_presets_run_from_the_current_folder_without_it_on_the_module_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = written(tmp_path / "home")
-    assert set(found) == set(preset_values())
-    for deployment in found.values():
+@pytest.mark.usefixtures("folder")
+def test_troupes_own_run_from_the_current_folder_without_it_on_the_module_path() -> None:
+    deployments = found()
+    presets = {title.removeprefix("train/"): each for title, each in deployments.items() if title.startswith("train/")}
+    assert {name: each["parameters"]["config"] for name, each in presets.items()} == preset_values()
+    assert deployments.keys() >= {"evaluate/tiny", "nightly-evaluation/nightly", "collect-garbage/nightly"}
+    assert deployments["nightly-evaluation/nightly"]["schedules"][0]["cron"] == "0 3 * * *"
+    for deployment in deployments.values():
         assert deployment["work_pool"]["name"] == "troupe"
         executable, *options = shlex.split(deployment["work_pool"]["job_variables"]["command"])
         assert (executable, options) == (
@@ -67,25 +61,47 @@ def test_troupes_own_presets_run_from_the_current_folder_without_it_on_the_modul
             ["-P", "-m", "infra.services.prefect_server", "run", "prefect.engine"],
         )
         assert "pull" not in deployment, "Prefect fills in the folder in which it deploys"
-    assert {name: each["parameters"]["config"] for name, each in found.items()} == preset_values()
 
 
-def test_a_folders_own_training_deployments_come_first_and_others_are_left_to_their_owner(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "prefect.yaml").write_text(OWN)
-    monkeypatch.chdir(tmp_path)
-    found = written(tmp_path / "home")
-    assert set(found) == {"bare", *preset_values()}, "`report` and `far` are not ours to deploy"
-    assert found["bare"]["work_pool"]["name"] == "troupe"
-    assert found["tiny"]["parameters"]["config"]["num_steps"] == 7
-    assert found["tiny"]["pull"] == yaml.safe_load(OWN)["pull"]
-    assert found["tiny"]["work_pool"]["job_variables"].keys() == {"command", "stream_output"}
-    assert "pull" not in found["plan-path"]
+def test_a_folders_own_deployments_come_first_and_those_of_other_pools_are_left_to_their_owner(folder: Path) -> None:
+    troupes = set(found())
+    (folder / "prefect.yaml").write_text(OWN)
+    deployments = found()
+    assert set(deployments) == {"train/bare", "report/here", *troupes}, (
+        "`far` and the other reports are not ours to deploy"
+    )
+    assert len(local_deployments()) == len(deployments)
+    assert deployments["train/bare"]["work_pool"]["name"] == "troupe"
+    assert deployments["train/tiny"]["parameters"]["config"]["num_steps"] == 7
+    assert deployments["train/tiny"]["pull"] == yaml.safe_load(OWN)["pull"]
+    assert deployments["train/tiny"]["work_pool"]["job_variables"].keys() == {"command", "stream_output"}
+    assert "pull" not in deployments["train/plan-path"]
+    assert deployments["nightly-evaluation/nightly"]["schedules"] == [{"cron": "0 5 * * *", "slug": "every-night"}]
+    assert deployments["report/here"]["schedules"] == [{"cron": "0 1 * * *", "slug": "schedule-0"}]
 
 
-def test_a_slip_in_the_folders_file_is_told_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "prefect.yaml").write_text("deployments:\n  - {name: tiny\n")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError, match=r"prefect\.yaml:3:1"):
-        write_deployments(tmp_path / "home")
+def test_files_of_data_are_found_from_the_folder_of_the_yaml_in_every_suite(folder: Path) -> None:
+    (folder / "prefect.yaml").write_text(OWN)
+    deployments = found()
+    (night,) = deployments["nightly-evaluation/nightly"]["parameters"]["suites"]
+    for suite in (deployments["evaluate/tiny"]["parameters"]["suite"], night["suite"]):
+        assert suite["environment"]["options"]["test_source"]["path"] == str(folder / "sums.jsonl")
+
+
+def test_what_is_written_is_what_prefect_reads(folder: Path) -> None:
+    written = yaml.safe_load(write_deployments(folder / "home", local_deployments()).read_text())
+    assert written["deployments"] == local_deployments()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("deployments:\n  - {name: tiny\n", r"prefect\.yaml:3:1"),
+        ("deployments:\n  - {name: mine}\n", "deployment mine needs `name` and `entrypoint: module.flow`"),
+        ("deployments:\n  - {name: mine, entrypoint: flows.train.train}\n", "deployment mine needs .*parameters"),
+    ],
+)
+def test_a_slip_in_the_folders_file_is_told(text: str, line: str, folder: Path) -> None:
+    (folder / "prefect.yaml").write_text(text)
+    with pytest.raises(ConfigurationError, match=line):
+        local_deployments()

@@ -1,19 +1,29 @@
 """`troupe up | down | status | env | doctor | gc`: services, machine and store."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from troupe.cli.runs import JsonOption, StoreOption, emit
 from troupe.cli.training import SetOption
 
+if TYPE_CHECKING:
+    from infra.services.environment import StackStatus
+
 
 def up(
     engine: Annotated[str, typer.Option(help="vllm: also start servers for the preset's models.")] = "transformers",
     preset: Annotated[str | None, typer.Option(help="The preset whose models vLLM serves.")] = None,
     override: SetOption = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Only tell what differs between Prefect and the files; exit code 1 if it does."),
+    ] = False,
 ) -> None:
-    """Start local Prefect (server and worker), MLflow and S3; deploy every preset.
+    """Start local Prefect (server and worker), MLflow and S3; deploy all of prefect.yaml, with schedules and automations.
 
     None of them sees your API keys; flow runs on the worker get the variables listed in TROUPE_PASS_ENV, separated by commas.
     """
@@ -21,7 +31,7 @@ def up(
 
     from components.home import ensure_home
     from flows.presets import all_preset_values
-    from infra.deployments import write_deployments
+    from infra.deployments import local_deployments, write_deployments
     from infra.engines import start_engines
     from infra.services.client import write_prefect_toml
     from infra.services.stack import deploy
@@ -29,15 +39,19 @@ def up(
     from troupe.consoles import console as made_console
     from troupe.diagnostics.tables import access_lines, services_text
 
+    if check:
+        check_deployed()
+        return
     home = ensure_home()
-    deployments = write_deployments(home)  # an error in a prefect.yaml is reported before anything starts
+    deployments = local_deployments()  # an error in a prefect.yaml is reported before anything starts
     console = made_console()
     with console.status("starting vLLM (one to three minutes)"):
         servers = start_engines(home, engine, preset, override or [])
     with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
         state = start(home)
-    with console.status("deploying every preset"):
-        deploy(state, deployments)
+    with console.status("deploying (10 to 30 seconds)"):
+        deploy(state, write_deployments(home, deployments))
+        tidy_deployed(state, deployments)
     warning = write_prefect_toml(Path.cwd(), state)
     tell_of_dead_runs()
     console.print(services_text(state.document()), soft_wrap=True)
@@ -49,15 +63,51 @@ def up(
     typer.echo(f"\nnext: troupe train {preset}, or prefect deployment run 'train/{preset}'")
 
 
+def check_deployed() -> None:
+    """Print what differs between the server and the files, a line each. Exit code 1 if something does."""
+    from components.home import HOME
+    from infra.deployed import RECORD, differences, local_client
+    from infra.deployments import local_deployments
+    from infra.services.client import join_local_services
+    from infra.services.prefect_server import prefect_home
+    from infra.services.stack import status as read
+
+    deployments = local_deployments()
+    join_local_services()
+    with local_client(read(HOME)) as client:
+        lines = differences(client, deployments, prefect_home(HOME) / RECORD)
+    for line in lines:
+        typer.echo(line)
+    if lines:
+        typer.echo("\nnext: troupe up")
+        raise typer.Exit(1)
+    typer.echo(f"Prefect holds what the files say: {len(deployments)} deployments")
+
+
+def tidy_deployed(state: StackStatus, deployments: Sequence[Mapping[str, Any]]) -> None:
+    """Remove from Prefect what is in the files no more, and ensure its automations."""
+    from infra.deployed import RECORD, local_client, tidy
+    from infra.services.client import join_local_services
+    from infra.services.prefect_server import prefect_home
+
+    join_local_services()
+    with local_client(state) as client:
+        tidy(client, deployments, prefect_home(state.home) / RECORD)
+
+
 def down() -> None:
     """Stop the local services, after ending the training runs that use them. Their data stays."""
     from components.home import HOME
     from flows.prefect_runtime.active_runs import end_active_runs
+    from infra.automations import pause_resumption
     from infra.services.client import join_local_services, remove_prefect_toml
     from infra.services.stack import down as stop
+    from infra.services.stack import status as read
     from infra.services.vllm_stack import down_vllm
 
     join_local_services()
+    if (prefect := read(HOME).prefect) is not None:
+        pause_resumption(HOME, prefect.api_url)  # what the user ends here does not come back by itself
     if ended := end_active_runs(HOME):
         typer.echo(f"ended runs {', '.join(ended)}; finished work is kept, and the same commands continue from there")
     remove_prefect_toml(HOME)
