@@ -28,7 +28,7 @@ from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
-from flows.prefect_runtime.active_runs import mark_dead_runs_crashed, recorded_run
+from flows.prefect_runtime.active_runs import mark_dead_runs_crashed, recorded_run, wait_for_earlier_start
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.iteration_runs import iteration_runs
 from flows.prefect_runtime.resumption import cancelled_before_resuming
@@ -102,6 +102,7 @@ def train(
     retry_prefect_outages(config.resources.prefect_patience_seconds)
     if (cancelled := cancelled_before_resuming()) is not None:
         return cancelled  # type: ignore[return-value]  # Prefect ends the flow run in a state that is returned
+    wait_for_earlier_start(HOME, str(runtime.flow_run.id))
     began_at_seconds = monotonic()
     order = Order(
         run_id, num_steps, tuple(overrides or ()), requested_restart(from_stage, step, str(runtime.flow_run.id))

@@ -4,9 +4,11 @@ A killed process reports nothing. Its record stays, and the next process reports
 on the same flow run, after Prefect's Retry, or on the same MLflow run: a report is made only where the dead one was the last.
 """
 
+import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +21,7 @@ from components.process_ids import may_run, this_process
 from components.session.trackers import mlflow_tracker
 from flows.prefect_runtime.run_ends import end_flow_run
 
+_log = logging.getLogger(__name__)
 GRACE_SECONDS = 40.0
 """The time that a run has to end in an orderly way."""
 
@@ -91,6 +94,24 @@ def recorded_runs(home: Path) -> list[ActiveRun]:
         with suppress(ValueError, FileNotFoundError):
             found.append(ActiveRun.model_validate_json(path.read_bytes()))
     return found
+
+
+def wait_for_earlier_start(home: Path, flow_run_id: str, *, poll_seconds: float = 2.0) -> None:
+    """Wait while an earlier process of this host works on the same flow run.
+
+    A process that could not send its heartbeats, because its machine slept, counts as lost and its flow run is started again.
+    What it finishes is then read, not computed a second time beside it.
+    """
+    own, here, is_told = str(this_process()), socket.gethostname(), False
+    while True:
+        same = (run for run in recorded_runs(home) if run.flow_run_id == flow_run_id and run.host == here)
+        at_work = next((run for run in same if run.process not in ("", own) and run.is_alive), None)
+        if at_work is None:
+            return
+        if not is_told:
+            _log.warning("process %d still works on this flow run; this one waits for its end", at_work.pid)
+            is_told = True
+        time.sleep(poll_seconds)
 
 
 def end_active_runs(home: Path, *, grace_seconds: float = GRACE_SECONDS) -> list[str]:

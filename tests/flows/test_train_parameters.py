@@ -62,6 +62,7 @@ class Trained:
     def __init__(self, store: LocalArtifactStore) -> None:
         self.store = store
         self.runs: list[Run] = []
+        self.waited: list[str] = []
 
     @contextmanager
     def session(self, run: Run) -> Iterator[Any]:
@@ -78,6 +79,7 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trained:
     found = Trained(LocalArtifactStore(tmp_path))
     monkeypatch.setattr(module, "checked_session", found.session)
     monkeypatch.setattr(module, "train_in_session", found.train)
+    monkeypatch.setattr(module, "wait_for_earlier_start", lambda home, flow_run_id: found.waited.append(flow_run_id))
     return found
 
 
@@ -98,6 +100,7 @@ def test_a_flow_run_restarts_once_and_does_not_come_back_once_cancelled(trained:
         flow_run = client.create_flow_run(train, parameters=train.serialize_parameters(parameters), state=Pending())
         assert start().is_completed()
         assert start(Crashed(), RESUMED, Pending()).is_completed()
+        assert trained.waited == [str(flow_run.id)] * 2
         assert client.read_flow_run(flow_run.id).name == "r"
         (lineage,) = read_lineages(trained.store, "r")
         assert (lineage.from_stage, lineage.from_step, lineage.requested_by) == ("update_policy", 1, str(flow_run.id))

@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from flows.prefect_runtime.active_runs import (
     mark_dead_runs_crashed,
     recorded_run,
     recorded_runs,
+    wait_for_earlier_start,
 )
 from tests.processes import alive
 
@@ -75,3 +77,19 @@ def test_a_living_run_is_ended_and_a_used_pid_is_left_alone(habit: str, tmp_path
         assert [run.is_alive for run in recorded_runs(tmp_path)] == [False, True]
         assert end_active_runs(tmp_path, grace_seconds=1.0) == ["ours"]
         assert not alive(ours.pid)
+
+
+def test_a_second_start_waits_for_the_process_of_the_first(tmp_path: Path) -> None:
+    record(tmp_path, "f", psutil.Process(), host=socket.gethostname())
+    record(tmp_path, "elsewhere", psutil.Process(1), host="another-host")
+    for free in ("f", "elsewhere", "another"):
+        wait_for_earlier_start(tmp_path, free)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True) as first:
+        record(tmp_path, "f", psutil.Process(first.pid), host=socket.gethostname())
+        waiting = threading.Thread(target=wait_for_earlier_start, args=(tmp_path, "f"), kwargs={"poll_seconds": 0.01})
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        first.communicate("\n")
+        waiting.join(10)
+        assert not waiting.is_alive()
