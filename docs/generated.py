@@ -41,6 +41,10 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "pretrained curves": results_tables.pretrained_curves,
     "pretrained failures": results_tables.pretrained_failures,
     "pretrained verdict": results_tables.pretrained_verdict,
+    "program record": results_tables.program_record,
+    "program gains": results_tables.program_gains,
+    "program untrained": results_tables.program_untrained,
+    "program doses": results_tables.program_doses,
 }
 
 

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks import arm_runs, arm_table, credit, pretrained, pretrained_table
+from benchmarks import arm_runs, arm_table, credit, pretrained, pretrained_runs, pretrained_table
 from benchmarks.arm_claims import claims
 from benchmarks.credit_study import Study
 from benchmarks.kept import recorded
@@ -106,6 +106,29 @@ def pretrained_failures() -> str:
 
 def pretrained_verdict() -> str:
     return fenced(pretrained_table.verdict(pretrained_rows(), num_seeds=NUM_SEEDS))
+
+
+@cache
+def program_rows() -> Sequence[Any]:
+    arms = [pretrained_runs.SINGLE_PROGRAM]
+    wanted = pretrained.orders(arms, num_seeds=1, num_steps=10, num_problems=300)
+    return pretrained.rows_of(wanted, MEASURED / "lone_program")
+
+
+def program_record() -> str:
+    return record("lone_program")
+
+
+def program_gains() -> str:
+    return pretrained_table.gain_table(program_rows())
+
+
+def program_untrained() -> str:
+    return pretrained_table.pass_table(program_rows())
+
+
+def program_doses() -> str:
+    return pretrained_table.dose_table(program_rows())
 
 
 def fenced(text: str) -> str:

@@ -11,7 +11,7 @@ from prefect import runtime
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from components.artifacts.base import ArtifactStore
-from components.config import ResourceConfig, StoreConfig
+from components.config import ResourceConfig, StoreConfig, TrackingConfig
 from components.errors import NightFailed, TroupeError
 from components.evaluation.night_records import keep_night, read_nights
 from components.evaluation.nightly import (
@@ -34,6 +34,7 @@ from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import EvalReport
 from components.session.stores import open_store
+from components.session.trackers import tracker_of
 from flows.evaluate import evaluate_subject, find_stored_run
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
@@ -68,6 +69,7 @@ def nightly_evaluation(
     nights = [suite_night(each, tonight, opened, kept, rule, active_days) for each in suites]
     records = [keep_night(opened, each) for each in nights]
     report_nights(nights, Path(pages) if pages else None)
+    mark_champions(nights)
     regressions = [f"{each.name}: {change_sentence(change)}" for each in nights for change in each.regressions]
     if regressions:
         raise NightFailed("; ".join(regressions))
@@ -140,6 +142,20 @@ def report_nights(nights: Sequence[SuiteNight], folder: Path | None) -> None:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{nights[0].night if nights else 'none'}.html").write_text(night_page(nights))
+
+
+def mark_champions(nights: Sequence[SuiteNight]) -> None:
+    """Give MLflow's alias `champion` to the champion of each suite. An MLflow that is away is told in a warning: the next night
+    tries again."""
+    tracker = tracker_of(TrackingConfig())
+    for night in nights:
+        if night.after is None:
+            continue
+        run_id, _, step = night.after.champion.partition("@")
+        try:
+            tracker.mark_champion(run_id, step=int(step))
+        except TroupeError as error:
+            _log.warning("MLflow does not know the champion of %s: %s", night.name, error)
 
 
 def _played(

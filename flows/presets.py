@@ -30,14 +30,18 @@ def training_deployments() -> dict[str, dict[str, Any]]:
     return {**own, **{name: each for name, each in _deployments(PREFECT_YAML).items() if name not in own}}
 
 
+def _files() -> list[Path]:
+    """The `prefect.yaml` of the current folder, if there is one, then Troupe's."""
+    here = Path.cwd() / PREFECT_YAML.name
+    return [PREFECT_YAML] if not here.is_file() or here.samefile(PREFECT_YAML) else [here, PREFECT_YAML]
+
+
 def suite_values() -> dict[str, dict[str, Any]]:
     """Name -> suite: the `evaluate` deployments of the current folder's `prefect.yaml`, if any, before Troupe's own.
 
     Raises ConfigurationError for a deployment without a suite.
     """
-    here = Path.cwd() / PREFECT_YAML.name
-    files = [PREFECT_YAML] if not here.is_file() or here.samefile(PREFECT_YAML) else [PREFECT_YAML, here]
-    return {name: suite for file in files for name, suite in _suites(file)}
+    return {name: suite for file in reversed(_files()) for name, suite in _suites(file)}
 
 
 def _suites(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -61,11 +65,9 @@ def all_deployments() -> list[dict[str, Any]]:
     Two of one flow and name are one: the folder's. Names of files in prompts and data are absolute. Raises ConfigurationError
     as `training_deployments` does, and for a deployment without a name or an entrypoint.
     """
-    here = Path.cwd() / PREFECT_YAML.name
-    files = [here, PREFECT_YAML] if here.is_file() and not here.samefile(PREFECT_YAML) else [PREFECT_YAML]
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for file in files:
-        _deployments(file, is_project=file is here)  # a slip in a preset is reported in its own words
+    for file in _files():
+        _deployments(file, is_project=file is not PREFECT_YAML)  # a slip in a preset is reported in its own words
         for each in _every_deployment(file):
             found.setdefault((each["entrypoint"], each["name"]), each)
     return list(found.values())

@@ -82,7 +82,7 @@ def read_as(config: RunConfig, own: RunConfig | None) -> RunConfig:
     """`config` with answers read as in the configuration of the run that plays it (`own`), because its team learned so."""
     if own is None:
         return config
-    environment = config.environment.model_copy(update={"answers": own.environment.answers})
+    environment = config.environment.model_copy(update={"answer_format": own.environment.answer_format})
     return config.model_copy(update={"environment": environment})
 
 
@@ -215,8 +215,8 @@ def _as_own(config: RunConfig, own: RunConfig | None, overrides: Sequence[str]) 
         return config
     environment = config.environment
     given = {each.partition("=")[0] for each in overrides}
-    if "environment.answers" not in given:
-        environment = environment.model_copy(update={"answers": own.environment.answers})
+    if "environment.answer_format" not in given:
+        environment = environment.model_copy(update={"answer_format": own.environment.answer_format})
     if environment.name == own.environment.name and "environment.turn_order" not in given:
         environment = environment.model_copy(update={"turn_order": own.environment.turn_order})
     engine = overridden(own, [each for each in overrides if _section(each) == "generation"]).generation

@@ -170,6 +170,7 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
     tell_links(session)
     first = warm_start(session)
     freeze_run(session, PIPELINE)  # a failure before this leaves the run's name free
+    session.published.post_checkpoints(first)
     run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
     num_steps = last_step(store, run)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from benchmarks import arm_runs, arm_table, credit, pretrained, pretrained_table
+from benchmarks import arm_runs, arm_table, credit, pretrained, pretrained_runs, pretrained_table
 from benchmarks.credit_study import Study
 from components import config
 from components.config import RunConfig
@@ -94,7 +94,11 @@ def test_the_results_are_those_of_the_records(site: Path) -> None:
     asked = pretrained.orders(list(pretrained.TRAINED), num_seeds=3, num_steps=10, num_problems=300)
     pretrained_rows = pretrained.rows_of(asked, MEASURED / "pretrained")
     assert len(pretrained_rows) > 6
-    for table in (arm_table.success_table(arms_rows), pretrained_table.gain_table(pretrained_rows)):
+    alone = pretrained.orders([pretrained_runs.SINGLE_PROGRAM], num_seeds=1, num_steps=10, num_problems=300)
+    program_rows = pretrained.rows_of(alone, MEASURED / "lone_program")
+    assert len(program_rows) == 4
+    gains = [pretrained_table.gain_table(rows) for rows in (pretrained_rows, program_rows)]
+    for table in (arm_table.success_table(arms_rows), *gains):
         for row in cells_of(table):
             assert row in page
     study = Study(
@@ -105,6 +109,6 @@ def test_the_results_are_those_of_the_records(site: Path) -> None:
     assert len(credit.GAMES) == len([game for game in credit.GAMES if f"{game}, 3 seeds" in page])
 
 
-@pytest.mark.parametrize("commit", ["cc58d08", "e6b4f61", "eaaccb5", "315939d"])
+@pytest.mark.parametrize("commit", ["cc58d08", "e6b4f61", "eaaccb5", "315939d", "95fd452"])
 def test_the_results_name_the_commits_that_measured_them(site: Path, commit: str) -> None:
     assert commit in text_of(site / "results.html")

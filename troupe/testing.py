@@ -7,7 +7,7 @@ from random import Random
 from time import thread_time
 from typing import Any
 
-from components.environments.base import NO_TOOLS, Answers, ToolCall, Tools
+from components.environments.base import NO_TOOLS, AnswerFormat, ToolCall, Tools
 from components.environments.environment import Environment
 from components.environments.family import Family
 from components.environments.play import Position, Referee
@@ -32,7 +32,7 @@ def check_environment(
     *,
     num_problems: int = 25,
     max_turns: int = 4,
-    answers: Answers = "compact",
+    answer_format: AnswerFormat = "strict",
     tools: Tools = NO_TOOLS,
 ) -> None:
     """Check that `environment` with `options` satisfies what training relies on; raise AssertionError with the violation.
@@ -41,7 +41,7 @@ def check_environment(
     depend on the state alone. Every answer up to `max_answer_characters` is accepted or refused as malformed, and nothing else
     is raised; a refused answer changes nothing, unless `after_malformed` says so; no call changes the state that it gets.
     The answers of an expert, if there is one, are well-formed, written in `alphabet`, and solve every problem within
-    `max_turns`. With `answers` "reasoned" all is read as under `environment.answers: reasoned`, and `final_answer` keeps the
+    `max_turns`. With `answer_format` "free" all is read as under that setting of `environment`, and `final_answer` keeps the
     expert's answers as they are. A `ToolEnvironment` plays with `tools` and makes every call that `tool_calls` tells.
 
     **Example**
@@ -50,7 +50,7 @@ def check_environment(
     """
     try:
         checked_team(environment.__qualname__, environment)
-        family = Family(environment.__qualname__, environment(), answers)
+        family = Family(environment.__qualname__, environment(), answer_format)
         settings = validated(family.options_type, options or {})
         problems = {
             split: [family.problem(settings, split=split, index=i, seed=_SEED) for i in range(num_problems)]
@@ -211,7 +211,7 @@ def _check_expert(family: Family, referee: Referee, settings: Any, problem: Prob
                 )
             longest = family.max_action_characters(settings)
             assert len(answer) <= longest, f"expert(): {answer!r} is longer than max_answer_characters, {longest}"
-            if family.answers == "reasoned":
+            if family.answer_format == "free":
                 kept = referee.rules.final_answer(position.state, role, answer)
                 assert kept == answer, (
                     f"expert(): {answer!r} of {role} is read as {kept!r}; let final_answer() return such answers as they are"

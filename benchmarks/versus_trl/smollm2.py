@@ -16,7 +16,7 @@ def overrides(order: Order) -> list[str]:
     """The sums, the adapter and the precision."""
     adapter = f"{{rank: 16, alpha: 32, targets: {_TARGETS}}}"
     return [
-        "environment={name: 'benchmarks.versus_trl.sums:Sums', max_turns: 1, answers: compact}",
+        "environment={name: 'benchmarks.versus_trl.sums:Sums', max_turns: 1, answer_format: strict}",
         f"agents={{{ROLE}: {{policy: {POLICY}, max_new_tokens: 24}}}}",
         f"policies={{{POLICY}: {{base: '{order.model_folder}', prompt_format: chat, adapter: {adapter}}}}}",
         f"rollout.temperature={TEMPERATURE}",

@@ -71,7 +71,7 @@ def config_of(task: Task, order: Order) -> RunConfig:
 
 def family_of(config: RunConfig) -> Family:
     """The environment's family, as a run of `config` plays it."""
-    return family(config.environment.name, config.environment.answers)
+    return family(config.environment.name, config.environment.answer_format)
 
 
 def problems(config: RunConfig) -> list[Problem]:

@@ -36,7 +36,7 @@ class AgentConfig(Frozen):
     in evaluations. Greedy evaluations ignore it."""
     max_new_tokens: int | None = Field(None, ge=1)
     """Maximal tokens of an answer; None allows the environment's longest well-formed answer and its end, and 1024 more under
-    environment.answers reasoned. In teams of chat models 256 unless given, but for models behind an API."""
+    environment.answer_format free. In teams of chat models 256 unless given, but for models behind an API."""
     max_thinking_tokens: int | None = Field(None, ge=1)
     """Maximal tokens of thinking before the answer, from <think> up to </think>, beside `max_new_tokens` for what follows. An
     answer that still thinks at this limit ends there, truncated; one that does not begin with <think> has `max_new_tokens`

@@ -13,7 +13,7 @@ MAX_NEW_TOKENS = 256
 LEARNING_RATE = 1.0e-5
 ADAPTER_LEARNING_RATE = 1.5e-4
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "environment": {"answers": "reasoned"},
+    "environment": {"answer_format": "free"},
     "rollout": {"num_problems": 8},
     "evaluation": {"num_problems": 40, "sampling": ("sample",)},
 }

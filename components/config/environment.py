@@ -23,9 +23,9 @@ class EnvironmentConfig(Frozen):
     turn_order: tuple[str | tuple[str, ...], ...] | None = None
     """The order of roles in a turn; a role may act more than once: `[drafter, critic, drafter]`. Roles in inner brackets act
     in parallel on the same state: `[[solver_a, solver_b], judge]`. None: the environment's own."""
-    answers: Literal["compact", "reasoned"] = "compact"
-    """compact: an answer is its grammar and nothing else. reasoned: it may reason first, and its last list, block, line or JSON
-    value is read. Thinking in <think> tags is left out in both. Teams of chat models reason unless this is given."""
+    answer_format: Literal["strict", "free"] = "strict"
+    """strict: an answer is its grammar and nothing else. free: it may reason first, and its last list, block, line or JSON
+    value is read. Thinking in <think> tags is left out in both. Teams of chat models answer freely unless this is given."""
 
     @field_validator("turn_order", mode="before")
     @classmethod

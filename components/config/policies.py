@@ -104,7 +104,7 @@ class PolicyConfig(Frozen):
     """The shape of the model if base is "tiny"."""
     prompt_format: Literal["compact", "chat"] = "compact"
     """compact: only the state's text. chat: instructions and state in the model's chat template. Teams whose policies are all
-    chat have other defaults, for pretrained models: answers reasoned, bfloat16 on the CPU, 256 tokens an answer, 8 problems a
+    chat have other defaults, for pretrained models: free answers, bfloat16 on the CPU, 256 tokens an answer, 8 problems a
     step, 40 of an evaluation, lower learning rates."""
     chat_template_arguments: Mapping[Annotated[str, AfterValidator(_checked_argument)], JsonValue] = Field(
         default_factory=dict

@@ -8,8 +8,8 @@ from components.errors import ConfigurationError
 from components.schema import Execution, ExecutionResult, Passage, Query, ToolRecord
 
 Split = Literal["train", "test"]
-Answers = Literal["compact", "reasoned"]
-"""How answers are read. compact: the answer and nothing else. reasoned: a reader's view of a text that may reason first."""
+AnswerFormat = Literal["strict", "free"]
+"""How answers are read. strict: the answer and nothing else. free: a reader's view of a text that may reason first."""
 
 MAX_ANSWER_CHARACTERS = 1 << 18
 """Longer answers are malformed in every environment (about sixty thousand tokens of prose). Parsers take linear time, half a

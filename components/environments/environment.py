@@ -59,7 +59,7 @@ class Environment(ABC):
     """Longer answers are malformed, without the reasoning before them. The default of `max_new_tokens` allows one token per
     character. None: `step` refuses them itself, and `longest_answer` says how long they may be."""
     answer_ending: ClassVar[str] = "your answer alone in the last ``` block, or else in the last line."
-    """How an answer that reasons first ends, for the instructions under `environment.answers: reasoned`."""
+    """How an answer that reasons first ends, for the instructions under `environment.answer_format: free`."""
     alphabet: ClassVar[str] = PRINTABLE
     """All characters of observations and answers, for models trained from scratch."""
     over: ClassVar[str] = "the episode is over"
@@ -129,7 +129,7 @@ class Environment(ABC):
         return ""
 
     def final_answer(self, state: Any, agent: str, text: str) -> str:
-        """The answer in a text that may reason first, for `step`; read under `environment.answers: reasoned`, without the
+        """The answer in a text that may reason first, for `step`; read under `environment.answer_format: free`, without the
         thinking in `<think>` tags. It takes time linear in the text.
 
         By default the last fenced block, unless a line such as `Answer: 5` follows it; else what such a line tells, or else the

@@ -5,7 +5,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from components.environments.base import NO_TOOLS, Answers, Retriever, Split, Tools
+from components.environments.base import NO_TOOLS, AnswerFormat, Retriever, Split, Tools
 from components.environments.environment import Demonstrator, Environment, ToolEnvironment, has_joint_step
 from components.environments.play import Playthrough, Position, Referee
 from components.environments.rules import Rules
@@ -26,12 +26,12 @@ class Family:
     """
 
     def __init__(
-        self, name: str, environment: Environment, answers: Answers = "compact", *, is_own: bool = True
+        self, name: str, environment: Environment, answer_format: AnswerFormat = "strict", *, is_own: bool = True
     ) -> None:
         self.name = name
         self.environment = environment
-        self.answers: Answers = answers
-        self.rules = Rules(name, environment, answers, is_own=is_own)
+        self.answer_format: AnswerFormat = answer_format
+        self.rules = Rules(name, environment, answer_format, is_own=is_own)
 
     @property
     def options_type(self) -> type[Frozen]:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from components.environments.base import Answers
+from components.environments.base import AnswerFormat
 from components.environments.environment import Environment
 from components.environments.family import Family
 from components.environments.shared.dataset_rows import DataFile, DatasetSource, anchored_path
@@ -39,14 +39,14 @@ ENTRY_POINTS = "troupe.environments"
 """The entry point group of installed packages' environments."""
 
 
-def family(name: str, answers: Answers = "compact") -> Family:
-    """The family of an environment, which reads answers as `answers` says.
+def family(name: str, answer_format: AnswerFormat = "strict") -> Family:
+    """The family of an environment, which reads answers as `answer_format` says.
 
     Raises ConfigurationError with the nearest name, or the place of an error in user code.
     """
     if name in FAMILIES:
-        return _built_in(name, FAMILIES[name], answers)
-    return _own(name, _own_place(name), answers)
+        return _built_in(name, FAMILIES[name], answer_format)
+    return _own(name, _own_place(name), answer_format)
 
 
 def source_of(name: str) -> str | None:
@@ -73,14 +73,14 @@ def _own_place(name: str) -> str:
 
 
 @cache
-def _own(name: str, place: str, answers: Answers) -> Family:
+def _own(name: str, place: str, answer_format: AnswerFormat) -> Family:
     source_digest(place.partition(":")[0])  # before the import: the file may change later
     found = imported("environment.name", place)
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise ConfigurationError(f"environment.name {name!r}: {place} is no subclass of troupe.Environment")
     checked_team(name, found)
     try:
-        return Family(name, found(), answers)
+        return Family(name, found(), answer_format)
     except ConfigurationError:
         raise
     except Exception as error:  # the border to user code, which may raise anything
@@ -88,9 +88,9 @@ def _own(name: str, place: str, answers: Answers) -> Family:
 
 
 @cache
-def _built_in(name: str, place: str, answers: Answers) -> Family:
+def _built_in(name: str, place: str, answer_format: AnswerFormat) -> Family:
     module, _, class_name = place.partition(":")
-    return Family(name, getattr(import_module(module), class_name)(), answers, is_own=False)
+    return Family(name, getattr(import_module(module), class_name)(), answer_format, is_own=False)
 
 
 def family_options(name: str, options: Mapping[str, Any]) -> Frozen:

@@ -5,7 +5,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from components.environments.base import MAX_ANSWER_CHARACTERS, Answers, JointStep, Step, ToolCall, Tools
+from components.environments.base import MAX_ANSWER_CHARACTERS, AnswerFormat, JointStep, Step, ToolCall, Tools
 from components.environments.environment import Environment, ToolEnvironment, has_joint_step, has_single_step
 from components.environments.shared.answer_extraction import reasoning_instructions
 from components.errors import ConfigurationError, MalformedAction, TroupeError
@@ -20,14 +20,16 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {"team.solved": 1.0, "local.malformed": -
 
 
 class Rules:
-    """The rules of an environment under its `name`, for answers that are read as `answers` says.
+    """The rules of an environment under its `name`, for answers that are read as `answer_format` says.
 
     A user's code only gets copies of a state, and an error in it becomes one line with file and line. `is_own`: whether the
     environment is a user's.
     """
 
-    def __init__(self, name: str, environment: Environment, answers: Answers = "compact", *, is_own: bool) -> None:
-        self.name, self.environment, self.answers, self.is_own = name, environment, answers, is_own
+    def __init__(
+        self, name: str, environment: Environment, answer_format: AnswerFormat = "strict", *, is_own: bool
+    ) -> None:
+        self.name, self.environment, self.answer_format, self.is_own = name, environment, answer_format, is_own
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -66,7 +68,7 @@ class Rules:
         """What `agent` sees of `state`, and its instructions."""
         text = self._text("observe", self.environment.observe, state, agent)
         told = self._text("instructions", self.environment.instructions, state, agent)
-        if self.answers == "reasoned":
+        if self.answer_format == "free":
             told = reasoning_instructions(told, self._text("ending", self.environment.ending, state, agent))
         return Observation(instructions=told, state=text)
 
@@ -75,7 +77,7 @@ class Rules:
         if len(text) > MAX_ANSWER_CHARACTERS:
             raise MalformedAction(f"an answer of {len(text)} characters; at most {MAX_ANSWER_CHARACTERS} are read")
         text = without_thinking(text)
-        return text if self.answers == "compact" else self.final_answer(state, agent, text)
+        return text if self.answer_format == "strict" else self.final_answer(state, agent, text)
 
     def final_answer(self, state: Any, agent: str, text: str) -> str:
         """The answer in a text that may reason first. Raises MalformedAction."""

@@ -153,11 +153,17 @@ def night_markdown(nights: Sequence[SuiteNight]) -> str:
     lines += [f"**{len(regressions)} regressions**" if regressions else "No regression.", ""]
     lines += [f"- {night.name}: {change_sentence(each)}" for night, each in regressions]
     for night in nights:
-        lines += ["", f"## {night.name}", "", "| subject | success | 95% interval | n | since the last |"]
-        lines += ["|---|---|---|---|---|", *(_line(night, each) for each in by_success(night)), ""]
+        lines += ["", f"## {night.name}", "", *_table(night), ""]
         lines += [f"- {decision_sentence(each)}" for each in night.decisions]
         lines += [f"- {subject} was not played: {reason}" for subject, reason in night.failures.items()]
     return "\n".join(lines) + "\n"
+
+
+def _table(night: SuiteNight) -> list[str]:
+    if not night.reports:
+        return ["Nobody played: no run was active."]
+    head = ["| subject | success | 95% interval | n | since the last |", "|---|---|---|---|---|"]
+    return [*head, *(_line(night, each) for each in by_success(night))]
 
 
 def by_success(night: SuiteNight) -> list[EvalReport]:

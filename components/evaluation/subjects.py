@@ -13,6 +13,8 @@ _REGISTERED = re.compile(r"models:/(.+)")
 _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STEP = re.compile(r"[0-9]{1,9}")
 BUILT_IN_MODEL = "smollm2-135m"
+_LONGEST_NAME = 255
+"""Of a file, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,8 @@ Subject = ScriptedSubject | RunSubject | RegisteredSubject | ModelSubject | ApiS
 RoleMap = Mapping[str, Subject]
 
 
-def parse_subject(text: str, *, argument: str = "subject") -> Subject | RoleMap:
-    """The subject called `text`. Raises ConfigurationError that names `argument`.
+def parse_subject(text: str) -> Subject | RoleMap:
+    """The subject called `text`. Raises ConfigurationError.
 
     **Example** "plan-path@100" is a run after 100 updates, "models:/plan-path@best" a registered model, "openai:gpt-4o" one
     behind an API, "out/model" a folder, "expert" a script, and "tool_agent=a@3,plan_agent=b" a team of two runs.
@@ -70,8 +72,15 @@ def parse_subject(text: str, *, argument: str = "subject") -> Subject | RoleMap:
         return RegisteredSubject(found[1])
     if found := _API.fullmatch(text):
         return ApiSubject(found[1], found[2])
-    if text == BUILT_IN_MODEL or "/" in text or Path(text).is_dir():  # a run's name has no slash
+    if (
+        text == BUILT_IN_MODEL or "/" in text or (len(text) <= _LONGEST_NAME and Path(text).is_dir())
+    ):  # a run has no slash
         return ModelSubject(text)
+    return parse_run(text, argument="subject")
+
+
+def parse_run(text: str, *, argument: str) -> RunSubject:
+    """The run and the step in RUN or RUN@STEP. Raises ConfigurationError that names `argument`."""
     name, at, step = text.partition("@")
     if at and not _STEP.fullmatch(step):
         example = f"{name or 'plan-path'}@100"

@@ -56,7 +56,9 @@ def suite_digest(environment: EnvironmentConfig, options: Frozen, split: str, pr
     `options` are those of `environment`, validated. A problem's id is a digest of its content, so other data or another seed
     give another digest. How answers are read and who acts when are a team's own, and not part of it.
     """
-    rules = environment.model_dump(mode="json", exclude={"answers", "turn_order", "options"}, exclude_defaults=True)
+    rules = environment.model_dump(
+        mode="json", exclude={"answer_format", "turn_order", "options"}, exclude_defaults=True
+    )
     chosen = options.model_dump(mode="json", exclude_defaults=True)
     ids = [each.problem_id for each in problems]
     return fingerprint({"rules": rules, "options": chosen, "split": split, "problems": ids})[:12]

@@ -58,9 +58,10 @@ def _malformed(agent: str, answers: Sequence[Candidate], config: RunConfig) -> s
     if 2 * len(cut) > len(wrong):
         remedy = f"{len(cut)} of them are cut off: raise agents.{agent}.max_new_tokens"
     elif (
-        config.environment.answers == "compact" and config.policies[config.agents[agent].policy].prompt_format == "chat"
+        config.environment.answer_format == "strict"
+        and config.policies[config.agents[agent].policy].prompt_format == "chat"
     ):
-        remedy = "set environment.answers to reasoned, which reads an answer that has words around it"
+        remedy = "set environment.answer_format to free, which reads an answer that has words around it"
     else:
         remedy = f"show the format, with an example, in agents.{agent}.prompt"
     return (

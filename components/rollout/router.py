@@ -57,7 +57,7 @@ class RoleRequest:
 def bind_roles(config: RunConfig, *, max_action_characters: int) -> dict[str, RoleBinding]:
     """The seat of each role. The default answer limit is the longest well-formed action and its end token, and
     `REASONING_TOKENS` more if answers may reason first."""
-    reasoning = REASONING_TOKENS if config.environment.answers == "reasoned" else 0
+    reasoning = REASONING_TOKENS if config.environment.answer_format == "free" else 0
     return {
         role: RoleBinding(
             policy=agent.policy,

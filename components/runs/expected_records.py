@@ -91,6 +91,7 @@ def _missing_results(found: Survey, recorded: Set[int], removed: Sequence[Update
     gone = {(update.step, UPDATE, update.policy) for update in removed}
     steps_of_gone = {(update.step, UPDATE) for update in removed}
     indexed = {stage_prefix(evaluation_manifest(key)) for key in _indexed(found) - found.shared.keys()}
+    indexed = {prefix for prefix in indexed if _went_on(found, step_of(prefix))}
     begun = {stage_prefix(key) for key in found.keys if "/attempts/" in key and found.counts(key)}
     begun = {prefix for prefix in begun if stage_of(prefix) != EVALUATION and step_of(prefix) in recorded} | indexed
     yield from (f"{prefix}/manifest.json" for prefix in begun if result_of(prefix) not in there | gone)
@@ -139,7 +140,7 @@ def _updates_there(found: Survey) -> set[tuple[int, str, int]]:
 
 
 def _evaluated_steps(found: Survey) -> set[int]:
-    """The steps at which the run was evaluated, before any restart, too."""
+    """The steps at which the run was evaluated."""
     own = {key for key in found.current_manifests() if stage_of(key) == EVALUATION}
     return {step_of(key) for key in own | (_indexed(found) & found.shared.keys())}
 
@@ -147,6 +148,13 @@ def _evaluated_steps(found: Survey) -> set[int]:
 def _indexed(found: Survey) -> set[str]:
     """The entries of the run's index of evaluations that count."""
     return {key for key in found.keys if f"runs/{found.run_id}/evaluations/" in key and found.counts(key)}
+
+
+def _went_on(found: Survey, step: int) -> bool:
+    """Whether the run went on after the evaluation of a step, or ended; a killed one leaves an entry without a result."""
+    in_step = f"runs/{found.run_id}/steps/{step:06d}/"
+    has_ended = any(key.endswith("/end.json") for key in found.keys)
+    return has_ended or any(key.startswith(in_step) and stage_of(key) != EVALUATION for key in found.keys)
 
 
 def _keeps_evaluated(found: Survey) -> bool:

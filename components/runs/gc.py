@@ -76,20 +76,28 @@ def collect_garbage(
         # Manifests before the content that they name.
         store.delete_all([each.key for each in (*needless.expired, *needless.shared)])
         store.delete_all([each.key for each in needless.content])
-    num_unfinished = store.discard_unfinished(older_than_seconds=grace_seconds, dry_run=dry_run)
+    report = _report(needless, num_bytes_before=num_bytes_of([*content, *found]), num_before=len(content) + len(found))
+    return report.model_copy(
+        update={
+            "num_multiparts": store.discard_unfinished(older_than_seconds=grace_seconds, dry_run=dry_run),
+            "num_young_objects": len(but_for_their_age) - report.num_objects,
+            "num_young_bytes": num_bytes_of(but_for_their_age) - report.num_bytes,
+            "damaged": records.damaged,
+        }
+    )
+
+
+def _report(needless: "_Needless", *, num_before: int, num_bytes_before: int) -> GarbageReport:
     gone, num_bytes = needless.objects, num_bytes_of(needless.objects)
     return GarbageReport(
         num_objects=len(gone),
         num_bytes=num_bytes,
         num_checkpoints=len(needless.expired),
         num_shared=sum(each.key.endswith("/manifest.json") for each in needless.shared),
-        num_multiparts=num_unfinished,
-        num_kept_objects=len(content) + len(found) - len(gone),
-        num_kept_bytes=num_bytes_of([*content, *found]) - num_bytes,
-        num_young_objects=len(but_for_their_age) - len(gone),
-        num_young_bytes=num_bytes_of(but_for_their_age) - num_bytes,
+        num_multiparts=0,
+        num_kept_objects=num_before - len(gone),
+        num_kept_bytes=num_bytes_before - num_bytes,
         checkpoints=_by_run(needless.expired),
-        damaged=records.damaged,
     )
 
 

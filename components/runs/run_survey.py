@@ -39,7 +39,7 @@ class NamedCheckpoint(NamedTuple):
 
 @dataclass(slots=True)
 class Survey:
-    """A run's records: a few hundred bytes for each, and one reference for each payload and folder."""
+    """A run's records: about two kilobytes for each, with a reference for each payload and folder."""
 
     run_id: str
     keys: frozenset[str]

@@ -186,7 +186,7 @@ def _check_alike(learned: Sequence[tuple[str, RunConfig]], title: str) -> None:
         first_role, first = learned[0]
         for field, one, other in (
             ("generation", first.generation, config.generation),
-            ("environment.answers", first.environment.answers, config.environment.answers),
+            ("environment.answer_format", first.environment.answer_format, config.environment.answer_format),
         ):
             if one != other:
                 raise ConfigurationError(

@@ -40,6 +40,10 @@ class Publishing:
     def post_iteration(self, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:
         """Queue a step's report and checkpoints without waiting for the tracking server."""
         self.outbox.post_iteration(report, lineage=self._lineage(report.step, STEP_END))
+        self.post_checkpoints(checkpoints)
+
+    def post_checkpoints(self, checkpoints: dict[str, CheckpointRef]) -> None:
+        """Queue checkpoints for registration; those of before training are version 1."""
         for policy, checkpoint in checkpoints.items():
             self.outbox.post_checkpoint(
                 policy=policy,

@@ -35,6 +35,10 @@ class Tracker(Protocol):
         """Register a checkpoint as a model version with its lineage, once per (run, policy, step, digest)."""
         ...
 
+    def mark_champion(self, run_id: str, *, step: int) -> int:
+        """Mark the checkpoint after `step` updates as the champion of its model; how many versions there are of it."""
+        ...
+
     def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
         """Record whether the files of a checkpoint are still in the store. Harmless if it is not registered."""
         ...

@@ -17,7 +17,6 @@ def evaluation_points(report: EvalReport) -> dict[str, float]:
     """
     low, high = report.interval
     values: dict[str, float | None] = {
-        **report.metrics,
         "n": report.n,
         "num_successes": report.num_successes,
         "success_rate": report.success_rate,
@@ -27,4 +26,5 @@ def evaluation_points(report: EvalReport) -> dict[str, float]:
         "keep_rate": report.keep_rate,
         "repair_rate": report.repair_rate,
     }
-    return {evaluation(report.sampling, name): float(value) for name, value in values.items() if value is not None}
+    named = {evaluation(report.sampling, name): value for name, value in values.items()}
+    return {name: float(value) for name, value in {**report.metrics, **named}.items() if value is not None}

@@ -23,12 +23,11 @@ from components.tracking.mlflow_server import (
     tolerating,
 )
 from components.tracking.pages import page_url
+from components.tracking.registry import RUN_ID_TAG, STEP_TAG, mark_success, set_champion
 
 MAX_RACES = 8
 """Lost races in a row before that is an error."""
-RUN_ID_TAG = "troupe.run_id"
 POLICY_TAG = "troupe.policy"
-STEP_TAG = "troupe.step"
 DIGEST_TAG = "troupe.weights_digest"
 PARENT_TAG = "troupe.parent_version"
 FOLDER_TAG = "troupe.folder_uri"
@@ -92,6 +91,9 @@ class MlflowTracker:
 
     def publish_evaluation(self, run_id: str, report: EvalReport, *, timestamp_ms: int) -> None:
         self._log(run_id, evaluation_points(report), report.step, timestamp_ms)
+        if self._register_models:
+            with self._requests():
+                mark_success(self._client(), run_id, report)
 
     def publish_checkpoint(self, run_id: str, *, policy: str, step: int, weights_digest: str, folder_uri: str) -> None:
         """A version of the registered model `<run_id>.<policy>`; MLflow's alias `latest` is the newest.
@@ -119,6 +121,11 @@ class MlflowTracker:
                 self._known[name] = known.with_next(str(step), weights_digest)
             else:
                 self._without_twins(name, step=step, weights_digest=weights_digest)
+
+    def mark_champion(self, run_id: str, *, step: int) -> int:
+        """Give the alias `champion` to the versions of a checkpoint; how many there are."""
+        with self._requests():
+            return set_champion(self._client(), run_id, step)
 
     def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
         """Record in a tag and in the description of a version whether its files are still in the store.

@@ -18,6 +18,10 @@ class NoTracker:
 
     open_run = publish_iteration = publish_evaluation = publish_checkpoint = mark_files = finish_run = _ignore
 
+    def mark_champion(self, run_id: str, *, step: int) -> int:
+        self.check()
+        return 0
+
     def remove_run(self, run_id: str) -> list[str]:
         self.check()
         return []

@@ -182,13 +182,8 @@ def gc(
     from troupe.runs.stores import opened_store
     from troupe.runs.tables import garbage_table
 
-    report, marked = collect(
-        opened_store(store),
-        keep=keep,
-        grace_seconds=grace_hours * 3600,
-        shared_seconds=shared_days * DAY_SECONDS,
-        dry_run=dry_run,
-    )
+    ages = {"grace_seconds": grace_hours * 3600, "shared_seconds": shared_days * DAY_SECONDS}
+    report, marked = collect(opened_store(store), keep=keep, dry_run=dry_run, **ages)
     document = {**report.document(), "num_marked": marked.num_marked, "num_unmarked": marked.num_unmarked}
     emit(document, as_json=as_json, table=lambda shown: garbage_table(shown, dry_run=dry_run))
     if marked.num_unmarked:

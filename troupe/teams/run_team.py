@@ -8,7 +8,7 @@ from components.config import RunConfig
 from components.environments.base import Split
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling, eval_rules, temperature_of
-from components.evaluation.subjects import RunSubject, parse_subject
+from components.evaluation.subjects import parse_run
 from components.rollout.play import play
 from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start
@@ -85,9 +85,7 @@ class Team:
 
 def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
     """The run and the step in `RUN` or `RUN@STEP`; the step is None for the newest. Raises ConfigurationError."""
-    subject = parse_subject(text, argument=argument)
-    if not isinstance(subject, RunSubject):
-        raise ConfigurationError(f"{argument} {text!r}: is no run; write RUN@STEP, as plan-path@100")
+    subject = parse_run(text, argument=argument)
     return subject.run_id, subject.step
 
 

@@ -20,6 +20,7 @@ from components.runs.session_records import effective_run
 from components.runs.steps import checkpoints_before, first_unfinished_step
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
+from components.session.contenders import Player, Team
 from components.session.session import Session
 from components.session.stores import open_store
 from components.suggestions import suggest
@@ -116,20 +117,33 @@ def load_models(model_path: str | Path, stated: Mapping[str, Any]) -> StoredTeam
 
     Raises ConfigurationError if there is no such model.
     """
-    from components.models.base_checks import check_base
-
-    bases = _bases(str(model_path), run_config(stated))
-    config = run_config({**stated, "base_model": bases})
-    whole = {name: policy.model_copy(update={"adapter": None}) for name, policy in config.policies.items()}
-    config = config.model_copy(update={"policies": whole})
-    for name, policy in whole.items():
-        check_base(name, policy)
+    config = _models_config(model_path, stated)
+    whole = config.policies
     with ExitStack() as unless_loaded:
         work = unless_loaded.enter_context(tempfile.TemporaryDirectory(prefix="models-", dir=scratch_folder()))
         session = unless_loaded.enter_context(Session(Run(run_id="evaluation", config=config)))
         versions = {name: _load_model(session, name, Path(work) / name) for name in whole}
         router = session.router(versions)
         return StoredTeam(name=str(model_path), session=session, router=router, ends=unless_loaded.pop_all())
+
+
+def model_team(model_path: str | Path, stated: Mapping[str, Any]) -> Team:
+    """The same team for an evaluation: nothing is loaded yet. Raises ConfigurationError if there is no such model."""
+    config = _models_config(model_path, stated)
+    players = {name: Player(settings=policy, weights=policy.base) for name, policy in config.policies.items()}
+    return Team(name=str(model_path), agents=config.agents, players=players, learned=config)
+
+
+def _models_config(model_path: str | Path, stated: Mapping[str, Any]) -> RunConfig:
+    """The stated configuration with whole models as its policies, each of which is there."""
+    from components.models.base_checks import check_base
+
+    bases = _bases(str(model_path), run_config(stated))
+    config = run_config({**stated, "base_model": bases})
+    whole = {name: policy.model_copy(update={"adapter": None}) for name, policy in config.policies.items()}
+    for name, policy in whole.items():
+        check_base(name, policy)
+    return config.model_copy(update={"policies": whole})
 
 
 def checked_sampling(text: str) -> Sampling:

@@ -24,7 +24,7 @@ def values(*policies: dict[str, Any], **sections: Any) -> dict[str, Any]:
 
 def test_a_team_of_chat_models_reasons_in_bfloat16_with_a_limit_and_few_problems() -> None:
     config = parse_config(values(CHAT, {**CHAT, "adapter": {}}))
-    assert config.environment.answers == "reasoned"
+    assert config.environment.answer_format == "free"
     assert (config.generation.dtype, config.training.dtype) == ("bfloat16", "bfloat16")
     assert (config.loss.importance_cap, config.loss.mismatch_tolerance, config.generation.probe_tolerance) == (
         2,
@@ -45,7 +45,7 @@ def test_what_is_given_wins() -> None:
     given = values(
         {**CHAT, "adapter": {}},
         agents={"a0": {"policy": "p0", "max_new_tokens": None}},
-        environment={"name": "math", "answers": "compact"},
+        environment={"name": "math", "answer_format": "strict"},
         generation={"dtype": "float32"},
         training={"learning_rate": 0.5},
         rollout={"num_problems": 32},

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from components.environments.base import Answers, Retriever
+from components.environments.base import AnswerFormat, Retriever
 from components.environments.registry import FAMILIES, family, family_options
 from components.schema import Execution, ExecutionResult, Passage, Query
 from tests.components.environments.code.conftest import HostTools
@@ -19,7 +19,7 @@ SMALL = [
     ("sokoban", {**PYTHON, "size": 5, "min_distance": 3, "max_distance": 8, "max_moves": 8}),
     ("sudoku", {**PYTHON, "size": 4, "num_blanks": 4}),
 ]
-MODES: Sequence[Answers] = ("compact", "reasoned")
+MODES: Sequence[AnswerFormat] = ("strict", "free")
 CHECKED = [(name, options, MODES[number % 2]) for number, (name, options) in enumerate(SMALL)]
 
 
@@ -43,13 +43,17 @@ class OwnTools(HostTools):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "answers"), CHECKED, ids=lambda value: value if isinstance(value, str) else ""
+    ("name", "options", "answer_format"), CHECKED, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_a_built_in_environment_keeps_the_contract(name: str, options: Mapping[str, Any], answers: Answers) -> None:
+def test_a_built_in_environment_keeps_the_contract(
+    name: str, options: Mapping[str, Any], answer_format: AnswerFormat
+) -> None:
     chosen = family(name)
     tools = OwnTools(chosen.retriever(family_options(name, options)))
     environment, max_turns = type(chosen.environment), 4 if name == "search" else 2
-    check_environment(environment, options, num_problems=2, max_turns=max_turns, answers=answers, tools=tools)
+    check_environment(
+        environment, options, num_problems=2, max_turns=max_turns, answer_format=answer_format, tools=tools
+    )
     assert bool(tools.ran) == chosen.uses_sandbox(family_options(name, options))
 
 

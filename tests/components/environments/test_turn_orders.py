@@ -62,13 +62,13 @@ def test_an_order_of_its_own_is_part_of_what_stages_depend_on_and_none_changes_n
 
 
 def test_how_answers_are_read_is_part_of_what_stages_depend_on_and_the_default_changes_nothing() -> None:
-    plain, reasoned = configured(), configured(answers="reasoned")
-    assert configured(answers="compact") == plain
+    plain, reasoned = configured(), configured(answer_format="free")
+    assert configured(answer_format="strict") == plain
     for stage in ("warm_start", "collect_rollouts", "compute_rewards", "evaluate_policy"):
-        assert PIPELINE[stage].config_fields(reasoned)["environment"]["answers"] == "reasoned"
+        assert PIPELINE[stage].config_fields(reasoned)["environment"]["answer_format"] == "free"
         assert "answers" not in PIPELINE[stage].config_fields(plain)["environment"]
     changed = differing_fields(plain.result_fields(), reasoned.result_fields())
-    assert changed == ["environment.answers: 'compact' -> 'reasoned'"]
+    assert changed == ["environment.answer_format: 'strict' -> 'free'"]
 
 
 @pytest.mark.parametrize(

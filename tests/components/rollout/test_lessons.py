@@ -73,7 +73,7 @@ def test_an_agent_whose_answers_nobody_reads_is_named_with_an_answer_a_reason_an
     ("run", "reason", "remedy"),
     [
         (config(), "length", "10 of them are cut off: raise agents.tool_agent.max_new_tokens"),
-        (config(answers="compact"), "stop", "set environment.answers to reasoned"),
+        (config(answer_format="strict"), "stop", "set environment.answer_format to free"),
         (config("compact"), "stop", "in agents.tool_agent.prompt"),
     ],
 )

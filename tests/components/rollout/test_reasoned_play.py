@@ -50,9 +50,9 @@ def malformed(shard: RolloutShard) -> dict[str, bool]:
 
 def test_the_reward_stage_reads_what_the_rollout_read() -> None:
     text = "Up is a wall, I think.\n\n[R, R]\n\nI hope this helps!"
-    shard = rolled_out("reasoned", text, CharacterTokenizer(ALPHABET))
+    shard = rolled_out("free", text, CharacterTokenizer(ALPHABET))
     assert malformed(shard) == {text: False, "[U]": False}
-    chosen = family("plan_path", "reasoned")
+    chosen = family("plan_path", "free")
     rubric = rubric_for(chosen, RewardConfig())
     scored = score_shard(shard, family=chosen, rubric=rubric, turn_order=chosen.roles)
     recorded = tuple(
@@ -63,7 +63,7 @@ def test_the_reward_stage_reads_what_the_rollout_read() -> None:
         score_shard(shard, family=family("plan_path"), rubric=rubric, turn_order=chosen.roles)
 
 
-@pytest.mark.parametrize("answers", ["compact", "reasoned"])
+@pytest.mark.parametrize("answers", ["strict", "free"])
 def test_thinking_that_the_prompt_opened_and_the_limit_cut_off_is_malformed(answers: str) -> None:
     text = "Maybe [U, R]?\n</think>\n\n[U, R]"
     whole = rolled_out(answers, text, Thinker(ALPHABET))

@@ -100,7 +100,7 @@ def test_a_seat_without_its_own_limit_holds_the_longest_action_and_its_end() -> 
 def test_answers_that_reason_first_may_be_longer_by_default() -> None:
     values = {
         "num_steps": 1,
-        "environment": {"name": "plan_path", "answers": "reasoned"},
+        "environment": {"name": "plan_path", "answer_format": "free"},
         "agents": {"tool": {"policy": "p", "max_new_tokens": 3}, "plan": {"policy": "p"}},
         "policies": {"p": {}},
     }
@@ -164,7 +164,7 @@ def test_seats_hold_what_the_configuration_says() -> None:
     config = parse_config(
         {
             "num_steps": 1,
-            "environment": {"name": "plan_path", "answers": "compact"},
+            "environment": {"name": "plan_path", "answer_format": "strict"},
             "agents": {"plan": agent},
             "policies": {"q": {"prompt_format": "chat", "chat_template_arguments": {"enable_thinking": False}}},
         }

@@ -1,10 +1,13 @@
 """Which checkpoints a run keeps, and how long results stay that runs share."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.local import LocalArtifactStore
@@ -24,6 +27,7 @@ from tests.components.runs.test_gc import key, put_checkpoint
 from tests.components.runs.whole_runs import whole_run
 from tests.components.tracking.reports import evaluation
 from tests.tasks.stored_runs import config_in
+from troupe.cli import app
 
 DAY = 86400.0
 
@@ -200,3 +204,20 @@ def test_a_shared_evaluation_stays_while_a_run_names_it_and_keeps_its_checkpoint
     report = collected(store, keep_checkpoints=2)
     assert (report.num_shared, report.checkpoints) == (1, {"r1": (1, 2, 4)})
     assert shared(store) == [manifest]
+
+
+def test_the_command_keeps_what_the_run_says_unless_it_is_told_a_number(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    whole_run(root, "r", overrides=("retention={newest: 2}",))
+
+    def told(*options: str) -> dict[str, Any]:
+        command = ["gc", "--store", root.as_uri(), "--dry-run", "--json", *options]
+        return dict(json.loads(CliRunner().invoke(app, command, catch_exceptions=False).stdout))
+
+    assert told("--grace-hours", "0")["checkpoints"] == {"r": [1, 2]}
+    assert told("--grace-hours", "0", "--keep", "3")["checkpoints"] == {"r": [1]}
+    assert told()["checkpoints"] == {}, "all is young"
+    assert told("--grace-hours", "0", "--shared-days", "0")["num_shared"] == 0
+    shutil.rmtree(root / "runs/r")
+    assert told("--grace-hours", "0")["num_shared"] == 0
+    assert told("--grace-hours", "0", "--shared-days", "0")["num_shared"] == 1

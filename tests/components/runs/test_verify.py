@@ -19,12 +19,13 @@ from components.runs.gc import collect_garbage
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.restarts import Restart, record_restart
 from components.runs.steps import checkpoints_before
+from components.runs.stored_runs import read_run
 from components.runs.verify import VerifyReport, verify_run
 from components.session.checkpoint_cache import CheckpointCache
 from flows.train import PIPELINE
 from tests.components.runs.whole_runs import document, resumed, whole_run
 from troupe.cli import app
-from troupe.runs.documents import read_run, run_document
+from troupe.runs.documents import run_document
 
 STEP_2 = "runs/r/steps/000002"
 
@@ -149,6 +150,35 @@ def test_an_undamaged_run_is_whole_and_nothing_is_written(root: Path) -> None:
     assert report.num_bytes == sum(path.stat().st_size for path in content)
     assert seen[-1] == (report.num_records + report.num_objects,) * 2
     assert contents(root) == before
+
+
+class LoggingStore(LocalArtifactStore):
+    """A store that knows in what order its objects were written."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.written: list[str] = []
+
+    def create(self, key: str, content: bytes) -> bool:
+        self.written.append(key)
+        return super().create(key, content)
+
+    def _upload(self, key: str, source: bytes | Path, sha256: str, num_bytes: int) -> None:
+        self.written.append(key)
+        super()._upload(key, source, sha256, num_bytes)
+
+
+def test_a_run_that_was_killed_anywhere_is_unfinished_and_not_damaged(tmp_path: Path) -> None:
+    store = LoggingStore(tmp_path / "whole")
+    whole_run(tmp_path / "whole", store=store, num_steps=2)
+    keys = list(dict.fromkeys(store.written))
+    begun = keys.index("runs/r/config.json")
+    for number, key in enumerate(keys):
+        (tmp_path / "store" / key).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(tmp_path / "whole" / key, tmp_path / "store" / key)
+        if number >= begun:
+            assert verified(tmp_path / "store").problems == (), f"killed after {key}"
+    assert len(keys) - begun > 40
 
 
 @pytest.mark.parametrize("name", DAMAGES)

@@ -26,11 +26,18 @@ PROBE = Probe(prompt_tokens=(1, 2), completion_tokens=(3,), trainer_logprobs=(-0
 ADAPTER = "policies={team: {base: tiny, adapter: {rank: 4, alpha: 8.0}}}"
 
 
-def whole_run(root: Path, run_id: str = "r", *, num_steps: int = 4, overrides: tuple[str, ...] = (ADAPTER,)) -> Run:
+def whole_run(
+    root: Path,
+    run_id: str = "r",
+    *,
+    num_steps: int = 4,
+    overrides: tuple[str, ...] = (ADAPTER,),
+    store: ArtifactStore | None = None,
+) -> Run:
     """A finished run of one adapter on a base, evaluated before and after training, in the store at `root`."""
+    store = store or LocalArtifactStore(root)
     local = ("store.kind=local", f"store.root={root}", "tracking.kind=none", "evaluation.every=0")
     config = preset_config("tiny", [*local, *overrides], num_steps=num_steps)
-    store = LocalArtifactStore(root)
     run = Run(run_id=run_id, config=config)
     session = begin_session(store, run, PIPELINE)
     checkpoints = committed(store, "warm_start", run, lambda: initial(store, root), dict[str, CheckpointRef])
@@ -120,7 +127,7 @@ def checkpoint(store: ArtifactStore, root: Path, step: int, base: ArtifactRef | 
 
 def resumed(store: ArtifactStore, root: Path, run_id: str = "r") -> Run:
     """What a resume does with its records: the stages that have no result of their own are computed."""
-    from troupe.runs.documents import read_run
+    from components.runs.stored_runs import read_run
 
     run = read_run(store, run_id)
     freeze_config(store, run_id, run.config, PIPELINE)

@@ -33,5 +33,5 @@ def evaluation(step: int) -> EvalReport:
         mean_reward=1.25,
         keep_rate=1.0,
         repair_rate=None,
-        metrics={"num_generated_tokens": 800.0},
+        metrics={"eval/greedy/num_generated_tokens": 800.0, "eval/greedy/success_rate": 0.75},
     )

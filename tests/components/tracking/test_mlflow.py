@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 import urllib.request
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,14 @@ from components.tracking.base import PROCESS_TAG
 from components.tracking.drain import OutboxDrain
 from components.tracking.mlflow import MlflowTracker
 from components.tracking.outbox import Outbox
+from components.tracking.registry import resolve_model
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import basic
 from infra.services.process import marked, read_record
 from infra.services.secrets import USER, password_file
 from infra.services.stack import down, up
 from tests.components.tracking.conftest import EXPERIMENT, MlflowReader
-from tests.components.tracking.reports import iteration
+from tests.components.tracking.reports import evaluation, iteration
 
 
 def tracker_at(url: str) -> MlflowTracker:
@@ -276,3 +278,31 @@ def test_a_run_whose_process_is_gone_is_killed_once_and_never_made(mlflow: Mlflo
     )  # on another host, which no record here tells of
     assert tracker_at(mlflow_url).mark_killed("gone", process="first") is False
     assert mlflow.status("gone") == "RUNNING"
+
+
+def test_versions_say_how_well_they_do_and_names_lead_to_their_checkpoints(
+    mlflow: MlflowReader, mlflow_url: str
+) -> None:
+    tracker = tracker_at(mlflow_url)
+    tracker.open_run("line", {}, {})
+    for step, rate in ((0, 0.25), (4, 0.75), (8, 0.5), (9, 0.75)):
+        tracker.publish_checkpoint("line", policy="team", step=step, weights_digest=f"w{step}", folder_uri="s3://b/f")
+        falling = replace(evaluation(step), sampling="sample", success_rate=0.9 - step / 100)
+        tracker.publish_evaluation("line", falling, timestamp_ms=step)
+        tracker.publish_evaluation("line", replace(evaluation(step), success_rate=rate), timestamp_ms=step)
+    found = mlflow.client.search_model_versions("name = 'line.team'")
+    versions = {version.tags["troupe.step"]: version for version in found}
+    assert versions["8"].tags["troupe.success.greedy"] == "0.500000"
+    assert versions["8"].tags["troupe.interval.greedy"] == "0.598000 0.858000"
+    text = "held-out success, greedy: 0.500 (0.598 to 0.858, n 40) on plan_path/test"
+    assert versions["8"].description.startswith(text)
+    assert resolve_model(mlflow_url, "line.team@best") == ("line", 4), "ties to the earlier"
+    assert resolve_model(mlflow_url, f"line.team/{versions['8'].version}") == ("line", 8)
+    assert tracker.mark_champion("line", step=8) == 1
+    assert resolve_model(mlflow_url, "line.team@champion") == ("line", 8)
+    assert tracker.mark_champion("line", step=77) == 0
+    for name in ("line.team@nobody", "line.team/99", "other@best"):
+        with pytest.raises(ConfigurationError, match=f"models:/{name}: .* no such version; its models are .*line.team"):
+            resolve_model(mlflow_url, name)
+    with pytest.raises(ConfigurationError, match="write models:/MODEL@ALIAS"):
+        resolve_model(mlflow_url, "line.team")

@@ -3,6 +3,8 @@
 import logging
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,13 +12,16 @@ from components.config import EnvironmentConfig, ResourceConfig, RolloutConfig
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused
 from components.runs.run import Run
 from components.session import toolbox
+from components.session.engines import Engines
 from components.session.scenario import scenario_of
 from components.session.session import Session
+from components.session.toolbox import Toolbox
 from components.session.trackers import tracker_of
 from flows.preflight import checks
 from flows.preflight.checks import check_environment, check_space, check_tracking
 from flows.presets import preset_config
 from flows.runners import check_ray
+from tests.recorded_calls import RecordedCalls
 
 
 def ray_at(address: str | None) -> ResourceConfig:
@@ -179,3 +184,47 @@ def test_a_team_that_branches_has_no_turns_to_continue_or_expand(
         check_environment(scenario_of(letters.model_copy(update={"rewards": at_turn})))
     with pytest.raises(ConfigurationError, match=r"mode nested expands a turn of a fixed order"):
         check_environment(scenario_of(letters.model_copy(update={"rollout": RolloutConfig(mode="nested")})))
+
+
+BEFORE_SERVICES = (
+    *("check_environment", "check_own_code", "check_problem_counts", "check_prompts", "check_devices", "check_ray"),
+    "check_space",
+)
+
+
+@pytest.mark.parametrize(("engine", "urls"), [("local", "[]"), ("vllm", "[]"), ("vllm", "['http://127.0.0.1:9']")])
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_every_check_is_made_once_before_or_with_the_services(
+    engine: str, urls: str, kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls = RecordedCalls()
+    for name in (*BEFORE_SERVICES, "check_store", "task_runner", "check_tracking", "check_memory"):
+        calls.replace(monkeypatch, checks, name)
+    engines = calls.object(Engines, "engines")
+    monkeypatch.setattr(checks, "Engines", lambda config: engines)
+    generation = [f"generation.engine={engine}", f"generation.vllm.urls={urls}"] if engine == "vllm" else []
+    config = preset_config("tiny", [f"store.kind={kind}", f"store.root={tmp_path}", *generation])
+    has_servers, are_ours = urls != "[]", engine == "vllm" and urls == "[]"
+    session: Any = SimpleNamespace(config=config, scenario=scenario_of(config), engines=engines, tracker="tracker")
+    session.toolbox = calls.object(Toolbox, "toolbox")
+    checks.check_configuration(session.scenario)
+    store = ["check_store"]
+    servers = ["engines.check_servers"]
+    assert [name for name, _ in calls] == [
+        *BEFORE_SERVICES,
+        "engines.check_apis",
+        *(servers if has_servers else []),
+        "engines.close",
+        *(store if kind == "local" else []),
+    ]
+    assert [arguments.get("scenario", session.scenario) for _, arguments in calls] == [session.scenario] * len(calls)
+    calls.clear()
+    checks.check_services(session)
+    assert [name for name, _ in calls] == [
+        "task_runner",
+        "toolbox.open",
+        *(servers if are_ours else []),
+        *(store if kind == "s3" else []),
+        "check_tracking",
+        "check_memory",
+    ]

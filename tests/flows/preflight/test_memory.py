@@ -144,3 +144,14 @@ def test_the_presets_of_smollm_fit_into_sixteen_gib(monkeypatch: pytest.MonkeyPa
     with_memory(monkeypatch, 15.5)
     for preset in ("math-smollm", "code-smollm", "search-smollm"):
         check_memory(scenario_of(preset_config(preset, without_downloads(preset))))
+
+
+def test_a_model_that_is_not_trained_needs_no_room_for_training(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_memory(monkeypatch, 15.5)
+    asked: list[str] = []
+    monkeypatch.setattr(memory, "check_fits", lambda needed, available, *, device: asked.extend(needed))
+    for trained in (True, False):
+        asked.clear()
+        overrides = [base, "policies.team.adapter=null", f"policies.team.trained={str(trained).lower()}"]
+        check_memory(scenario_of(preset_config("plan-path-qwen", [*overrides, *without_downloads("plan-path-qwen")])))
+        assert ("optimizer" in " ".join(asked)) == trained, asked

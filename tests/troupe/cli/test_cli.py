@@ -25,6 +25,7 @@ COMMANDS = (
     "resume",
     "runs",
     "show",
+    "verify",
     "view",
     "rollouts",
     "play",
@@ -165,6 +166,8 @@ def test_a_store_that_may_not_be_written_is_read(tmp_path: Path) -> None:
         "import os, sys\n"
         "from troupe.runs.documents import run_document, run_rows\n"
         "from components.runs.gc import collect_garbage\n"
+        "from components.runs.pipeline import Pipeline\n"
+        "from components.runs.verify import verify_run\n"
         "from components.artifacts.local import LocalArtifactStore\n"
         "from components.errors import StoreRefused\n"
         "from pathlib import Path\n"
@@ -173,13 +176,15 @@ def test_a_store_that_may_not_be_written_is_read(tmp_path: Path) -> None:
         "store.check()\n"
         "print(run_rows(store)[0]['state'], run_document(store, 'r')['state'])\n"
         "print(collect_garbage(store, keep_checkpoints=1, grace_seconds=0, dry_run=True).num_kept_objects > 0)\n"
+        "print(verify_run(store, 'r', Pipeline(())).problems[0].key)\n"
         "try: store.probe()\n"
         "except StoreRefused as error: print(error)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "store")]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
-    states, collected, refused = ended.stdout.splitlines()
+    states, collected, missing, refused = ended.stdout.splitlines()
     assert (states, collected) == ("completed completed", "True")
+    assert missing.startswith("runs/_shared/steps/000000/warm_start-"), "it was made without a start"
     assert "cannot be written (Permission denied)" in refused
     (tmp_path / "store" / "runs").chmod(0o700)
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)

@@ -9,28 +9,28 @@ from components.errors import ConfigurationError
 from flows.suites import named_suite, played_config, read_as, suite_config, suite_to_play
 
 
-def learned(answers: str) -> RunConfig:
+def learned(answer_format: str) -> RunConfig:
     return parse_config(
         {
             "num_steps": 1,
-            "environment": {"name": "plan_path", "answers": answers},
+            "environment": {"name": "plan_path", "answer_format": answer_format},
             "agents": {"tool_agent": {"policy": "team"}, "plan_agent": {"policy": "team"}},
             "policies": {"team": {}},
         }
     )
 
 
-@pytest.mark.parametrize("answers", ["compact", "reasoned"])
+@pytest.mark.parametrize("answer_format", ["strict", "free"])
 @pytest.mark.parametrize("name", [None, "plan_path", "sokoban"])
-def test_a_team_is_read_as_it_learned(name: str | None, answers: str) -> None:
-    own = learned(answers)
-    assert played_config(name, {}, own=own).environment.answers == answers
-    assert read_as(learned("compact"), own).environment == own.environment
+def test_a_team_is_read_as_it_learned(name: str | None, answer_format: str) -> None:
+    own = learned(answer_format)
+    assert played_config(name, {}, own=own).environment.answer_format == answer_format
+    assert read_as(learned("strict"), own).environment == own.environment
 
 
 def test_without_a_run_the_environment_decides() -> None:
-    assert played_config("sokoban", {}, own=None).environment.answers == "compact"
-    assert read_as(learned("reasoned"), None) == learned("reasoned")
+    assert played_config("sokoban", {}, own=None).environment.answer_format == "strict"
+    assert read_as(learned("free"), None) == learned("free")
 
 
 def test_the_file_that_train_takes_is_played_and_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,11 +52,11 @@ def test_the_file_that_train_takes_is_played_and_evaluated(tmp_path: Path, monke
 
 
 def test_a_suite_of_prefect_yaml_is_played_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = learned("reasoned")
+    own = learned("free")
     found = suite_to_play("tiny", own, ["environment.max_turns=3"])
     assert (found.suite.num_problems, found.suite.seed, found.suite.problems_per_block) == (40, 0, 20)
     assert found.suite.environment == found.config.environment
-    assert (found.config.environment.max_turns, found.config.environment.answers) == (3, "reasoned")
+    assert (found.config.environment.max_turns, found.config.environment.answer_format) == (3, "free")
     asked = suite_to_play("tiny", own, num_problems=7, seed=5).suite
     assert (asked.num_problems, asked.seed) == (7, 5)
     assert suite_to_play("tiny/train", None).suite.split == "train", "a split of the preset"

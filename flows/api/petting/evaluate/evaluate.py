@@ -1,22 +1,20 @@
 """The success rate of a trained team, or of an untrained model, on held-out problems."""
 
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from components.config import RunConfig
-from components.environments.turn_orders import turn_order_of
+from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError
-from components.evaluation import held_out
-from components.evaluation.suites import suite_problems
-from components.rollout.rules import playing_order
-from components.session.scenario import Scenario, scenario_of
-from components.session.toolbox import Toolbox
+from components.evaluation.subjects import RunSubject
+from components.evaluation.suites import Suite
+from components.evaluation.suites import suite as split_of_suite
+from components.scratch import scratch_folder
+from components.session.contenders import Team, find_team, open_contender
 from components.session.user_sources import with_environment_source
-from components.turn_order import TurnOrder, agents_of
 from flows.api.petting.run_configs import run_config, stated_config
-from flows.api.petting.stored_teams import StoredTeam, checked_sampling, load_models, load_run, stored_run
+from flows.api.petting.stored_teams import StoredRun, checked_sampling, model_team, stored_run
 
 _PROBLEMS_AT_ONCE = 50
 
@@ -57,27 +55,32 @@ def evaluate(
         raise ConfigurationError(f"config_name: name what the model {str(model_path)!r} plays, as code_single_policy")
     own = stored.run.config if stored is not None else None
     played = played_config(stated, own)
-    scenario = scenario_of(played)
-    problems = suite_problems(suite, scenario.family, scenario.options, num_problems=num_episodes, seed=seed)
-    with load_run(stored) if stored is not None else load_models(model_path, stated or {}) as team:
-        plan = held_out.EvalPlan(
-            suite=suite,
-            step=0,
-            sampling=draws,
-            problems=problems,
-            problems_per_block=_PROBLEMS_AT_ONCE,
-            turn_order=team_order(team, scenario),
-            max_turns=played.environment.max_turns,
-            seed=seed,
-        )
-        with closing(Toolbox(scenario)) as toolbox:
-            report = held_out.evaluate(
-                plan, family=scenario.family, router=team.router, rubric=scenario.rubric, tools=toolbox.tools()
-            )
+    split_of_suite(suite)
+    team = _run_team(stored) if stored is not None else model_team(model_path, stated or {})
+    from flows.evaluate import contender_report, keep_results  # imports Prefect, which takes seconds
+
+    wanted = Suite.model_validate(
+        {
+            "environment": played.environment,
+            "split": suite,
+            "num_problems": num_episodes,
+            "seed": seed,
+            "problems_per_block": _PROBLEMS_AT_ONCE,
+        }
+    )
+    with TemporaryDirectory(prefix="evaluation-", dir=scratch_folder()) as folder:
+        kept = own.store if own is not None else StoreConfig(kind="local", root=folder)
+        with open_contender(team, played, store=kept) as contender:
+            report = contender_report(contender, wanted, draws, 1, seed)
+            keep_results(contender.session)
     numbers = ("success_rate", "n", "num_successes", "interval", "mean_reward", "keep_rate", "repair_rate")
     told = {name: getattr(report, name) for name in numbers}
-    suite_name = f"{played.environment.name}/{suite}"
-    return {**told, "agent": team.name, "config_name": played.preset, "suite": suite_name, "sampling": sampling}
+    return {**told, "agent": team.name, "config_name": played.preset, "suite": report.suite, "sampling": sampling}
+
+
+def _run_team(stored: StoredRun) -> Team:
+    subject = RunSubject(stored.run.run_id, stored.step)
+    return find_team(subject, lambda _: (stored.run, stored.step), title=stored.run.run_id)
 
 
 def played_config(stated: Mapping[str, Any] | None, own: RunConfig | None) -> RunConfig:
@@ -87,18 +90,5 @@ def played_config(stated: Mapping[str, Any] | None, own: RunConfig | None) -> Ru
     played = with_environment_source(run_config(stated or {}))
     if own is None:
         return played
-    environment = played.environment.model_copy(update={"answers": own.environment.answers})
+    environment = played.environment.model_copy(update={"answer_format": own.environment.answer_format})
     return played.model_copy(update={"environment": environment})
-
-
-def team_order(team: StoredTeam, scenario: Scenario) -> TurnOrder:
-    """The order in which the team acts in a turn. Raises ConfigurationError if it has nobody for a role."""
-    roles = scenario.family.roles
-    order = turn_order_of(scenario.family, scenario.config.environment.turn_order)
-    playing = playing_order(team.config.rollout.mode, order, roles=roles)
-    if missing := set(agents_of(playing, roles)) - set(team.config.agents):
-        raise ConfigurationError(
-            f"config_name {scenario.config.preset!r}: its roles {sorted(missing)} are played by nobody in {team.name}, whose "
-            f"roles are {sorted(team.config.agents)}; name a configuration with these roles"
-        )
-    return playing

@@ -56,7 +56,7 @@ def test_a_text_without_the_tags_is_left_as_it_is(text: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_compact_answers_reach_a_step_unchanged(name: str) -> None:
     options, _, rows = TABLES[name]
-    env = built(name, options, "compact")
+    env = built(name, options, "strict")
     for row in rows:
         if "think>" not in row.text:
             assert heard(env, row.role, row.text) == [row.text]
@@ -65,7 +65,7 @@ def test_compact_answers_reach_a_step_unchanged(name: str) -> None:
 @settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_any_compact_text_reaches_a_step_unchanged(text: str) -> None:
-    env = built("plan_path", {}, "compact")
+    env = built("plan_path", {}, "strict")
     assert heard(env, "plan_agent", text) == [text]
 
 
@@ -115,7 +115,7 @@ def test_thinking_without_an_answer_is_malformed(text: str) -> None:
         without_thinking(text)
 
 
-@pytest.mark.parametrize("answers", ["compact", "reasoned"])
+@pytest.mark.parametrize("answers", ["strict", "free"])
 @pytest.mark.parametrize(("name", "options", "role"), SEATS)
 def test_thinking_is_no_answer_in_any_environment(
     name: str, options: Mapping[str, Any], role: str, answers: Any
@@ -130,7 +130,7 @@ def test_thinking_is_no_answer_in_any_environment(
 
 
 def test_a_box_in_thinking_is_not_the_answer() -> None:
-    for answers in ("compact", "reasoned"):
+    for answers in ("strict", "free"):
         env: Any = built("math", {"prose": True}, answers)
         env.apply("reasoner", "<think>\\boxed{5}</think> the answer is \\boxed{4}")
         assert env.position.state.progress.answer == "4"
@@ -140,7 +140,7 @@ def test_a_box_in_thinking_is_not_the_answer() -> None:
 def test_instructions_say_that_one_may_reason_and_how_the_answer_ends(
     name: str, options: Mapping[str, Any], role: str
 ) -> None:
-    compact, reasoned = (built(name, options, answers).observe(role) for answers in ("compact", "reasoned"))
+    compact, reasoned = (built(name, options, answers).observe(role) for answers in ("strict", "free"))
     assert compact.state == reasoned.state
     assert REASON_FIRST not in compact.instructions
     told, _, ending = reasoned.instructions.rpartition(REASON_FIRST)
@@ -152,7 +152,7 @@ def test_instructions_say_that_one_may_reason_and_how_the_answer_ends(
 @pytest.mark.parametrize(("name", "options", "role"), SEATS)
 def test_scripted_answers_mean_the_same_in_both_modes(name: str, options: Mapping[str, Any], role: str) -> None:
     checked: Any = family_options(name, options)
-    chosen: Any = family(name, "reasoned")
+    chosen: Any = family(name, "free")
     rng = Random(5)
     for index in range(3):
         problem = chosen.problem(checked, split="train", index=index, seed=3)
@@ -177,7 +177,7 @@ def test_scripted_answers_mean_the_same_in_both_modes(name: str, options: Mappin
 
 @pytest.mark.parametrize(("name", "options", "role"), SEATS)
 def test_no_text_raises(name: str, options: Mapping[str, Any], role: str) -> None:
-    env, rng = built(name, options, "reasoned"), Random(3)
+    env, rng = built(name, options, "free"), Random(3)
     before = env.position
     texts = [row.text for _, _, rows in TABLES.values() for row in rows]
     for _ in range(40):
@@ -189,9 +189,9 @@ def test_no_text_raises(name: str, options: Mapping[str, Any], role: str) -> Non
 
 
 def test_a_family_reads_as_it_was_made() -> None:
-    assert built("plan_path", {}, "reasoned").referee.rules.answers == "reasoned"
-    assert family("plan_path") is not family("plan_path", "reasoned")
-    assert built("plan_path", {}, "compact").referee.rules.answers == "compact"
+    assert built("plan_path", {}, "free").referee.rules.answer_format == "free"
+    assert family("plan_path") is not family("plan_path", "free")
+    assert built("plan_path", {}, "strict").referee.rules.answer_format == "strict"
 
 
 def test_an_own_environment_reads_its_own_endings() -> None:
@@ -218,7 +218,7 @@ def test_an_ending_that_is_no_text_names_the_method() -> None:
 
 
 def test_the_contract_of_an_own_environment_covers_reasoned_answers() -> None:
-    check_environment(Guess, num_problems=4, answers="reasoned")
+    check_environment(Guess, num_problems=4, answer_format="free")
     check_environment(Cutting, num_problems=4)
     with pytest.raises(AssertionError, match=r"let final_answer\(\) return such answers as they are"):
-        check_environment(Cutting, num_problems=4, answers="reasoned")
+        check_environment(Cutting, num_problems=4, answer_format="free")

@@ -43,9 +43,9 @@ def solving(env: Any, role: str) -> Callable[[str], bool]:
 def reading(name: str, role: str, right: str) -> Callable[[str], bool]:
     """Whether a text is understood as `right`, where nothing is solved by one answer."""
     options, meaning, _ = TABLES[name]
-    wanted = understood(built(name, options, "compact"), role, right, meaning)
+    wanted = understood(built(name, options, "strict"), role, right, meaning)
     assert wanted is not None
-    return lambda text: understood(built(name, options, "reasoned"), role, text, meaning) == wanted
+    return lambda text: understood(built(name, options, "free"), role, text, meaning) == wanted
 
 
 def game(name: str, answers: Any) -> Seat:
@@ -98,15 +98,15 @@ def guess() -> Seat:
 
 UNFENCED_CALLS = [text for text in not_meant.CALLS if "```" not in text]
 """Compact answers are read from their last block, whatever stands before it."""
-WAYS = ("reasoned", "compact")
+WAYS = ("free", "strict")
 NUMBERS = (*not_meant.VALUES, *not_meant.PERCENTS)
 SEATS: Mapping[str, tuple[Sequence[str], str, Callable[[], Seat]]] = {
     **{f"{name} {way}": (not_meant.MOVES, "[RIGHT]", partial(game, name, way)) for name in GAMES for way in WAYS},
-    **{f"{name} reasoned": (not_meant.CALLS, "RIGHT", partial(world, name, "reasoned")) for name in WORLDS},
-    **{f"{name} compact": (UNFENCED_CALLS, "RIGHT", partial(world, name, "compact")) for name in WORLDS},
+    **{f"{name} reasoned": (not_meant.CALLS, "RIGHT", partial(world, name, "free")) for name in WORLDS},
+    **{f"{name} compact": (UNFENCED_CALLS, "RIGHT", partial(world, name, "strict")) for name in WORLDS},
     **{f"math {way}": (not_meant.VALUES, "\\boxed{RIGHT}", partial(sums, way, prose=True)) for way in WAYS},
     **{f"numbers {way}": (NUMBERS, "\\boxed{RIGHT}", partial(sums, way, prose=False)) for way in WAYS},
-    "search": (not_meant.NAMES, "= RIGHT", partial(question, "reasoned")),
+    "search": (not_meant.NAMES, "= RIGHT", partial(question, "free")),
     "plan": (
         not_meant.PLANS,
         "RIGHT",

@@ -94,8 +94,8 @@ def built(name: str, options: Mapping[str, Any], answers: Any) -> Playthrough:
     )
 
 
-def built_own(environment: Environment, answers: Any = "reasoned") -> Playthrough:
-    chosen = Family("own", environment, answers)
+def built_own(environment: Environment, answer_format: Any = "free") -> Playthrough:
+    chosen = Family("own", environment, answer_format)
     return chosen.build(chosen.problem(chosen.options_type(), split="train", index=0, seed=1))
 
 
@@ -103,7 +103,7 @@ class Listening(Rules):
     """Rules that write down what reaches a step, and refuse it."""
 
     def __init__(self, rules: Rules) -> None:
-        super().__init__(rules.name, rules.environment, rules.answers, is_own=rules.is_own)
+        super().__init__(rules.name, rules.environment, rules.answer_format, is_own=rules.is_own)
         self.told: list[str] = []
 
     def step(self, state: Any, agent: str, answer: str, tools: Tools) -> Step:
@@ -138,7 +138,7 @@ CASES = [
 def test_a_text_is_read_as_a_person_reads_it(name: str, number: int) -> None:
     options, meaning, rows = TABLES[name]
     row = rows[number]
-    env = built(name, options, "reasoned")
+    env = built(name, options, "free")
     wanted = None if row.reading is None else meaning(env.position.state, row.role, row.reading)
     assert understood(env, row.role, row.text, meaning) == wanted
 

@@ -162,7 +162,7 @@ def test_an_environment_and_a_base_model_bring_defaults_that_fit_them() -> None:
     pretrained = get_config("math_two_policy", base_model="some/model")
     trained = run_config(pretrained)
     assert {(each.base, each.prompt_format) for each in trained.policies.values()} == {("some/model", "chat")}
-    assert (trained.environment.answers, trained.training.learning_rate) == ("reasoned", 1e-5)
+    assert (trained.environment.answer_format, trained.training.learning_rate) == ("free", 1e-5)
     assert pretrained["learning_rate"] == 1e-5
     late = {**get_config("math_two_policy"), "base_model": "some/model"}
     assert run_config(late).training.learning_rate == 5e-4, "what the dict says is what is trained"

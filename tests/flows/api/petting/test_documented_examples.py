@@ -156,7 +156,7 @@ def test_a_path_names_a_run_and_its_step(path: str, agent: str, there: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("checkpoints/model_7", "code_single_policy"), "has finished 1 updates; use model_0 to model_1"),
+        (("checkpoints/model_7", "code_single_policy"), "it has finished 1 updates; use 0 to 1"),
         (("checkpoints/code_singel_policy", "code-l1"), "there is no such run; did you mean 'code_single_policy'"),
         (("nowhere/model_1", "code-l1"), "there is no run in .*nowhere"),
         (("checkpoints/code_single_policy", "math-l1"), "its roles .*reasoner.* are played by nobody"),
@@ -169,12 +169,12 @@ def test_a_wrong_path_names_what_there_is(arguments: tuple[Any, ...], message: s
 
 
 def test_what_was_trained_is_what_is_evaluated_unless_something_else_is_said() -> None:
-    own = preset_config("tiny", ["environment.options.size=5", "environment.answers=reasoned"])
+    own = preset_config("tiny", ["environment.options.size=5", "environment.answer_format=free"])
     assert played_config(None, own) is own
     assert played_config({"config_name": "tiny"}, own) is own
     said = played_config({"config_name": "tiny", "max_turns": 3}, own).environment
-    assert (said.options["size"], said.max_turns, said.answers) == (4, 3, "reasoned")
-    assert played_config({"config_name": "tiny"}, None).environment.answers == "compact"
+    assert (said.options["size"], said.max_turns, said.answer_format) == (4, 3, "free")
+    assert played_config({"config_name": "tiny"}, None).environment.answer_format == "strict"
 
 
 def test_a_model_folder_plays_every_role(there: Path, tmp_path: Path) -> None:
