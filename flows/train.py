@@ -33,6 +33,7 @@ from flows.prefect_runtime.iteration_runs import iteration_runs
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.prefect_runtime.run_ends import end_children
 from flows.preflight.checks import preflight
+from flows.preset_changes import changed_from_preset
 from flows.runners import one_cluster, task_runner
 from flows.training_iteration import training_iteration
 from tasks.collect_rollouts import collect_rollouts
@@ -77,12 +78,14 @@ def train(config: RunConfig, run_id: str | None = None) -> dict[str, Any]:
     began_at_seconds = monotonic()
     run = Run(run_id=run_id or config.preset, config=config)
     checked = _checked.get()
+    on_step = None if checked is None else checked.on_step
     while True:
         try:
             with nullcontext(checked) if checked is not None else checked_session(run) as session:
                 assert (session.run.run_id, session.config) == (run.run_id, config), (
                     "the session handed over is of another run"
                 )
+                session.on_step = on_step
                 return train_in_session(session, began_at_seconds) | {"flow_run_url": runtime.flow_run.ui_url}
         except StageOvertaken as overtaken:  # at least one more stage is committed than when this process looked
             _log.warning("%s; this process continues from what is committed", overtaken)
@@ -129,7 +132,9 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
     """The checkpoints after the last step, all evaluations, and the number of steps."""
     tell_links(session)
     first = warm_start(session)
-    freeze_run(session, PIPELINE)  # a failure before this leaves the run's name free
+    freeze_run(
+        session, PIPELINE, changed_from_preset(session.config)
+    )  # a failure before this leaves the run's name free
     run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
     num_steps = last_step(store, run)

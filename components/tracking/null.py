@@ -16,7 +16,8 @@ class NoTracker:
     def _ignore(self, *_: object, **__: object) -> None:
         self.check()
 
-    open_run = publish_iteration = publish_evaluation = publish_checkpoint = mark_files = finish_run = _ignore
+    open_run = publish_iteration = publish_evaluation = publish_checkpoint = publish_traces = _ignore
+    mark_files = finish_run = _ignore
 
     def remove_run(self, run_id: str) -> list[str]:
         self.check()
