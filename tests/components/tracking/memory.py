@@ -81,9 +81,6 @@ class InMemoryTracker:
             )
         )
 
-    def mark_champion(self, run_id: str, *, step: int) -> int:
-        return sum(each.step == step for each in self.runs[run_id].checkpoints)
-
     def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
         """Record whether the files of a checkpoint are still in the store."""
         self.check()

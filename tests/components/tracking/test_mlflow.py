@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from components.tracking.registry import resolve_model
 
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
@@ -20,7 +21,6 @@ from components.tracking.base import PROCESS_TAG
 from components.tracking.drain import OutboxDrain
 from components.tracking.mlflow import MlflowTracker
 from components.tracking.outbox import Outbox
-from components.tracking.registry import resolve_model
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import basic
 from infra.services.process import marked, read_record
