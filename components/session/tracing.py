@@ -1,7 +1,6 @@
 """Shows some episodes of each step in the tracker: texts of prompts and calls of tools are recovered from what is stored."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from components.artifacts.base import ArtifactStore
 from components.runs.run import Run
@@ -9,6 +8,7 @@ from components.schema import Limits, RolloutShard, ScoredShard
 from components.session.prompt_texts import PromptText, prompt_texts
 from components.session.scenario import Scenario
 from components.session.tool_runs import ProgramRun, ToolRun, runs_in
+from components.session.toolbox import Toolbox
 from components.tracking.base import EpisodeTrace
 from components.tracking.episode_traces import (
     ScoredEpisode,
@@ -17,9 +17,6 @@ from components.tracking.episode_traces import (
     episode_trace,
     sampled_episodes,
 )
-
-if TYPE_CHECKING:
-    from components.session.session import Session
 
 
 class Tracing:
@@ -55,15 +52,15 @@ class Tracing:
         return {place: [_call(run) for run in each] for place, each in runs.items()}
 
 
-def tracing_of(session: "Session") -> Tracing | None:
-    """The tracing of a session whose tools are open; None if its configuration shows no episodes."""
-    tracking, scenario, toolbox = session.config.tracking, session.scenario, session.toolbox
+def tracing_of(run: Run, store: ArtifactStore, scenario: Scenario, toolbox: Toolbox) -> Tracing | None:
+    """The tracing of a run whose tools are open; None if its configuration shows no episodes."""
+    tracking = run.config.tracking
     if tracking.kind == "none" or not tracking.traces_per_step:
         return None
     uses_sandbox, retriever = scenario.family.uses_sandbox(scenario.options), toolbox.retriever()
     return Tracing(
-        session.run,
-        session.store.durable,
+        run,
+        store,
         scenario,
         image=toolbox.sandbox().description.image_digest if uses_sandbox else "",
         index="" if retriever is None else retriever.digest,

@@ -69,7 +69,7 @@ def freeze_run(session: Session, pipeline: Pipeline, changed: Mapping[str, str] 
         store,
         session.tracker,
         first=initial_checkpoints(session.store, session.run),
-        tracing=tracing_of(session),
+        tracing=tracing_of(session.run, store, session.scenario, session.toolbox),
         changed=changed,
     )
 
