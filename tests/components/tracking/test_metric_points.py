@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from components.tracking.metric_points import evaluation_points, evaluation_rows, iteration_points, suite_digest
+from components.tracking.metric_points import evaluation_points, evaluation_rows, iteration_points
 from tests.components.tracking.reports import evaluation, iteration
 
 
@@ -26,12 +26,6 @@ def test_the_rows_of_an_evaluation_are_its_problems() -> None:
     rows = evaluation_rows(evaluation(3))
     assert len(rows["problem"]) == len(set(map(str, rows["problem"]))) == 40
     assert sum(map(bool, rows["solved"])) == 30
-    assert evaluation_rows(replace(evaluation(3), solved_P=None)) == {"problem": [], "solved": []}
-
-
-def test_evaluations_of_other_problems_have_another_digest() -> None:
-    assert suite_digest(evaluation(3)) == suite_digest(evaluation(4, num_successes=1, sampling="sample"))
-    assert suite_digest(evaluation(3)) != suite_digest(replace(evaluation(3), n=41))
 
 
 def test_an_evaluation_is_named_by_its_sampling_and_leaves_out_what_did_not_occur() -> None:

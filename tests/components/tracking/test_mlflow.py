@@ -7,19 +7,16 @@ import socket
 import threading
 import time
 import urllib.request
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from components.tracking.registry import resolve_model
 
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
 from components.schema import IterationReport
 from components.tracking.base import PROCESS_TAG
 from components.tracking.drain import OutboxDrain
-from components.tracking.metric_points import suite_digest
 from components.tracking.mlflow import MlflowTracker
 from components.tracking.outbox import Outbox
 from infra.services.lifecycle import mark_of
@@ -89,7 +86,7 @@ def test_an_evaluation_is_a_table_a_problem_set_and_the_first_chart(mlflow: Mlfl
     table = json.loads(Path(mlflow.client.download_artifacts(run.info.run_id, path)).read_text())
     assert (table["columns"], len(table["data"])) == (["problem", "solved"], 40)
     assert sum(solved for _, solved in table["data"]) == 30
-    assert mlflow.problems("tables") == [("plan_path/test", suite_digest(evaluation(4)), "evaluation")]
+    assert mlflow.problems("tables") == [("plan_path/test", "5f0c00aa11bb", "evaluation")]
     experiment = mlflow.client.get_experiment_by_name(EXPERIMENT)
     assert experiment.tags["mlflow.experiment.primaryMetric.name"] == "eval/greedy/success_rate"
 
@@ -233,31 +230,3 @@ def test_a_run_whose_process_is_gone_is_killed_once_and_never_made(mlflow: Mlflo
     )  # on another host, which no record here tells of
     assert tracker_at(mlflow_url).mark_killed("gone", process="first") is False
     assert mlflow.status("gone") == "RUNNING"
-
-
-def test_versions_say_how_well_they_do_and_names_lead_to_their_checkpoints(
-    mlflow: MlflowReader, mlflow_url: str
-) -> None:
-    tracker = tracker_at(mlflow_url)
-    tracker.open_run("line", {}, {})
-    for step, rate in ((0, 0.25), (4, 0.75), (8, 0.5), (9, 0.75)):
-        tracker.publish_checkpoint("line", policy="team", step=step, weights_digest=f"w{step}", folder_uri="s3://b/f")
-        falling = replace(evaluation(step), sampling="sample", success_rate=0.9 - step / 100)
-        tracker.publish_evaluation("line", falling, timestamp_ms=step)
-        tracker.publish_evaluation("line", replace(evaluation(step), success_rate=rate), timestamp_ms=step)
-    found = mlflow.client.search_model_versions("name = 'line.team'")
-    versions = {version.tags["troupe.step"]: version for version in found}
-    assert versions["8"].tags["troupe.success.greedy"] == "0.500000"
-    assert versions["8"].tags["troupe.interval.greedy"] == "0.598000 0.858000"
-    text = "held-out success, greedy: 0.500 (0.598 to 0.858, n 40) on plan_path/test"
-    assert versions["8"].description.startswith(text)
-    assert resolve_model(mlflow_url, "line.team@best") == ("line", 4), "ties to the earlier"
-    assert resolve_model(mlflow_url, f"line.team/{versions['8'].version}") == ("line", 8)
-    assert tracker.mark_champion("line", step=8) == 1
-    assert resolve_model(mlflow_url, "line.team@champion") == ("line", 8)
-    assert tracker.mark_champion("line", step=77) == 0
-    for name in ("line.team@nobody", "line.team/99", "other@best"):
-        with pytest.raises(ConfigurationError, match=f"models:/{name}: .* no such version; its models are .*line.team"):
-            resolve_model(mlflow_url, name)
-    with pytest.raises(ConfigurationError, match="write models:/MODEL@ALIAS"):
-        resolve_model(mlflow_url, "line.team")

@@ -94,7 +94,7 @@ def test_the_best_version_is_that_of_the_highest_success_and_of_equal_ones_the_e
     assert evaluated("b", 2, 30) == 2, "the earlier of equal ones"
     assert evaluated("b", 3, 39, sampling="sample") == 2, "greedy play is compared with greedy play"
     assert evaluated("b2", 0, 31) == 5, "another run of the same line"
-    assert evaluated("b2", 1, 1, n=7) == 6, "other problems are not compared with"
+    assert evaluated("b2", 1, 1, suite_digest="other") == 6, "other problems are not compared with"
     version = mlflow.client.get_model_version("best-of", "2")
     assert (version.tags["troupe.success.greedy"], version.tags["troupe.success_interval.greedy"]) == (
         "0.75",
@@ -105,6 +105,17 @@ def test_the_best_version_is_that_of_the_highest_success_and_of_equal_ones_the_e
     tracker.remove_run("b2")
     assert tracker.registry.version_of("best-of", "best") == 2
     assert tracker.registry.version_of("best-of", "champion") is None
+
+
+def test_the_champion_is_the_version_of_its_step(mlflow: MlflowReader, mlflow_url: str) -> None:
+    tracker = tracker_at(mlflow_url)
+    tracker.open_run("champions", {}, {})
+    for step in (3, 6):
+        tracker.publish_checkpoint("champions", team(step, f"w{step}", model="champions"))
+    assert tracker.registry.name_champion("champions", 6)
+    assert tracker.registry.resolve("models:/champions@champion").step == 6
+    assert not tracker.registry.name_champion("champions", 4)
+    assert tracker.registry.resolve("models:/champions@champion").step == 6
 
 
 def test_the_best_of_none_is_none_and_greedy_play_counts_before_sampled() -> None:
