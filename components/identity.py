@@ -13,6 +13,8 @@ from typing import Any
 from components.errors import ConfigurationError
 
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+ADVANTAGES = "compute_advantages"
+"""The stage in which all shards of a step and their rewards meet."""
 STEP_END = "publish_checkpoint"
 """The stage that ends a step, in every flow: the record of a finished step is of its lineage."""
 EVALUATION = "evaluate_policy"

@@ -11,8 +11,8 @@ from prefect import runtime
 
 from components import progress as progress_events
 from components.artifacts.format import ensure_format
-from components.config import ResourceConfig, RunConfig, StoreConfig, TrackingConfig
-from components.errors import ConfigurationError, StoreUnavailable
+from components.config import ResourceConfig, RunConfig, StoreConfig
+from components.errors import StoreUnavailable
 from components.evaluation.held_out import Heading, Sampling, report_from
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
 from components.evaluation.suite_play import SuitePlay, joined
@@ -24,7 +24,7 @@ from components.schema import EvalReport
 from components.session.contenders import Contender, RunFinder, find_team, open_contender
 from components.session.session import Session
 from components.session.stores import open_store
-from components.session.trackers import tracking_url
+from components.session.trackers import resolve_model
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.suites import overridden, suite_to_play, team_overrides
@@ -161,22 +161,10 @@ def keep_results(session: Session) -> None:
 def find_stored_run(store: StoreConfig, subject: RunSubject | RegisteredSubject) -> tuple[Run, int | None]:
     """The run in `store` that a subject names. Raises ConfigurationError if there is none."""
     if isinstance(subject, RegisteredSubject):
-        subject = RunSubject(*registered_checkpoint(subject.name))
+        version = resolve_model(f"models:/{subject.name}")
+        subject = RunSubject(version.run_id, version.step)
     opened = open_store(store)
     return effective_run(opened, read_run(opened, subject.run_id)).kept_in(store), subject.step
-
-
-def registered_checkpoint(name: str) -> tuple[str, int]:
-    """The run and the step of a version of a registered model. Raises ConfigurationError."""
-    url = tracking_url(TrackingConfig())
-    if url is None:
-        raise ConfigurationError(
-            f"models:/{name}: no MLflow server is configured; start the local services with `troupe up`, or set "
-            "MLFLOW_TRACKING_URI"
-        )
-    from components.tracking.registry import resolve_model
-
-    return resolve_model(url, name)
 
 
 def report_document(report: EvalReport) -> dict[str, Any]:

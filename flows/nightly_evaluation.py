@@ -34,7 +34,7 @@ from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import EvalReport
 from components.session.stores import open_store
-from components.session.trackers import tracker_of
+from components.session.trackers import name_champion, tracking_url
 from flows.evaluate import evaluate_subject, find_stored_run
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
@@ -147,13 +147,14 @@ def report_nights(nights: Sequence[SuiteNight], folder: Path | None) -> None:
 def mark_champions(nights: Sequence[SuiteNight]) -> None:
     """Give MLflow's alias `champion` to the champion of each suite. An MLflow that is away is told in a warning: the next night
     tries again."""
-    tracker = tracker_of(TrackingConfig())
+    if tracking_url(TrackingConfig()) is None:
+        return
     for night in nights:
         if night.after is None:
             continue
         run_id, _, step = night.after.champion.partition("@")
         try:
-            tracker.mark_champion(run_id, step=int(step))
+            name_champion(run_id, int(step))
         except TroupeError as error:
             _log.warning("MLflow does not know the champion of %s: %s", night.name, error)
 

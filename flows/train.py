@@ -35,6 +35,7 @@ from flows.prefect_runtime.resumption import cancelled_before_resuming
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.prefect_runtime.run_ends import end_children
 from flows.preflight.checks import preflight
+from flows.preset_changes import changed_from_preset
 from flows.run_pages import RunPages
 from flows.runners import one_cluster, task_runner
 from flows.starts import Order, recorded_restart, requested_restart, requested_run
@@ -109,6 +110,7 @@ def train(
     )
     run, restart, remarks = requested_run(config, order, PIPELINE)
     checked = _checked.get()
+    on_step = None if checked is None else checked.on_step
     while True:
         try:
             with nullcontext(checked) if checked is not None else checked_session(run) as session:
@@ -120,6 +122,7 @@ def train(
                     restart = None
                 for remark in remarks:
                     _log.warning("%s", remark)
+                session.on_step = on_step
                 return train_in_session(session, began_at_seconds) | {"flow_run_url": runtime.flow_run.ui_url}
         except StageOvertaken as overtaken:  # at least one more stage is committed than when this process looked
             _log.warning("%s; this process continues from what is committed", overtaken)
@@ -169,8 +172,9 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
     """The checkpoints after the last step, all evaluations, and the number of steps."""
     tell_links(session)
     first = warm_start(session)
-    freeze_run(session, PIPELINE)  # a failure before this leaves the run's name free
-    session.published.post_checkpoints(first)
+    freeze_run(
+        session, PIPELINE, changed_from_preset(session.config)
+    )  # a failure before this leaves the run's name free
     run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
     num_steps = last_step(store, run)

@@ -43,6 +43,9 @@ def training_iteration(session: Session, step: int, checkpoints: dict[str, Check
         in_background(partial(create_step_page, session, report))
         left = checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
         left = finish_step(store, run, step, left, report, locally_computed_stages(session, step))
+        if session.on_step is not None:
+            store.flush()
+            session.on_step(report)
     session.forget_manifests(step)
     return left
 

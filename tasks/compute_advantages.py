@@ -41,6 +41,8 @@ def compute_advantages(
         shards, scores, algorithm=config.algorithm, policies=trained, with_silent_groups=with_silent
     )
     session.kept.forget([*rollouts, *scored])
+    if session.publishing is not None:
+        session.store.after_writes(lambda: session.published.post_traces(step, shards, scores))
     metrics = {**step_metrics(shards, scores), **metrics}
     warn_once(session, step, step_warnings(shards, metrics, config))
     return StepBatches(batches={policy: put(store, batch) for policy, batch in batches.items()}, metrics=metrics)

@@ -25,8 +25,8 @@ def told(code: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 def test_the_public_names_are_these_and_each_is_documented() -> None:
     assert set(troupe.__all__) == {
         *("Environment", "ToolEnvironment", "Demonstrator", "MalformedAnswer", "Options", "Step", "JointStep"),
-        *("Execution", "ExecutionResult", "Passage", "Query"),
-        *("RunConfig", "load_config", "train", "evaluate", "load_team"),
+        *("Execution", "ExecutionResult", "IterationReport", "Passage", "Query", "Tracker"),
+        *("RunConfig", "load_config", "load_metrics", "load_rollouts", "train", "evaluate", "load_team"),
         *("Episode", "Node", "Candidate", "EvalReport", "Team", "TrainingReport", "TroupeError"),
     }
     for name in troupe.__all__:
@@ -46,10 +46,12 @@ def test_a_notebook_completes_the_public_names_and_no_others(tmp_path: Path) -> 
         "assert dir(troupe) == sorted([*troupe.__all__, 'testing']), dir(troupe)\n"
         f"assert not {set(HEAVY)} & sys.modules.keys()\n"
         "found = rlcompleter.Completer(vars())\n"
-        "print([found.complete('troupe.load', number) for number in range(3)], troupe.testing.check_environment)"
+        "print([found.complete('troupe.load', number) for number in range(5)], troupe.testing.check_environment)"
     )
     finished = told(code, tmp_path)
-    assert finished.stdout.startswith("['troupe.load_config(', 'troupe.load_team(', None] <function"), finished.stderr
+    assert finished.stdout.startswith(
+        "['troupe.load_config(', 'troupe.load_metrics(', 'troupe.load_rollouts(', 'troupe.load_team(', None] <function"
+    ), finished.stderr
 
 
 def test_a_folder_of_the_librarys_name_does_not_hide_it(tmp_path: Path) -> None:

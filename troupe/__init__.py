@@ -23,9 +23,21 @@ if TYPE_CHECKING:
     from components.errors import MalformedAction as MalformedAnswer
     from components.errors import TroupeError
     from components.frozen import Frozen as Options
-    from components.schema import Candidate, Episode, EvalReport, Execution, ExecutionResult, Node, Passage, Query
+    from components.schema import (
+        Candidate,
+        Episode,
+        EvalReport,
+        Execution,
+        ExecutionResult,
+        IterationReport,
+        Node,
+        Passage,
+        Query,
+    )
+    from components.tracking.base import Tracker
     from troupe import testing as testing
     from troupe.running import evaluate, load_config, load_team, train
+    from troupe.runs.columns import load_metrics, load_rollouts
     from troupe.runs.summary import TrainingReport
     from troupe.teams.run_team import Team
 
@@ -37,6 +49,7 @@ __all__ = [
     "EvalReport",
     "Execution",
     "ExecutionResult",
+    "IterationReport",
     "JointStep",
     "MalformedAnswer",
     "Node",
@@ -47,10 +60,13 @@ __all__ = [
     "Step",
     "Team",
     "ToolEnvironment",
+    "Tracker",
     "TrainingReport",
     "TroupeError",
     "evaluate",
     "load_config",
+    "load_metrics",
+    "load_rollouts",
     "load_team",
     "train",
 ]
@@ -58,7 +74,8 @@ _PLACES = {
     "Candidate": "components.schema:Candidate",
     **dict.fromkeys(("Demonstrator", "Environment", "ToolEnvironment"), "components.environments.environment:"),
     **dict.fromkeys(
-        ("Episode", "EvalReport", "Execution", "ExecutionResult", "Passage", "Query"), "components.schema:"
+        ("Episode", "EvalReport", "Execution", "ExecutionResult", "IterationReport", "Passage", "Query"),
+        "components.schema:",
     ),
     "MalformedAnswer": "components.errors:MalformedAction",
     "Options": "components.frozen:Frozen",
@@ -68,6 +85,8 @@ _PLACES = {
     "TrainingReport": "troupe.runs.summary:TrainingReport",
     "TroupeError": "components.errors:TroupeError",
     "Node": "components.schema:Node",
+    "Tracker": "components.tracking.base:Tracker",
+    **dict.fromkeys(("load_metrics", "load_rollouts"), "troupe.runs.columns:"),
     **dict.fromkeys(("evaluate", "load_config", "load_team", "train"), "troupe.running:"),
 }
 """Name -> location. A name is imported on first use."""

@@ -1,9 +1,10 @@
 """Training, evaluating and playing from Python: the commands as functions that return values."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from components.config import RunConfig
+from components.schema import IterationReport
 from flows.presets import preset_config
 from troupe.consoles import console
 from troupe.runs.summary import TrainingReport
@@ -31,13 +32,21 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def train(
-    config: RunConfig, *, run_id: str | None = None, store: str | None = None, display: bool = False
+    config: RunConfig,
+    *,
+    run_id: str | None = None,
+    store: str | None = None,
+    display: bool = False,
+    on_step: Callable[[IterationReport], None] | None = None,
 ) -> TrainingReport:
     """Train `config` under `run_id` (default: its preset's name). The same call again resumes.
 
     `store` is where the run is stored, `file:///absolute/path` or `s3://bucket/prefix`; None takes it from `config`. `display`
     shows the run on the terminal as `troupe train` does. Requires the services of `troupe up`, or those named by
     PREFECT_API_URL and similar variables. Raises ConfigurationError and other `TroupeError`s.
+
+    `on_step` is called here with the report of each step that this call finishes, once the step is durable; the next step waits
+    for it. Its exception ends the training and is raised; the step is kept, and the same call again continues after it.
 
     **Example**
 
@@ -46,7 +55,10 @@ def train(
     [(0, 'sample', 0.05), (0, 'greedy', 0.075), (3, 'sample', 0.05), (3, 'greedy', 0.1)]
     """
     return run_training(
-        stored_in(config, store, ()), config.preset if run_id is None else run_id, console=console(quiet=not display)
+        stored_in(config, store, ()),
+        config.preset if run_id is None else run_id,
+        console=console(quiet=not display),
+        on_step=on_step,
     )
 
 

@@ -16,7 +16,7 @@ from components.config.retention import RetentionConfig
 from components.config.rewards import RewardConfig
 from components.config.rollout import EvaluationConfig, RolloutConfig
 from components.config.sandbox import ExecutionConfig, SandboxConfig
-from components.config.store import ResourceConfig, StoreConfig, TrackingConfig
+from components.config.store import ResourceConfig, StoreConfig, TrackingConfig, with_experiment
 from components.config.training import TrainingConfig, WarmStartConfig
 from components.config.types import Name
 from components.frozen import Frozen
@@ -58,6 +58,11 @@ class RunConfig(Frozen):
     @classmethod
     def _fit_chat_models(cls, values: Any) -> Any:
         return with_chat_defaults(values)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_experiment(cls, values: Any) -> Any:
+        return with_experiment(values)
 
     @model_validator(mode="after")
     def _names_resolve(self) -> "RunConfig":

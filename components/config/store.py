@@ -3,12 +3,14 @@
 None of them affects results.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from components.config.types import Address, Label, Name, Prefix
 from components.frozen import Frozen
+from components.user_code import is_own
 
 
 class StoreConfig(Frozen):
@@ -35,13 +37,43 @@ class StoreConfig(Frozen):
         return other.model_copy(update={"patience_seconds": self.patience_seconds})
 
 
+def _checked_kind(kind: str) -> str:
+    if kind not in ("mlflow", "none") and not is_own(kind):
+        raise ValueError("use mlflow, none, or a tracker of your own as module:Class")
+    return kind
+
+
 class TrackingConfig(Frozen):
-    kind: Literal["mlflow", "none"] = "mlflow"
+    kind: Annotated[str, AfterValidator(_checked_kind)] = "mlflow"
+    """mlflow, none, or a class of your own as `module:Class` with the methods of `troupe.Tracker`; it is called with this
+    section."""
     url: Address | None = None
     """MLflow's tracking address; None uses the local server of `troupe up`, or MLFLOW_TRACKING_URI."""
-    experiment: Label = "troupe"
+    experiment: Label = "troupe/{environment}"
+    """MLflow's experiment; `{environment}` stands for the environment's name."""
     register_models: bool = True
-    """Register each checkpoint as a model version of `<run_id>.<policy>`."""
+    """Register each step's checkpoints as a version of the model that has the preset's name."""
+    traces_per_step: int = Field(2, ge=0, le=100)
+    """Training episodes of each step that are shown in full as MLflow traces; 0 shows none."""
+
+
+def with_experiment(values: Any) -> Any:
+    """The values of a configuration with the environment's name in `tracking.experiment`; invalid ones are left as they are.
+
+    **Example** environment plan_path and no experiment give `tracking: {experiment: troupe/plan_path}`.
+    """
+    if not isinstance(values, Mapping):
+        return values
+    environment, tracking = values.get("environment"), values.get("tracking", {})
+    name = environment.get("name") if isinstance(environment, Mapping) else getattr(environment, "name", None)
+    if isinstance(tracking, TrackingConfig):
+        tracking = tracking.model_dump()
+    if not isinstance(name, str) or not isinstance(tracking, Mapping):
+        return values
+    experiment = tracking.get("experiment", TrackingConfig.model_fields["experiment"].default)
+    if not isinstance(experiment, str):
+        return values
+    return {**values, "tracking": {**tracking, "experiment": experiment.replace("{environment}", name)}}
 
 
 class ResourceConfig(Frozen):

@@ -1,5 +1,6 @@
 """Provenance of a run: versions of Troupe, its stages and libraries, the commit, and the machine."""
 
+import hashlib
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -29,7 +30,14 @@ class Provenance(Frozen):
     def tags(self) -> dict[str, str]:
         """Tags for the tracking server. **Example** `{"troupe.commit": "9f2c…-dirty", …}`."""
         commit = f"{self.commit}-dirty" if self.is_dirty else self.commit
-        named = {"version": self.troupe, "commit": commit, "platform": self.platform, **self.libraries}
+        named: dict[str, str | None] = {
+            "version": self.troupe,
+            "commit": commit,
+            "platform": self.platform,
+            **self.libraries,
+        }
+        if (lock := lock_digest()) is not None:
+            named["lock"] = lock
         stages = " ".join(f"{stage}-v{number}" for stage, number in sorted(self.stage_versions.items()))
         return {f"troupe.{name}": value for name, value in named.items() if value} | {"troupe.stage_versions": stages}
 
@@ -70,6 +78,13 @@ def checkout() -> tuple[str | None, bool | None]:
     commit = _git("rev-parse", "HEAD") if _git("rev-parse", "--show-toplevel") == str(SOURCE_ROOT) else None
     changes = _git("status", "--porcelain", "--untracked-files=no") if commit else None
     return commit or None, None if changes is None else bool(changes)
+
+
+@cache
+def lock_digest() -> str | None:
+    """The first 16 hex digits of the SHA-256 of the lock file of this checkout; None without a checkout."""
+    lock = SOURCE_ROOT / "requirements" / "troupe.txt"
+    return hashlib.sha256(lock.read_bytes()).hexdigest()[:16] if lock.is_file() else None
 
 
 def changed_stages(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:

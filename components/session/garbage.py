@@ -33,7 +33,7 @@ def _mark_in_mlflow(store: ArtifactStore) -> MarkedFiles:
             config = read_config(store, run_id)
         except ArtifactCorrupt:
             continue  # a damaged run is skipped
-        if config is None or config.tracking.kind != "mlflow" or not config.tracking.register_models:
+        if config is None or config.tracking.kind == "none" or not config.tracking.register_models:
             continue
         found = mark_removed(store, run_id, partial(_tracker, config, total.error), folders)
         total = MarkedFiles(

@@ -2,21 +2,22 @@
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
-from components.identity import EVALUATION, STEP_END
+from components.identity import ADVANTAGES, EVALUATION, STEP_END, fingerprint
 from components.outages import is_interrupted
 from components.process_ids import this_process
 from components.runs.lineages import lineage_for
 from components.runs.pipeline import Pipeline
 from components.runs.provenance import provenance
 from components.runs.run import Run
-from components.schema import EvalReport, IterationReport
-from components.tracking.base import PROCESS_TAG, Tracker
+from components.schema import EvalReport, IterationReport, RolloutShard, ScoredShard
+from components.session.tracing import Tracing
+from components.tracking.base import PROCESS_TAG, PolicyFiles, ProblemSet, TeamCheckpoint, Tracker
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import Outbox
 
@@ -30,27 +31,57 @@ _log = logging.getLogger(__name__)
 class Publishing:
     """A run's outbox, and the thread that drains it into the tracker."""
 
-    def __init__(self, run: Run, pipeline: Pipeline, store: ArtifactStore, tracker: Tracker) -> None:
+    def __init__(
+        self,
+        run: Run,
+        pipeline: Pipeline,
+        store: ArtifactStore,
+        tracker: Tracker,
+        *,
+        first: Mapping[str, CheckpointRef],
+        tracing: Tracing | None,
+        changed: Mapping[str, str],
+    ) -> None:
+        """`first` are the policies before training, `changed` the parameters in which the run differs from its preset.
+
+        `tracing` None shows no episodes.
+        """
         self._run = run
         self._store = store
-        tags = {**run_tags(run.config, pipeline), PROCESS_TAG: str(this_process())}
-        self.outbox = Outbox(store, run.run_id, params=run_params(run.config), tags=tags)
+        self._first = dict(first)
+        self._tracing = tracing
+        tags = {
+            **run_tags(run.config, pipeline),
+            **{f"changed.{name}": value for name, value in changed.items()},
+            PROCESS_TAG: str(this_process()),
+        }
+        self.outbox = Outbox(
+            store,
+            run.run_id,
+            params=run_params(run.config),
+            tags=tags,
+            problems=[training_problems(run.config)],
+            model=run.config.preset,
+        )
+        self._post_checkpoint(0, {})
         self._drain = OutboxDrain(self.outbox, tracker)
 
     def post_iteration(self, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:
         """Queue a step's report and checkpoints without waiting for the tracking server."""
         self.outbox.post_iteration(report, lineage=self._lineage(report.step, STEP_END))
-        self.post_checkpoints(checkpoints)
+        self._post_checkpoint(report.step + 1, checkpoints)
+        self._drain.poke()
 
-    def post_checkpoints(self, checkpoints: dict[str, CheckpointRef]) -> None:
-        """Queue checkpoints for registration; those of before training are version 1."""
-        for policy, checkpoint in checkpoints.items():
-            self.outbox.post_checkpoint(
-                policy=policy,
-                step=checkpoint.step,
-                weights_digest=checkpoint.weights_digest,
-                folder_uri=self._store.folder_uri(checkpoint.folder),
-            )
+    def post_traces(self, step: int, shards: Sequence[RolloutShard], scores: Sequence[ScoredShard]) -> None:
+        """Queue some episodes of a step, in full."""
+        if self._tracing is None:
+            return
+        try:
+            traces = self._tracing.traces(step, shards, scores)
+        except Exception as error:  # the border to what is only shown: environments play their episodes again here
+            _log.warning("no traces of step %d: %s: %s", step, type(error).__name__, error)
+            return
+        self.outbox.post_traces(step, traces, lineage=self._lineage(step, ADVANTAGES))
         self._drain.poke()
 
     def post_evaluation(self, report: EvalReport) -> None:
@@ -65,8 +96,26 @@ class Publishing:
         if report.num_pending:
             _log.warning("%d reports wait for the tracking server: %s", report.num_pending, report.error)
 
+    def _post_checkpoint(self, step: int, updated: Mapping[str, CheckpointRef]) -> None:
+        """Queue the team after `step` updates: those of its policies that are trained, and the others as they were before."""
+        policies = {
+            policy: PolicyFiles(
+                weights_digest=checkpoint.weights_digest, folder_uri=self._store.folder_uri(checkpoint.folder)
+            )
+            for policy, checkpoint in {**self._first, **updated}.items()
+        }
+        if policies:
+            self.outbox.post_checkpoint(TeamCheckpoint(model=self._run.config.preset, step=step, policies=policies))
+
     def _lineage(self, step: int, stage: str) -> int:
         return lineage_for(self._run.lineages, step, stage)
+
+
+def training_problems(config: RunConfig) -> ProblemSet:
+    """The problems of the training split, identified by what decides them: the environment with its options and source."""
+    environment = config.environment
+    source = environment.model_dump(mode="json", include={"name", "options", "source"})
+    return ProblemSet(name=f"{environment.name}/train", digest=fingerprint(source), purpose="training", source=source)
 
 
 def run_tags(config: RunConfig, pipeline: Pipeline) -> dict[str, str]:
@@ -74,6 +123,8 @@ def run_tags(config: RunConfig, pipeline: Pipeline) -> dict[str, str]:
     return {
         "troupe.preset": config.preset,
         "troupe.specialisation": config.specialisation,
+        "troupe.environment": config.environment.name,
+        "troupe.device": config.training.device,
         **provenance(pipeline).tags(),
     }
 
@@ -101,4 +152,4 @@ def run_params(config: RunConfig) -> dict[str, str]:
         else:
             yield path, _param(str(values))
 
-    return dict(leaves(config.model_dump(mode="json", exclude={"store", "tracking", "retention"}), ""))
+    return dict(leaves(config.model_dump(mode="json", exclude={"store", "tracking"}), ""))

@@ -1,5 +1,6 @@
 """The resources of one run in one process, passed to every stage."""
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, Self
@@ -13,7 +14,7 @@ from components.outages import is_interrupted
 from components.rollout.router import Router
 from components.runs.run import Run
 from components.runs.step_records import step_of
-from components.schema import PolicyVersion
+from components.schema import IterationReport, PolicyVersion
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.engines import Engines
 from components.session.publishing import Publishing
@@ -45,6 +46,7 @@ class Session:
         "look_ahead",
         "looking",
         "manifests",
+        "on_step",
         "publishing",
         "run",
         "scenario",
@@ -66,6 +68,8 @@ class Session:
         self.toolbox = Toolbox(self.scenario)
         self.publishing: Publishing | None = None
         """None until the run's configuration is frozen."""
+        self.on_step: Callable[[IterationReport], None] | None = None
+        """Called with the report of each step that this session finishes, once it is durable."""
         self.look_ahead: Future[Any] | None = None
         """The `components.session.step_snapshot.StepSnapshot` being taken at the next step."""
         self.looking = ThreadPoolExecutor(1, thread_name_prefix="look")

@@ -7,21 +7,26 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from components.config import TrackingConfig
+from components.errors import ConfigurationError
 from components.process_variables import read_variable, without_variables
 from components.tracking.base import Tracker
 from components.tracking.null import NoTracker
+from components.user_code import as_config_error, imported, is_own
 
 if TYPE_CHECKING:
     from components.tracking.mlflow import MlflowTracker
+    from components.tracking.mlflow_registry import TeamVersion
 
 _ACCOUNT = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 _environment = threading.Lock()
 
 
 def tracker_of(config: TrackingConfig) -> Tracker:
-    """The tracker of a configuration. Sends no request."""
+    """The tracker of a configuration. Sends no request. Raises ConfigurationError for a class of one's own that is none."""
     if config.kind == "none":
         return NoTracker()
+    if is_own(config.kind):
+        return own_tracker(config)
     url = tracking_url(config)
     if url is None:
         return NoTracker(
@@ -51,7 +56,62 @@ def _without(names: tuple[str, ...]) -> Iterator[None]:
 
 
 def tracking_url(config: TrackingConfig) -> str | None:
-    """The tracking server's address, or None if none is configured or tracking is off."""
-    if config.kind == "none":
-        return None
-    return config.url or read_variable("MLFLOW_TRACKING_URI")
+    """MLflow's address, or None if none is configured or tracking is off or one's own."""
+    return (config.url or read_variable("MLFLOW_TRACKING_URI")) if config.kind == "mlflow" else None
+
+
+def own_tracker(config: TrackingConfig) -> Tracker:
+    """An instance of the class `tracking.kind` (`module:Class`), called with the section `tracking`.
+
+    Its source is no part of any result's key: a tracker decides no result. Raises ConfigurationError if it cannot be made or
+    lacks a method.
+    """
+    field = "tracking.kind"
+    made = imported(field, config.kind)
+    with as_config_error(f"{field} {config.kind!r}"):
+        tracker = made(config)
+    methods = [name for name in vars(Tracker) if not name.startswith("_")]
+    if missing := [name for name in methods if not callable(getattr(tracker, name, None))]:
+        raise ConfigurationError(
+            f"{field} {config.kind!r}: has no {', '.join(missing)}; write the methods of troupe.Tracker, "
+            f"which are {', '.join(methods)}"
+        )
+    own: Tracker = tracker
+    return own
+
+
+def set_alias(model: str, alias: str, version: int, *, config: TrackingConfig | None = None) -> None:
+    """Let `alias` name a version of a registered model. Raises ConfigurationError if there is none, TrackingUnavailable."""
+    _registry(config).registry.set_alias(model, alias, version)
+
+
+def version_of(model: str, alias: str, *, config: TrackingConfig | None = None) -> int | None:
+    """The version of a registered model that `alias` names, or None. Raises TrackingUnavailable."""
+    return _registry(config).registry.version_of(model, alias)
+
+
+def name_champion(run_id: str, step: int, *, config: TrackingConfig | None = None) -> bool:
+    """Let the alias `champion` name the version of a run's step; False if it is not registered. Raises TrackingUnavailable."""
+    return _registry(config).registry.name_champion(run_id, step)
+
+
+def resolve_model(uri: str, *, config: TrackingConfig | None = None) -> "TeamVersion":
+    """The run, step and folders of the registered team at `models:/name@alias` or `models:/name/3`.
+
+    Raises ConfigurationError if there is none whose files are in the store, TrackingUnavailable.
+
+    **Example** `resolve_model("models:/plan-path@best").run_id` is "plan-path", its `step` 40, and its `folder_uris`
+    `{"team": "s3://troupe/folders/9f2c…"}`.
+    """
+    return _registry(config).registry.resolve(uri)
+
+
+def _registry(config: TrackingConfig | None) -> "MlflowTracker":
+    chosen = config or TrackingConfig()
+    url = tracking_url(chosen)
+    if url is None:
+        raise ConfigurationError(
+            "tracking.url: the model registry is MLflow's, and no MLflow server is configured; start the local services with "
+            "`troupe up`, or set MLFLOW_TRACKING_URI"
+        )
+    return mlflow_tracker(url, chosen.experiment, register_models=True)

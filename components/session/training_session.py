@@ -1,15 +1,17 @@
 """Training under a run's name: start and end records, frozen configuration, workers, publishing."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
 from components.outages import interruptible
+from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.lineages import freeze_config, store_option
 from components.runs.pipeline import Pipeline
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
@@ -17,6 +19,7 @@ from components.runs.session_records import begin_session, end_session
 from components.schema import EvalReport
 from components.session.publishing import Publishing
 from components.session.session import Session
+from components.session.tracing import tracing_of
 
 _log = logging.getLogger(__name__)
 
@@ -52,13 +55,23 @@ def training_session(session: Session, pipeline: Pipeline) -> Iterator[None]:
         end_session(session.store, run.run_id, record, error if isinstance(error, Exception) else None)
 
 
-def freeze_run(session: Session, pipeline: Pipeline) -> None:
+def freeze_run(session: Session, pipeline: Pipeline, changed: Mapping[str, str] = MappingProxyType({})) -> None:
     """Freeze the run's configuration. Raises ConfigDrift if another process froze a different one first.
 
-    Call it after the policies exist: a failure before leaves the name free for another configuration.
+    Call it after the policies exist: a failure before leaves the name free for another configuration. `changed` are the
+    parameters in which the run differs from its preset.
     """
     freeze_config(session.store, session.run.run_id, session.config, pipeline)
-    session.publishing = Publishing(session.run, pipeline, session.store.durable, session.tracker)
+    store = session.store.durable
+    session.publishing = Publishing(
+        session.run,
+        pipeline,
+        store,
+        session.tracker,
+        first=initial_checkpoints(session.store, session.run),
+        tracing=tracing_of(session.run, store, session.scenario, session.toolbox),
+        changed=changed,
+    )
 
 
 def summary(

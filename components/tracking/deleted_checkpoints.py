@@ -1,20 +1,21 @@
 """Marks in the tracker the checkpoints whose files are gone.
 
 Each call compares the outbox with the folders in the store, so neither the time of a removal nor the tracker's answer at that
-time matters. `<step>-checkpoint-<policy>-<digest>.removed` beside an outbox entry says that the tracker has the mark.
+time matters. `<step>-checkpoint-<digest>.removed` beside an outbox entry says that the tracker has the mark.
 """
 
 import re
 from collections.abc import Callable, Set
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import ValidationError
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.layout import FOLDERS
 from components.artifacts.parallel import in_parallel
 from components.artifacts.records import read_as, with_digest
 from components.errors import ArtifactCorrupt, PermanentError, TrackingUnavailable
-from components.tracking.base import Tracker
+from components.tracking.base import TeamCheckpoint, Tracker
 from components.tracking.outbox import OutboxEntry
 
 _CHECKPOINT = re.compile(r"runs/[^/]+/outbox/(?P<name>\d+-checkpoint-.+)\.(?P<ending>json|published|removed)")
@@ -45,16 +46,16 @@ def mark_removed(store: ArtifactStore, run_id: str, tracker: Callable[[], Tracke
     for match in filter(None, map(_CHECKPOINT.fullmatch, store.list(f"runs/{run_id}/outbox/"))):
         endings.setdefault(match["name"], set()).add(match["ending"])
     published = sorted(name for name, found in endings.items() if found >= {"json", "published"})
-    reports = in_parallel(lambda name: _report(store, f"runs/{run_id}/outbox/{name}.json"), published)
+    checkpoints = in_parallel(lambda name: _checkpoint(store, f"runs/{run_id}/outbox/{name}.json"), published)
     due = []
-    for name, report in zip(published, reports, strict=True):
-        folder = _FOLDER.search(str(report.pop("folder_uri", None)))
-        if folder is not None and (folder[0] in folders) == ("removed" in endings[name]):
-            due.append((name, report, folder[0] in folders))
-    for num_marked, (name, report, are_there) in enumerate(due):
+    for name, checkpoint in zip(published, checkpoints, strict=True):
+        are_there = None if checkpoint is None else _are_there(checkpoint, folders)
+        if checkpoint is not None and are_there is not None and are_there == ("removed" in endings[name]):
+            due.append((name, checkpoint, are_there))
+    for num_marked, (name, checkpoint, are_there) in enumerate(due):
         key = f"runs/{run_id}/outbox/{name}.removed"
         try:
-            tracker().mark_files(run_id, **report, are_there=are_there)
+            tracker().mark_files(run_id, checkpoint, are_there=are_there)
             if are_there:
                 store.delete(key)
             else:
@@ -64,10 +65,16 @@ def mark_removed(store: ArtifactStore, run_id: str, tracker: Callable[[], Tracke
     return MarkedFiles(num_marked=len(due))
 
 
-def _report(store: ArtifactStore, key: str) -> dict[str, Any]:
-    """The report of an outbox entry; empty if it is gone or damaged."""
+def _are_there(checkpoint: TeamCheckpoint, folders: Set[str]) -> bool | None:
+    """Whether the folders of all policies are in the store; None if their addresses are not those of a store's folders."""
+    found = [_FOLDER.search(files.folder_uri) for files in checkpoint.policies.values()]
+    return None if None in found else all(match[0] in folders for match in found if match)
+
+
+def _checkpoint(store: ArtifactStore, key: str) -> TeamCheckpoint | None:
+    """The checkpoint of an outbox entry; None if it is gone or damaged, or of a Troupe that registered policies singly."""
     content = store.read(key)
     try:
-        return {} if content is None else dict(read_as(key, content, OutboxEntry).report)
-    except ArtifactCorrupt:
-        return {}
+        return None if content is None else TeamCheckpoint.model_validate(read_as(key, content, OutboxEntry).report)
+    except (ArtifactCorrupt, ValidationError):
+        return None

@@ -1,16 +1,26 @@
 """Metric names and values of a report, the same for every tracker."""
 
-from components.metrics import evaluation
+from components.metrics import GENERATED_TOKENS_PER_SECOND, NUM_GENERATED_TOKENS, STEP_SECONDS, evaluation, seconds
 from components.schema import EvalReport, IterationReport
 
 
 def iteration_points(report: IterationReport) -> dict[str, float]:
-    """The metrics and the timings of one step, by name."""
-    return {**report.metrics, **report.timings}
+    """The metrics and the timings of one step, by name; with the seconds of all stages, and tokens per second of rollouts.
+
+    **Example** 800 generated tokens, 2 s of rollouts and 1 s of updates give `time/step_seconds` 3 and
+    `rollout/tokens_per_second` 400.
+    """
+    points = {**report.metrics, **report.timings}
+    if report.timings:
+        points[STEP_SECONDS] = sum(report.timings.values())
+    rollout_seconds = report.timings.get(seconds("collect_rollouts"))
+    if rollout_seconds and NUM_GENERATED_TOKENS in report.metrics:
+        points[GENERATED_TOKENS_PER_SECOND] = report.metrics[NUM_GENERATED_TOKENS] / rollout_seconds
+    return points
 
 
 def evaluation_points(report: EvalReport) -> dict[str, float]:
-    """A held-out evaluation as `eval/<sampling>/<name>`; rates that are None are left out.
+    """A held-out evaluation as `eval/<sampling>/<name>`, each once; rates that are None are left out.
 
     **Example** 30 of 40 problems under sampling "greedy" give `eval/greedy/success_rate` 0.75, `eval/greedy/n` 40,
     `eval/greedy/interval_low` 0.598 and `eval/greedy/interval_high` 0.858.
@@ -26,5 +36,10 @@ def evaluation_points(report: EvalReport) -> dict[str, float]:
         "keep_rate": report.keep_rate,
         "repair_rate": report.repair_rate,
     }
-    named = {evaluation(report.sampling, name): value for name, value in values.items()}
-    return {name: float(value) for name, value in {**report.metrics, **named}.items() if value is not None}
+    named = {evaluation(report.sampling, name): float(value) for name, value in values.items() if value is not None}
+    return {**report.metrics, **named}
+
+
+def evaluation_rows(report: EvalReport) -> dict[str, list[object]]:
+    """A table of the problems in their order: `problem`, and how many of its episodes succeed, `solved`."""
+    return {"problem": list(range(report.n)), "solved": list(report.num_solved_P)}

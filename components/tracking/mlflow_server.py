@@ -4,14 +4,38 @@ import http.client
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 
 from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
 
 REQUEST_TIMEOUT_SECONDS = 3
+
+
+class MlflowServer:
+    """One MLflow server. `account` is entered around all requests: MLflow's client reads credentials from the environment at
+    each of them.
+    """
+
+    def __init__(self, url: str, *, account: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ConfigurationError(f"tracking.url {url!r}: give the address of an MLflow server, http(s)://host:port")
+        self.url = url.rstrip("/")
+        self._account = account
+
+    @cached_property
+    def client(self) -> Any:
+        """MLflow's own client."""
+        return new_client(self.url)
+
+    @contextmanager
+    def requests(self) -> Iterator[None]:
+        """Within the block requests have their credentials, and errors are ours."""
+        with self._account(), named_errors(self.url):
+            yield
 
 
 def check_answers(url: str) -> None:

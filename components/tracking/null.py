@@ -16,11 +16,8 @@ class NoTracker:
     def _ignore(self, *_: object, **__: object) -> None:
         self.check()
 
-    open_run = publish_iteration = publish_evaluation = publish_checkpoint = mark_files = finish_run = _ignore
-
-    def mark_champion(self, run_id: str, *, step: int) -> int:
-        self.check()
-        return 0
+    open_run = publish_iteration = publish_evaluation = publish_checkpoint = publish_traces = _ignore
+    mark_files = finish_run = _ignore
 
     def remove_run(self, run_id: str) -> list[str]:
         self.check()

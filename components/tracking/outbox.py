@@ -9,7 +9,7 @@ import dataclasses
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,9 +19,9 @@ from components.artifacts.records import damaged, read_as, with_digest
 from components.errors import PermanentError, StoreUnavailable, TrackingUnavailable
 from components.frozen import Frozen
 from components.schema import EvalReport, IterationReport
-from components.tracking.base import Tracker
+from components.tracking.base import EpisodeTrace, ProblemSet, TeamCheckpoint, Tracker
 
-Kind = Literal["iteration", "evaluation", "checkpoint"]
+Kind = Literal["iteration", "evaluation", "checkpoint", "traces"]
 _ITERATION = TypeAdapter(IterationReport)
 _EVALUATION = TypeAdapter(EvalReport)
 
@@ -47,8 +47,8 @@ class DrainReport:
 class Outbox:
     """The reports of one run. One thread posts, one other may drain at the same time.
 
-    `params` and `tags` describe the run in the tracker. The store is listed only at the first drain, for the entries of
-    earlier processes.
+    `params`, `tags` and `problems` describe the run in the tracker; `model` is the line of teams it belongs to. The store is
+    listed only at the first drain, for the entries of earlier processes.
     """
 
     def __init__(
@@ -58,11 +58,14 @@ class Outbox:
         *,
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
+        problems: Sequence[ProblemSet] = (),
+        model: str = "",
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._store = store
         self._run_id = run_id
         self._params, self._tags = dict(params or {}), dict(tags or {})
+        self._problems, self._model = tuple(problems), model or run_id
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._pending: dict[str, OutboxEntry | None] = {}
@@ -70,6 +73,7 @@ class Outbox:
         self._refused: dict[str, str] = {}
         self._is_recovered = False
         self._is_open = False
+        self._has_news = False
         self.is_finished = False
         """Whether the tracker has recorded the run's end."""
 
@@ -82,11 +86,15 @@ class Outbox:
         name = f"{report.step:06d}-evaluation-{_spelled(report.suite)}-{report.sampling}{_suffix(lineage)}"
         self._post(name, "evaluation", dataclasses.asdict(report))
 
-    def post_checkpoint(self, *, policy: str, step: int, weights_digest: str, folder_uri: str) -> None:
-        """Post a checkpoint for registration, once per (policy, step, digest)."""
-        name = f"{step:06d}-checkpoint-{_spelled(policy)}-{_spelled(weights_digest)[:16]}"
-        report = {"policy": policy, "step": step, "weights_digest": weights_digest, "folder_uri": folder_uri}
-        self._post(name, "checkpoint", report)
+    def post_checkpoint(self, checkpoint: TeamCheckpoint) -> None:
+        """Post a checkpoint for registration, once per (step, digest)."""
+        name = f"{checkpoint.step:06d}-checkpoint-{checkpoint.digest}"
+        self._post(name, "checkpoint", checkpoint.model_dump(mode="json"))
+
+    def post_traces(self, step: int, traces: Sequence[EpisodeTrace], *, lineage: int = 0) -> None:
+        """Post episodes of a step, once per (step, lineage)."""
+        shown = [trace.model_dump(mode="json") for trace in traces]
+        self._post(f"{step:06d}-traces{_suffix(lineage)}", "traces", {"traces": shown})
 
     @property
     def num_pending(self) -> int:
@@ -110,14 +118,14 @@ class Outbox:
         try:
             self._recover()
             if not self._is_open:
-                tracker.open_run(self._run_id, self._params, self._tags)
+                tracker.open_run(self._run_id, self._params, self._tags, self._problems)
                 self._is_open = True
             while due := self._due():
                 for name in due:
                     num_published += self._publish(tracker, name)
             error = "; ".join(self._refused.values()) or None
             if succeeded is not None and error is None:
-                tracker.finish_run(self._run_id, succeeded=succeeded)
+                tracker.finish_run(self._run_id, succeeded=succeeded, has_news=self._has_news)
                 self.is_finished = True
         except (TrackingUnavailable, StoreUnavailable) as away:
             error, may_recover = str(away), True
@@ -160,6 +168,7 @@ class Outbox:
         except PermanentError as error:
             self._refused[name] = f"{name}: {error}"
             return 0
+        self._has_news = True
         self._store.create(self._key(name, "published"), b"1")
         with self._lock:
             self._settled.add(name)
@@ -183,9 +192,13 @@ class Outbox:
                     tracker.publish_iteration(report, timestamp_ms=entry.timestamp_ms)
                 case "evaluation":
                     evaluation = _EVALUATION.validate_python(entry.report)
-                    tracker.publish_evaluation(self._run_id, evaluation, timestamp_ms=entry.timestamp_ms)
+                    about: dict[str, Any] = {"model": self._model, "timestamp_ms": entry.timestamp_ms}
+                    tracker.publish_evaluation(self._run_id, evaluation, **about)
                 case "checkpoint":
-                    tracker.publish_checkpoint(self._run_id, **entry.report)
+                    tracker.publish_checkpoint(self._run_id, TeamCheckpoint.model_validate(entry.report))
+                case "traces":
+                    traces = [EpisodeTrace.model_validate(each) for each in entry.report["traces"]]
+                    tracker.publish_traces(self._run_id, traces, timestamp_ms=entry.timestamp_ms)
         except ValidationError as error:
             raise damaged(self._key(name, "json"), f"no {entry.kind} report of this version of Troupe") from error
 

@@ -3,7 +3,7 @@
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
@@ -16,6 +16,7 @@ from components.runs.restarts import Restart, check_restart
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
 from components.runs.run import Run
 from components.runs.stored_runs import read_run
+from components.schema import IterationReport
 from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.user_sources import with_sources
@@ -39,9 +40,17 @@ def stored_in(config: RunConfig, store_uri: str | None, overrides: Sequence[str]
 
 
 def run_training(
-    config: RunConfig, run_id: str, *, restart: Restart | None = None, console: Console | None = None
+    config: RunConfig,
+    run_id: str,
+    *,
+    restart: Restart | None = None,
+    console: Console | None = None,
+    on_step: Callable[[IterationReport], None] | None = None,
 ) -> TrainingReport:
-    """Train here, with a live display and a summary on `console`. A restart is recorded only after all checks have passed."""
+    """Train here, with a live display and a summary on `console`. A restart is recorded only after all checks have passed.
+
+    `on_step` is called with each finished step's report.
+    """
     join_local_services()
     checked_run_id(run_id)
     config = with_sources(config)
@@ -59,6 +68,7 @@ def run_training(
         from troupe.training.display import TrainingDisplay
 
     with open_session(Run(run_id=run_id, config=config), scenario) as session:
+        session.on_step = on_step
         with console.status("loading"):
             check_services(session)
             lines = _admitted(session, restart, PIPELINE)

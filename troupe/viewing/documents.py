@@ -9,9 +9,10 @@ from typing import Any
 from components.escaping import printable
 from components.rollout.statistics import keep_and_repair, last_agent_of
 from components.schema import Candidate, Episode, Node
-from troupe.viewing.prompts import PromptText
+from components.session.prompt_texts import PromptText
+from components.session.tool_runs import ProgramRun
 from troupe.viewing.recorded import RecordedEpisode, RecordedStep
-from troupe.viewing.tool_results import ProgramRun, Runs
+from troupe.viewing.tool_results import Runs
 
 _LONGEST_PART = 2000
 TAGS = ("solved", "unsolved", "failed", "repaired", "spoiled", "malformed", "unscorable")

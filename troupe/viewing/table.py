@@ -6,7 +6,7 @@ from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ConfigurationError
-from troupe.viewing.prompts import PromptText, prompt_texts
+from components.session.prompt_texts import PromptText, prompt_texts
 from troupe.viewing.recorded import RecordedEpisode, RecordedStep, read_recorded
 
 
@@ -23,7 +23,7 @@ def write_rollouts(store: ArtifactStore, run_id: str, file: Path, *, step: int |
     if not recorded.episodes:
         reason = "; ".join(recorded.notes) or "no shard has an episode"
         raise ArtifactCorrupt(f"step {recorded.step} of run {run_id!r} has no rows: {reason}")
-    prompts, notes = prompt_texts(store, recorded)
+    prompts, notes = prompt_texts(store, recorded.run, recorded.step, recorded.config.policies)
     rows = list(rollout_rows(recorded, prompts))
     try:
         pq.write_table(pa.Table.from_pylist(rows, schema=_schema(pa)), file)

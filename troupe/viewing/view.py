@@ -7,10 +7,10 @@ from typing import Any
 from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.escaping import printable
+from components.session.prompt_texts import prompt_texts
 from components.suggestions import did_you_mean
 from troupe.viewing.documents import TAGS, step_document
 from troupe.viewing.page import view_page
-from troupe.viewing.prompts import prompt_texts
 from troupe.viewing.recorded import RecordedStep, read_recorded
 from troupe.viewing.tool_results import program_runs
 
@@ -67,7 +67,7 @@ def write_page(document: Mapping[str, Any], file: Path) -> None:
 
 
 def _document(store: ArtifactStore, recorded: RecordedStep, problem: str | None) -> dict[str, Any]:
-    prompts, prompt_notes = prompt_texts(store, recorded)
+    prompts, prompt_notes = prompt_texts(store, recorded.run, recorded.step, recorded.config.policies)
     runs, run_notes = program_runs(recorded)
     return step_document(recorded, prompts, runs=runs, notes=(*prompt_notes, *run_notes), problem=problem)
 

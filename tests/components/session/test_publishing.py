@@ -17,15 +17,16 @@ from components.runs.lineages import Lineage
 from components.runs.provenance import provenance
 from components.runs.run import Run
 from components.session import publishing
-from components.session.publishing import Publishing, run_params, run_tags
-from components.tracking.base import PROCESS_TAG
+from components.session.publishing import Publishing, run_params, run_tags, training_problems
+from components.session.tracing import Tracing
+from components.tracking.base import PROCESS_TAG, PolicyFiles, TeamCheckpoint
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import DrainReport, Outbox
 from flows.presets import preset_config
 from flows.train import PIPELINE
 from tests.components.tracking.memory import InMemoryTracker
 from tests.components.tracking.reports import evaluation, iteration
-from tests.recorded_calls import Call, RecordedCalls, call
+from tests.recorded_calls import Call, RecordedCalls, call, fails
 
 CONFIG = preset_config("tiny", ["seed=17"])
 TRACKER = InMemoryTracker()
@@ -57,6 +58,16 @@ def interruptions() -> Iterator[None]:
         pass
 
 
+def checkpoint(policy: str, step: int) -> CheckpointRef:
+    folder = ArtifactRef(kind="folder", key=f"folders/{policy}-{step}", sha256="00ff", num_bytes=1)
+    return CheckpointRef(
+        policy=f"not {policy}", step=step, folder=folder, weights_digest=f"w-{policy}-{step}", optimizer_digest="o"
+    )
+
+
+FIRST = {"a": checkpoint("a", 0), "b": checkpoint("b", 0)}
+
+
 @pytest.fixture
 def published(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> Publishing:
     """Publishing into stand-ins, in a store that says what it is asked for."""
@@ -66,27 +77,29 @@ def published(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> Publishi
     store = calls.object(LocalArtifactStore, "store", folder_uri=lambda ref: f"at {ref.key}")
     calls.replace(monkeypatch, publishing, "Outbox", outbox)
     calls.replace(monkeypatch, publishing, "OutboxDrain", drain)
-    made = Publishing(RUN, PIPELINE, store, TRACKER)
-    tags = {**run_tags(CONFIG, PIPELINE), PROCESS_TAG: str(this_process())}
-    given = {"store": store, "run_id": "r", "params": run_params(CONFIG), "tags": tags}
-    assert calls == [("Outbox", given), call("OutboxDrain", outbox=outbox, tracker=TRACKER)]
+    tracing = calls.object(Tracing, "tracing", traces=["a trace"])
+    made = Publishing(RUN, PIPELINE, store, TRACKER, first=FIRST, tracing=tracing, changed={"seed": "17"})
+    tags = {**run_tags(CONFIG, PIPELINE), "changed.seed": "17", PROCESS_TAG: str(this_process())}
+    about = {"params": run_params(CONFIG), "tags": tags, "problems": [training_problems(CONFIG)], "model": "tiny"}
+    assert calls == [
+        ("Outbox", {"store": store, "run_id": "r", **about}),
+        *queued(0, a=0, b=0),
+        call("OutboxDrain", outbox=outbox, tracker=TRACKER),
+    ]
     assert made.outbox is outbox
     calls.clear()
     return made
 
 
-def checkpoint(policy: str, step: int) -> CheckpointRef:
-    folder = ArtifactRef(kind="folder", key=f"folders/{policy}", sha256="00ff", num_bytes=1)
-    return CheckpointRef(
-        policy=f"not {policy}", step=step, folder=folder, weights_digest=f"w-{policy}", optimizer_digest=f"o-{policy}"
-    )
-
-
-def queued(policy: str, step: int) -> list[Call]:
-    about = {"policy": policy, "step": step, "weights_digest": f"w-{policy}", "folder_uri": f"at folders/{policy}"}
+def queued(step: int, **made_at: int) -> list[Call]:
+    """The team after `step` updates, its policies last changed by these."""
+    policies = {
+        policy: PolicyFiles(weights_digest=f"w-{policy}-{at}", folder_uri=f"at folders/{policy}-{at}")
+        for policy, at in made_at.items()
+    }
     return [
-        call("store.folder_uri", ref=checkpoint(policy, step).folder),
-        ("outbox.post_checkpoint", about),
+        *(call("store.folder_uri", ref=checkpoint(policy, at).folder) for policy, at in made_at.items()),
+        call("outbox.post_checkpoint", checkpoint=TeamCheckpoint(model="tiny", step=step, policies=policies)),
     ]
 
 
@@ -94,10 +107,39 @@ def queued(policy: str, step: int) -> list[Call]:
 def test_a_step_is_queued_with_its_restart_and_its_checkpoints_before_the_thread_is_woken(
     published: Publishing, calls: RecordedCalls, step: int, lineage: int
 ) -> None:
-    checkpoints = {"a": checkpoint("a", 31), "b": checkpoint("b", 32)}
-    published.post_iteration(iteration("r", step), checkpoints)
+    published.post_iteration(iteration("r", step), {"b": checkpoint("b", step + 1)})
     told = call("outbox.post_iteration", report=iteration("r", step), lineage=lineage)
-    assert calls == [told, *queued("a", 31), *queued("b", 32), call("drain.poke")]
+    assert calls == [told, *queued(step + 1, a=0, b=step + 1), call("drain.poke")], "policy a is not trained"
+
+
+@pytest.mark.parametrize(("step", "lineage"), [(3, 0), (8, 3), (9, 7)])
+def test_episodes_are_queued_with_their_restart(
+    published: Publishing, calls: RecordedCalls, step: int, lineage: int
+) -> None:
+    published.post_traces(step, [], [])
+    assert calls == [
+        call("tracing.traces", step=step, shards=[], scores=[]),
+        call("outbox.post_traces", step=step, traces=["a trace"], lineage=lineage),
+        call("drain.poke"),
+    ]
+
+
+def test_episodes_that_cannot_be_shown_end_no_training(
+    published: Publishing, calls: RecordedCalls, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "_tracing", calls.object(Tracing, "tracing", traces=fails(KeyError("grid"))))
+    published.post_traces(3, [], [])
+    monkeypatch.setattr(published, "_tracing", None)
+    published.post_traces(4, [], [])
+    assert caplog.messages == ["no traces of step 3: KeyError: 'grid'"]
+    assert calls == [call("tracing.traces", step=3, shards=[], scores=[])]
+
+
+def test_other_problems_have_another_digest() -> None:
+    assert training_problems(CONFIG) == training_problems(CONFIG.model_copy(update={"seed": 18}))
+    other = CONFIG.model_copy(update={"environment": CONFIG.environment.model_copy(update={"options": {"x": 1}})})
+    assert training_problems(CONFIG).digest != training_problems(other).digest
+    assert training_problems(CONFIG).name == "plan_path/train"
 
 
 @pytest.mark.parametrize(("step", "lineage"), [(4, 0), (6, 3), (9, 7)])

@@ -154,10 +154,20 @@ def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(stage: 
     stage.replace("Publishing", stage.publishing)
     stage.session.publishing, stage.session.tracker = None, "the tracker"
     stage.session.store = SimpleNamespace(durable="the durable store")
-    training_session.freeze_run(stage.session, PIPELINE)
+    stage.session.scenario = "the scenario"
+    stage.replace("initial_checkpoints", {"team": "the first"})
+    stage.replace("tracing_of", "the tracing")
+    training_session.freeze_run(stage.session, PIPELINE, {"seed": "17"})
     frozen = {"store": stage.session.store, "run_id": "asked", "config": "the configuration", "pipeline": PIPELINE}
-    publishing = {"run": ASKED, "pipeline": PIPELINE, "store": "the durable store", "tracker": "the tracker"}
-    assert stage.calls == [("freeze_config", frozen), ("Publishing", publishing)]
+    given = {"first": {"team": "the first"}, "tracing": "the tracing", "changed": {"seed": "17"}}
+    publishing = {"run": ASKED, "pipeline": PIPELINE, "store": "the durable store", "tracker": "the tracker", **given}
+    about = {"store": "the durable store", "scenario": "the scenario", "toolbox": stage.session.toolbox}
+    assert stage.calls == [
+        ("freeze_config", frozen),
+        call("initial_checkpoints", store=stage.session.store, run=ASKED),
+        call("tracing_of", run=ASKED, **about),
+        ("Publishing", publishing),
+    ]
     assert stage.session.publishing is stage.publishing
 
 

@@ -20,8 +20,10 @@ class Reader(Protocol):
     """Reads what a tracker has stored, without the tracker."""
 
     def history(self, run_id: str, name: str) -> list[tuple[int, float]]: ...
-    def versions(self, run_id: str, policy: str) -> list[tuple[int, int, str, str, int | None]]: ...
-    def files(self, run_id: str, policy: str) -> dict[int, bool]: ...
+    def versions(self, run_id: str, model: str = "line") -> list[tuple[int, int, str, str, int | None]]: ...
+    def files(self, run_id: str, model: str = "line") -> dict[int, bool]: ...
+    def traces(self, run_id: str) -> list[str]: ...
+    def problems(self, run_id: str) -> list[tuple[str, str, str]]: ...
     def params(self, run_id: str) -> dict[str, str]: ...
     def status(self, run_id: str) -> str: ...
 
@@ -39,12 +41,23 @@ class MemoryReader:
     def history(self, run_id: str, name: str) -> list[tuple[int, float]]:
         return self._tracker.history(run_id, name)
 
-    def versions(self, run_id: str, policy: str) -> list[tuple[int, int, str, str, int | None]]:
-        found = [c for c in self._tracker.runs[run_id].checkpoints if c.policy == policy]
-        return [(c.version, c.step, c.weights_digest, c.folder_uri, c.parent) for c in found]
+    def versions(self, run_id: str, model: str = "line") -> list[tuple[int, int, str, str, int | None]]:
+        found = [c for c in self._tracker.runs[run_id].checkpoints if c.team.model == model]
+        team = [c.team.policies["team"] for c in found]
+        return [
+            (c.version, c.team.step, files.weights_digest, files.folder_uri, c.parent)
+            for c, files in zip(found, team, strict=True)
+        ]
 
-    def files(self, run_id: str, policy: str) -> dict[int, bool]:
-        return {c.step: c.files_are_there for c in self._tracker.runs[run_id].checkpoints if c.policy == policy}
+    def files(self, run_id: str, model: str = "line") -> dict[int, bool]:
+        checkpoints = self._tracker.runs[run_id].checkpoints
+        return {c.team.step: c.files_are_there for c in checkpoints if c.team.model == model}
+
+    def traces(self, run_id: str) -> list[str]:
+        return sorted(self._tracker.runs[run_id].traces)
+
+    def problems(self, run_id: str) -> list[tuple[str, str, str]]:
+        return [(each.name, each.digest, each.purpose) for each in self._tracker.runs[run_id].problems]
 
     def params(self, run_id: str) -> dict[str, str]:
         return self._tracker.runs[run_id].params
@@ -73,23 +86,38 @@ class MlflowReader:
         points = self.client.get_metric_history(self.run(run_id).info.run_id, name)
         return sorted((point.step, point.value) for point in points)
 
-    def versions(self, run_id: str, policy: str) -> list[tuple[int, int, str, str, int | None]]:
-        found = self.client.search_model_versions(f"name = '{run_id}.{policy}'")
+    def versions(self, run_id: str, model: str = "line") -> list[tuple[int, int, str, str, int | None]]:
         rows = []
-        for version in sorted(found, key=lambda v: int(v.version)):
+        for version in self.model_versions(run_id, model):
             tags = version.tags
             parent = int(tags["troupe.parent_version"]) if "troupe.parent_version" in tags else None
-            step, digest = int(tags["troupe.step"]), tags["troupe.weights_digest"]
-            rows.append((int(version.version), step, digest, tags["troupe.folder_uri"], parent))
+            digest, folder = tags["troupe.weights_digest.team"], tags["troupe.folder_uri.team"]
+            rows.append((int(version.version), int(tags["troupe.step"]), digest, folder, parent))
         return rows
 
-    def files(self, run_id: str, policy: str) -> dict[int, bool]:
-        found = self.client.search_model_versions(f"name = '{run_id}.{policy}'")
+    def model_versions(self, run_id: str, model: str = "line") -> list[Any]:
+        found = self.client.search_model_versions(f"name = '{model}' and tags.`troupe.run_id` = '{run_id}'")
+        return sorted(found, key=lambda version: int(version.version))
+
+    def files(self, run_id: str, model: str = "line") -> dict[int, bool]:
+        found = self.model_versions(run_id, model)
         for version in found:
             assert ("cannot be loaded" in (version.description or "")) == (
                 version.tags.get("troupe.files") == "removed by troupe gc"
             )
         return {int(v.tags["troupe.step"]): "removed" not in v.tags.get("troupe.files", "") for v in found}
+
+    def full_traces(self, run_id: str) -> list[Any]:
+        info = self.run(run_id).info
+        found = self.client.search_traces(locations=[info.experiment_id], run_id=info.run_id)
+        return sorted(found, key=lambda trace: trace.data.spans[0].inputs["problem"])
+
+    def traces(self, run_id: str) -> list[str]:
+        return [trace.data.spans[0].inputs["problem"] for trace in self.full_traces(run_id)]
+
+    def problems(self, run_id: str) -> list[tuple[str, str, str]]:
+        inputs = self.run(run_id).inputs.dataset_inputs
+        return [(each.dataset.name, each.dataset.digest, each.tags[0].value) for each in inputs]
 
     def params(self, run_id: str) -> dict[str, str]:
         return dict(self.run(run_id).data.params)

@@ -1,10 +1,11 @@
 """A tracker that keeps everything in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from components.errors import TrackingUnavailable
 from components.schema import EvalReport, IterationReport
+from components.tracking.base import EpisodeTrace, ProblemSet, TeamCheckpoint
 from components.tracking.metric_points import evaluation_points, iteration_points
 
 
@@ -12,10 +13,7 @@ from components.tracking.metric_points import evaluation_points, iteration_point
 class TrackedCheckpoint:
     """A registered checkpoint. `parent` is the version that was newest when this one was registered, if any."""
 
-    policy: str
-    step: int
-    weights_digest: str
-    folder_uri: str
+    team: TeamCheckpoint
     version: int
     parent: int | None
     files_are_there: bool = True
@@ -29,6 +27,10 @@ class TrackedRun:
     tags: dict[str, str] = field(default_factory=dict)
     points: set[tuple[str, int, int, float]] = field(default_factory=set)
     checkpoints: list[TrackedCheckpoint] = field(default_factory=list)
+    traces: dict[str, EpisodeTrace] = field(default_factory=dict)
+    problems: tuple[ProblemSet, ...] = ()
+    ends: list[bool] = field(default_factory=list)
+    """For each end, whether there was news."""
     status: str = "RUNNING"
 
 
@@ -47,64 +49,63 @@ class InMemoryTracker:
         if not self.available:
             raise TrackingUnavailable(self.why_not)
 
-    def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
+    def open_run(
+        self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str], problems: Sequence[ProblemSet] = ()
+    ) -> None:
         """Create or reopen the run. A parameter keeps its first value."""
         self.check()
         run = self._run(run_id)
         run.params |= {name: value for name, value in params.items() if name not in run.params}
         run.tags |= tags
+        run.problems = tuple(problems)
         run.status = "RUNNING"
 
     def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
         """Keep the metrics and timings of one step."""
         self._add(report.run_id, iteration_points(report), report.step, timestamp_ms)
 
-    def publish_evaluation(self, run_id: str, report: EvalReport, *, timestamp_ms: int) -> None:
+    def publish_evaluation(self, run_id: str, report: EvalReport, *, model: str, timestamp_ms: int) -> None:
         """Keep a held-out evaluation."""
         self._add(run_id, evaluation_points(report), report.step, timestamp_ms)
 
-    def publish_checkpoint(self, run_id: str, *, policy: str, step: int, weights_digest: str, folder_uri: str) -> None:
-        """Register a checkpoint unless (policy, step, digest) is registered."""
+    def publish_checkpoint(self, run_id: str, checkpoint: TeamCheckpoint) -> None:
+        """Register a checkpoint unless (step, digest) is registered."""
         self.check()
         checkpoints = self._run(run_id).checkpoints
-        if any((c.policy, c.step, c.weights_digest) == (policy, step, weights_digest) for c in checkpoints):
+        if any((c.team.step, c.team.digest) == (checkpoint.step, checkpoint.digest) for c in checkpoints):
             return
-        versions = [c.version for c in checkpoints if c.policy == policy]
+        versions = [c.version for c in checkpoints]
         checkpoints.append(
-            TrackedCheckpoint(
-                policy=policy,
-                step=step,
-                weights_digest=weights_digest,
-                folder_uri=folder_uri,
-                version=len(versions) + 1,
-                parent=max(versions, default=None),
-            )
+            TrackedCheckpoint(team=checkpoint, version=len(versions) + 1, parent=max(versions, default=None))
         )
 
-    def mark_champion(self, run_id: str, *, step: int) -> int:
-        return sum(each.step == step for each in self.runs[run_id].checkpoints)
+    def publish_traces(self, run_id: str, traces: Sequence[EpisodeTrace], *, timestamp_ms: int) -> None:
+        """Keep the episodes."""
+        self.check()
+        self._run(run_id).traces |= {trace.key: trace for trace in traces}
 
-    def mark_files(self, run_id: str, *, policy: str, step: int, weights_digest: str, are_there: bool) -> None:
+    def mark_files(self, run_id: str, checkpoint: TeamCheckpoint, *, are_there: bool) -> None:
         """Record whether the files of a checkpoint are still in the store."""
         self.check()
         run = self._run(run_id)
         run.checkpoints = [
             replace(c, files_are_there=are_there)
-            if (c.policy, c.step, c.weights_digest) == (policy, step, weights_digest)
+            if (c.team.step, c.team.digest) == (checkpoint.step, checkpoint.digest)
             else c
             for c in run.checkpoints
         ]
 
-    def finish_run(self, run_id: str, *, succeeded: bool) -> None:
+    def finish_run(self, run_id: str, *, succeeded: bool, has_news: bool = True) -> None:
         """Mark the run FINISHED or FAILED."""
         self.check()
         self._run(run_id).status = "FINISHED" if succeeded else "FAILED"
+        self._run(run_id).ends.append(has_news)
 
     def remove_run(self, run_id: str) -> list[str]:
         """Forget the run and its checkpoints."""
         self.check()
         run = self.runs.pop(run_id, None)
-        models = sorted({f"model {run_id}.{each.policy}" for each in run.checkpoints}) if run else []
+        models = sorted({f"model {each.team.model}" for each in run.checkpoints}) if run else []
         return [f"run {run_id}", *models] if run else []
 
     def run_url(self, run_id: str) -> None:

@@ -9,6 +9,7 @@ from components.artifacts.refs import ArtifactRef
 from components.tracking.deleted_checkpoints import MarkedFiles, folders_there, mark_removed
 from components.tracking.outbox import Outbox
 from tests.components.tracking.memory import InMemoryTracker
+from tests.components.tracking.reports import team
 
 
 @pytest.fixture
@@ -23,15 +24,13 @@ def published(store: LocalArtifactStore, tracker: InMemoryTracker, folder: Path)
     for step in (1, 2, 3):
         (folder / "weights.bin").write_text(f"weights {step}")
         refs.append(store.put_folder(folder))
-        outbox.post_checkpoint(
-            policy="team", step=step, weights_digest=f"{step:x}" * 64, folder_uri=store.folder_uri(refs[-1])
-        )
+        outbox.post_checkpoint(team(step, f"{step:x}" * 64, folder=store.folder_uri(refs[-1])))
     assert outbox.drain(tracker).num_pending == 0
     return refs
 
 
 def files(tracker: InMemoryTracker) -> dict[int, bool]:
-    return {each.step: each.files_are_there for each in tracker.runs["r"].checkpoints}
+    return {each.team.step: each.files_are_there for each in tracker.runs["r"].checkpoints}
 
 
 def test_what_was_removed_is_marked_once_and_unmarked_when_it_is_back(
@@ -66,9 +65,7 @@ def test_a_tracker_that_is_away_is_told_the_next_time(store: LocalArtifactStore,
 
 
 def test_what_was_not_published_or_cannot_be_read_is_passed_over(store: LocalArtifactStore) -> None:
-    Outbox(store, "r").post_checkpoint(
-        policy="team", step=1, weights_digest="aa", folder_uri=f"s3://b/folders/{0:064x}"
-    )
+    Outbox(store, "r").post_checkpoint(team(1, "aa", folder=f"s3://b/folders/{0:064x}"))
     store.create("runs/r/outbox/000002-checkpoint-team-bb.json", b"{")
     store.create("runs/r/outbox/000002-checkpoint-team-bb.published", b"1")
 

@@ -1,4 +1,6 @@
-from components.tracking.metric_points import evaluation_points, iteration_points
+from dataclasses import replace
+
+from components.tracking.metric_points import evaluation_points, evaluation_rows, iteration_points
 from tests.components.tracking.reports import evaluation, iteration
 
 
@@ -7,7 +9,23 @@ def test_a_step_shows_its_metrics_and_its_timings() -> None:
         "rollout/success_rate": 0.07,
         "reward/plan_agent/mean": 9.0,
         "time/update_policy_seconds": 0.5,
+        "time/step_seconds": 0.5,
     }
+
+
+def test_the_speed_of_rollouts_is_over_their_seconds_alone() -> None:
+    timings = {"time/collect_rollouts_seconds": 2.0, "time/update_policy_seconds": 1.0}
+    points = iteration_points(
+        replace(iteration("r", 0), metrics={"rollout/num_generated_tokens": 800.0}, timings=timings)
+    )
+    assert (points["rollout/tokens_per_second"], points["time/step_seconds"]) == (400.0, 3.0)
+    assert "rollout/tokens_per_second" not in iteration_points(replace(iteration("r", 0), timings=timings))
+
+
+def test_the_rows_of_an_evaluation_are_its_problems() -> None:
+    rows = evaluation_rows(evaluation(3))
+    assert len(rows["problem"]) == len(set(map(str, rows["problem"]))) == 40
+    assert sum(map(bool, rows["solved"])) == 30
 
 
 def test_an_evaluation_is_named_by_its_sampling_and_leaves_out_what_did_not_occur() -> None:

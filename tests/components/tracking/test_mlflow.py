@@ -1,15 +1,14 @@
 """Faults of MLflow: races, hanging, refusing, dying."""
 
+import json
 import os
 import signal
 import socket
 import threading
 import time
 import urllib.request
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,6 @@ from components.tracking.base import PROCESS_TAG
 from components.tracking.drain import OutboxDrain
 from components.tracking.mlflow import MlflowTracker
 from components.tracking.outbox import Outbox
-from components.tracking.registry import resolve_model
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import basic
 from infra.services.process import marked, read_record
@@ -63,80 +61,34 @@ def test_the_older_twin_wins_and_inherits_what_the_younger_was_told(mlflow: Mlfl
     assert mlflow.history("twins", "reward/plan_agent/mean") == [(0, 2.0), (1, 3.0)]
 
 
-def test_a_twin_version_is_removed_at_the_next_repeat(mlflow: MlflowReader, mlflow_url: str) -> None:
+def test_a_run_that_brings_nothing_new_ends_when_it_ended(mlflow: MlflowReader, mlflow_url: str) -> None:
     tracker = tracker_at(mlflow_url)
-    checkpoint = {"policy": "team", "step": 1, "weights_digest": "aa", "folder_uri": "s3://b/aa"}
-    tracker.publish_checkpoint("twin-versions", **checkpoint)
-    (version,) = mlflow.client.search_model_versions("name = 'twin-versions.team'")
-    mlflow.client.create_model_version(version.name, version.source, tags=version.tags, await_creation_for=0)
-    tracker.publish_checkpoint("twin-versions", **checkpoint)
-    assert [row[0] for row in mlflow.versions("twin-versions", "team")] == [1]
+    tracker.publish_iteration(iteration("ended", 0), timestamp_ms=1)
+    tracker.finish_run("ended", succeeded=True)
+    mlflow.client.update_run(mlflow.run("ended").info.run_id, status="FINISHED")
+    ended = mlflow.run("ended").info.end_time
+    time.sleep(0.01)
+    again = tracker_at(mlflow_url)
+    again.open_run("ended", {}, {})
+    again.finish_run("ended", succeeded=True, has_news=False)
+    assert (mlflow.run("ended").info.end_time, mlflow.status("ended")) == (ended, "FINISHED")
+    again.finish_run("ended", succeeded=True, has_news=True)
+    assert mlflow.run("ended").info.end_time > ended
 
 
-@pytest.mark.parametrize("others", [0, 2])
-def test_of_two_trackers_that_register_at_once_one_version_is_left(
-    others: int, mlflow: MlflowReader, mlflow_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, other = tracker_at(mlflow_url), tracker_at(mlflow_url)
-    name = f"at-once-{others}"
-    for step in range(others):
-        one.publish_checkpoint(name, policy="team", step=step, weights_digest="0", folder_uri="s3://b/0")
-    checkpoint = {"policy": "team", "step": 7, "weights_digest": "aa", "folder_uri": "s3://b/aa"}
-    source, is_first = one._source, [True]
-
-    def source_after_the_other_has_registered(*about: Any) -> str:
-        if is_first:
-            is_first.clear()
-            other.publish_checkpoint(name, **checkpoint)
-        return source(*about)
-
-    monkeypatch.setattr(one, "_source", source_after_the_other_has_registered)
-    one.publish_checkpoint(name, **checkpoint)
-    assert is_first == []
-    assert [row[:2] for row in mlflow.versions(name, "team")][others:] == [(others + 1, 7)]
-    one.publish_checkpoint(name, policy="team", step=8, weights_digest="bb", folder_uri="s3://b/bb")
-    assert [(step, parent) for _, step, _, _, parent in mlflow.versions(name, "team")][-1] == (8, others + 1)
-
-
-def test_a_tracker_that_registers_alone_searches_once(
-    mlflow: MlflowReader, mlflow_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_evaluation_is_a_table_a_problem_set_and_the_first_chart(mlflow: MlflowReader, mlflow_url: str) -> None:
     tracker = tracker_at(mlflow_url)
-    searched = []
-    search = tracker._versions_of
-    monkeypatch.setattr(tracker, "_versions_of", lambda *about: searched.append(about) or search(*about))
-    for step in (1, 2, 3, 2):
-        tracker.publish_checkpoint("alone", policy="team", step=step, weights_digest=f"{step}", folder_uri="s3://b/0")
-    assert [row[1] for row in mlflow.versions("alone", "team")] == [1, 2, 3]
-    assert len(searched) == 1
-
-
-def test_the_newest_checkpoint_is_loadable_as_latest_and_its_source_is_the_store(
-    mlflow: MlflowReader, mlflow_url: str
-) -> None:
-    tracker = tracker_at(mlflow_url)
-    for step in (1, 2):
-        tracker.publish_checkpoint(
-            "sources", policy="team", step=step, weights_digest=str(step), folder_uri=f"s3://b/{step}"
-        )
-    assert mlflow.client.get_model_version_by_alias("sources.team", "latest").source == "s3://b/2"
-
-
-def test_a_folder_of_this_machine_is_registered_through_a_note(mlflow: MlflowReader, mlflow_url: str) -> None:
-    tracker = tracker_at(mlflow_url)
-    tracker.publish_checkpoint("local", policy="team", step=1, weights_digest="aa", folder_uri="file:///data/f/aa")
-    assert mlflow.versions("local", "team") == [(1, 1, "aa", "file:///data/f/aa", None)]
-    (version,) = mlflow.client.search_model_versions("name = 'local.team'")
-    mlflow_id = mlflow.run("local").info.run_id
-    assert version.source == f"runs:/{mlflow_id}/checkpoints/team/000001"
-    artifacts = mlflow.client.list_artifacts(mlflow_id, "checkpoints/team/000001")
-    assert [artifact.path for artifact in artifacts] == ["checkpoints/team/000001/checkpoint.json"]
-
-
-def test_models_are_registered_only_when_asked(mlflow: MlflowReader, mlflow_url: str) -> None:
-    tracker = MlflowTracker(mlflow_url, EXPERIMENT, register_models=False)
-    tracker.publish_checkpoint("unregistered", policy="team", step=1, weights_digest="aa", folder_uri="s3://b/aa")
-    assert list(mlflow.client.search_model_versions("name = 'unregistered.team'")) == []
+    for _ in range(2):
+        tracker.publish_evaluation("tables", evaluation(4), model="tables", timestamp_ms=1)
+    run = mlflow.run("tables")
+    path = mlflow.client.list_artifacts(run.info.run_id, "evaluations")[0].path
+    assert path == "evaluations/000004-plan_path-test-greedy.json"
+    table = json.loads(Path(mlflow.client.download_artifacts(run.info.run_id, path)).read_text())
+    assert (table["columns"], len(table["data"])) == (["problem", "solved"], 40)
+    assert sum(solved for _, solved in table["data"]) == 30
+    assert mlflow.problems("tables") == [("plan_path/test", "5f0c00aa11bb", "evaluation")]
+    experiment = mlflow.client.get_experiment_by_name(EXPERIMENT)
+    assert experiment.tags["mlflow.experiment.primaryMetric.name"] == "eval/greedy/success_rate"
 
 
 def test_a_changed_parameter_is_kept_as_a_tag(mlflow: MlflowReader, mlflow_url: str) -> None:
@@ -175,7 +127,7 @@ def test_a_server_that_is_away_costs_no_time() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         tracker = tracker_at(f"http://127.0.0.1:{unused.getsockname()[1]}")
-        tracker._client()
+        _ = tracker.server.client
         start = time.monotonic()
         with pytest.raises(TrackingUnavailable, match="troupe up"):
             tracker.check()
@@ -187,7 +139,7 @@ def test_a_server_that_is_away_costs_no_time() -> None:
 def test_a_server_that_hangs_costs_one_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         tracker = tracker_at(f"http://127.0.0.1:{silent.getsockname()[1]}")
-        tracker._client()
+        _ = tracker.server.client
         start = time.monotonic()
         with pytest.raises(TrackingUnavailable):
             tracker.open_run("hanging", {}, {})
@@ -278,31 +230,3 @@ def test_a_run_whose_process_is_gone_is_killed_once_and_never_made(mlflow: Mlflo
     )  # on another host, which no record here tells of
     assert tracker_at(mlflow_url).mark_killed("gone", process="first") is False
     assert mlflow.status("gone") == "RUNNING"
-
-
-def test_versions_say_how_well_they_do_and_names_lead_to_their_checkpoints(
-    mlflow: MlflowReader, mlflow_url: str
-) -> None:
-    tracker = tracker_at(mlflow_url)
-    tracker.open_run("line", {}, {})
-    for step, rate in ((0, 0.25), (4, 0.75), (8, 0.5), (9, 0.75)):
-        tracker.publish_checkpoint("line", policy="team", step=step, weights_digest=f"w{step}", folder_uri="s3://b/f")
-        falling = replace(evaluation(step), sampling="sample", success_rate=0.9 - step / 100)
-        tracker.publish_evaluation("line", falling, timestamp_ms=step)
-        tracker.publish_evaluation("line", replace(evaluation(step), success_rate=rate), timestamp_ms=step)
-    found = mlflow.client.search_model_versions("name = 'line.team'")
-    versions = {version.tags["troupe.step"]: version for version in found}
-    assert versions["8"].tags["troupe.success.greedy"] == "0.500000"
-    assert versions["8"].tags["troupe.interval.greedy"] == "0.598000 0.858000"
-    text = "held-out success, greedy: 0.500 (0.598 to 0.858, n 40) on plan_path/test"
-    assert versions["8"].description.startswith(text)
-    assert resolve_model(mlflow_url, "line.team@best") == ("line", 4), "ties to the earlier"
-    assert resolve_model(mlflow_url, f"line.team/{versions['8'].version}") == ("line", 8)
-    assert tracker.mark_champion("line", step=8) == 1
-    assert resolve_model(mlflow_url, "line.team@champion") == ("line", 8)
-    assert tracker.mark_champion("line", step=77) == 0
-    for name in ("line.team@nobody", "line.team/99", "other@best"):
-        with pytest.raises(ConfigurationError, match=f"models:/{name}: .* no such version; its models are .*line.team"):
-            resolve_model(mlflow_url, name)
-    with pytest.raises(ConfigurationError, match="write models:/MODEL@ALIAS"):
-        resolve_model(mlflow_url, "line.team")

@@ -2,7 +2,7 @@
 
 import itertools
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,10 +14,11 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.errors import PermanentError
 from components.schema import IterationReport
+from components.tracking.base import ProblemSet
 from components.tracking.outbox import DrainReport, Outbox
 from tests.components.tracking.faults import FaultyStore, FaultyTracker, Killed
 from tests.components.tracking.memory import InMemoryTracker
-from tests.components.tracking.reports import evaluation, iteration
+from tests.components.tracking.reports import evaluation, iteration, team, trace
 
 REWARD = "reward/plan_agent/mean"
 
@@ -42,23 +43,25 @@ def test_everything_that_was_posted_arrives(store: FaultyStore) -> None:
     tracker, outbox = InMemoryTracker(), outbox_on(store)
     outbox.post_iteration(iteration("r", 0))
     outbox.post_evaluation(evaluation(0))
-    outbox.post_checkpoint(policy="team", step=1, weights_digest="aa", folder_uri="s3://b/aa")
-    assert outbox.num_pending == 3
-    assert outbox.drain(tracker) == DrainReport(num_published=3, num_pending=0)
+    outbox.post_checkpoint(team(1, "aa", other="bb"))
+    outbox.post_traces(0, [trace("a", error="exit 1"), trace("b")])
+    assert outbox.num_pending == 4
+    assert outbox.drain(tracker) == DrainReport(num_published=4, num_pending=0)
     run = tracker.runs["r"]
     assert (run.params, run.tags) == ({"seed": "0"}, {"preset": "t"})
     assert tracker.history("r", REWARD) == [(0, 2.0)]
     assert tracker.history("r", "eval/greedy/success_rate") == [(0, 0.75)]
-    assert [(c.policy, c.step, c.folder_uri) for c in run.checkpoints] == [("team", 1, "s3://b/aa")]
+    assert [c.team for c in run.checkpoints] == [team(1, "aa", other="bb")]
+    assert run.traces == {"a": trace("a", error="exit 1"), "b": trace("b")}
     assert outbox.drain(tracker) == DrainReport(num_published=0, num_pending=0)
 
 
 def test_checkpoints_are_registered_in_the_order_of_steps(store: FaultyStore) -> None:
     tracker, outbox = InMemoryTracker(), outbox_on(store)
     for step in (12, 3, 100):
-        outbox.post_checkpoint(policy="team", step=step, weights_digest=str(step), folder_uri="s3://b")
+        outbox.post_checkpoint(team(step, str(step)))
     outbox.drain(tracker)
-    assert [(c.step, c.version) for c in tracker.runs["r"].checkpoints] == [(3, 1), (12, 2), (100, 3)]
+    assert [(c.team.step, c.version) for c in tracker.runs["r"].checkpoints] == [(3, 1), (12, 2), (100, 3)]
 
 
 def test_a_report_keeps_the_time_at_which_it_was_first_posted(store: FaultyStore) -> None:
@@ -119,7 +122,9 @@ def test_a_refused_report_holds_up_no_other_and_is_named(store: FaultyStore) -> 
 
 
 class Closed(InMemoryTracker):
-    def open_run(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
+    def open_run(
+        self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str], problems: Sequence[ProblemSet] = ()
+    ) -> None:
         raise PermanentError("the experiment was deleted")
 
 
@@ -131,6 +136,15 @@ def test_a_run_that_cannot_be_opened_is_reported_and_loses_nothing(store: Faulty
     assert outbox.finish(Closed(), succeeded=True) == expected
     tracker = InMemoryTracker()
     assert outbox.drain(tracker).num_published == 1
+
+
+def test_an_end_without_news_says_so(store: FaultyStore) -> None:
+    tracker = InMemoryTracker()
+    for _ in range(2):
+        outbox = outbox_on(store)
+        outbox.post_iteration(iteration("r", 0))
+        outbox.finish(tracker, succeeded=True)
+    assert tracker.runs["r"].ends == [True, False]
 
 
 def test_finishing_marks_the_end_once_all_has_arrived(store: FaultyStore) -> None:
@@ -215,4 +229,4 @@ def test_each_report_arrives_once_over_any_deaths_and_outages(
 def assert_each_arrived_once(tracker: InMemoryTracker, num_steps: int) -> None:
     """One point for each (metric, step): a second timestamp for a step would be a second point."""
     assert tracker.history("r", REWARD) == [(step, 2.0 + step) for step in range(num_steps)]
-    assert len(tracker.runs["r"].points) == 3 * num_steps
+    assert len(tracker.runs["r"].points) == 4 * num_steps

@@ -10,12 +10,12 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError
 from components.runs.lineages import start_lineage
+from components.session.prompt_texts import prompt_texts
 from flows.presets import preset_config
 from flows.train import PIPELINE
 from tests.committed_runs import CONFIG, started_run
 from tests.exported_runs import PROMPTS, exported_run
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
-from troupe.viewing.prompts import prompt_texts
 from troupe.viewing.recorded import read_recorded
 
 PAIR = episode(node(candidate("U", reward=9.0), candidate("D", reward=9.0)))
@@ -138,12 +138,12 @@ def test_what_is_not_there_is_told(store: LocalArtifactStore, run_id: str, step:
 def test_prompts_are_read_by_the_tokenizers_of_the_checkpoints(tmp_path: Path) -> None:
     made = exported_run(tmp_path)
     recorded = read_recorded(made.store, "team", 1)
-    texts, notes = prompt_texts(made.store, recorded)
+    texts, notes = prompt_texts(made.store, recorded.run, recorded.step, recorded.config.policies)
     nodes = recorded.episodes[0].episode.nodes
     assert {each.group.agent: texts[each.policy](each.prompt_tokens) for each in nodes} == PROMPTS
     assert texts["judge"]((72, 105, 257, 97)) == "Hi\na"
     assert notes == ()
     shutil.rmtree(tmp_path / "store" / "folders")
-    texts, notes = prompt_texts(made.store, recorded)
+    texts, notes = prompt_texts(made.store, recorded.run, recorded.step, recorded.config.policies)
     assert set(texts) == {"judge"}
     assert notes[0] == "prompts of tool are shown as token ids: no checkpoint with its tokenizer is in the store"

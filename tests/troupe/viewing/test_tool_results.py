@@ -13,6 +13,7 @@ from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.schema import ExecutionResult, Limits, PolicyVersion, RolloutShard
 from components.session.scenario import Scenario, scenario_of
+from components.session.tool_runs import ProgramRun, runs_in
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
 from flows.presets import preset_config
 from flows.train import PIPELINE
@@ -21,7 +22,7 @@ from tests.components.sandbox.scripted import ScriptedSandbox, sandbox_failed
 from tests.recorded_rollouts import commit_rollouts
 from troupe.viewing.documents import step_document
 from troupe.viewing.recorded import read_recorded
-from troupe.viewing.tool_results import program_runs, runs_in
+from troupe.viewing.tool_results import program_runs
 
 ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
 CONFIG = preset_config("tiny", ["environment.options={tool: python}", "agents.tool_agent.max_new_tokens=40"])
@@ -70,6 +71,7 @@ def test_each_recorded_result_belongs_to_the_candidates_whose_programs_gave_it(s
                 runs = found.get((n, k), ())
                 assert (len(runs) == 1) == (node.group.agent == "tool_agent" and candidate.outcome.unscorable is None)
                 for run in runs:
+                    assert isinstance(run, ProgramRun)
                     assert run.result == ended(run.execution.program, run.execution.stdin)
                     assert candidate.text.splitlines()[1] in run.execution.program
                     assigned.add(run.result.stdout)

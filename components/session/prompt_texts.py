@@ -1,35 +1,38 @@
 """Prompts as texts, by the tokenizers in the run's checkpoints."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.config import PolicyConfig
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
 from components.generation.api.tokenizer import ByteTokenizer
 from components.runs.available_checkpoints import checkpoints_after
+from components.runs.run import Run
 from components.runs.steps import first_unfinished_step
 from components.scratch import scratch_folder
 from components.training.base import MODEL_FOLDER
-from troupe.viewing.recorded import RecordedStep
 
 PromptText = Callable[[Sequence[int]], str]
 """The text of a prompt's tokens, special tokens included."""
 _TOKENIZER = f"{MODEL_FOLDER}/tokenizer"
 
 
-def prompt_texts(store: ArtifactStore, recorded: RecordedStep) -> tuple[dict[str, PromptText], tuple[str, ...]]:
-    """By policy, what reads its prompts, and a note for each policy whose tokenizer is not in the store any more.
+def prompt_texts(
+    store: ArtifactStore, run: Run, step: int, policies: Mapping[str, PolicyConfig]
+) -> tuple[dict[str, PromptText], tuple[str, ...]]:
+    """By policy, what reads its prompts of `step`, and a note for each policy whose tokenizer is not in the store any more.
 
     Only the tokenizer's files are fetched, from the checkpoint that played or else from another one of the policy.
     """
     found: dict[str, PromptText] = {}
     notes = []
-    for policy, settings in recorded.config.policies.items():
+    for policy, settings in policies.items():
         if settings.api is not None:
             found[policy] = _prompt_of_an_api
-        elif (text := _tokenizer_text(store, _checkpoints(store, recorded, policy))) is not None:
+        elif (text := _tokenizer_text(store, _checkpoints(store, run, step, policy))) is not None:
             found[policy] = text
         else:
             notes.append(
@@ -38,12 +41,12 @@ def prompt_texts(store: ArtifactStore, recorded: RecordedStep) -> tuple[dict[str
     return found, tuple(notes)
 
 
-def _checkpoints(store: ArtifactStore, recorded: RecordedStep, policy: str) -> Iterable[CheckpointRef]:
+def _checkpoints(store: ArtifactStore, run: Run, step: int, policy: str) -> Iterable[CheckpointRef]:
     """The policy's checkpoints that may have files: the one that played, the first and the newest."""
-    newest = first_unfinished_step(store, recorded.run)
-    for num_updates in dict.fromkeys((recorded.step, 0, newest)):
+    newest = first_unfinished_step(store, run)
+    for num_updates in dict.fromkeys((step, 0, newest)):
         try:
-            checkpoint = (checkpoints_after(store, recorded.run, num_updates) or {}).get(policy)
+            checkpoint = (checkpoints_after(store, run, num_updates) or {}).get(policy)
         except ArtifactCorrupt:
             continue  # another checkpoint has the same tokenizer
         if checkpoint is not None:
