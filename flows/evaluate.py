@@ -5,14 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from prefect import runtime
 
 from components import progress as progress_events
+from components.artifacts.base import ArtifactStore
 from components.artifacts.format import ensure_format
 from components.config import ResourceConfig, RunConfig, StoreConfig
-from components.errors import StoreUnavailable
+from components.errors import StoreRefused, StoreUnavailable
 from components.evaluation.held_out import Heading, Sampling, report_from
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
 from components.evaluation.suite_play import SuitePlay, joined
@@ -21,6 +23,7 @@ from components.runs.run import Run
 from components.runs.session_records import effective_run
 from components.runs.stored_runs import read_run
 from components.schema import EvalReport
+from components.scratch import scratch_folder
 from components.session.contenders import Contender, RunFinder, find_team, open_contender
 from components.session.session import Session
 from components.session.stores import open_store
@@ -31,6 +34,7 @@ from flows.suites import overridden, suite_to_play, team_overrides
 from tasks.play_suite import SCRIPT, block_plans, is_played, play_suite, players_of
 
 Progress = Callable[[float, int], None]
+_NOT_KEPT = "the evaluation is not kept, and will be played again: %s"
 _log = logging.getLogger(__name__)
 
 
@@ -58,17 +62,18 @@ def evaluate(
     """
     retry_prefect_outages(ResourceConfig().prefect_patience_seconds)
     kept = store or StoreConfig()
-    report = evaluate_subject(
-        subject,
-        suite,
-        sampling=sampling,
-        num_samples=num_samples,
-        seed=seed,
-        overrides=overrides or (),
-        results=kept,
-        find_run=partial(find_stored_run, kept),
-        play=play_suite,
-    )
+    with kept_in(kept) as results:
+        report = evaluate_subject(
+            subject,
+            suite,
+            sampling=sampling,
+            num_samples=num_samples,
+            seed=seed,
+            overrides=overrides or (),
+            results=results,
+            find_run=partial(find_stored_run, kept),
+            play=play_suite,
+        )
     return report_document(report)
 
 
@@ -149,13 +154,33 @@ def counted(progress: Progress, num_done: int, total: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def kept_in(store: StoreConfig | None) -> Iterator[StoreConfig]:
+    """Where play is kept: in `store`; a folder for the length of the block if that takes no results, with a warning, or is
+    None."""
+    if store is not None and _takes_results(open_store(store)):
+        yield store
+        return
+    with TemporaryDirectory(prefix="evaluation-", dir=scratch_folder()) as folder:
+        yield StoreConfig(kind="local", root=folder)
+
+
+def _takes_results(store: ArtifactStore) -> bool:
+    try:
+        store.probe()
+    except (StoreRefused, StoreUnavailable) as error:  # a store that can be read is enough
+        _log.warning(_NOT_KEPT, error)
+        return False
+    return True
+
+
 def keep_results(session: Session) -> None:
     """Wait until the play is stored; a store that takes none is told in a warning, and the report is given all the same."""
     try:
         ensure_format(session.store.durable)
         session.store.flush()
-    except StoreUnavailable as error:
-        _log.warning("the evaluation is not kept, and will be played again: %s", error)
+    except (StoreRefused, StoreUnavailable) as error:
+        _log.warning(_NOT_KEPT, error)
 
 
 def find_stored_run(store: StoreConfig, subject: RunSubject | RegisteredSubject) -> tuple[Run, int | None]:

@@ -144,12 +144,12 @@ def suite_to_play(
     if isinstance(named, Suite):
         values = _bare_values(named.environment.name) | {"environment": named.environment.model_dump(mode="json")}
         config = parse_config(with_overrides(values, played_overrides(overrides)))
-        config = with_environment_source(_as_own(config, own, overrides))
+        config = with_environment_source(as_own(config, own, overrides))
         return SuiteToPlay(suite=named.model_copy(update={"environment": config.environment}), config=config)
     split = "test"
     if named is not None:
         config, split = suite_config(named, played_overrides(overrides))
-        config = _as_own(config, own, overrides)
+        config = as_own(config, own, overrides)
     elif own is None:
         raise ConfigurationError(
             "--suite: name an environment, a preset or a file, as --suite plan_path; only a run has its own"
@@ -205,11 +205,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
             )
 
 
-def _section(override: str) -> str:
-    return override.partition("=")[0].partition(".")[0]
-
-
-def _as_own(config: RunConfig, own: RunConfig | None, overrides: Sequence[str]) -> RunConfig:
+def as_own(config: RunConfig, own: RunConfig | None, overrides: Sequence[str] = ()) -> RunConfig:
     """`config` with what belongs to the run that plays it: how it reads answers, takes turns, and computes."""
     if own is None:
         return config
@@ -221,3 +217,7 @@ def _as_own(config: RunConfig, own: RunConfig | None, overrides: Sequence[str]) 
         environment = environment.model_copy(update={"turn_order": own.environment.turn_order})
     engine = overridden(own, [each for each in overrides if _section(each) == "generation"]).generation
     return config.model_copy(update={"environment": environment, "generation": engine})
+
+
+def _section(override: str) -> str:
+    return override.partition("=")[0].partition(".")[0]

@@ -1,14 +1,11 @@
 """The success rate of a subject on a suite."""
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from tempfile import TemporaryDirectory
 
-from components.artifacts.base import ArtifactStore
 from components.config import StoreConfig
-from components.errors import ConfigurationError, StoreRefused, StoreUnavailable
+from components.errors import ConfigurationError
 from components.evaluation.subjects import (
     ModelSubject,
     RegisteredSubject,
@@ -21,15 +18,12 @@ from components.evaluation.subjects import (
 from components.runs.history import Progress
 from components.runs.run import Run
 from components.schema import EvalReport
-from components.scratch import scratch_folder
 from components.session.checkpoint_loading import check_model
 from components.session.stores import s3_endpoint
 from flows.suites import check_overrides, declared_suite, played_overrides, suite_config
 from infra.services.client import join_local_services
 from troupe.runs.stores import opened_store, store_config
 from troupe.teams.run_team import checked_sampling
-
-_log = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -97,22 +91,14 @@ def evaluate(
 def results_store(subject: Subject | RoleMap, uri: str | None) -> Iterator[StoreConfig]:
     """Where play is kept: in the store at `uri`, or that of the local services. A subject that needs neither, and one whose
     store takes no results, has a folder for the length of the block."""
+    from flows.evaluate import kept_in
+
     join_local_services()
     is_needed = uri is not None or _has_run(subject) or s3_endpoint() is not None
-    if is_needed and _takes_results(opened_store(uri)):
-        yield store_config(uri)
-        return
-    with TemporaryDirectory(prefix="evaluation-", dir=scratch_folder()) as folder:
-        yield StoreConfig(kind="local", root=folder)
-
-
-def _takes_results(store: ArtifactStore) -> bool:
-    try:
-        store.probe()
-    except (StoreRefused, StoreUnavailable) as error:  # a store that can be read is enough
-        _log.warning("the evaluation is not kept, and will be played again: %s", error)
-        return False
-    return True
+    if is_needed:
+        opened_store(uri)
+    with kept_in(store_config(uri) if is_needed else None) as store:
+        yield store
 
 
 def _has_run(subject: Subject | RoleMap) -> bool:

@@ -1,5 +1,6 @@
 """Agents that answer what an environment shows them."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -11,9 +12,9 @@ from components.identity import seed_for
 from components.rollout.router import RoleRequest
 from components.schema import Observation
 from components.suggestions import suggest
+from flows.api.petting.model_paths import checked_sampling, loaded_team
 from flows.api.petting.multi_agent_env.base import Observed
 from flows.api.petting.multi_agent_env.team_env import TeamEnv
-from flows.api.petting.stored_teams import StoredTeam, checked_sampling, load_team
 
 SCRIPTS = ("expert", "random", "noop")
 
@@ -62,15 +63,16 @@ class PolicyAgent:
         sampling: str = "greedy",
         seed: int = 0,
     ) -> None:
-        """See `evaluate` for `model_path`; `config_name` is the configuration of a model, or the run's name. Raises
-        ConfigurationError."""
+        """`model_path` and `config_name` are those of `evaluate`. Raises ConfigurationError."""
         self._temperature = temperature_of(checked_sampling(sampling))
         self._seed, self._num_answers = seed, 0
-        self.team: StoredTeam = load_team(model_path, config_name)
+        self._ends = ExitStack()
+        team = self._ends.enter_context(loaded_team(model_path, config_name))
+        self._router = team.session.router(dict(team.versions))
 
     def act(self, obs: Observed) -> str:
         """The answer of the policy that plays `obs["agent"]`. Sampled ones have a seed each."""
-        role, router = str(obs["agent"]), self.team.router
+        role, router = str(obs["agent"]), self._router
         router.policy_of(role)
         seen = Observation(instructions=str(obs["instructions"]), state=str(obs["state"]))
         prompt_tokens = router.encode(role, seen)
@@ -82,7 +84,7 @@ class PolicyAgent:
 
     def close(self) -> None:
         """Free the engines."""
-        self.team.close()
+        self._ends.close()
 
     def __enter__(self) -> "PolicyAgent":
         return self

@@ -7,6 +7,7 @@ from typing import Any
 
 from components.config import RunConfig, StoreConfig, TrackingConfig, parse_config
 from components.errors import ConfigurationError
+from components.session.checkpoint_loading import model_settings
 from components.suggestions import suggest
 from flows.api.petting.configs import config_values
 from flows.api.petting.settings import SETTINGS, Setting
@@ -117,13 +118,7 @@ def _defaults(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reads_chats(base: str) -> bool:
     """Whether a base has a chat template. Models that were built here, also exported ones, have none."""
-    folder = Path(base).expanduser()
-    if base == TINY or not folder.is_dir():
-        return base != TINY
-    settings = folder / "tokenizer_config.json"
-    return (folder / "chat_template.jinja").is_file() or (
-        settings.is_file() and "chat_template" in settings.read_text(errors="replace")
-    )
+    return base != TINY and model_settings(base).prompt_format == "chat"
 
 
 def _for_pretrained(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The rollout engine as a class: episodes of a checkpoint's team, without training."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -8,7 +9,7 @@ from components.errors import ConfigurationError
 from components.rollout.play import play
 from components.rollout.rules import Start, rollout_rules
 from components.schema import Episode
-from flows.api.petting.stored_teams import load_team
+from flows.api.petting.model_paths import loaded_team
 
 _MODES = ("tree", "no_tree")
 
@@ -26,7 +27,8 @@ class MultiAgentsExecutionEngine:
 
     def __init__(self, model_path: str | Path, config_name: str | dict[str, Any] | None = None) -> None:
         """`model_path` and `config_name` are those of `evaluate`. Raises ConfigurationError."""
-        self._team = load_team(model_path, config_name)
+        self._ends = ExitStack()
+        self._team = self._ends.enter_context(loaded_team(model_path, config_name))
 
     def generate_single_rollout(self, rollout_idx: int) -> Episode:
         """Training problem `rollout_idx`, with one candidate at each node."""
@@ -64,7 +66,7 @@ class MultiAgentsExecutionEngine:
             [Start(problem=problem, episode=number) for number, problem in zip(numbers, problems, strict=True)],
             rules,
             family=scenario.family,
-            router=self._team.router,
+            router=session.router(dict(self._team.versions)),
             rubric=scenario.training_rubric,
             tools=session.toolbox.tools(),
         )
@@ -72,7 +74,7 @@ class MultiAgentsExecutionEngine:
 
     def close(self) -> None:
         """Free engines and sandboxes."""
-        self._team.close()
+        self._ends.close()
 
     def __enter__(self) -> Self:
         return self

@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigDrift, ConfigurationError
 from components.runs.lineages import read_config
+from components.runs.run import Run
+from components.session.engines import Engines
 from flows.api import petting
-from flows.api.petting.evaluate.evaluate import played_config
+from flows.api.petting.model_paths import played_config
 from flows.api.petting.run_configs import run_config
 from flows.api.petting.trainer.multi_agents_execution_engine import MultiAgentsExecutionEngine
 from flows.api.petting.trainer.multi_agents_ppo_trainer import MultiAgentsPPOTrainer
 from flows.presets import preset_config, preset_values, with_overrides
 from tests.integration.vllm_servers import saved_model
+from troupe.cli import app
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).resolve().parents[4]
@@ -117,16 +121,22 @@ def test_a_wrong_training_stores_nothing(settings: dict[str, Any], message: str,
 
 
 @pytest.mark.parametrize(("name", "policies"), [("search-l0", 1), ("math-l2", 2), ("stateful-l3", 2)])
-def test_every_level_trains(name: str, policies: int, there: Path) -> None:
+def test_every_level_trains_and_its_export_plays_as_its_run(
+    name: str, policies: int, there: Path, tmp_path: Path
+) -> None:
     small = [each for each in SMALL if not each.startswith(("policies", "rollout"))]
     shape = SMALL[0].partition("=")[2]
     chosen = run_config({"config_name": name}).policies
     tiny = [f"policies.{policy}.tiny={shape}" for policy in chosen]
-    summary = petting.train(
-        name, 1, batch_size=4, train_sample_num=4, max_response_length=24, overrides=[*small, *tiny]
-    )
+    settings: dict[str, Any] = {"max_response_length": 24, "overrides": [*small, *tiny]}
+    summary = petting.train(name, 1, batch_size=4, train_sample_num=4, **settings)
     assert summary["checkpoint_digest"].keys() == chosen.keys()
     assert len(chosen) == policies
+    out, uri = tmp_path / "out", (there / "checkpoints").as_uri()
+    CliRunner().invoke(app, ["export", name, str(out), "--store", uri], catch_exceptions=False)
+    ours, theirs = petting.evaluate(f"checkpoints/{name}", num_episodes=4), petting.evaluate(out, name, 4, **settings)
+    assert {key for key in ours if ours[key] != theirs[key]} == {"agent"}
+    assert theirs["agent"] == str(out)
 
 
 def test_the_example_of_evaluation_prints_a_rate(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,7 +148,15 @@ def test_the_example_of_evaluation_prints_a_rate(there: Path, capsys: pytest.Cap
     assert (results["n"], results["agent"]) == (6, "code_single_policy@1")
     assert low <= results["success_rate"] == results["num_successes"] / 6 <= high
     assert results["suite"] == "code/test"
-    assert petting.evaluate("checkpoints/model_1", "code_single_policy", 6) == results
+
+
+def test_what_training_has_played_is_not_played_again(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    played = [each for each in petting.train("code_single_policy", 1)["evaluations"] if each["step"] == 1]
+    monkeypatch.setattr(Engines, "of", lambda *_: pytest.fail("an engine was asked for"))
+    for own in played:
+        results = petting.evaluate("checkpoints/model_1", "code_single_policy", 4, sampling=own["sampling"])
+        assert {name: results[name] for name in ("success_rate", "n")} == {"success_rate": own["success_rate"], "n": 4}
+    assert {own["sampling"] for own in played} == {"greedy", "sample"}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +175,10 @@ def test_a_path_names_a_run_and_its_step(path: str, agent: str, there: Path) -> 
     ("arguments", "message"),
     [
         (("checkpoints/model_7", "code_single_policy"), "it has finished 1 updates; use 0 to 1"),
-        (("checkpoints/code_singel_policy", "code-l1"), "there is no such run; did you mean 'code_single_policy'"),
+        (
+            ("checkpoints/code_singel_policy", "code-l1"),
+            "runs there: code_single_policy.*did you mean 'code_single_policy'",
+        ),
         (("nowhere/model_1", "code-l1"), "there is no run in .*nowhere"),
         (("checkpoints/code_single_policy", "math-l1"), "its roles .*reasoner.* are played by nobody"),
         (("checkpoints/model_1", "code_single_policy", 0), "num_episodes 0"),
@@ -169,12 +190,17 @@ def test_a_wrong_path_names_what_there_is(arguments: tuple[Any, ...], message: s
 
 
 def test_what_was_trained_is_what_is_evaluated_unless_something_else_is_said() -> None:
-    own = preset_config("tiny", ["environment.options.size=5", "environment.answer_format=free"])
-    assert played_config(None, own) is own
-    assert played_config({"config_name": "tiny"}, own) is own
-    said = played_config({"config_name": "tiny", "max_turns": 3}, own).environment
-    assert (said.options["size"], said.max_turns, said.answer_format) == (4, 3, "free")
-    assert played_config({"config_name": "tiny"}, None).environment.answer_format == "strict"
+    own = preset_config(
+        "tiny", ["environment.options.size=5", "environment.answer_format=free", "generation.num_threads=3"]
+    )
+    run = Run(run_id="mine", config=own)
+    for bare in (None, {"config_name": "tiny"}, {"config_name": "mine"}):
+        assert played_config(bare, run) is own
+    said = played_config({"config_name": "tiny", "max_turns": 3}, run)
+    assert (said.environment.options["size"], said.environment.max_turns) == (4, 3)
+    assert (said.environment.answer_format, said.generation) == ("free", own.generation)
+    stricter = {"config_name": "tiny", "overrides": ["environment.answer_format=strict"]}
+    assert played_config(stricter, run).environment.answer_format == "strict"
 
 
 def test_a_model_folder_plays_every_role(there: Path, tmp_path: Path) -> None:
@@ -187,7 +213,7 @@ def test_a_model_folder_plays_every_role(there: Path, tmp_path: Path) -> None:
         ]
         assert answers[0] == answers[1], "greedy"
     (tmp_path / "model" / "adapter_config.json").write_text("{}")
-    with pytest.raises(ConfigurationError, match=r"is an adapter without its base; export it with .* --merged"):
+    with pytest.raises(ConfigurationError, match="base_model_name_or_path is None; set it to the model"):
         petting.evaluate(tmp_path / "model", "games_single_policy", 2)
 
 
