@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,7 +17,7 @@ from components.session.user_sources import with_environment_source
 from components.suggestions import suggest
 from components.turn_order import BRANCHING
 from components.user_code import is_own
-from flows.presets import all_preset_values, is_file, preset_config, suite_values, with_overrides
+from flows.presets import all_preset_values, file_values, is_file, preset_config, suite_values, with_overrides
 
 NUM_PROBLEMS = 100
 """Of a suite that does not say how many."""
@@ -36,13 +37,11 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
     """
     name, suite_name = named_suite(text)
     suite(suite_name)
-    if is_file(name):
-        return preset_config(name, overrides), suite_name
-    presets = all_preset_values()
+    presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
     if name not in presets and not _is_environment(name):
         known = ", ".join(_known_names())
         raise ConfigurationError(f"--suite {text!r}: {name!r} is no environment and no preset; there are {known}")
-    return parse_config(with_overrides(presets.get(name) or _bare_values(name), overrides)), suite_name
+    return _played(presets.get(name) or _bare_values(name), overrides), suite_name
 
 
 def named_suite(text: str) -> tuple[str, str]:
@@ -143,7 +142,7 @@ def suite_to_play(
     named = declared_suite(named, num_problems=num_problems, seed=seed) if isinstance(named, str) else named
     if isinstance(named, Suite):
         values = _bare_values(named.environment.name) | {"environment": named.environment.model_dump(mode="json")}
-        config = parse_config(with_overrides(values, played_overrides(overrides)))
+        config = _played(values, played_overrides(overrides))
         config = with_environment_source(as_own(config, own, overrides))
         return SuiteToPlay(suite=named.model_copy(update={"environment": config.environment}), config=config)
     split = "test"
@@ -182,8 +181,12 @@ def declared_suite(name: str, *, num_problems: int | None = None, seed: int = 0)
 
 
 def overridden(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
-    """`config` with `a.b=c` overrides. Raises ConfigurationError."""
-    return parse_config(with_overrides(config.model_dump(mode="json"), overrides)) if overrides else config
+    """`config` with `a.b=c` overrides, trained by nobody. Raises ConfigurationError."""
+    if not overrides:
+        return config
+    # What a choice of theirs sets in the engine is a default, and none of these is one.
+    engine = config.generation.model_dump(mode="json", exclude_defaults=True)
+    return _played({**config.model_dump(mode="json"), "generation": engine}, overrides)
 
 
 def team_overrides(overrides: Sequence[str]) -> list[str]:
@@ -217,6 +220,16 @@ def as_own(config: RunConfig, own: RunConfig | None, overrides: Sequence[str] = 
         environment = environment.model_copy(update={"turn_order": own.environment.turn_order})
     engine = overridden(own, [each for each in overrides if _section(each) == "generation"]).generation
     return config.model_copy(update={"environment": environment, "generation": engine})
+
+
+def _played(values: Mapping[str, Any], overrides: Sequence[str]) -> RunConfig:
+    """The configuration with its policies as they are, so that no rule of training refuses how an evaluation computes."""
+    changed = with_overrides(values, overrides)
+    policies = changed.get("policies")
+    if isinstance(policies, dict):
+        untrained = {name: {**each, "trained": False} for name, each in policies.items() if isinstance(each, dict)}
+        changed = {**changed, "policies": {**policies, **untrained}}
+    return parse_config(changed)
 
 
 def _section(override: str) -> str:

@@ -1,5 +1,6 @@
 """Who can be evaluated, by name."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ _REGISTERED = re.compile(r"models:/(.+)")
 _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STEP = re.compile(r"[0-9]{1,9}")
 BUILT_IN_MODEL = "smollm2-135m"
+_MODEL_FILES = ("config.json", "adapter_config.json")
 _LONGEST_NAME = 255
-"""Of a file, in characters."""
+"""Of a file, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,7 @@ def parse_subject(text: str) -> Subject | RoleMap:
         return RegisteredSubject(found[1])
     if found := _API.fullmatch(text):
         return ApiSubject(found[1], found[2])
-    if (
-        text == BUILT_IN_MODEL or "/" in text or (len(text) <= _LONGEST_NAME and Path(text).is_dir())
-    ):  # a run has no slash
+    if text == BUILT_IN_MODEL or "/" in text or _has_models(text):  # a run has no slash
         return ModelSubject(text)
     return parse_run(text, argument="subject")
 
@@ -88,6 +88,23 @@ def parse_run(text: str, *, argument: str) -> RunSubject:
     if at and name in SCRIPTED:
         raise ConfigurationError(f"{argument} {text!r}: only a run has steps, and {name!r} is none; write {name}")
     return RunSubject(name, int(step) if at else None)
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Whether the folder holds a model or an adapter."""
+    return any((folder / name).is_file() for name in _MODEL_FILES)
+
+
+def models_in(folder: Path) -> list[str]:
+    """The names of the models beside each other in a folder, as `troupe export` writes them, without the bases of adapters."""
+    if not folder.is_dir():
+        return []
+    return sorted(each.name for each in folder.iterdir() if not each.name.startswith("_") and is_model_folder(each))
+
+
+def _has_models(text: str) -> bool:
+    folder = Path(text)
+    return len(os.fsencode(text)) <= _LONGEST_NAME and (is_model_folder(folder) or bool(models_in(folder)))
 
 
 def subjects_in(subject: Subject | RoleMap) -> tuple[Subject, ...]:

@@ -1,13 +1,17 @@
 """Loads weights into a session's engines: those of checkpoints, and those of model folders."""
 
 import json
+import operator
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from components.artifacts.refs import CheckpointRef
 from components.config import PolicyConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
+from components.evaluation.subjects import is_model_folder, models_in
 from components.generation.refresh import refresh
 from components.models.adapters import ADAPTER_FOLDER, adapted_digest, load_adapter, read_adapter_config
 from components.schema import PolicyVersion
@@ -16,6 +20,15 @@ from components.session.session import Session
 from components.training.base import MODEL_FOLDER
 
 _ADAPTER_CONFIG = "adapter_config.json"
+_PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")
+"""Values of init_lora_weights under which PEFT leaves the base as it is."""
+_PLAIN_LORA: Mapping[str, Callable[[Any], bool]] = {
+    "peft_type": lambda value: value == "LORA",
+    "target_modules": lambda value: isinstance(value, list),
+    "init_lora_weights": lambda value: value in _PLAIN_STARTS,
+    **dict.fromkeys(("use_rslora", "use_dora", "alpha_pattern", "rank_pattern", "modules_to_save"), operator.not_),
+}
+"""What an adapter's configuration may say, so that alpha / rank * B A on the target layers is all that it adds."""
 
 
 def load_checkpoint(
@@ -67,6 +80,11 @@ def check_model(base: str) -> None:
     """Raise ConfigurationError or ServiceMissing if there is no model called `base`. Loads nothing."""
     from components.models.base_checks import check_base
 
+    if not is_model_folder(Path(base)) and (models := models_in(Path(base))):
+        raise ConfigurationError(
+            f"{base!r}: holds the models {', '.join(models)}; name one, as {Path(base) / models[0]}, or one for each role, as "
+            f"ROLE={Path(base) / models[0]}; a run of this name is RUN@STEP"
+        )
     check_base("team", model_settings(base))
 
 
@@ -102,13 +120,20 @@ def _adapter_base(folder: Path) -> str | None:
     if not file.is_file():
         return None
     try:
-        base = json.loads(file.read_text()).get("base_model_name_or_path")
+        values = json.loads(file.read_text())
+        base = values.get("base_model_name_or_path")
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigurationError(f"{file}: no adapter's configuration ({error}); write it anew") from error
     if not isinstance(base, str) or not base:
         raise ConfigurationError(
             f"{file}: base_model_name_or_path is {base!r}; set it to the model that it was trained on"
         )
+    for name, is_plain in _PLAIN_LORA.items():
+        if name in values and not is_plain(values[name]):
+            raise ConfigurationError(
+                f"{file}: {name} is {values[name]!r}, and only plain LoRA is computed here; merge the adapter into its base "
+                "(PEFT's merge_and_unload) and name the merged folder"
+            )
     return base
 
 

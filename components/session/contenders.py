@@ -59,8 +59,9 @@ class Team:
     """Who plays which role: agents by role and their policies by name. Nothing is loaded yet."""
 
     name: str
-    agents: Mapping[str, AgentConfig] | None
-    """None: the one policy plays every role."""
+    agents: Mapping[str, AgentConfig | None] | None
+    """None: the one policy plays every role. A role without an agent is played by a model, under the role's name, and asked
+    as what it plays says."""
     players: Mapping[str, Player]
     learned: RunConfig | None = None
     """The configuration of the run that trained it; of the first run, if there are several; None for other models."""
@@ -115,7 +116,8 @@ def open_contender(
     """
     config = played if team.script else adjust(_playing(team, played))
     with ExitStack() as opened:
-        weights = {name: _prepared(player, opened) for name, player in team.players.items()}
+        caches: dict[StoreConfig, CheckpointCache] = {}
+        weights = {name: _prepared(player, opened, caches) for name, player in team.players.items()}
         versions = fixed_versions(config) if team.players else {}
         # Written behind it, so that a store that takes no results loses no evaluation.
         run = Run(run_id="evaluation", config=config.model_copy(update={"store": store}))
@@ -166,15 +168,16 @@ def _joined(parts: Mapping[str, Team], title: str) -> Team:
 
     Raises ConfigurationError if a role is in none of its team, or if the teams compute or read answers differently.
     """
-    agents, players = {}, {}
+    agents: dict[str, AgentConfig | None] = {}
+    players: dict[str, Player] = {}
     for role, team in parts.items():
         if team.agents is not None and role not in team.agents:
             raise ConfigurationError(
                 f"subject {title!r}: {team.name} has no role {role!r}; its roles are {', '.join(sorted(team.agents))}"
             )
-        agent = AgentConfig(policy=_TEAM) if team.agents is None else team.agents[role]
-        agents[role] = agent.model_copy(update={"policy": role})
-        players[role] = team.players[agent.policy]
+        agent = None if team.agents is None else team.agents[role]
+        agents[role] = agent and agent.model_copy(update={"policy": role})
+        players[role] = team.players[_TEAM if agent is None else agent.policy]
     learned = [(role, team.learned) for role, team in parts.items() if team.learned is not None]
     _check_alike(learned, title)
     name = ",".join(f"{role}={team.name}" for role, team in parts.items())
@@ -196,9 +199,10 @@ def _check_alike(learned: Sequence[tuple[str, RunConfig]], title: str) -> None:
 
 
 def _playing(team: Team, played: RunConfig) -> RunConfig:
-    """The configuration in which the team plays: its own models, in what `played` says. Raises ConfigurationError."""
-    policies = {name: player.settings for name, player in team.players.items()}
-    agents = team.agents or {role: AgentConfig(policy=_TEAM) for role in scenario_of(played).family.roles}
+    """The configuration in which the team plays: its own models, as they are, in what `played` says. Raises
+    ConfigurationError."""
+    policies = {name: player.settings.model_copy(update={"trained": False}) for name, player in team.players.items()}
+    agents = _agents(team, played)
     if team.learned is not None:
         sections = ("environment", "execution", "sandbox", "rewards", "generation")
         changed = {name: getattr(played, name) for name in sections}
@@ -211,6 +215,23 @@ def _playing(team: Team, played: RunConfig) -> RunConfig:
         )
     team_order(config, config, team=team.name)
     return config
+
+
+def _agents(team: Team, played: RunConfig) -> dict[str, AgentConfig]:
+    """The agents of the team; those of models that have none as in `played`."""
+    if team.agents is None:
+        (player,) = team.players.values()
+        return {role: _asked(played, role, player, policy=_TEAM) for role in scenario_of(played).family.roles}
+    return {role: agent or _asked(played, role, team.players[role], policy=role) for role, agent in team.agents.items()}
+
+
+def _asked(played: RunConfig, role: str, player: Player, *, policy: str) -> AgentConfig:
+    """How a model is asked: as in `played`, whose limits and prompts are for models of its own prompt format; else by
+    default."""
+    agent = played.agents.get(role)
+    if agent is None or played.policies[agent.policy].prompt_format != player.settings.prompt_format:
+        return AgentConfig(policy=policy)
+    return agent.model_copy(update={"policy": policy})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,12 +249,17 @@ class _Checkpoint:
         load_checkpoint(session, self.checkpoint.model_copy(update={"policy": policy}), self.copies)
 
 
-def _prepared(player: Player, opened: ExitStack) -> _Checkpoint | LocalModel | None:
-    """The weights of a player, in folders that are removed when `opened` closes."""
+def _prepared(
+    player: Player, opened: ExitStack, caches: dict[StoreConfig, CheckpointCache]
+) -> _Checkpoint | LocalModel | None:
+    """The weights of a player, in folders that are removed when `opened` closes; those of one store in one of `caches`, where
+    adapters share their base."""
     if isinstance(player.weights, StoredWeights):
-        copies = CheckpointCache(open_store(player.weights.run.config.store), num_policies=1)
-        opened.callback(copies.close)
-        return _Checkpoint(checkpoint=player.weights.checkpoint, copies=copies)
+        config = player.weights.run.config
+        if config.store not in caches:
+            caches[config.store] = CheckpointCache(open_store(config.store), num_policies=len(config.policies))
+            opened.callback(caches[config.store].close)
+        return _Checkpoint(checkpoint=player.weights.checkpoint, copies=caches[config.store])
     if player.weights is None:
         return None
     work = Path(mkdtemp(prefix="evaluate-", dir=scratch_folder()))

@@ -11,7 +11,7 @@ from components.artifacts.format import check_format
 from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling
-from components.evaluation.subjects import RunSubject
+from components.evaluation.subjects import RunSubject, is_model_folder
 from components.runs.lineages import indexed_runs
 from components.runs.run import Run
 from components.session.checkpoint_loading import check_model, model_settings
@@ -22,7 +22,6 @@ from flows.api.petting.run_configs import OVERRIDES, run_config, stated_config
 from flows.suites import as_own
 
 _MODEL = re.compile(r"model_([0-9]{1,9})")
-_MODEL_FILES = ("config.json", "adapter_config.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,17 +123,13 @@ def _models(model_path: str | Path, stated: Mapping[str, Any] | None) -> NamedTe
 def _by_policy(model_path: str, config: RunConfig) -> dict[str, str]:
     """The model of each policy: a folder of its own below the path, else the path itself."""
     path = Path(model_path).expanduser()
-    own = {name: str(path / name) for name in config.policies if _is_model(path / name)}
+    own = {name: str(path / name) for name in config.policies if is_model_folder(path / name)}
     if own and len(own) < len(config.policies):
         raise ConfigurationError(
             f"model_path {model_path!r}: has models of {sorted(own)}, but the policies are {sorted(config.policies)}; name a "
             "configuration with these policies, or one model's folder"
         )
     return own or dict.fromkeys(config.policies, str(path))
-
-
-def _is_model(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _MODEL_FILES)
 
 
 def _is_store(folder: Path) -> bool:

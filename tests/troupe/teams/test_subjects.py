@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
+from components.artifacts.refs import CheckpointRef
 from components.errors import ConfigurationError, StoreRefused
+from components.generation.api.chat import KEY_VARIABLES
+from components.models.adapters import ADAPTER_FOLDER, adapted_digest, adapter_tensors, add_adapter, write_adapter
+from components.models.digests import model_digest, tensors_digest
 from components.models.loading import prepare_model_folder
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
@@ -17,10 +22,18 @@ from components.runs.steps import finish_step
 from components.schema import EvalReport
 from components.session.engines import Engines
 from components.session.session import Session
-from components.training.checkpoint import write_initial_checkpoint
+from components.training.base import MODEL_FOLDER, CheckpointManifest
+from components.training.checkpoint import (
+    NO_OPTIMIZER,
+    load_model,
+    probe_for,
+    write_initial_checkpoint,
+    write_manifest,
+)
 from flows.presets import preset_config
 from flows.train import PIPELINE
 from tasks.warm_start import warm_start
+from tests.components.generation.api.wire_server import KEY, MODEL, wire_server
 from troupe.cli import app
 from troupe.teams.evaluation import evaluate
 
@@ -33,7 +46,8 @@ ADAPTERS = (
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
-    """Holds the runs "cloned", whose one update left random weights, and "adapted", a fresh adapter on a cloned base."""
+    """Holds the runs "cloned", whose one update left random weights, "adapted", whose one update left a random
+    adapter on a cloned base, and "rounded", which has the random weights and computes otherwise."""
     root = tmp_path_factory.mktemp("subjects")
     (root / "store").mkdir()
     local = ["store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none", "num_steps=1", *BOARDS]
@@ -44,16 +58,46 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
         prepare_model_folder(session.config.policies["team"], alphabet=alphabet, seed=7, into=root / "model")
         write_initial_checkpoint(root / "model", root / "checkpoint", "team")
         checkpoint = session.copies.store(root / "checkpoint", base=None)
-        finish_step(session.store, session.run, 0, {"team": checkpoint.model_copy(update={"step": 1})})
+        updated = {"team": checkpoint.model_copy(update={"step": 1})}
+        finish_step(session.store, session.run, 0, updated)
+        rounded = Run(run_id="rounded", config=preset_config("tiny", [*local, "generation.num_threads=2"]))
+        freeze_config(session.store, "rounded", rounded.config, PIPELINE)
+        finish_step(session.store, rounded, 0, updated)
     with Session(Run(run_id="adapted", config=preset_config("tiny", [*local, ADAPTERS]))) as session:
-        warm_start.fn(session)
+        before = warm_start.fn(session)["team"]
         freeze_config(session.store, "adapted", session.config, PIPELINE)
+        finish_step(session.store, session.run, 0, {"team": with_random_adapter(session, before, root / "adapter")})
     return LocalArtifactStore(root / "store")
+
+
+def with_random_adapter(session: Session, before: CheckpointRef, folder: Path) -> CheckpointRef:
+    """The base of a checkpoint with another adapter, which changes what it answers."""
+    shape = session.config.policies["team"].adapter
+    assert shape is not None
+    model = load_model(session.copies.path(before) / MODEL_FOLDER)
+    base = model_digest(model)
+    add_adapter(model, "team", shape, seed=3)
+    tensors = adapter_tensors(model, "team")
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        for tensor in tensors.values():
+            tensor.normal_(std=0.05)
+    write_adapter(tensors, shape, folder / ADAPTER_FOLDER)
+    digest = adapted_digest(base, tensors_digest(tensors))
+    named = {"policy": "team", "step": 1, "weights_digest": digest, "optimizer_digest": NO_OPTIMIZER}
+    write_manifest(folder, CheckpointManifest(**named, probe=probe_for(model)))
+    return session.copies.store(folder, base=before.base)
 
 
 def evaluated(store: LocalArtifactStore, subject: str, suite: str | None = None, **wanted: Any) -> EvalReport:
     values = {"num_problems": 20, "sampling": "sample", "store": store.uri} | wanted
     return evaluate(subject, suite, **values)
+
+
+def outcome(report: EvalReport) -> tuple[Any, ...]:
+    """What became of the problems, and of the answers: how many there were, how long, how good."""
+    counts = {name: value for name, value in report.metrics.items() if not name.endswith("/seconds")}
+    return report.num_solved_P, report.mean_reward, counts
 
 
 def blocks(store: LocalArtifactStore) -> int:
@@ -91,19 +135,71 @@ def test_a_role_is_played_by_the_subject_that_is_named_for_it(store: LocalArtifa
         evaluated(store, "plan_agent=cloned@1")
     with pytest.raises(ConfigurationError, match=r"step 7 of run cloned: it has finished 1 updates"):
         evaluated(store, "tool_agent=cloned@7,plan_agent=cloned@1")
+    with pytest.raises(ConfigurationError, match=r"runs of tool_agent and plan_agent differ in generation, and a team"):
+        evaluated(store, "tool_agent=cloned@1,plan_agent=rounded@1")
 
 
-@pytest.mark.parametrize(("run", "options"), [("cloned", []), ("adapted", []), ("adapted", ["--merged"])])
+@pytest.mark.parametrize(("run", "options"), [("cloned@0", []), ("adapted@1", []), ("adapted@1", ["--merged"])])
 def test_an_exported_folder_plays_as_its_run(
     store: LocalArtifactStore, run: str, options: list[str], tmp_path: Path
 ) -> None:
-    told = CliRunner().invoke(app, ["export", f"{run}@0", str(tmp_path / "out"), "--store", store.uri, *options])
+    told = CliRunner().invoke(app, ["export", run, str(tmp_path / "out"), "--store", store.uri, *options])
     assert told.exit_code == 0, told.output
-    wanted = {"overrides": BOARDS, "seed": 5, "sampling": "greedy"}
-    ours, theirs = (evaluated(store, who, "tiny", **wanted) for who in (f"{run}@0", str(tmp_path / "out" / "team")))
-    assert theirs.num_solved_P == ours.num_solved_P
-    assert theirs.suite_digest == ours.suite_digest
-    assert ours.num_successes > 0
+    folder = str(tmp_path / "out" / "team")
+    roundings = [(), ("generation.dtype=bfloat16",)] if not options else [()]  # merged weights round otherwise
+    for how in roundings:
+        wanted = {"overrides": (*BOARDS, *how), "seed": 5, "sampling": "greedy"}
+        ours, before = evaluated(store, run, "tiny", **wanted), blocks(store)
+        theirs = evaluated(store, folder, "tiny", **wanted)
+        assert outcome(theirs) == outcome(ours)
+        assert theirs.suite_digest == ours.suite_digest
+        assert ours.num_successes > 0
+        assert (blocks(store) == before) == (not options), "equal weights, asked in the same way, are one player"
+        if run == "adapted@1":
+            assert outcome(evaluated(store, "adapted@0", "tiny", **wanted)) != outcome(ours)
+    assert evaluated(store, f"tool_agent={folder},plan_agent={run}", "tiny", **wanted).num_solved_P == ours.num_solved_P
+    with pytest.raises(
+        ConfigurationError, match=r"out': holds the models team; name one, as .*out/team, or one for each"
+    ):
+        evaluated(store, str(tmp_path / "out"), "tiny")
+
+
+def test_a_model_is_asked_as_its_suite_asks_models_of_its_kind(store: LocalArtifactStore, tmp_path: Path) -> None:
+    CliRunner().invoke(app, ["export", "cloned@0", str(tmp_path / "out"), "--store", store.uri], catch_exceptions=False)
+    asked = ("agents.plan_agent.max_new_tokens=3", "agents.tool_agent.temperature=0.05")
+    values = preset_config("tiny", [*BOARDS, *asked]).model_dump(mode="json")
+    (tmp_path / "short.yaml").write_text(json.dumps(values))
+    ours = evaluated(store, "cloned@0", str(tmp_path / "short.yaml"), seed=6, overrides=asked)
+    free, before = evaluated(store, "cloned@0", str(tmp_path / "short.yaml"), seed=6), blocks(store)
+    for subject in (f"{tmp_path}/out/team", f"tool_agent={tmp_path}/out/team,plan_agent={tmp_path}/out/team"):
+        theirs = evaluated(store, subject, str(tmp_path / "short.yaml"), seed=6)
+        assert (theirs.num_solved_P, theirs.temperatures) == (ours.num_solved_P, {"tool_agent": 0.05})
+    assert (blocks(store), free.temperatures) == (before, None), "a run is asked as it learned"
+
+
+def test_a_model_behind_an_api_plays_every_role_or_one(
+    store: LocalArtifactStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY_VARIABLES["openai"], KEY)
+    with wire_server() as wire:
+        wire.answer = lambda state, index: "R"
+        for subject, policy in (
+            (f"openai:{MODEL}", "team"),
+            (f"tool_agent=openai:{MODEL},plan_agent=cloned@0", "tool_agent"),
+        ):
+            wanted = {
+                "overrides": (*BOARDS, f"policies.{policy}.api.base_url={wire.base_url('openai')}"),
+                "num_problems": 4,
+            }
+            report, num_requests = evaluated(store, subject, "tiny", **wanted), len(wire.exchanges)
+            assert (report.agent, report.n) == (subject, 4)
+            assert report.metrics[f"eval/sample/api/{policy}/num_requests"] == num_requests > 0
+            assert evaluated(store, subject, "tiny", **wanted).num_solved_P == report.num_solved_P
+            assert len(wire.exchanges) == num_requests, "an answer is paid once"
+            wire.exchanges.clear()
+    monkeypatch.delenv(KEY_VARIABLES["openai"])
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
+        evaluated(store, f"openai:{MODEL}", "tiny")
 
 
 def test_a_damaged_adapter_is_named(store: LocalArtifactStore, tmp_path: Path) -> None:
@@ -119,6 +215,12 @@ def test_a_damaged_adapter_is_named(store: LocalArtifactStore, tmp_path: Path) -
     config.write_text(json.dumps({**values, "base_model_name_or_path": None}))
     with pytest.raises(ConfigurationError, match=r"base_model_name_or_path is None; set it to the model"):
         evaluated(store, str(folder), "tiny")
+    for name, value in (("use_rslora", True), ("target_modules", "all-linear"), ("init_lora_weights", "pissa")):
+        config.write_text(json.dumps({**values, name: value}))
+        with pytest.raises(
+            ConfigurationError, match=rf"{name} is {value!r}, and only plain LoRA .*name the merged folder"
+        ):
+            evaluated(store, str(folder), "tiny")
     config.write_text("{")
     with pytest.raises(ConfigurationError, match="no adapter's configuration"):
         evaluated(store, str(folder), "tiny")
@@ -132,6 +234,8 @@ def test_what_is_set_changes_who_plays_and_what(store: LocalArtifactStore) -> No
     assert cold.suite_digest == plain.suite_digest
     short = evaluated(store, "cloned@0", seed=2, overrides=("environment.max_turns=1",))
     assert short.suite_digest != plain.suite_digest
+    with pytest.raises(ConfigurationError, match=r"training.learning_rate=1.*changes no evaluation"):
+        evaluated(store, "cloned@0", overrides=("training.learning_rate=1",))
     with pytest.raises(ConfigurationError, match=r"generation\.device"):
         evaluated(store, "cloned@0", overrides=("generation.device=abacus",))
 
