@@ -208,9 +208,7 @@ def with_overrides(values: Mapping[str, Any], overrides: Sequence[str], *, optio
     for override in overrides:
         path, separator, text = override.partition("=")
         if not separator or not path:
-            raise ConfigurationError(
-                f"{option} {override!r}: write it as key=value, for example training.num_ranks=2"
-            )
+            raise ConfigurationError(f"{option} {override!r}: write it as key=value, for example training.num_ranks=2")
         *parents, leaf = path.split(".")
         section = result
         for parent in parents:

@@ -33,19 +33,24 @@ class RunPages:
             self._logger.info("%s", step_line(progress))
         elif progress.stage == "evaluated":
             self._logger.info("%s", evaluation_line(progress.facts["report"]))
-        elif progress.stage == "links" and progress.facts.get("MLflow") and not self._has_link:
-            self._has_link = True
-            link, key = progress.facts["MLflow"], artifact_key("mlflow", self._run_id)
-            _unless_away(lambda: create_link_artifact(link=link, link_text="The run in MLflow", key=key))
+        elif progress.stage == "links":
+            self._link(progress.facts.get("MLflow"))
 
     def end(self, summary: Mapping[str, Any]) -> None:
         """Log the gain of the summary, and create its page."""
+        self._link(summary["run_url"])  # MLflow may have answered only now
         for line in gain_lines(summary["evaluations"]):
             self._logger.info("%s", line)
         page, key = summary_page(summary), artifact_key("run", self._run_id)
         _unless_away(
             lambda: create_markdown_artifact(markdown=page, key=key, description=f"{self._run_id}, the whole run")
         )
+
+    def _link(self, url: str | None) -> None:
+        if url is None or self._has_link:
+            return
+        self._has_link, key = True, artifact_key("mlflow", self._run_id)
+        _unless_away(lambda: create_link_artifact(link=url, link_text="The run in MLflow", key=key))
 
 
 def step_line(progress: Progress) -> str:

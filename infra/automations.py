@@ -15,7 +15,7 @@ from infra.services.secrets import ensure_password
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
-    from prefect.events.schemas.automations import Automation, AutomationCore
+    from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger
 
 RESUMED_FLOWS = ("train", "evaluate", "nightly-evaluation", "collect-garbage")
 """Flows whose runs may be started again at any time: what they have finished is read, not computed again."""
@@ -27,49 +27,50 @@ RESUME = "troupe: resume crashed runs"
 LOST = "troupe: crash runs without a heartbeat"
 
 
-def automations() -> list[AutomationCore]:
+def automations() -> tuple[AutomationCore, ...]:
     """What the server shall do by itself for the flow runs of the local worker. A run that was cancelled is not crashed."""
     from prefect.client.schemas.objects import StateType
     from prefect.events.actions import ChangeFlowRunState
-    from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+    from prefect.events.schemas.automations import AutomationCore
+
+    # 0: its process never ran, and would not the next time. A heartbeat has no count and is no word.
+    starts = {"prefect.run-count": [str(count) for count in range(1, MAX_RESUMPTIONS + 1)]}
+    local = {"prefect.resource.role": "work-pool", "prefect.resource.name": POOL}
+    deployed = {"prefect.resource.role": "deployment"}  # a heartbeat names no work pool
+    message = f"It crashed, and is started again up to {MAX_RESUMPTIONS} times."
+    return (
+        AutomationCore(
+            name=RESUME,
+            description=message,
+            enabled=True,  # an update sends only what is set
+            trigger=_last_word("Crashed", QUIET_SECONDS, starts, local),
+            actions=[ChangeFlowRunState(state=StateType.SCHEDULED, name=RESUMING, message=message)],
+        ),
+        AutomationCore(
+            name=LOST,
+            description="Its process or machine is gone.",
+            enabled=True,
+            trigger=_last_word("heartbeat", SILENCE_SECONDS, {}, deployed),
+            actions=[ChangeFlowRunState(state=StateType.CRASHED, name="Crashed", message="Its heartbeat was lost.")],
+        ),
+    )
+
+
+def _last_word(event: str, seconds: float, labels: dict[str, Any], related: dict[str, Any]) -> EventTrigger:
+    """Fires for a run of `RESUMED_FLOWS` of which nothing is heard for so long after `event`, at most as long again later."""
+    from prefect.events.schemas.automations import EventTrigger, Posture
 
     flows: Any = {"prefect.resource.role": "flow", "prefect.resource.name": list(RESUMED_FLOWS)}
-    local: Any = {"prefect.resource.role": "work-pool", "prefect.resource.name": POOL}
-    deployed: Any = {"prefect.resource.role": "deployment"}  # a heartbeat names no work pool
-    again = EventTrigger(
-        match={
-            "prefect.resource.id": "prefect.flow-run.*",
-            # 0: its process never ran, and would not the next time. A heartbeat has no count and is no word.
-            "prefect.run-count": [str(count) for count in range(1, MAX_RESUMPTIONS + 1)],
-        },
-        match_related=[flows, local],
-        after={"prefect.flow-run.Crashed"},
+    return EventTrigger(
+        match={"prefect.resource.id": "prefect.flow-run.*", **labels},
+        match_related=[flows, related],
+        after={f"prefect.flow-run.{event}"},
         expect={"prefect.flow-run.*"},
         for_each={"prefect.resource.id"},
         posture=Posture.Proactive,
         threshold=1,
-        within=timedelta(seconds=QUIET_SECONDS),
+        within=timedelta(seconds=seconds),
     )
-    silent = EventTrigger(
-        match={"prefect.resource.id": "prefect.flow-run.*"},
-        match_related=[flows, deployed],
-        after={"prefect.flow-run.heartbeat"},
-        expect={"prefect.flow-run.*"},
-        for_each={"prefect.resource.id"},
-        posture=Posture.Proactive,
-        threshold=1,
-        within=timedelta(seconds=SILENCE_SECONDS),
-    )
-    message = f"It crashed, and is started again up to {MAX_RESUMPTIONS} times."
-    resume = ChangeFlowRunState(state=StateType.SCHEDULED, name=RESUMING, message=message)
-    crash = ChangeFlowRunState(state=StateType.CRASHED, name="Crashed", message="Its heartbeat was lost.")
-    # An update sends only what is set, so `enabled` is.
-    return [
-        AutomationCore(name=RESUME, description=message, enabled=True, trigger=again, actions=[resume]),
-        AutomationCore(
-            name=LOST, description="Its process or machine is gone.", enabled=True, trigger=silent, actions=[crash]
-        ),
-    ]
 
 
 def automation_differences(client: SyncPrefectClient) -> list[str]:

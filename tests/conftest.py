@@ -25,6 +25,7 @@ SECONDS = {
     "timed whole runs": 600,
     "whole runs with vLLM": 300,
     "test_verifier.py": 150,
+    "test_deployed.py": 100,
     "integration/test_learning.py": 130,
     "training/test_warm_start.py": 40,
     "game_boy/test_learning.py": 40,

@@ -3,13 +3,16 @@
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.identity import ADVANTAGES, EVALUATION, STEP_END, fingerprint
+from components.metrics import PEAK_MEMORY
 from components.outages import is_interrupted
+from components.peak_memory import peak_memory_mib
 from components.process_ids import this_process
 from components.runs.lineages import lineage_for
 from components.runs.pipeline import Pipeline
@@ -67,8 +70,13 @@ class Publishing:
         self._drain = OutboxDrain(self.outbox, tracker)
 
     def post_iteration(self, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:
-        """Queue a step's report and checkpoints without waiting for the tracking server."""
-        self.outbox.post_iteration(report, lineage=self._lineage(report.step, STEP_END))
+        """Queue a step's report and checkpoints without waiting for the tracking server.
+
+        The peak of memory is added here: the stored report is the same on every machine.
+        """
+        peak = peak_memory_mib()
+        measured = report if peak is None else replace(report, metrics={**report.metrics, PEAK_MEMORY: peak})
+        self.outbox.post_iteration(measured, lineage=self._lineage(report.step, STEP_END))
         self._post_checkpoint(report.step + 1, checkpoints)
         self._drain.poke()
 

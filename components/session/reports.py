@@ -3,8 +3,7 @@
 from components import progress
 from components.artifacts.refs import StageManifest
 from components.escaping import markdown_cell
-from components.metrics import PEAK_MEMORY, seconds, train
-from components.peak_memory import peak_memory_mib
+from components.metrics import seconds, train
 from components.runs.run import PolicyUpdate, StepBatches
 from components.runs.step_records import step_manifests
 from components.schema import IterationReport
@@ -21,8 +20,6 @@ def iteration_report(
     metrics = dict(batches.metrics)
     for policy, update in updates.items():
         metrics |= {train(policy, name): value for name, value in update.metrics.items()}
-    if (peak := peak_memory_mib()) is not None:
-        metrics[PEAK_MEMORY] = peak
     return IterationReport(
         run_id=run.run_id,
         step=step,
@@ -46,7 +43,6 @@ def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
     groups = {
         "Rollout and reward": ("rollout/", "reward/", "advantage/", "api/"),
         "Update": ("train/",),
-        "Memory": ("memory/",),
         "Seconds": ("time/",),
     }
     values = {**report.metrics, **report.timings}

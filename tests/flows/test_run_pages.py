@@ -85,9 +85,21 @@ def test_a_flow_run_has_its_numbers_in_the_log_and_two_pages(caplog: pytest.LogC
     assert any("http://mlflow/run" in data for data in found.values())
 
 
+def test_a_page_in_mlflow_that_is_known_late_is_linked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    links: list[str] = []
+    monkeypatch.setattr(run_pages, "create_link_artifact", lambda *, link, **_: links.append(link))
+    monkeypatch.setattr(run_pages, "create_markdown_artifact", lambda **_: None)
+    pages = RunPages("r", logging.getLogger("pages"))
+    pages.hear(progress.Progress(stage="links", step=0, done=1, total=1, facts={"MLflow": None}))
+    pages.end(summary())
+    pages.end(summary())
+    assert links == ["http://mlflow/run"]
+
+
 def test_a_server_that_is_away_costs_the_page_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(**_: Any) -> None:
         raise run_pages.httpx.ConnectError("refused")
 
-    monkeypatch.setattr(run_pages, "create_markdown_artifact", away)
+    for name in ("create_link_artifact", "create_markdown_artifact"):
+        monkeypatch.setattr(run_pages, name, away)
     RunPages("r", logging.getLogger("pages")).end(summary())

@@ -70,7 +70,7 @@ def flow_states(services: StackStatus, run_id: str) -> list[str]:
 
 def mlflow_status(services: StackStatus, run_id: str) -> str | None:
     """The status of the run in MLflow, None before MLflow has been told of it."""
-    experiments = {"max_results": 100, "filter": "name = 'troupe'"}
+    experiments = {"max_results": 100, "filter": "name = 'troupe/plan_path'"}
     found = mlflow_answer(services, "experiments/search", experiments).get("experiments", [])
     query = {
         "experiment_ids": [each["experiment_id"] for each in found],

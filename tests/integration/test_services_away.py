@@ -90,7 +90,7 @@ def test_mlflow_away_for_a_whole_iteration(services: StackStatus, trainings: Tra
 def metric_history(services: StackStatus, run_id: str, metric: str) -> list[dict[str, Any]]:
     """All points of one metric of the only MLflow run of `run_id`, through the server's REST API."""
     call = partial(mlflow_answer, services)
-    experiment = call("experiments/get-by-name?experiment_name=troupe")["experiment"]
+    experiment = call("experiments/get-by-name?experiment_name=troupe/plan_path")["experiment"]
     query = {"experiment_ids": [experiment["experiment_id"]], "filter": f"tags.`troupe.run_id` = '{run_id}'"}
     (run,) = call("runs/search", query)["runs"]
     quoted = urllib.parse.urlencode({"run_id": run["info"]["run_id"], "metric_key": metric})

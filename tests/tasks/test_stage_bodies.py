@@ -15,6 +15,7 @@ from components.rollout.shards import NumberedProblem
 from components.runs.run import Run
 from components.schema import ExecutionResult, PolicyVersion, Problem, RolloutShard, ScoredShard, TrainBatch
 from components.session import toolbox
+from components.session.publishing import Publishing
 from components.session.session import Session
 from flows.presets import preset_config
 from tasks.collect_rollouts import collect_rollouts
@@ -23,6 +24,7 @@ from tasks.compute_rewards import compute_rewards
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.rewards.test_team_credit import calculator, math_shard
 from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
+from tests.recorded_calls import RecordedCalls, call
 
 VERSION = PolicyVersion(policy="team", step=0, weights_digest="d")
 ROWS = ["......."] * 7
@@ -170,6 +172,16 @@ def test_groups_without_a_signal_are_trained_on_where_a_term_of_the_loss_covers_
             found = compute_advantages.fn(session, 0, [rollouts], [scored])
             batch = payloads.get(session.store, found.batches["team"], TrainBatch)
         assert (len(batch.groups), batch.num_groups_without_signal) == (num_groups, 4)
+
+
+def test_the_episodes_of_a_step_are_shown_with_their_rewards(tmp_path: Path) -> None:
+    calls = RecordedCalls()
+    with session_of(tmp_path) as session:
+        session.publishing = calls.object(Publishing, "publishing")
+        shard = walked(session)
+        scored = scored_by(session, shard)
+        compute_advantages.fn(session, 0, [session.kept.put(shard)], [session.kept.put(scored)])
+    assert calls == [call("publishing.post_traces", step=0, shards=[shard], scores=[scored])]
 
 
 def scored_by(session: Session, shard: RolloutShard) -> ScoredShard:

@@ -6,8 +6,8 @@ from typing import Any
 from components.runs.history import read_history
 from components.runs.session_records import effective_run
 from components.runs.steps import first_unfinished_step
+from components.runs.stored_runs import read_run
 from components.session.prompt_texts import prompt_texts
-from troupe.runs.documents import read_run
 from troupe.runs.stores import opened_store
 from troupe.viewing.recorded import read_recorded
 from troupe.viewing.table import rollout_rows

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -77,6 +78,7 @@ def published(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> Publishi
     store = calls.object(LocalArtifactStore, "store", folder_uri=lambda ref: f"at {ref.key}")
     calls.replace(monkeypatch, publishing, "Outbox", outbox)
     calls.replace(monkeypatch, publishing, "OutboxDrain", drain)
+    monkeypatch.setattr(publishing, "peak_memory_mib", lambda: 300.0)
     tracing = calls.object(Tracing, "tracing", traces=["a trace"])
     made = Publishing(RUN, PIPELINE, store, TRACKER, first=FIRST, tracing=tracing, changed={"seed": "17"})
     tags = {**run_tags(CONFIG, PIPELINE), "changed.seed": "17", PROCESS_TAG: str(this_process())}
@@ -108,7 +110,12 @@ def test_a_step_is_queued_with_its_restart_and_its_checkpoints_before_the_thread
     published: Publishing, calls: RecordedCalls, step: int, lineage: int
 ) -> None:
     published.post_iteration(iteration("r", step), {"b": checkpoint("b", step + 1)})
-    told = call("outbox.post_iteration", report=iteration("r", step), lineage=lineage)
+    report = iteration("r", step)
+    told = call(
+        "outbox.post_iteration",
+        report=replace(report, metrics={**report.metrics, "memory/peak_mib": 300.0}),
+        lineage=lineage,
+    )
     assert calls == [told, *queued(step + 1, a=0, b=step + 1), call("drain.poke")], "policy a is not trained"
 
 

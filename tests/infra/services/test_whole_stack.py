@@ -117,8 +117,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         started = troupe("up", home, project, **{CANARY: "canary", PASSED: "passed", "TROUPE_PASS_ENV": PASSED})
         assert started.returncode == 0, started.stderr
         state = status(home)
-        deployed = prefect(project, project.parent / "own", "--no-prompt", "deploy", "-n", "here")
-        assert deployed.returncode == 0, deployed.stdout + deployed.stderr
         yield Stack(home, project, state, started.stdout)
     finally:
         down(home)
@@ -157,6 +155,24 @@ def test_a_preset_of_the_folder_runs_on_the_worker_whatever_else_lies_there(stac
     shown = troupe("show mine --json", stack.home, stack.project)
     document = json.loads(shown.stdout)
     assert (document["state"], len(document["steps"])) == ("completed", 1)
+    log = (stack.home / "logs" / "worker.log").read_text()
+    assert "Flow run 'mine' - step 1 of 1: success" in log
+    assert "Flow run 'mine' - gain, greedy: " in log
+    owner = {**JSON, **basic(stack.password)}
+    _, content = request("POST", f"{stack.prefect}/api/artifacts/filter", body=b"{}", headers=owner)
+    assert {each["key"] for each in json.loads(content)} >= {"run-mine", "mlflow-mine"}
+
+
+def test_prefect_holds_what_the_files_say_until_one_is_changed(stack: Stack) -> None:
+    checked = troupe("up --check", stack.home, stack.project)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    file = stack.project / "prefect.yaml"
+    before = file.read_text()
+    file.write_text(before.replace("name: here", "name: here\n  parameters: {path: /x}"))
+    checked = troupe("up --check", stack.home, stack.project)
+    file.write_text(before)
+    assert checked.returncode == 1
+    assert checked.stdout.splitlines() == ["touch/here: parameters.path: '(absent)' -> '/x'", "", "next: troupe up"]
 
 
 def test_no_service_inherits_an_account_of_the_user(stack: Stack) -> None:
