@@ -1,6 +1,7 @@
 """The examples of the documented API, as they stand on its page, on a small model: train, evaluate, configure, play."""
 
 import importlib
+import logging
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
-from components.errors import ConfigDrift, ConfigurationError
+from components.errors import ConfigDrift, ConfigurationError, StoreRefused
 from components.runs.lineages import read_config
 from components.runs.run import Run
 from components.session.engines import Engines
@@ -157,6 +158,23 @@ def test_what_training_has_played_is_not_played_again(there: Path, monkeypatch: 
         results = petting.evaluate("checkpoints/model_1", "code_single_policy", 4, sampling=own["sampling"])
         assert {name: results[name] for name in ("success_rate", "n")} == {"success_rate": own["success_rate"], "n": 4}
     assert {own["sampling"] for own in played} == {"greedy", "sample"}
+
+
+@pytest.mark.parametrize("refused", ["probe/", "/manifest.json"])
+def test_a_folder_that_takes_no_results_is_evaluated_all_the_same(
+    refused: str, there: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    create = LocalArtifactStore.create
+
+    def refuse(self: LocalArtifactStore, key: str, content: bytes) -> bool:
+        if self.uri == (there / "checkpoints").as_uri() and refused in key:
+            raise StoreRefused("the disk is full")
+        return create(self, key, content)
+
+    monkeypatch.setattr(LocalArtifactStore, "create", refuse)
+    with caplog.at_level(logging.WARNING):
+        assert petting.evaluate("checkpoints/model_1", "code_single_policy", 3, seed=len(refused))["n"] == 3
+    assert "the evaluation is not kept, and will be played again: the disk is full" in caplog.text
 
 
 @pytest.mark.parametrize(
