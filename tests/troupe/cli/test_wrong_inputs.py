@@ -101,7 +101,11 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("train tiny --set policies.team.base=no-such-owner/model", 2, ("base 'no-such-owner/model'", NO_BASE)),
     ("train tiny --set generation.device=cuda", 1, ("generation.device is cuda", "set generation.device=cpu")),
     ("train tiny --set training.device=cuda", 1, ("training.device is cuda", "set training.device=cpu")),
-    ("train tiny --set tracking.kind=wandb", 2, ("tracking.kind: ", "use mlflow, none, or a tracker of your own", "(got 'wandb')")),
+    (
+        "train tiny --set tracking.kind=wandb",
+        2,
+        ("tracking.kind: ", "use mlflow, none, or a tracker of your own", "(got 'wandb')"),
+    ),
     (
         "train tiny --set tracking.url=ftp://127.0.0.1",
         2,
