@@ -175,6 +175,8 @@ class ActionOutcome:
     unscorable: str | None = None
     team_from_start: Mapping[str, float] | None = None
     value_gain: float | None = None
+    payoffs: Mapping[str, float] | None = None
+    """What agents earned by the action, in a game in which each has a return of its own; None in others."""
 
     @property
     def team_of_episode(self) -> Mapping[str, float]:

@@ -93,6 +93,11 @@ class Environment(ABC):
         """
         raise NotImplementedError
 
+    def choices(self, state: Any, agent: str) -> Sequence[str] | None:
+        """All well-formed answers of `agent` in `state`, different ones in a fixed order, for `environment.answer_format:
+        choice`, under which a model samples one of them; None, the default: answers are texts."""
+        return None
+
     def next_role(self, state: Any) -> str | Sequence[str] | None:
         """The role that acts in `state`, or several that act side by side; None if the episode is over. Only teams that branch
         override this. It must depend on the state alone, because rewards are computed by replaying the episode.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from math import isfinite
 from typing import Any, TypeVar
 
 from components.environments.base import MAX_ANSWER_CHARACTERS, AnswerFormat, JointStep, Step, ToolCall, Tools
@@ -77,11 +78,25 @@ class Rules:
         if len(text) > MAX_ANSWER_CHARACTERS:
             raise MalformedAction(f"an answer of {len(text)} characters; at most {MAX_ANSWER_CHARACTERS} are read")
         text = without_thinking(text)
-        return text if self.answer_format == "strict" else self.final_answer(state, agent, text)
+        return self.final_answer(state, agent, text) if self.answer_format == "free" else text
 
     def final_answer(self, state: Any, agent: str, text: str) -> str:
         """The answer in a text that may reason first. Raises MalformedAction."""
         return self._text("final_answer", self.environment.final_answer, state, agent, text)
+
+    def choices(self, state: Any, agent: str) -> tuple[str, ...]:
+        """All well-formed answers of `agent` in `state`. Raises ConfigurationError where the environment names none."""
+        named = self.call("choices", self.environment.choices, self.copied(state), agent)
+        if named is None:
+            raise ConfigurationError(
+                f"environment.answer_format choice: {self.name} does not name its answers in choices(); set it to strict or free"
+            )
+        chosen = tuple(named)
+        if not chosen or not all(isinstance(each, str) and each for each in chosen) or len(set(chosen)) < len(chosen):
+            raise ConfigurationError(
+                f"choices() of {self.name} returned {shown_value(list(chosen))}; return different texts, one or more"
+            )
+        return chosen
 
     def tool_calls(self, state: Any, agent: str, answer: str) -> tuple[ToolCall, ...]:
         """The calls of `answer` that are known beforehand. Raises MalformedAction."""
@@ -109,6 +124,7 @@ class Rules:
             raise ConfigurationError(f"step_together() returned {type(step).__name__}; return a JointStep")
         if unknown := step.local.keys() - answers.keys():
             raise ConfigurationError(f"step_together(): local names {sorted(unknown)}, but {sorted(answers)} acted")
+        self._check_payoffs("step_together", step)
         local = (f"local.{name}" for components in step.local.values() for name in components)
         self._check_weights("step_together", (*(f"team.{name}" for name in step.team), *local))
         solved = bool(step.solved)
@@ -161,10 +177,20 @@ class Rules:
                     f"{what}() gives the component {component}, which has no weight; name one in `weights` of the environment"
                 )
 
+    def _check_payoffs(self, what: str, step: Step | JointStep) -> None:
+        for agent, payoff in step.payoffs.items():
+            if agent not in self.roles:
+                raise ConfigurationError(f"{what}(): payoffs name {agent!r}, which is no role; {suggest(agent, self.roles)}")
+            if not isfinite(payoff):
+                raise ConfigurationError(f"{what}(): the payoff of {agent} is {payoff}, not a finite number")
+        if step.payoffs:
+            self._check_weights(what, ("local.payoff",))
+
     def _checked(self, what: str, step: Any) -> Step:
         """`step` with its end decided. Raises ConfigurationError for what is no step, and a component without a weight."""
         if not isinstance(step, Step):
             raise ConfigurationError(f"{what}() returned {type(step).__name__}; return a Step")
+        self._check_payoffs(what, step)
         self._check_weights(what, _components(step))
         solved = bool(step.solved)
         done = solved if step.done is None else bool(step.done)
