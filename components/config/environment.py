@@ -26,7 +26,7 @@ class EnvironmentConfig(Frozen):
     answer_format: Literal["strict", "free", "choice"] = "strict"
     """strict: an answer is its grammar and nothing else. free: it may reason first, and its last list, block, line or JSON
     value is read. Thinking in <think> tags is left out in both. choice: tokens are drawn among those that continue one of the
-    answers that the environment names, so that no answer is malformed. Teams of chat models answer freely unless this is given."""
+    answers that the environment names, so that none is malformed. Teams of chat models answer freely unless this is given."""
 
     @field_validator("turn_order", mode="before")
     @classmethod

@@ -85,7 +85,8 @@ class Referee:
         except MalformedAction as malformed:
             error = str(malformed) or "malformed"
             step = self.rules.after_malformed(here.state, agent, malformed)
-            local, solves, done, solved = {**_with_payoff(step, agent), "malformed": 1.0}, here.is_solved, here.is_done, here.is_solved
+            local = {**_with_payoff(step, agent), "malformed": 1.0}
+            solves, done, solved = here.is_solved, here.is_done, here.is_solved
         team = {"solved": float(step.solved), **step.team}
         differing = {name: value for name, value in step.team_from_start.items() if value != team.get(name)}
         gain = step.value_gain if self.measures_value else None

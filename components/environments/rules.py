@@ -89,7 +89,7 @@ class Rules:
         named = self.call("choices", self.environment.choices, self.copied(state), agent)
         if named is None:
             raise ConfigurationError(
-                f"environment.answer_format choice: {self.name} does not name its answers in choices(); set it to strict or free"
+                f"environment.answer_format choice: {self.name} names no answers in choices(); set it to strict or free"
             )
         chosen = tuple(named)
         if not chosen or not all(isinstance(each, str) and each for each in chosen) or len(set(chosen)) < len(chosen):
@@ -180,7 +180,9 @@ class Rules:
     def _check_payoffs(self, what: str, step: Step | JointStep) -> None:
         for agent, payoff in step.payoffs.items():
             if agent not in self.roles:
-                raise ConfigurationError(f"{what}(): payoffs name {agent!r}, which is no role; {suggest(agent, self.roles)}")
+                raise ConfigurationError(
+                    f"{what}(): payoffs name {agent!r}, which is no role; {suggest(agent, self.roles)}"
+                )
             if not isfinite(payoff):
                 raise ConfigurationError(f"{what}(): the payoff of {agent} is {payoff}, not a finite number")
         if step.payoffs:
