@@ -162,6 +162,8 @@ class ActionOutcome:
 
     `team_from_start` holds the team components that differ when counted from the episode's start instead of the state before
     the action; None if none does. `value_gain` is V(s') - V(s) of an exact solver, a privileged signal; None if not measured.
+    `others` holds local components of agents that did not act, by agent: in a game of several players an action may pay them;
+    None if it pays nobody else. They are no part of this agent's reward.
 
     **Example** progress from distance 8 to 6 in a first turn and to 3 in a second one: the second outcome has team progress .5
     and progress from the start .625.
@@ -175,6 +177,7 @@ class ActionOutcome:
     unscorable: str | None = None
     team_from_start: Mapping[str, float] | None = None
     value_gain: float | None = None
+    others: Mapping[str, Mapping[str, float]] | None = None
 
     @property
     def team_of_episode(self) -> Mapping[str, float]:

@@ -56,6 +56,11 @@ class Referee:
         self._check_role(agent)
         return self.rules.observe(position.state, agent)
 
+    def choices(self, position: Position, agent: str) -> tuple[str, ...] | None:
+        """All well-formed answers of `agent`, in a fixed order; None for free text."""
+        self._check_role(agent)
+        return self.rules.choices(position.state, agent)
+
     def calls(self, position: Position, agent: str, text: str) -> tuple[ToolCall, ...]:
         """The tool calls that `act` is sure to make, to be answered in parallel before it."""
         here = position.beside or position
@@ -122,6 +127,7 @@ class Referee:
         except ExecutionFailed as error:
             return {agent: _unscorable(error) for agent in answers}, position
         team, done = {"solved": float(step.solved), **step.team}, bool(step.done)
+        others = {agent: dict(local) for agent, local in step.local.items() if agent not in answers}
         outcomes = {
             agent: ActionOutcome(
                 team=team,
@@ -129,8 +135,9 @@ class Referee:
                 solves=step.solved,
                 done=done,
                 error=errors.get(agent),
+                others=others if others and number == 0 else None,  # told once, so that sums over all agents hold
             )
-            for agent in answers
+            for number, agent in enumerate(answers)
         }
         return outcomes, Position(state=step.state, is_done=done, is_solved=step.solved and done)
 
