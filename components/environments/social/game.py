@@ -21,6 +21,11 @@ def member_names(num_members: int) -> tuple[str, ...]:
     return tuple(f"player_{member}" for member in range(num_members))
 
 
+def place_of(agent: str) -> int:
+    """The number of a member. **Example** player_3: 3."""
+    return int(agent.removeprefix("player_"))
+
+
 class SocialGame(Environment):
     """A game whose members answer by one of a few choices. A problem is a seed; play is a pure function of seed and answers.
 

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from components.environments.base import PAYOFF, JointStep
-from components.environments.social.game import SocialGame, listed, member_names
+from components.environments.social.game import SocialGame, listed, member_names, place_of
 from components.environments.social.spiel_games import SpielState, joint_move, random_line, spiel_game
 from components.environments.social.spiel_words import seated, words_for
 from components.frozen import Frozen
@@ -47,7 +47,7 @@ class OpenSpielEnvironment(SocialGame):
         return tuple(f"player_{player}" for player in state.acting) or None
 
     def choices(self, state: SpielState, agent: str) -> tuple[str, ...]:
-        return tuple(self._actions(state, _number(agent)))
+        return tuple(self._actions(state, place_of(agent)))
 
     def longest_answer(self, options: OpenSpielOptions) -> int:
         """The longest choice in a few lines of random play."""
@@ -56,7 +56,7 @@ class OpenSpielEnvironment(SocialGame):
         return max(len(text) for state in states for player in state.acting for text in self._actions(state, player))
 
     def after(self, state: SpielState, played: Mapping[str, str]) -> JointStep:
-        chosen = {_number(agent): self._actions(state, _number(agent))[text] for agent, text in played.items()}
+        chosen = {place_of(agent): self._actions(state, place_of(agent))[text] for agent, text in played.items()}
         after = state.game.after(state, joint_move(state, chosen))
         done, returns = after.position.is_terminal(), after.position.returns()
         earned = {
@@ -72,13 +72,13 @@ class OpenSpielEnvironment(SocialGame):
         )
 
     def observe(self, state: SpielState, agent: str) -> str:
-        player = _number(agent)
+        player = place_of(agent)
         acts = player in state.acting
         choices = tuple(self._actions(state, player)) if acts else ()
         return seated(state, player, words_for(state.game).text(state, player), choices)
 
     def instructions(self, state: SpielState, agent: str) -> str:
-        player = _number(agent)
+        player = place_of(agent)
         choices = tuple(self._actions(state, player)) if player in state.acting else ()
         told = f"You are {agent}. {words_for(state.game).rules(state.game, player)}"
         if not 0 < len(choices) <= _MOST_LISTED:
@@ -97,7 +97,3 @@ class OpenSpielEnvironment(SocialGame):
             text = words.choice(state, player, action)
             actions[text if text and text not in actions else f"{text} ({action})".strip()] = action
         return actions
-
-
-def _number(agent: str) -> int:
-    return int(agent.removeprefix("player_"))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pydantic import Field
 
 from components.environments.base import PAYOFF, JointStep, Split
-from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number
+from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number, place_of
 from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, cooperation, joint_step
 from components.frozen import Frozen
 from components.identity import seed_for
@@ -110,7 +110,7 @@ class RepeatedGame(SocialGame, Generic[OptionsOfGame]):
 
     def observe(self, state: Repeated, agent: str) -> str:
         """The last steps as this member saw them: what it did, how many others cooperated, what it earned."""
-        rules, member = state.rules, _number(agent)
+        rules, member = state.rules, place_of(agent)
         return "\n".join(
             [
                 f"{agent} of {rules.num_members}, step {state.num_steps + 1} of {rules.num_steps}{self.place(state, member)}",
@@ -124,7 +124,7 @@ class RepeatedGame(SocialGame, Generic[OptionsOfGame]):
         return ""
 
     def instructions(self, state: Repeated, agent: str) -> str:
-        rules, member = state.rules, _number(agent)
+        rules, member = state.rules, place_of(agent)
         return (
             f"You are {agent}, one of {rules.num_members} players. In each of {rules.num_steps} steps all players choose "
             f"at once to cooperate or to compete. {self.explained(rules, member)}\n"
@@ -164,7 +164,3 @@ class WarmedUpGame(RepeatedGame[OptionsOfGame]):
 
 def _action(choice: str) -> Action:
     return "cooperate" if choice == "cooperate" else "compete"
-
-
-def _number(agent: str) -> int:
-    return int(agent.removeprefix("player_"))

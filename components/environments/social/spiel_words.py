@@ -95,7 +95,8 @@ class Leduc(Plain):
         deck = _deck(game.num_players + 1)
         return (
             f"Leduc poker: two each of {' '.join(deck)}, lowest first. Everybody pays 1 and gets one card. In two "
-            "rounds of betting raises are of 2 and then of 4, at most two a round; between the rounds a public card is opened. A pair with the "
+            "rounds of betting raises are of 2 and then of 4, at most two a round; between them "
+            "a public card is opened. A pair with the "
             "public card beats any other card, else the higher card wins."
         )
 
