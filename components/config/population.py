@@ -18,8 +18,8 @@ TREE_ADVANTAGES = ("at_grpo", "rloo", "dr_grpo")
 class WeightUpdateConfig(Frozen):
     strategy: Literal["asynchronous", "synchronized", "federated", "selective"] = "asynchronous"
     """What happens to the members' adapters after their updates. asynchronous: nothing, each learns alone. synchronized: all
-    get the mean of weights and of both moments. federated: each moves towards the mean of what the adapters do, weighed by samples
-    and returns (FedAvg, arXiv 1602.05629). selective: only the best learn, and who has waited too long."""
+    get the mean of weights and of both moments. federated: each moves towards the mean of what the adapters do, weighed by
+    samples and returns (FedAvg, arXiv 1602.05629). selective: only the best learn, and who has waited too long."""
     every: int = Field(1, ge=1)
     """synchronized, federated: steps between two rounds."""
     personal_share: float = Field(0.0, ge=0.0, le=1.0)
@@ -102,7 +102,7 @@ def population_misfit(config: "RunConfig") -> str | None:
         return f"algorithm.advantage {advantage} credits the actions of whole episodes: set rollout.mode to independent"
     if advantage not in (*ROLE_ADVANTAGES, *TREE_ADVANTAGES) or (advantage in TREE_ADVANTAGES and mode != "tree"):
         return (
-            f"algorithm.advantage {advantage} under rollout.mode {mode} does not know the return of each agent: in a population "
+            f"algorithm.advantage {advantage} under rollout.mode {mode} does not know each agent's return: in a population "
             "use role_baseline or role_mean with independent, or at_grpo with tree"
         )
     if population.leader is not None and population.leader not in config.agents:

@@ -7,7 +7,7 @@ from typing import Any
 
 from components.environments.base import NO_TOOLS, Step, ToolCall, Tools
 from components.environments.rules import Rules
-from components.errors import ExecutionFailed, MalformedAction
+from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
 from components.schema import ActionOutcome, Observation, Problem
 from components.turn_order import Phase, TurnOrder, branching_phase, phase_after
 
@@ -57,8 +57,18 @@ class Referee:
         return self.rules.observe(position.state, agent)
 
     def choices(self, position: Position, agent: str) -> tuple[str, ...] | None:
-        """All answers that `agent` may give, where answers are choices; None where they are texts."""
-        return self.rules.choices(position.state, agent) if self.rules.answer_format == "choice" else None
+        """All answers that `agent` may give, where answers are chosen among them; None where they are texts.
+
+        Raises ConfigurationError where they are to be chosen, and the environment names none.
+        """
+        if self.rules.answer_format != "choice":
+            return None
+        choices = self.rules.choices(position.state, agent)
+        if choices is None:
+            raise ConfigurationError(
+                f"environment.answer_format choice: {self.rules.name} names no answers in choices(); set it to strict or free"
+            )
+        return choices
 
     def calls(self, position: Position, agent: str, text: str) -> tuple[ToolCall, ...]:
         """The tool calls that `act` is sure to make, to be answered in parallel before it."""
