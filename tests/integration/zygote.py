@@ -42,6 +42,7 @@ with gc_paused():
     from components.session.stores import open_store
     from flows.loops import flow_for
     from flows.presets import preset_config
+    from flows.train import train
     from tests.forked_workers import forking
     from troupe.cli import app
 
