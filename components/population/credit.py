@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from components.config import PopulationConfig
 from components.population.baselines import Outcome, RoleBaselines
 from components.population.move_rewards import Move
+from components.population.opponents import OpponentPool
+from components.population.payoffs import PayoffMatrix, PlayedGame
 from components.population.return_correlation import ReturnCorrelation
 from components.population.selective import Record
 from components.population.training_modes import Floats, discounted_returns, elected_leader, mode_matrix
@@ -34,6 +36,10 @@ class PopulationState:
     leader: str | None = None
     records: Mapping[str, Record] = field(default_factory=dict)
     num_samples: Mapping[str, int] = field(default_factory=dict)
+    pools: Mapping[str, OpponentPool] = field(default_factory=dict)
+    """Past selves by member."""
+    payoffs: PayoffMatrix = field(default_factory=PayoffMatrix)
+    """Of games of two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +173,16 @@ def _folded(
         averages[agent] = raw if agent not in averages else 0.9 * averages[agent] + 0.1 * raw
         records[member] = records.get(member, Record()).after_return(raw)
         num_samples[member] = num_samples.get(member, 0) + 1
+    payoffs = state.payoffs
+    if len(agents) == 2:
+        first, second = episode.members_A
+        game = PlayedGame(
+            order=state.num_episodes, first=first, second=second, first_return=raw_A[0], second_return=raw_A[1]
+        )
+        payoffs = payoffs.after([game])
     return replace(
         state,
+        payoffs=payoffs,
         num_episodes=state.num_episodes + 1,
         baselines=baselines,
         correlation=state.correlation.after(raw_A),
