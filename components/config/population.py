@@ -159,8 +159,8 @@ def seating_misfit(config: "RunConfig", population: PopulationConfig) -> str | N
         return "population.opponents: the one agent has nobody to play against: leave opponents out"
     if round(opponents.share * num_shards) < 1:
         return (
-            f"population.opponents.share {opponents.share:g} of rollout.num_shards {num_shards} is less than one shard: raise one "
-            "of them"
+            f"population.opponents.share {opponents.share:g} of rollout.num_shards {num_shards} is less than one shard: raise "
+            "one of them"
         )
     return None
 
