@@ -2,9 +2,9 @@
 
 from components import progress
 from components.artifacts.refs import CheckpointRef
+from components.population.seating import member_and_step
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.steps import checkpoints_before
-from components.population.seating import member_and_step
 from components.schema import PolicyVersion
 from components.session.checkpoint_loading import load_checkpoint
 from components.session.engines import fixed_versions

@@ -1,4 +1,4 @@
-"""A population of six members: killed at every stage it ends as it would have ended, and each adapter changes when it should."""
+"""A population of six members, killed at every stage, ends as it would have ended; each adapter changes when it should."""
 
 from pathlib import Path
 from typing import Any
