@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from components.config import PopulationConfig
+from components.metrics import agent_return, mixed_return
 from components.population.baselines import Outcome, RoleBaselines
 from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
@@ -96,9 +97,9 @@ def credited_step(
         credits.append(found)
         if raw_A is not None:
             raw_E_A.append(raw_A)
-    metrics = {f"population/{agent}/return": _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
+    metrics = {agent_return(agent): _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
     metrics |= {
-        f"population/{agent}/mixed_return": _mean([float(matrix[a] @ raw) for raw in raw_E_A])
+        mixed_return(agent): _mean([float(matrix[a] @ raw) for raw in raw_E_A])
         for a, agent in enumerate(agents)
     }
     metrics |= {
