@@ -189,9 +189,7 @@ def members_misfit(config: "RunConfig") -> str | None:
         return None
     strategy = config.population.weight_updates.strategy
     trained = {name: policy for name, policy in sorted(config.policies.items()) if policy.trained}
-    if not trained:
-        return "population: none of the policies is trained; set trained of one to true"
-    if strategy not in ("synchronized", "federated"):
+    if not trained or strategy not in ("synchronized", "federated"):
         return None
     said = f"population.weight_updates.strategy {strategy}"
     if whole := [name for name, policy in trained.items() if policy.adapter is None]:
