@@ -119,7 +119,7 @@ def _answer(scored: ScoredEpisode, n: int, prompts: Mapping[str, PromptText], *,
             "policy": node.policy,
             "weights_digest": None if version is None else version.weights_digest,
             "candidates": [_cut(candidate.text) for candidate in node.candidates],
-            "rewards": list(scored.rewards_N_K[n]),
+            "rewards": _shown_value(scored.rewards_N_K[n]),
             "taken": node.chosen,
             "solves": taken.outcome.solves,
             "malformed": None if taken.outcome.error is None else _cut(taken.outcome.error),
@@ -142,6 +142,8 @@ def _shown_value(value: Any) -> Any:
             return _shown(value)
         case list() | tuple():
             return [_shown_value(each) for each in value]
+        case float():
+            return float(f"{value:.6g}")  # nobody reads 0.16000000000000003
         case _:
             return value
 

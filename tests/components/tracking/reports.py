@@ -34,7 +34,7 @@ def trace(key: str, *, step: int = 0, error: str | None = None) -> EpisodeTrace:
             "kind": "agent",
             "name": "plan_agent",
             "parent": 1,
-            "inputs": {"prompt": f"grid {key}"},
+            "inputs": {"prompt": f"grid {key}\n:"},
             "outputs": {"answer": "R,R", "reward": 1.5},
             "facts": {"policy": "team"},
             "num_prompt_tokens": 7,
