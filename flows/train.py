@@ -20,6 +20,7 @@ from components.errors import StageOvertaken
 from components.gc_tuning import gc_relaxed
 from components.home import HOME
 from components.progress import subscribe
+from components.runs.lineages import view_command
 from components.runs.pipeline import Pipeline
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
@@ -160,7 +161,8 @@ def train_in_session(session: Session, began_at_seconds: float) -> dict[str, Any
 
     Raises StageOvertaken if another process on the run commits a different result first.
     """
-    pages = RunPages(session.run.run_id, get_run_logger())
+    view = view_command(session.store, session.run.run_id)
+    pages = RunPages(session.run.run_id, get_run_logger(), view=view)
     with recorded(session), training_session(session, PIPELINE), one_cluster(session.config), subscribe(pages.hear):
         checkpoints, evaluations, num_steps = train_steps(session)
     told = summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)

@@ -50,7 +50,9 @@ def sampled_episodes(
     return [scored[number * len(scored) // count] for number in range(count)]
 
 
-def episode_trace(scored: ScoredEpisode, prompts: Mapping[str, PromptText], calls: ToolCalls) -> EpisodeTrace:
+def episode_trace(
+    scored: ScoredEpisode, prompts: Mapping[str, PromptText], calls: ToolCalls, *, view: str = ""
+) -> EpisodeTrace:
     """The trace of an episode's selected branch: a span for the whole, each turn, each answer and each call that it made.
 
     Prompts of policies that are not in `prompts` are left out. Texts are cut at LONGEST_TEXT characters.
@@ -72,7 +74,7 @@ def episode_trace(scored: ScoredEpisode, prompts: Mapping[str, PromptText], call
             for each in calls.get((n, node.chosen), ())
         ]
     key = f"{shard.step}/{shard.shard}/{episode.problem.problem_id}/{episode.episode}"
-    return EpisodeTrace(key=key, step=shard.step, spans=tuple(spans))
+    return EpisodeTrace(key=key, step=shard.step, view=view, spans=tuple(spans))
 
 
 def _whole(scored: ScoredEpisode) -> TracedSpan:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from components.tracking.base import EpisodeTrace, TracedSpan
+from components.tracking.base import VIEW_TAG, EpisodeTrace, TracedSpan
 from components.tracking.mlflow_server import MlflowServer
 
 _TYPES = {"episode": "CHAIN", "turn": "CHAIN", "agent": "CHAT_MODEL", "tool": "TOOL"}
@@ -65,6 +65,7 @@ def _spans(run_id: str, mlflow_id: str, trace: EpisodeTrace, timestamp_ms: int) 
             # The list of an experiment's traces shows the beginning of the input.
             attributes["mlflow.spanInputs"] = {"run": run_id, "step": trace.step, **attributes["mlflow.spanInputs"]}
             tags = {"mlflow.traceName": span.name, "troupe.run_id": run_id, "troupe.step": str(trace.step)}
+            tags |= {VIEW_TAG: trace.view} if trace.view else {}
             attributes |= {f"mlflow.traceTag.{name}": value for name, value in tags.items()}
         yield Span.from_dict(
             {

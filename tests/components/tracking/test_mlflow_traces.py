@@ -14,6 +14,7 @@ def test_an_episode_is_a_tree_with_texts_rewards_and_tokens(mlflow: MlflowReader
     assert one.info.request_time == 1_700_000_000_000
     assert one.info.token_usage == {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
     assert (one.info.tags["troupe.run_id"], one.info.tags["troupe.step"]) == ("shown", "3")
+    assert one.info.tags["troupe.view"] == "troupe view r --problem a"
     episode, turn, answer, call = one.data.spans
     assert [each.name for each in (episode, turn, answer, call)] == ["plan_path", "turn 0", "plan_agent", "program"]
     assert [each.span_type for each in (episode, turn, answer, call)] == ["CHAIN", "CHAIN", "CHAT_MODEL", "TOOL"]
