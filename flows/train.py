@@ -21,6 +21,7 @@ from components.errors import ConfigurationError, StageOvertaken
 from components.gc_tuning import gc_relaxed
 from components.home import HOME
 from components.progress import subscribe
+from components.runs.lineages import view_command
 from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart
 from components.runs.run import Run
@@ -194,7 +195,8 @@ def train_in_session(session: Session, loop: Loop, began_at_seconds: float) -> d
 
     Raises StageOvertaken if another process on the run commits a different result first.
     """
-    pages = RunPages(session.run.run_id, get_run_logger())
+    view = view_command(session.store, session.run.run_id)
+    pages = RunPages(session.run.run_id, get_run_logger(), view=view)
     with (
         recorded(session),
         training_session(session, loop.pipeline),

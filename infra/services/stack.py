@@ -33,6 +33,8 @@ _KINDS: Mapping[str, type[Service]] = {
     "worker": WorkerService,
 }
 ALL = tuple(_KINDS)
+DEPLOY_SECONDS = 600.0
+"""A minute on two idle cores."""
 
 
 def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
@@ -94,7 +96,12 @@ def deploy(state: StackStatus, prefect_yaml: Path) -> None:
         raise ServiceMissing("the Prefect server is down; start it with `troupe up`")
     command = prefect_command("prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(prefect_yaml))
     env = service_environment(environment(state))
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=DEPLOY_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ServiceMissing(
+            f"the deployments were not written in {DEPLOY_SECONDS:.0f} s, as on a busy machine; run `troupe up` again"
+        ) from error
     if done.returncode:
         raise ConfigurationError(f"prefect.yaml could not be deployed:\n{(done.stdout + done.stderr)[-3000:]}")
 

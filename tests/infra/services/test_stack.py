@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from components.errors import ServiceMissing
-from infra.services import client
-from infra.services.environment import S3Address, StackStatus, environment, service_environment
+from infra.services import client, stack
+from infra.services.environment import PrefectAddress, S3Address, StackStatus, environment, service_environment
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import request
 from infra.services.process import marked, read_record
@@ -180,3 +180,12 @@ def test_one_that_does_not_come_up_names_its_log(home: Path) -> None:
 def test_deploying_without_a_server_says_what_to_start(tmp_path: Path) -> None:
     with pytest.raises(ServiceMissing, match="troupe up"):
         deploy(status(tmp_path), tmp_path)
+
+
+def test_deploying_on_a_machine_that_is_too_busy_says_to_repeat_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack, "DEPLOY_SECONDS", 0.001)
+    address = PrefectAddress(api_url="http://127.0.0.1:1/api", ui_url="http://127.0.0.1:1")
+    with pytest.raises(ServiceMissing, match="run `troupe up` again"):
+        deploy(StackStatus(home=tmp_path, prefect=address), tmp_path)
