@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import count
 
 from pydantic import ValidationError
 
@@ -15,9 +16,11 @@ from components.artifacts.refs import StageManifest
 from components.config import RetentionConfig
 from components.errors import ArtifactCorrupt
 from components.identity import EVALUATION
-from components.runs.retention import Evaluated, expired_updates
-from components.runs.run import SHARED
+from components.runs.lineages import Lineage
+from components.runs.retention import Evaluated, expired_rollouts, expired_updates
+from components.runs.run import SHARED, RunAddress
 from components.runs.shared_results import shared_manifests, unused_results
+from components.runs.step_records import step_record_key
 
 _REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
 _LINEAGE = re.compile(r"runs/([^/]+)/lineages/[^/]+")
@@ -78,9 +81,27 @@ class Records:
         expired = expired_updates(keys, retention=retention, evaluations=self._evaluations(keys), restarts=restarts)
         return [each for each in self._found if each.key in expired and each.age_seconds >= grace_seconds]
 
+    def expired_rollouts(self, *, grace_seconds: float) -> list[StoredObject]:
+        """The records of expired rollouts, of runs without unreadable records, manifests first."""
+        keys = [each.key for each in self._found if _run(each.key) not in self.damaged]
+        gone = expired_rollouts(keys, retention=self._retention, num_finished=self._num_finished)
+        expired = [each for each in self._found if each.key in gone and each.age_seconds >= grace_seconds]
+        return sorted(expired, key=lambda each: not each.key.endswith("/manifest.json"))
+
     def unused_shared(self, *, age_seconds: float) -> list[StoredObject]:
         """The records of shared results that no run uses; none while a record cannot be read."""
         return [] if self.damaged else unused_results(self._found, self._contents, age_seconds=age_seconds)
+
+    def _num_finished(self, run_id: str) -> int:
+        """The number of steps that are finished since the run's newest restart."""
+        keys = {each.key for each in self._found if _run(each.key) == run_id}
+        standing = [
+            read_as(key, self._contents[key], Lineage)
+            for key in sorted(keys)
+            if _LINEAGE.fullmatch(key) and key.replace("/lineages/", "/dropped/") not in keys
+        ]
+        address = RunAddress(run_id=run_id, lineages=tuple(standing))
+        return next(step for step in count() if step_record_key(address, step) not in keys)
 
     def _retention(self, run_id: str) -> RetentionConfig:
         """What the run's newest session asked for, else its newest configuration."""
@@ -117,7 +138,7 @@ class Records:
 
     def references_in(self, records: Iterable[StoredObject]) -> frozenset[str]:
         """The keys of payloads and folders that these records name."""
-        return _references(self._contents[each.key] for each in records)
+        return _references(self._contents.get(each.key, b"") for each in records)
 
 
 def _read(store: ArtifactStore, found: Iterable[StoredObject]) -> dict[str, bytes]:
