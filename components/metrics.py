@@ -1,7 +1,7 @@
 """Metric names: `area/name`, or `area/<agent or policy>/name`."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 def mean(values: Iterable[float]) -> float:
@@ -105,6 +105,14 @@ def api(policy: str, name: str) -> str:
 def seconds(stage: str) -> str:
     """Wall time of a stage."""
     return f"time/{stage}_seconds"
+
+
+def payoffs(values: Mapping[str, float]) -> dict[str, float]:
+    """What each agent earned an episode, among the metrics of an evaluation; empty where agents have no returns of their own.
+
+    **Example** {"eval/sample/ann/payoff": .85, ...}: {"ann": .85}.
+    """
+    return {name.split("/")[2]: value for name, value in values.items() if name.endswith("/payoff")}
 
 
 def evaluation(sampling: str, name: str) -> str:

@@ -54,13 +54,17 @@ def _steps_line(num_steps: int, wanted: int | None) -> str:
 
 def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
     """Held-out success by step and sampling, and how often the last agent keeps or repairs proposals."""
-    columns = (">step", "<sampling", ">success", ">95% interval", ">n", ">keeps good", ">repairs bad")
+    earned = [m.payoffs(report.get("metrics", {})) for report in evaluations]
+    agents = list(dict.fromkeys(agent for each in earned for agent in each))
+    last = [f">pays {agent}" for agent in agents] or [">keeps good", ">repairs bad"]
+    columns = (">step", "<sampling", ">success", ">95% interval", ">n", *last)
     table = _table(*columns, title=f"held-out play, without the tree{_own_temperatures(evaluations)}")
-    for report in evaluations:
+    for report, paid in zip(evaluations, earned, strict=True):
         low, high = report["interval"]
+        shares = (share(report["keep_rate"]), share(report["repair_rate"]))
         table.add_row(
             str(report["step"]), str(report["sampling"]), f"{report['success_rate']:.3f}", f"{low:.3f} to {high:.3f}",
-            str(report["n"]), share(report["keep_rate"]), share(report["repair_rate"]),
+            str(report["n"]), *([f"{paid[agent]:.3f}" if agent in paid else "–" for agent in agents] or shares),
         )  # fmt: skip
     return table
 

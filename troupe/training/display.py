@@ -126,7 +126,11 @@ def held_out_line(reports: Sequence[EvalReport]) -> str:
     first, last = reports[0], reports[-1]
     low, high = last.interval
     course = f"{first.success_rate:.3f}" + (f" -> {last.success_rate:.3f}" if len(reports) > 1 else "")
-    return f"held-out success, {last.sampling:6}  {course}  at step {last.step}  ({low:.3f} to {high:.3f}, n {last.n})"
+    earned = "".join(f"  {agent} {value:.3f}" for agent, value in m.payoffs(last.metrics).items())
+    return (
+        f"held-out success, {last.sampling:6}  {course}  at step {last.step}  ({low:.3f} to {high:.3f}, n {last.n})"
+        + (earned and f"; an episode pays{earned}")
+    )
 
 
 def _in_training(name: str) -> str:
