@@ -38,6 +38,9 @@ _EVALUATION = re.compile(
     r"(?:/manifest\.json|\.json)"
 )
 
+_NIGHT = re.compile(r"nights/(?P<suite>[^/]+)/[^/]+\.json")
+_CHAMPION = re.compile(r"(?P<run>[^@=]+)@(?P<step>\d+)")
+
 _LARGEST_RECORD_BYTES = 16 << 20
 
 
@@ -112,8 +115,10 @@ class Records:
         return RetentionConfig()
 
     def _evaluations(self, keys: Iterable[str]) -> dict[str, list[Evaluated]]:
-        """run_id -> its evaluations, also those that it shares with others."""
+        """run_id -> its evaluations, also those that it shares with others, and the nightly ones of champions."""
         found: dict[str, list[Evaluated]] = defaultdict(list)
+        for champion in self._champions():
+            found[champion["run"]].append(Evaluated(step=int(champion["step"])))
         for key in keys:
             match = _EVALUATION.fullmatch(key)
             if match is None or match["run"] == SHARED:
@@ -126,6 +131,15 @@ class Records:
                 if at in self._contents:
                     found[match["run"]].append(_evaluated(int(match["step"]), self._contents[at]))
         return found
+
+    def _champions(self) -> list[re.Match[str]]:
+        """The champion of each nightly suite after its newest night that can be read: it plays on, so its checkpoint stays."""
+        newest: dict[str, re.Match[str]] = {}
+        for key in sorted(self._contents):
+            night = _NIGHT.fullmatch(key)
+            if night is not None and (champion := _CHAMPION.fullmatch(_champion_after(key, self._contents[key]))):
+                newest[night["suite"]] = champion
+        return list(newest.values())
 
     def references(self, *, without: Iterable[StoredObject] = ()) -> frozenset[str]:
         """The keys of payloads and folders that the other records keep."""
@@ -182,6 +196,15 @@ def _evaluated(step: int, manifest: bytes) -> Evaluated:
     if not isinstance(rate, int | float):
         return Evaluated(step=step)
     return Evaluated(step=step, what=(str(report["suite"]), str(report["sampling"])), success_rate=rate)
+
+
+def _champion_after(key: str, night: bytes) -> str:
+    """RUN@STEP of the champion after a night; "" for a night without one, or one that cannot be read."""
+    try:
+        after = verified(key, night)["night"]["after"]
+        return str(after["champion"]) if after else ""
+    except (ArtifactCorrupt, KeyError, TypeError):
+        return ""
 
 
 def _references(contents: Iterable[bytes]) -> frozenset[str]:

@@ -237,6 +237,8 @@ def test_what_is_set_changes_who_plays_and_what(store: LocalArtifactStore) -> No
     assert short.suite_digest != plain.suite_digest
     with pytest.raises(ConfigurationError, match=r"training.learning_rate=1.*changes no evaluation"):
         evaluated(store, "cloned@0", overrides=("training.learning_rate=1",))
+    with pytest.raises(ConfigurationError, match=r"resources.runner=ray.* plays in its own process"):
+        evaluated(store, "cloned@0", overrides=("resources.runner=ray",))
     with pytest.raises(ConfigurationError, match=r"generation\.device"):
         evaluated(store, "cloned@0", overrides=("generation.device=abacus",))
 
