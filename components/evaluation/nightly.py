@@ -150,7 +150,8 @@ def night_markdown(nights: Sequence[SuiteNight]) -> str:
     """The report of a night over all suites: regressions first, then models by suite, then promotions."""
     regressions = [(night, each) for night in nights for each in night.regressions]
     lines = [f"# Nightly evaluation, {nights[0].night if nights else 'no suite'}", ""]
-    lines += [f"**{len(regressions)} regressions**" if regressions else "No regression.", ""]
+    counted = f"{len(regressions)} regression{'s' * (len(regressions) > 1)}"
+    lines += [f"**{counted}**" if regressions else "No regression.", ""]
     lines += [f"- {night.name}: {change_sentence(each)}" for night, each in regressions]
     for night in (each for each in nights if not is_idle(each)):
         lines += ["", f"## {night.name}", "", *_table(night), ""]

@@ -97,6 +97,7 @@ def test_a_night_survives_its_record_and_is_shown_with_regressions_first() -> No
     page, text = night_page([tonight]), night_markdown([tonight])
     assert "1 regression<" in page
     assert page.index("1 regression") < page.index("<table>")
+    assert text.index("**1 regression**") < text.index("| subject |")
     assert text.index("a@2 less a@1: -0.250") < text.index("| subject |")
     assert "&lt;b&gt;@1" in page
     assert "<b>@1" not in page
