@@ -182,8 +182,8 @@ def test_deploying_without_a_server_says_what_to_start(tmp_path: Path) -> None:
         deploy(status(tmp_path), tmp_path)
 
 
-def test_deployments_that_take_too_long_are_no_bug_of_ours(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deployments_that_take_too_long_are_no_bug_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "DEPLOY_SECONDS", 0.01)
     silent = PrefectAddress(api_url="http://127.0.0.1:9/api", ui_url="http://127.0.0.1:9")
     with pytest.raises(PrefectUnavailable, match=r"prefect.yaml were not created within 0 s: .* the command again"):
-        deploy(StackStatus(home=home, prefect=silent), home / "prefect.yaml")
+        deploy(StackStatus(home=tmp_path, prefect=silent), tmp_path / "prefect.yaml")
