@@ -84,11 +84,17 @@ class PopulationConfig(Frozen):
             *("leader", "leader_term", "compliance_bonus"),
         }
         for name in sorted(self.model_fields_set & (of_modes - effective)):
-            if getattr(self, name) != type(self).model_fields[name].default:
+            if self.is_set(name):
                 raise ValueError(
                     f"{name} {getattr(self, name)} has no effect under training_mode {self.training_mode}: leave it out"
                 )
+        if self.leader is not None and self.is_set("leader_term"):
+            raise ValueError(f"leader_term {self.leader_term}: leader {self.leader!r} is never elected; leave one out")
         return self
+
+    def is_set(self, name: str) -> bool:
+        """Whether the field of this name differs from its default."""
+        return bool(getattr(self, name) != type(self).model_fields[name].default)
 
 
 def population_misfit(config: "RunConfig") -> str | None:
@@ -105,8 +111,29 @@ def population_misfit(config: "RunConfig") -> str | None:
             f"algorithm.advantage {advantage} under rollout.mode {mode} does not know each agent's return: in a population "
             "use role_baseline or role_mean with independent, or at_grpo with tree"
         )
-    if population.leader is not None and population.leader not in config.agents:
-        return f"population.leader {population.leader!r} is no agent; agents are {', '.join(config.agents)}"
+    for name, field, unread in (
+        ("algorithm.advantage", "baseline_decay", advantage != "role_baseline" and advantage),
+        ("rollout.mode", "discount", mode == "tree" and mode),
+    ):
+        if unread and population.is_set(field):
+            return f"population.{field} {getattr(population, field)} has no effect under {name} {unread}: leave it out"
+    return _agents_misfit(population, config) or _unknowing_misfit(config)
+
+
+def _agents_misfit(population: PopulationConfig, config: "RunConfig") -> str | None:
+    """What keeps the agents from being mixed by the training mode."""
+    agents, said = list(config.agents), f"population.training_mode {population.training_mode}"
+    if population.leader is not None and population.leader not in agents:
+        return f"population.leader {population.leader!r} is no agent; agents are {', '.join(agents)}"
+    if len(agents) < 2 and population.training_mode != "cooperative":
+        return f"{said} compares agents, and there is one: add another agent, or set it to cooperative"
+    if population.team_size is not None and len(agents) % population.team_size:
+        return f"population.team_size {population.team_size} for {len(agents)} agents: use a divisor, so that no team is smaller"
+    return None
+
+
+def _unknowing_misfit(config: "RunConfig") -> str | None:
+    """What other sections have that does not know of a return of each agent's."""
     rollout, rewards = config.rollout, config.rewards
     for name, value, neutral in (
         ("rollout.overlap", rollout.overlap, "none"),
