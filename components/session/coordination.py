@@ -35,7 +35,7 @@ def coordinated(
         policy: read_adapter_state(session.copies.path(update.checkpoint), policy) for policy, update in updates.items()
     }
     shares = _shares(settings, get(session.store, state, PopulationState), list(updates))
-    after, residual = _mixed(settings, before, shares)
+    after, residual = mixed_states(settings, before, shares)
     return {
         policy: PolicyUpdate(
             checkpoint=_stored(session, step, checkpoints[policy], after[policy]),
