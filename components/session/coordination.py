@@ -68,7 +68,7 @@ def _shares(settings: WeightUpdateConfig, state: PopulationState, members: list[
     return round_shares(samples, returns, settings.return_temperature or 1.0)
 
 
-def _mixed(
+def mixed_states(
     settings: WeightUpdateConfig, states: Mapping[str, "AdapterState"], shares: Mapping[str, float]
 ) -> tuple[dict[str, "AdapterState"], float]:
     """The members' states after a round, and the share of the exact mean that is lost by keeping the rank."""
