@@ -51,9 +51,7 @@ def ordering_lines(row: Row) -> list[str]:
     named = {f"u{step}": kuhn_table(row.tables[step]) for step in (0, middle, last)}
     exact = {name: sum(spiel_advantage(own, other) for other in named.values()) for name, own in named.items()}
     played = played_matrix(named, seed=row.seed)
-    earned = {
-        name: sum(played.advantage(name, other) or 0.0 for other in named if other != name) for name in named
-    }
+    earned = {name: sum(played.advantage(name, other) or 0.0 for other in named if other != name) for name in named}
     by_exact, by_played = (" < ".join(sorted(found, key=found.__getitem__)) for found in (exact, earned))
     pairs = ", ".join(
         f"{one} against {other}: {played.mean(one, other):+.3f} (exact {spiel_advantage(named[one], named[other]):+.3f})"
@@ -139,7 +137,8 @@ class Reached:
     def is_within(self) -> bool:
         """Whether every member plays its part in more than half of the games, at a payoff within the band."""
         return abs(self.mean_payoff - self.equilibrium_payoff) <= BAND and all(
-            (chance > 0.5) == (letter == "C") for chance, letter in zip(self.cooperation_A, self.equilibrium, strict=True)
+            (chance > 0.5) == (letter == "C")
+            for chance, letter in zip(self.cooperation_A, self.equilibrium, strict=True)
         )
 
 
@@ -203,7 +202,10 @@ def game_lines(rows: Sequence[Row]) -> list[str]:
         found = reached(row)
         chances = " ".join(f"{chance:.2f}" for chance in found.cooperation_A)
         verdict = "yes" if found.is_within else "NO"
-        payoffs = [f"{found.mean_payoff:.3f} ({found.last_payoff:.3f})", f"{found.equilibrium} {found.equilibrium_payoff:.3f}"]
+        payoffs = [
+            f"{found.mean_payoff:.3f} ({found.last_payoff:.3f})",
+            f"{found.equilibrium} {found.equilibrium_payoff:.3f}",
+        ]
         body.append([name, str(row.num_steps), chances, *payoffs, verdict, f"{row.training_cpu_seconds:.0f}"])
     titles = ["game", "steps", "P(cooperate), average", "payoff (last)", "equilibrium", f"within {BAND}", "CPU s"]
     return [markdown(titles, body)]
@@ -211,28 +213,36 @@ def game_lines(rows: Sequence[Row]) -> list[str]:
 
 def mode_lines(rows: Sequence[Row]) -> list[str]:
     """The table of training modes on one public good, with 95% intervals over seeds."""
-    from components.environments.social.rules.equilibria import pure_equilibria
-    from components.population.training_modes import mixed_returns, mode_matrix
-
     body = []
     for mode in MODES:
         game = f"public_goods, {mode}"
         if not (of_mode := [row for row in rows if row.game == game]):
             continue
         rules = rules_of(game)
-        matrix = mode_matrix(mode, rules.num_members)  # type: ignore[arg-type]
-        payoffs = lambda actions: tuple(mixed_returns(rules.payoffs(actions), matrix).mixed.tolist())  # noqa: E731
-        predicted = [
-            "".join("C" if action == "cooperate" else "D" for action in found)
-            for found in pure_equilibria(payoffs, rules.num_members)
-        ]
         late = [mean_table(row.tables[1 + row.num_steps // 2 :]) for row in of_mode]
         chances_S_A = [[at["cooperate"] for at in table.values()] for table in late]
         earned = [expected_mean_payoff(rules, chances) for chances in chances_S_A]
         per_agent = [_interval([chances[a] for chances in chances_S_A]) for a in range(rules.num_members)]
-        body.append([mode, " or ".join(predicted), *per_agent, _interval(earned)])
+        body.append([mode, predicted(mode, rules), *per_agent, _interval(earned)])
     titles = ["mode", "predicted", *(f"player_{a} cooperates" for a in range(4)), "raw return"]
     return [markdown(titles, body)]
+
+
+def predicted(mode: Any, rules: Any) -> str:
+    """The pure equilibria of a game under a mode, in letters; mixed as if returns did not correlate, the leader first.
+
+    **Example** hierarchical in a public good of share .8: CDDD.
+    """
+    from components.environments.social.rules.equilibria import pure_equilibria
+    from components.population.training_modes import mixed_returns, mode_matrix
+
+    matrix = mode_matrix(mode, rules.num_members)
+
+    def payoffs(actions: Any) -> tuple[float, ...]:
+        return tuple(mixed_returns(rules.payoffs(actions), matrix).mixed.tolist())
+
+    found = pure_equilibria(payoffs, rules.num_members)
+    return " or ".join("".join("C" if each == "cooperate" else "D" for each in actions) for actions in found)
 
 
 def _interval(values: Sequence[float]) -> str:
@@ -250,5 +260,3 @@ def lines_of(rows: Sequence[Row]) -> list[str]:
     if modes := [row for row in rows if row.game.startswith("public_goods")]:
         lines += [*mode_lines(modes), ""]
     return lines
-
-

@@ -13,7 +13,10 @@ from benchmarks.population_tables import Table, opened_tables
 
 PRESET = "population-kuhn"
 KUHN, MAZE = "kuhn", "maze"
-MEMBER = "{base: tiny, tiny: {hidden_size: 64, num_layers: 2, num_heads: 4, intermediate_size: 128}, adapter: {rank: 8, alpha: 16}, learning_rate: 3.0e-3}"
+MEMBER = (
+    "{base: tiny, tiny: {hidden_size: 64, num_layers: 2, num_heads: 4, intermediate_size: 128}, "
+    "adapter: {rank: 8, alpha: 16}, learning_rate: 3.0e-3}"
+)
 OWN_RETURNS = "population={training_mode: competitive, competition_intensity: 0.0}"
 """Returns as they are."""
 MODES = ("cooperative", "competitive", "mixed", "hierarchical")
@@ -49,9 +52,7 @@ def one_shot(name: str, num_members: int, options: str = "", *overrides: str, nu
     also = f", {options}" if options else ""
     environment = f"name: {name}, options: {{num_steps: 1{also}}}, max_turns: 1"
     small = ("rollout.num_problems=16", "rollout.group_size=4")
-    return Game(
-        environment=environment, num_members=num_members, num_steps=num_steps, overrides=(*small, *overrides)
-    )
+    return Game(environment=environment, num_members=num_members, num_steps=num_steps, overrides=(*small, *overrides))
 
 
 GOODS = "num_members: 4, share: 0.8"
@@ -150,7 +151,7 @@ def kept(order: Order, home: Path) -> Row | None:
 
 
 def finished(order: Order, home: Path) -> Row:
-    """Train by the flow, tabulate every step's policies, and keep the row. What an earlier call trained is not trained again."""
+    """Train by the flow, tabulate every step's policies, and keep the row. What an earlier call did is not done again."""
     from components.artifacts.local import LocalArtifactStore
     from flows.train_population import train_population
     from troupe.runs.documents import run_document

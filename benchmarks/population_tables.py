@@ -95,7 +95,8 @@ def with_both_chances(choices: Sequence[str], said: str, chance: float) -> Mappi
 
     **Example** cooperate or compete, compete said with chance .7: (.3, .7).
     """
-    assert said in choices and len(choices) <= 2, f"{said!r} among {choices}: tables are of two choices"
+    assert said in choices, f"{said!r} is none of {choices}"
+    assert len(choices) <= 2, f"{choices}: tables are of two choices"
     chance = min(1.0, chance)
     return {each: 1.0 if len(choices) == 1 else chance if each == said else 1 - chance for each in choices}
 

@@ -1,6 +1,6 @@
-"""Do populations find what their games and training modes predict? Self-play of adapters by the flow train-population, on the CPU.
+"""Do populations find what their games and training modes predict? Self-play of adapters by the flow, on the CPU.
 
-    python -m benchmarks.populations --home DIR [--games kuhn "coop_compete, 2" ...] [--seeds 3] [--steps N] [--set a.b=c] [--list]
+    python -m benchmarks.populations --home DIR [--games kuhn "coop_compete, 2"] [--seeds 3] [--steps N] [--set a.b=c] [--list]
 
 Kuhn poker: the exploitability of the average of all steps' policies, of the last one beside it, and whether three checkpoints
 are ordered alike by played games and by OpenSpiel's exact values. Games of one joint action: the average policy of the last
@@ -26,7 +26,9 @@ def main() -> None:
     names = [KUHN, *GAMES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--games", nargs="+", choices=names, default=names, metavar="GAME", help=f"of {', '.join(names)}")
+    parser.add_argument(
+        "--games", nargs="+", choices=names, default=names, metavar="GAME", help=f"of {', '.join(names)}"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="in all runs")

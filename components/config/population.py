@@ -128,7 +128,7 @@ def _agents_misfit(population: PopulationConfig, config: "RunConfig") -> str | N
     if len(agents) < 2 and population.training_mode != "cooperative":
         return f"{said} compares agents, and there is one: add another agent, or set it to cooperative"
     if population.team_size is not None and len(agents) % population.team_size:
-        return f"population.team_size {population.team_size} for {len(agents)} agents: use a divisor, so that no team is smaller"
+        return f"population.team_size {population.team_size} for {len(agents)} agents: use a divisor, that no team is smaller"
     return None
 
 

@@ -85,7 +85,9 @@ def test_an_equilibrium_is_reached_by_the_average_of_the_late_half() -> None:
 def test_modes_are_told_with_their_prediction_and_an_interval_over_seeds() -> None:
     rows = [row("public_goods, cooperative", cooperating(*[0.5] * 4), cooperating(*[c] * 4), seed=seed)
             for seed, c in enumerate((0.9, 0.95, 1.0))]  # fmt: skip
-    text = "\n".join(lines_of([*rows, row("maze", seed=1, spl=0.93), row("coop_compete, 2", *[cooperating(1.0, 1.0)] * 2)]))
+    text = "\n".join(
+        lines_of([*rows, row("maze", seed=1, spl=0.93), row("coop_compete, 2", *[cooperating(1.0, 1.0)] * 2)])
+    )
     assert "| cooperative | CCCC | 0.95 ± 0.12 |" in text
     assert "SPL 0.930" in text
     assert "| CC 0.850 | yes |" in text

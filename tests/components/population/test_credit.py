@@ -19,7 +19,9 @@ AGENTS = ("ann", "bob")
 PAYS = st.floats(-4, 4, width=16)
 
 
-def answer(agent: str, *rewards: float | None, turn: int = 0, together: int = 0, says: str = "C", **payoffs: float) -> Node:
+def answer(
+    agent: str, *rewards: float | None, turn: int = 0, together: int = 0, says: str = "C", **payoffs: float
+) -> Node:
     """A node with one candidate a reward; `payoffs` are those of the chosen one, for all agents."""
     return node(
         *(candidate(says, payoffs=payoffs or {agent: each or 0.0}) for each in rewards),
@@ -153,7 +155,11 @@ def test_the_leader_is_the_best_by_raw_returns_and_stays_for_its_term() -> None:
     assert leaders == ["ann", "ann", "ann", "bob", "bob", "bob"], "nobody has a return at first: the first by order"
 
 
-@given(st.lists(st.tuples(PAYS, PAYS), min_size=2, max_size=8), st.integers(1, 7), st.sampled_from(["mixed", "hierarchical"]))
+@given(
+    st.lists(st.tuples(PAYS, PAYS), min_size=2, max_size=8),
+    st.integers(1, 7),
+    st.sampled_from(["mixed", "hierarchical"]),
+)
 def test_a_state_that_was_stored_between_two_steps_goes_on_to_the_bit(
     returns: list[tuple[float, float]], cut: int, mode: str
 ) -> None:

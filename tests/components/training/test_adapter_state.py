@@ -91,7 +91,10 @@ def test_what_is_read_and_written_is_the_checkpoint_from_which_the_trainer_goes_
 
 
 def test_a_full_models_checkpoint_and_a_torn_optimizer_are_refused(
-    team: Team, trainer: DeepSpeedTrainer, make_groups: Callable[..., list[Any]], initial: tuple[Path, CheckpointManifest]
+    team: Team,
+    trainer: DeepSpeedTrainer,
+    make_groups: Callable[..., list[Any]],
+    initial: tuple[Path, CheckpointManifest],
 ) -> None:
     with pytest.raises(ArtifactCorrupt, match="is no adapter's checkpoint"):
         read_adapter_state(initial[0], "p")
