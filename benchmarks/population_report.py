@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from statistics import fmean
 from typing import Any
 
 from benchmarks.intervals import mean_interval
 from benchmarks.markdown import markdown
-from benchmarks.population_runs import GAMES, MODES, NUM_GAMES_A_PAIR, Row
+from benchmarks.population_runs import GAMES, LED, LED_UNPAID, MODES, NUM_GAMES_A_PAIR, Row
 from benchmarks.population_tables import Table, kuhn_table, mean_table
 
 BAND = 0.02
@@ -228,6 +229,26 @@ def mode_lines(rows: Sequence[Row]) -> list[str]:
     return [markdown(titles, body)]
 
 
+def led_lines(rows: Sequence[Row]) -> list[str]:
+    """What followers do and the leader earns, in the first and in the last quarter of the steps, with intervals over seeds."""
+    body = []
+    for game in (LED, LED_UNPAID):
+        of_game = [row for row in rows if row.game == game]
+        if of_game:
+            parts = [_quarters(of_game, name) for name in ("population/compliance", "population/player_0/return")]
+            body.append([game, *(each for part in parts for each in part)])
+    titles = ["game", "compliance, first quarter", "last", "leader's return, first quarter", "last"]
+    return [markdown(titles, body)]
+
+
+def _quarters(rows: Sequence[Row], metric: str) -> tuple[str, str]:
+    """The metric's mean over the first and the last quarter of the steps."""
+    curves = [[step[metric] for step in row.metrics] for row in rows]
+    some = [max(1, len(curve) // 4) for curve in curves]
+    first = [fmean(curve[:num]) for curve, num in zip(curves, some, strict=True)]
+    return _interval(first), _interval([fmean(curve[-num:]) for curve, num in zip(curves, some, strict=True)])
+
+
 def predicted(mode: Any, rules: Any) -> str:
     """The pure equilibria of a game under a mode, in letters; mixed as if returns did not correlate, the leader first.
 
@@ -257,6 +278,8 @@ def lines_of(rows: Sequence[Row]) -> list[str]:
         lines += [*kuhn_lines(kuhn), ""]
     if games := [row for row in rows if row.game in GAMES and not row.game.startswith("public_goods")]:
         lines += [*game_lines(games), ""]
-    if modes := [row for row in rows if row.game.startswith("public_goods")]:
+    if modes := [row for row in rows if row.game.startswith("public_goods,")]:
         lines += [*mode_lines(modes), ""]
+    if led := [row for row in rows if row.game in (LED, LED_UNPAID)]:
+        lines += [*led_lines(led), ""]
     return lines

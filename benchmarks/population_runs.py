@@ -55,7 +55,13 @@ def one_shot(name: str, num_members: int, options: str = "", *overrides: str, nu
     return Game(environment=environment, num_members=num_members, num_steps=num_steps, overrides=(*small, *overrides))
 
 
+def _mode(mode: str) -> str:
+    leader = ", leader: player_0" if mode == "hierarchical" else ""
+    return f"population={{training_mode: {mode}{leader}}}"
+
+
 GOODS = "num_members: 4, share: 0.8"
+LED, LED_UNPAID = "public_goods .95, led", "public_goods .95, led without bonus"
 GAMES: Mapping[str, Game] = {
     "coop_compete, 2": one_shot("coop_compete", 2, "num_members: 2", OWN_RETURNS),
     "coop_compete, 4": one_shot("coop_compete", 4, "num_members: 4", OWN_RETURNS),
@@ -71,11 +77,13 @@ GAMES: Mapping[str, Game] = {
             "rollout.group_size=4",
         ),
     ),
-    **{
-        f"public_goods, {mode}": one_shot("public_goods", 4, GOODS, f"population={{training_mode: {mode}}}")
-        for mode in MODES
-    },
+    **{f"public_goods, {mode}": one_shot("public_goods", 4, GOODS, _mode(mode)) for mode in MODES},
+    LED: one_shot("public_goods", 4, "num_members: 4, share: 0.95", _mode("hierarchical")),
+    LED_UNPAID: one_shot(
+        "public_goods", 4, "num_members: 4, share: 0.95", _mode("hierarchical"), "population.compliance_bonus=0.0"
+    ),
 }
+"""LED: followers lose .05 by cooperating, and are paid .1 for following a leader to whom it pays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,12 @@ from benchmarks.population_report import (
     exploitabilities,
     lines_of,
     ordering_lines,
+    predicted,
     reached,
     rules_of,
     spiel_advantage,
 )
-from benchmarks.population_runs import GAMES, MODES, Order, Row, kept, orders
+from benchmarks.population_runs import GAMES, LED, MODES, Order, Row, kept, orders
 from benchmarks.population_tables import kuhn_information, mean_table, with_both_chances
 from components.population.exploitability import exact_advantage, exploitability, uniform_policy
 from components.population.kuhn_poker import KuhnPoker, equilibrium
@@ -91,6 +92,9 @@ def test_modes_are_told_with_their_prediction_and_an_interval_over_seeds() -> No
     assert "| cooperative | CCCC | 0.95 ± 0.12 |" in text
     assert "SPL 0.930" in text
     assert "| CC 0.850 | yes |" in text
+    steps = [{"population/compliance": c, "population/player_0/return": 3 * c} for c in (0.5, 0.6, 0.8, 0.9)]
+    led = "\n".join(lines_of([row(LED, cooperating(1.0), metrics=steps, seed=seed) for seed in range(2)]))
+    assert f"| {LED} | 0.50 ± 0.00 | 0.90 ± 0.00 | 1.50 ± 0.00 | 2.70 ± 0.00 |" in led
     assert mean_table([cooperating(0.2), cooperating(0.4)])["player_0: seen"]["cooperate"] == pytest.approx(0.3)
 
 
@@ -103,3 +107,4 @@ def test_a_run_is_named_by_what_decides_it_and_kept_only_when_it_is_finished(tmp
     for game in GAMES:
         assert Order(game=game, seed=0, num_steps=1).config().population is not None
     assert {f"public_goods, {mode}" for mode in MODES} <= GAMES.keys()
+    assert [predicted(mode, rules_of(f"public_goods, {mode}")) for mode in MODES] == ["CCCC", "DDDD", "DDDD", "CDDD"]
