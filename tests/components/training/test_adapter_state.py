@@ -129,6 +129,45 @@ def test_a_frozen_a_never_moves_and_makes_the_federated_mean_exact(
     assert not differ(found["role-0"].weights, found["role-1"].weights), "merged members are one member"
 
 
+def made_up(seed: int, num_updates: int, *, copies: bool = False) -> AdapterState:
+    """A state of one target with a shared A."""
+    draw = torch.Generator().manual_seed(seed)
+    b, file = torch.randn(3, 2, generator=draw), "optimizer-00000-of-00001.safetensors"
+    kinds = ("exp_avg", "exp_avg_sq", *(("weight",) if copies else ()))
+    tensors = {f"{file}/{kind}/0/q.lora_B.policy.weight": b.flatten() for kind in kinds}
+    return AdapterState(
+        weights={"q.lora_A.weight": torch.ones(2, 4), "q.lora_B.weight": b},
+        shape=FROZEN,
+        base_digest="base",
+        optimizer={f"{file}/counts": torch.tensor([num_updates]), **tensors},
+    )
+
+
+def test_a_member_that_missed_an_update_makes_all_start_with_fresh_moments() -> None:
+    for strategy in ("synchronized", "federated"):
+        settings = WeightUpdateConfig(strategy=strategy)  # type: ignore[arg-type]
+        unequal = {"role-0": made_up(0, 4), "role-1": made_up(1, 2)}
+        after, _ = mixed_states(settings, unequal, SHARES)
+        assert all(state.optimizer == {} for state in after.values())
+        equal = {"role-0": made_up(0, 4), "role-1": made_up(1, 4)}
+        kept, _ = mixed_states(settings, equal, SHARES)
+        assert {state.num_updates for state in kept.values()} == {4}
+        assert not differ(kept["role-0"].weights, after["role-0"].weights), "weights are mixed all the same"
+
+
+def test_who_keeps_a_share_of_its_own_keeps_its_moments_and_copies_of_weights_follow_the_adapter() -> None:
+    members = {f"role-{seed}": made_up(seed, 3, copies=True) for seed in range(2)}
+    after, residual = mixed_states(WeightUpdateConfig(strategy="federated", personal_share=0.5), members, SHARES)
+    assert residual == 0.0
+    for policy, state in after.items():
+        for name, tensor in state.optimizer.items():
+            wanted = (
+                state.weights["q.lora_B.weight"].flatten() if "/weight/" in name else members[policy].optimizer[name]
+            )
+            assert torch.equal(tensor, wanted)
+    assert differ(after["role-0"].weights, after["role-1"].weights) == {"q.lora_B.weight"}
+
+
 def relative_error(merged: AdapterState, members: Mapping[str, AdapterState]) -> float:
     """Of the weight changes, against their exact mean in float64."""
 
