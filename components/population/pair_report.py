@@ -8,7 +8,7 @@ from typing import Any
 from components.errors import ConfigurationError
 from components.identity import seed_for
 from components.population.games.coop_compete import PairGame
-from components.population.pair_benchmark import KINDS, PairRun, play_pair, target_value
+from components.population.pair_benchmark import KINDS, Kind, PairRun, play_pair, target_value
 
 LEARNING_RATE = 0.5
 """Reaches .845 or more at level .6 within 200 episodes on every seed tried; 1 ends in the worse equilibrium on some seeds,
@@ -87,7 +87,7 @@ def _curves(pairs: Sequence[PairRun], name: str) -> list[tuple[float, ...]]:
     return [each.rewards_A if name == "A" else each.rewards_B for each in pairs]
 
 
-def _comparison(played: Mapping[str, Sequence[PairRun]], matched: Sequence[PairRun], episodes: int) -> dict[str, Any]:
+def _comparison(played: Mapping[Kind, Sequence[PairRun]], matched: Sequence[PairRun], episodes: int) -> dict[str, Any]:
     our, pg = played["OUR"], played["PG"]
     saved = _difference([(_steps(one, episodes), _steps(other, episodes)) for one, other in zip(pg, our, strict=True)])
     ended = _difference([(one.last_mean(), other.last_mean()) for one, other in zip(our, pg, strict=True)])
