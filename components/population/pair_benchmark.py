@@ -1,4 +1,4 @@
-"""Four kinds of pairs in `PairGame`: two that always cooperate, two that always compete, and two kinds that learn.
+"""Four kinds of pairs in a game of two: two that always cooperate, two that always compete, and two kinds that learn.
 
 Both learners start from one seed and see one stream of noise (paired seeds), so that their difference is theirs and not
 the luck of the draw. Episodes to the target are counted on the exact value of both policies, without noise.
@@ -8,20 +8,54 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 from random import Random
-from typing import Literal
+from typing import Literal, Protocol
 
 from components.errors import ConfigurationError
 from components.identity import seed_for
 from components.population.bernoulli_policies import GradientPolicy, OpponentAwarePolicy
-from components.population.games.base import ACTIONS
-from components.population.games.coop_compete import PairGame
+from components.population.interaction_graph import Action
 
+ACTIONS: tuple[Action, ...] = ("compete", "cooperate")
+"""In the order of the numbers 0 and 1."""
 Kind = Literal["AC", "AP", "PG", "OUR"]
 KINDS: tuple[Kind, ...] = ("AC", "AP", "PG", "OUR")
 """Always cooperate, always compete, policy gradient, policy gradient that knows its opponent."""
 TARGET_SHARE = 0.9
 """The target lies at this share of the way from two coin flips to the best pair of actions."""
 LAST_EPISODES = 20
+
+
+class PairRules(Protocol):
+    """A game in which two act at once, and earn the same but for noise."""
+
+    @property
+    def cooperation_level(self) -> float:
+        """How much cooperating pays, 0 to 1."""
+        ...
+
+    @property
+    def difficulty(self) -> float:
+        """How little everybody earns before any bonus, 0 to 1."""
+        ...
+
+    @property
+    def num_steps(self) -> int:
+        """The steps of an episode."""
+        ...
+
+    @property
+    def noise_std(self) -> float:
+        """The deviation of the normal noise on each reward."""
+        ...
+
+    @property
+    def lowest_reward(self) -> float:
+        """Rewards are cut at this from below."""
+        ...
+
+    def payoffs(self, actions_N: Sequence[Action], episode: int = 0) -> tuple[float, ...]:
+        """What each of the two earns, without noise."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +79,7 @@ class PairRun:
         return fsum(last) / len(last)
 
 
-def pair_value(game: PairGame, p_A: float, p_B: float) -> float:
+def pair_value(game: PairRules, p_A: float, p_B: float) -> float:
     """What each earns a step, without noise, if they cooperate with these chances.
 
     **Example** level .6: .85 at (1, 1), .7125 at (.5, .5).
@@ -54,7 +88,7 @@ def pair_value(game: PairGame, p_A: float, p_B: float) -> float:
     return fsum(chance * game.payoffs((ACTIONS[a], ACTIONS[b]))[0] for (a, b), chance in chances.items())
 
 
-def pair_exploitability(game: PairGame, p_A: float, p_B: float) -> float:
+def pair_exploitability(game: PairRules, p_A: float, p_B: float) -> float:
     """The most that one of both gains by another policy, 0 at an equilibrium.
 
     **Example** level .6: 0 at (1, 1); at (.5, .5) cooperating earns .725, .0125 more.
@@ -64,7 +98,7 @@ def pair_exploitability(game: PairGame, p_A: float, p_B: float) -> float:
     return max(0.0, best - value)
 
 
-def target_value(game: PairGame) -> float:
+def target_value(game: PairRules) -> float:
     """The value that counts as learned.
 
     **Example** level .6: .7125 + .9 x .1375 = .83625.
@@ -73,7 +107,7 @@ def target_value(game: PairGame) -> float:
     return coin_flips + TARGET_SHARE * (best - coin_flips)
 
 
-def play_pair(game: PairGame, kind: Kind, *, episodes: int, seed: int, lr: float) -> PairRun:
+def play_pair(game: PairRules, kind: Kind, *, episodes: int, seed: int, lr: float) -> PairRun:
     """A pair's run of that many episodes. Learners of one seed draw the same numbers, whatever their kind."""
     if episodes < 1:
         raise ConfigurationError(f"episodes {episodes}: use 1 or more")
@@ -119,7 +153,7 @@ def _chances(kind: Kind, pair: Sequence[GradientPolicy]) -> tuple[float, float]:
 
 
 def _update(
-    game: PairGame, pair: Sequence[GradientPolicy], steps: Sequence[Sequence[tuple[int, float, float]]]
+    game: PairRules, pair: Sequence[GradientPolicy], steps: Sequence[Sequence[tuple[int, float, float]]]
 ) -> list[float]:
     """Update both; the factors on their learning rates."""
     scales = []

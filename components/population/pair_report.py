@@ -7,8 +7,7 @@ from typing import Any
 
 from components.errors import ConfigurationError
 from components.identity import seed_for
-from components.population.games.coop_compete import PairGame
-from components.population.pair_benchmark import KINDS, Kind, PairRun, play_pair, target_value
+from components.population.pair_benchmark import KINDS, Kind, PairRules, PairRun, play_pair, target_value
 
 LEARNING_RATE = 0.5
 """Reaches .845 or more at level .6 within 200 episodes on every seed tried; 1 ends in the worse equilibrium on some seeds,
@@ -33,7 +32,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
     return mean - reach, mean + reach
 
 
-def benchmark_report(game: PairGame, *, runs: int, episodes: int, seed: int) -> dict[str, Any]:
+def benchmark_report(game: PairRules, *, runs: int, episodes: int, seed: int) -> dict[str, Any]:
     """`runs` pairs of each kind: `params`, `metrics` by kind, and `comparison` of OUR with PG, as JSON types.
 
     Raises ConfigurationError for fewer than one run or episode.

@@ -159,4 +159,4 @@ def scenario_of(config: RunConfig) -> Scenario:
     options = family_options(name, settings.options)
     if isinstance(options, EpisodeLengthAware):
         options = options.ending_after(settings.max_turns, settings.turn_order)
-    return Scenario(config, family(name, settings.answer_format), options)
+    return Scenario(config, family(name, settings.answer_format).under(options), options)

@@ -10,8 +10,8 @@ from typing import Any
 from components.errors import ConfigurationError
 from components.identity import seed_for
 from components.population.bernoulli_policies import GradientPolicy, OpponentAwarePolicy
-from components.population.games.base import ACTIONS, Action, JointState, joint_step
-from components.population.games.coop_compete import PairGame
+from components.environments.social.rules.base import ACTIONS, Action, JointState, joint_step
+from components.environments.social.rules.coop_compete import PairGame
 from components.population.pair_report import benchmark_report
 from components.whole_files import write_whole
 
