@@ -1,8 +1,8 @@
 """The configuration of a training of several models, and what is known of each of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from flows.api.multi_model.checked_config import (
     Check,
@@ -67,8 +67,7 @@ class MultiModelConfig(CheckedConfig):
     enable_verl: bool = True
     """Compute the prompt that answers of a group share once in an update (`training.share_prompts`). No verl runs here."""
     enable_areal: bool = True
-    """Play the next step's episodes while this one's update runs, one version behind (`rollout.overlap`), where the flow of
-    the population allows it. No AReaL runs here."""
+    """Play a step's episodes in two shards at once, with both in memory (`rollout.num_shards`). No AReaL runs here."""
     kv_cache_size: int = 10000
     """Tokens whose keys and values one forward batch of the sampler holds (`generation.max_batch_tokens`)."""
     enable_monitoring: bool = True
@@ -84,7 +83,7 @@ class MultiModelConfig(CheckedConfig):
         "weight_update_strategy": one_of(WeightUpdateStrategy),
         "max_episodes": whole(1),
         "episode_length": whole(1),
-        "update_frequency": whole(1),
+        "update_frequency": whole(2),
         "learning_rate": number(0, above=True),
         "cooperation_strength": number(0, 1),
         "competition_intensity": number(0, 1),
@@ -121,9 +120,9 @@ class ModelState(CheckedConfig):
     """The sum of its raw returns."""
     episode_count: int = 0
     win_count: int = 0
-    """Episodes in which no other member earned more."""
+    """Episodes of the steps in which no other member earned more on average."""
     cooperation_score: float = 0.5
-    """The average share of its steps in which it cooperated, with weight .1 on the newest episode; .5 before the first."""
+    """The average share of all actions that cooperated, with weight .1 on the newest step; .5 before the first."""
     last_weight_update: float = 0.0
     """Seconds since 1970 of its last update; 0 before the first."""
     update_count: int = 0
@@ -148,13 +147,13 @@ class ModelState(CheckedConfig):
         "lora_alpha": number(0, above=True),
     }
 
-    def after_episode(self, raw_return: float, *, won: bool, cooperated: float | None) -> "ModelState":
-        """The state after one more episode; `cooperated` is the share of its steps, None in games without cooperation."""
+    def after_step(self, mean_return: float, num_episodes: int, *, won: bool, cooperated: float | None) -> "ModelState":
+        """The state after a step of that many episodes; `cooperated` is None in games without cooperation."""
         score = self.cooperation_score if cooperated is None else 0.9 * self.cooperation_score + 0.1 * cooperated
-        values: dict[str, Any] = self.to_json() | {
-            "total_reward": self.total_reward + raw_return,
-            "episode_count": self.episode_count + 1,
-            "win_count": self.win_count + won,
-            "cooperation_score": score,
-        }
-        return ModelState(**values)
+        return replace(
+            self,
+            total_reward=self.total_reward + mean_return * num_episodes,
+            episode_count=self.episode_count + num_episodes,
+            win_count=self.win_count + (num_episodes if won else 0),
+            cooperation_score=score,
+        )

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t, ttest_1samp
 
+from components.environments.social.rules.coop_compete import PairGame
 from components.errors import ConfigurationError
 from components.population.bernoulli_policies import EPSILON, GradientPolicy, OpponentAwarePolicy
-from components.environments.social.rules.coop_compete import PairGame
 from components.population.pair_benchmark import pair_exploitability, pair_value, play_pair
 from components.population.pair_report import benchmark_report, mean_interval
 
