@@ -10,8 +10,8 @@ from math import exp, fsum, isfinite, log, log1p, sqrt
 from random import Random
 from typing import Protocol
 
+from components.bounds import checked_share
 from components.errors import ConfigurationError
-from components.population.bounds import checked_share
 
 EPSILON = 1e-4
 """As in `components.algorithms.normalisation`."""

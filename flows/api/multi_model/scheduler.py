@@ -1,4 +1,4 @@
-"""The scheduler of models by its documented names: who is on which GPU and port, and which of them works on a prompt together."""
+"""The scheduler of models by its documented names: who is on which GPU and port, and who works on a prompt together."""
 
 import asyncio
 import itertools
@@ -31,8 +31,8 @@ class InteractionType(Enum):
 class TaskDefinition:
     """A prompt, and how it is worked on.
 
-    `collaboration_required`: models take its parts in turn, each seeing what was said. Else, where competition is allowed and the
-    models are for it, all answer and the most confident wins; else the first free one answers.
+    `collaboration_required`: models take its parts in turn, each seeing what was said. Else, where competition is allowed and
+    most models are for it, several answer and the most confident wins; else the first free one answers.
     """
 
     prompt: str
@@ -86,7 +86,7 @@ class _Waiting:
     priority: float
     since_seconds: float
     num_models: int
-    ready: asyncio.Event
+    chosen: "asyncio.Future[list[str]]"
 
 
 class UnifiedScheduler:
@@ -175,7 +175,7 @@ class UnifiedScheduler:
                 "execute_task: no model answers; register one with a manager, and do not shut down before"
             )
         interaction = self._interaction(task, able)
-        wanted = 1 if interaction is InteractionType.NEUTRAL else max(1, min(task.num_models, len(able)))
+        wanted = 1 if interaction is InteractionType.NEUTRAL else max(1, min(task.num_models, len(able), len(_PARTS)))
         began = time.monotonic()
         chosen = await self._free_models(wanted, task.priority)
         try:
@@ -224,7 +224,7 @@ class UnifiedScheduler:
             self.unregister_model(name)
 
     def _interaction(self, task: TaskDefinition, able: Sequence[str]) -> InteractionType:
-        """Cooperation where it is required, or most models are for it; competition where it is allowed and most are for that."""
+        """Cooperation where it is required or more models are for it; competition where it is allowed and most are for it."""
         if task.collaboration_required:
             return InteractionType.COOPERATION
         if not task.competition_allowed or len(able) < 2:
@@ -278,34 +278,38 @@ class UnifiedScheduler:
             priority=priority.value,
             since_seconds=time.monotonic(),
             num_models=num_models,
-            ready=asyncio.Event(),
+            chosen=asyncio.get_running_loop().create_future(),
         )
         self._waiting.append(place)
         self._call_next()
         try:
-            await place.ready.wait()
+            return await place.chosen
         except BaseException:
-            self._waiting.remove(place) if place in self._waiting else self._call_next()
+            if place in self._waiting:
+                self._waiting.remove(place)
+            elif place.chosen.done() and not place.chosen.cancelled():
+                self._release(place.chosen.result())
+            self._call_next()
             raise
-        free = [name for name, each in self._models.items() if not each.is_busy and each.manager is not None]
-        chosen = sorted(free, key=lambda name: self._models[name].num_tasks)[:num_models]
-        for name in chosen:
-            self._models[name].is_busy = True
-        self._num_running += 1
-        self._call_next()
-        return chosen
 
     def _call_next(self) -> None:
-        """Let the most urgent in line go on, if there are models for it; behind it, nobody overtakes."""
-        free = sum(not each.is_busy and each.manager is not None for each in self._models.values())
-        now = time.monotonic()
-        line = sorted(
-            self._waiting,
-            key=lambda each: (-(each.priority + _AGEING_PER_SECOND * (now - each.since_seconds)), each.number),
-        )
-        if line and line[0].num_models <= free and self._num_running < self.max_concurrent_tasks:
-            self._waiting.remove(line[0])
-            line[0].ready.set()
+        """Give the most urgent in line its models, if there are enough; nobody behind it overtakes."""
+        self._waiting = [each for each in self._waiting if not each.chosen.done()]
+        while self._waiting and self._num_running < self.max_concurrent_tasks:
+            now = time.monotonic()
+            first = min(
+                self._waiting,
+                key=lambda each: (-(each.priority + _AGEING_PER_SECOND * (now - each.since_seconds)), each.number),
+            )
+            free = [name for name, each in self._models.items() if not each.is_busy and each.manager is not None]
+            if len(free) < first.num_models:
+                return
+            chosen = sorted(free, key=lambda name: self._models[name].num_tasks)[: first.num_models]
+            for name in chosen:
+                self._models[name].is_busy = True
+            self._num_running += 1
+            self._waiting.remove(first)
+            first.chosen.set_result(chosen)
 
     def _release(self, chosen: Sequence[str]) -> None:
         for name in chosen:
