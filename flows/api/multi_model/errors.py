@@ -57,9 +57,9 @@ def memory_errors() -> Iterator[None]:
     """Raise torch's out-of-memory errors inside, of a GPU or the host, as GpuMemoryInsufficient. Imports no torch for it."""
     try:
         yield
-    except (RuntimeError, MemoryError) as error:
-        is_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
-        if isinstance(error, MemoryError) or is_torch:
+    except (RuntimeError, MemoryError, TroupeError) as error:  # a worker's error holds its traceback as text
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, MemoryError) or "OutOfMemoryError" in said or "can't allocate memory" in said:
             raise GpuMemoryInsufficient(_memory(error)) from error
         raise
 

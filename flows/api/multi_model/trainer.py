@@ -5,11 +5,13 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from math import isfinite
 from typing import Any
 
 from components.config import RunConfig
 from components.errors import ConfigurationError
-from components.metrics import PEAK_MEMORY, STEP_SECONDS
+from components.metrics import NUM_FAILED_EPISODES, PEAK_MEMORY, STEP_SECONDS
+from components.population.interaction_graph import PlayedEpisode
 from components.runs.history import StepView, read_history
 from components.runs.run import Run
 from components.runs.steps import first_unfinished_step
@@ -25,6 +27,7 @@ from flows.api.multi_model.environments import (
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, memory_errors
 from flows.api.multi_model.model_configs import RLConfig
 from flows.api.multi_model.monitoring import UnifiedMonitor, create_unified_monitor
+from flows.api.multi_model.played import cooperation_rate, played_episodes, seat_names
 from flows.api.multi_model.training import ADAPTER, population_config, run_name, train_population
 from flows.api.multi_model.training_config import MODEL_NAMES, ModelState, MultiModelConfig
 
@@ -32,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Stopped(Exception):
-    """The trainer was asked to stop, or had trained what it was asked for; the step is stored."""
+    """The trainer was asked to stop; the step is stored."""
 
 
 class MultiModelTrainer:
@@ -56,11 +59,10 @@ class MultiModelTrainer:
         self.is_training = False
         self._environment: MultiModelTrainingEnvironment | None = None
         self._resumed: tuple[Run, int] | None = None
-        self._steps_wanted: int | None = None
         self._stopping = False
         self._began_seconds = 0.0
         self._seconds = 0.0
-        self._reports: list[IterationReport] = []
+        self._played: dict[tuple[str, int], list[PlayedEpisode]] = {}
 
     @property
     def environment(self) -> MultiModelTrainingEnvironment:
@@ -91,7 +93,7 @@ class MultiModelTrainer:
             "training_completed": len(steps) >= self._run_config().num_steps,
             "total_episodes": self.current_episode,
             "training_time": self._seconds,
-            "training_metrics": _curves(steps, self.config),
+            "training_metrics": self._curves(steps),
             "final_model_states": {name: each.to_json() for name, each in self._model_states(steps).items()},
             "checkpoints_saved": len(list_available_checkpoints(self.config.checkpoint_dir)),
             "run_id": self._run_id(),
@@ -111,7 +113,8 @@ class MultiModelTrainer:
             await asyncio.to_thread(self._train, step + 1)
         view = self._history()[step]
         metrics, names = view.summary.metrics, self._names()
-        rewards = {name: metrics[f"population/{player}/return"] for name, player in names.items()}
+        episodes = self._episodes(view)
+        rewards = {name: _mean([each.raw_returns[seat] for each in episodes]) for name, seat in names.items()}
         before = self._history()[step - 1].checkpoints if step else {}
         changed = [
             name
@@ -124,7 +127,8 @@ class MultiModelTrainer:
             "rewards": rewards,
             "total_reward": sum(rewards.values()),
             "model_losses": {name: _of_policy(metrics, name) for name in names},
-            "cooperation_ratio": _cooperation(metrics),
+            "cooperation_ratio": _cooperation(episodes),
+            "model_actions": [[dict(step) for step in each.actions_T] for each in episodes],
             "environment_info": self.environment.get_environment_info(),
             "weight_coordination": {
                 "strategy": self.config.weight_update_strategy.value,
@@ -204,8 +208,10 @@ class MultiModelTrainer:
         if self.is_training:
             raise ConfigurationError("train: this trainer is training; await it first")
         config, run_id = self._run_config(), self._run_id()
+        if num_steps is not None:
+            config = config.model_copy(update={"num_steps": num_steps})
         from_step = None if self._resumed is None else self._resumed[1]
-        self.is_training, self._began_seconds, self._steps_wanted = True, time.monotonic(), num_steps
+        self.is_training, self._began_seconds = True, time.monotonic()
         self._start_monitor()
         try:
             with memory_errors(), suppress(_Stopped):
@@ -220,13 +226,18 @@ class MultiModelTrainer:
         seconds = sum(report.timings.values()) / self.config.update_frequency
         episodes = (report.step + 1) * self.config.update_frequency
         if self.monitor is not None and self._is_logged(report.step):
-            self.monitor.update_metrics(_monitored(report, self.config, seconds))
+            episodes = self._episodes_of_step(report.step)
+            self.monitor.update_metrics(_monitored(report, episodes, self.config, seconds))
+            if self.monitor.graph_visualizer is not None:
+                for each in episodes:
+                    actions: Any = [dict(step) for step in each.actions_T]
+                    self.monitor.graph_visualizer.log_episode(each.raw_returns, actions)
         if self.episode_timeout_seconds is not None and seconds > self.episode_timeout_seconds:
             raise EpisodeTimeout(
                 f"Episode timeout: episodes of step {report.step} took {seconds:.3g} s on average, more than "
                 f"{self.episode_timeout_seconds:g}; {episodes} are stored, and train() goes on behind them"
             )
-        if self._stopping or (self._steps_wanted is not None and report.step + 1 >= self._steps_wanted):
+        if self._stopping:
             raise _Stopped
 
     def _is_logged(self, step: int) -> bool:
@@ -252,11 +263,22 @@ class MultiModelTrainer:
         return self._resumed[0].run_id if self._resumed is not None else run_name(self._run_config())
 
     def _names(self) -> dict[str, str]:
-        """Each model and the first player that it plays."""
+        """Each model, and the name of its first seat in the episodes."""
+        seats = seat_names(Run(run_id="names", config=self._run_config()))
         names: dict[str, str] = {}
-        for player, agent in self._run_config().agents.items():
-            names.setdefault(agent.policy, player)
+        for seat in seats.values():
+            names.setdefault(seat.partition("/")[0], seat)
         return names
+
+    def _episodes(self, view: StepView) -> list[PlayedEpisode]:
+        return self._episodes_of_step(view.step)
+
+    def _episodes_of_step(self, step: int) -> list[PlayedEpisode]:
+        """The episodes of a step that has its rollouts, read once."""
+        store, key = stored_in(self.config.checkpoint_dir), (self._run_id(), step)
+        if key not in self._played and store is not None:
+            self._played[key] = played_episodes(store, read_run(store, key[0]), step)
+        return self._played.get(key, [])
 
     def _history(self) -> tuple[StepView, ...]:
         """The finished steps of the run."""
@@ -268,6 +290,20 @@ class MultiModelTrainer:
         except ConfigurationError:
             return ()  # it has not begun
         return read_history(store, run, first_unfinished_step(store, run)).steps
+
+    def _curves(self, steps: tuple[StepView, ...]) -> dict[str, Any]:
+        """What the steps were, by the documented names; rewards are raw returns, summed over members."""
+        played = [self._episodes(view) for view in steps]
+        return {
+            "episodes": [(view.step + 1) * self.config.update_frequency for view in steps],
+            "total_rewards": [_mean([sum(each.raw_returns.values()) for each in episodes]) for episodes in played],
+            "cooperation_ratios": [_cooperation(episodes) for episodes in played],
+            "weight_update_counts": [len(view.checkpoints) for view in steps],
+            "model_performances": [
+                {name: value for name, value in view.summary.metrics.items() if name.startswith("population/")}
+                for view in steps
+            ],
+        }
 
     def _model_states(self, steps: tuple[StepView, ...]) -> dict[str, ModelState]:
         names, kinds = self._names(), self.config.member_types()
@@ -285,19 +321,16 @@ class MultiModelTrainer:
             )
         digests: dict[str, str] = {}
         for view in steps:
-            metrics = view.summary.metrics
-            returns = {name: metrics.get(f"population/{player}/return") for name, player in names.items()}
-            known = {name: each for name, each in returns.items() if each is not None}
-            for name, earned in known.items():
+            metrics, episodes = view.summary.metrics, self._episodes(view)
+            for name, seat in names.items():
+                earned = [each.raw_returns[seat] for each in episodes]
+                num_won = sum(own >= max(each.raw_returns.values()) for own, each in zip(earned, episodes, strict=True))
                 states[name] = states[name].after_step(
-                    earned,
-                    self.config.update_frequency,
-                    won=earned >= max(known.values()),
-                    cooperated=_cooperation(metrics),
+                    _mean(earned), len(earned), num_won=num_won, cooperated=cooperation_rate(episodes, name)
                 )
             for name, each in view.checkpoints.items():
                 if name in states and digests.get(name) != each.weights_digest:
-                    states[name].update_count += name in digests or each.weights_digest != ""
+                    states[name].update_count += 1
                     states[name].gradient_norm = metrics.get(f"train/{name}/grad_norm", 0.0)
                     digests[name] = each.weights_digest
             if (peak := metrics.get(PEAK_MEMORY)) is not None:
@@ -306,42 +339,30 @@ class MultiModelTrainer:
         return states
 
 
-def _monitored(report: IterationReport, config: MultiModelConfig, seconds: float) -> dict[str, float]:
+def _monitored(
+    report: IterationReport, episodes: list[PlayedEpisode], config: MultiModelConfig, seconds: float
+) -> dict[str, float]:
     """The metrics of a step, and those with thresholds under the documented names."""
-    metrics = {name: value for name, value in report.metrics.items() if value == value and abs(value) != float("inf")}
-    failed = metrics.get("rollout/num_failed_episodes", 0.0) / config.update_frequency
+    metrics = {name: value for name, value in report.metrics.items() if isfinite(value)}
+    failed = metrics.get(NUM_FAILED_EPISODES, 0.0) / config.update_frequency
     named = {"error_rate": failed, "response_time": seconds, STEP_SECONDS: sum(report.timings.values())}
-    cooperation = _cooperation(metrics)
+    cooperation = _cooperation(episodes)
     return {**metrics, **named, **({} if cooperation is None else {"engagement_rate": cooperation})}
 
 
-def _cooperation(metrics: Mapping[str, float]) -> float | None:
-    """The share of actions that cooperated in a step; None in games without cooperation."""
-    found = [value for name, value in metrics.items() if name.endswith("team.cooperation")]
-    return sum(found) / len(found) if found else None
+def _cooperation(episodes: list[PlayedEpisode]) -> float | None:
+    """The share of all actions that cooperated; None in games without cooperation."""
+    actions = [action for each in episodes for step in each.actions_T for action in step.values()]
+    return sum(each == "cooperate" for each in actions) / len(actions) if actions else None
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 def _of_policy(metrics: Mapping[str, float], name: str) -> dict[str, float]:
     start = f"train/{name}/"
     return {key.removeprefix(start): value for key, value in metrics.items() if key.startswith(start)}
-
-
-def _curves(steps: tuple[StepView, ...], config: MultiModelConfig) -> dict[str, Any]:
-    """What the steps were, by the documented names."""
-    metrics = [view.summary.metrics for view in steps]
-    returns = [
-        [value for name, value in each.items() if name.startswith("population/") and name.endswith("/return")]
-        for each in metrics
-    ]
-    return {
-        "episodes": [(view.step + 1) * config.update_frequency for view in steps],
-        "total_rewards": [sum(each) for each in returns],
-        "cooperation_ratios": [_cooperation(each) for each in metrics],
-        "weight_update_counts": [len(view.checkpoints) for view in steps],
-        "model_performances": [
-            {name: value for name, value in each.items() if name.startswith("population/")} for each in metrics
-        ],
-    }
 
 
 def create_multimodel_trainer(

@@ -120,7 +120,7 @@ class ModelState(CheckedConfig):
     """The sum of its raw returns."""
     episode_count: int = 0
     win_count: int = 0
-    """Episodes of the steps in which no other member earned more on average."""
+    """Episodes in which no other member earned more."""
     cooperation_score: float = 0.5
     """The average share of all actions that cooperated, with weight .1 on the newest step; .5 before the first."""
     last_weight_update: float = 0.0
@@ -154,6 +154,6 @@ class ModelState(CheckedConfig):
             self,
             total_reward=self.total_reward + mean_return * num_episodes,
             episode_count=self.episode_count + num_episodes,
-            win_count=self.win_count + (num_episodes if won else 0),
+            win_count=self.win_count + num_won,
             cooperation_score=score,
         )

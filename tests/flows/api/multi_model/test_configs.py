@@ -96,7 +96,7 @@ def test_factors_are_those_that_the_pipeline_computes_with() -> None:
 
 
 def test_a_state_counts_wins_and_averages_cooperation() -> None:
-    state = ModelState(**NEEDED[ModelState]).after_step(2.0, 3, won=True, cooperated=1.0)
-    state = state.after_step(-0.5, 2, won=False, cooperated=None)
+    state = ModelState(**NEEDED[ModelState]).after_step(2.0, 3, num_won=3, cooperated=1.0)
+    state = state.after_step(-0.5, 2, num_won=0, cooperated=None)
     assert (state.total_reward, state.episode_count, state.win_count) == (5.0, 5, 3)
     assert state.cooperation_score == pytest.approx(0.55)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from components.errors import UpdateFailed
 from flows.api.multi_model.enums import LLMBackend, UpdateStrategy
 from flows.api.multi_model.errors import GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.llm import LLMResponse, SharedLLMManager
@@ -158,6 +159,8 @@ def test_out_of_memory_has_the_documented_words() -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
     assert isinstance(found.value, GpuMemoryInsufficient)
     assert "memory" in str(found.value).lower()
+    with pytest.raises(RuntimeError, match="GPU memory insufficient"), memory_errors():
+        raise UpdateFailed("the worker of a ended:\ntorch.OutOfMemoryError: CUDA out of memory")
     with pytest.raises(RuntimeError, match=r"^another$"), memory_errors():
         raise RuntimeError("another")
 
