@@ -147,7 +147,9 @@ class ModelState(CheckedConfig):
         "lora_alpha": number(0, above=True),
     }
 
-    def after_step(self, mean_return: float, num_episodes: int, *, won: bool, cooperated: float | None) -> "ModelState":
+    def after_step(
+        self, mean_return: float, num_episodes: int, *, num_won: int, cooperated: float | None
+    ) -> "ModelState":
         """The state after a step of that many episodes; `cooperated` is None in games without cooperation."""
         score = self.cooperation_score if cooperated is None else 0.9 * self.cooperation_score + 0.1 * cooperated
         return replace(
