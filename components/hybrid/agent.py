@@ -8,7 +8,7 @@ stuck it is asked anew, since the answer of before did not help. In RL_ONLY and 
 the policy never.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import time
 from typing import Any, Protocol
@@ -20,8 +20,8 @@ from components.errors import ConfigurationError
 from components.hybrid.adviser import Advice, Adviser, Question
 from components.hybrid.arbitration import Actor, is_stuck
 from components.hybrid.control import Control, ControlRule
-from components.hybrid.decision_history import DecisionHistory, state_hash
-from components.hybrid.decision_log import CreditRule, DecisionLog
+from components.hybrid.decision_history import state_hash
+from components.hybrid.decision_log import CreditRule, DecisionLog, DecisionSink
 from components.hybrid.game_facts import Action, Booleans, Facts, Floats, GamesStep, Integers
 from components.hybrid.game_text import phase_name, split_games
 
@@ -68,8 +68,9 @@ class HybridAgent:
         seed: int,
         policy: Policy | None = None,
         adviser: Adviser | None = None,
-        history: DecisionHistory | None = None,
+        history: DecisionSink | None = None,
         first_episode: int = 0,
+        clock: Callable[[], float] = time,
     ) -> None:
         mode = rule.control.arbitration.mode.value
         if rule.control.asks_policy and policy is None:
@@ -83,6 +84,7 @@ class HybridAgent:
         self._answers: dict[str, Advice] = {}
         self._recent_actions: list[list[int]] = [[] for _ in range(num_games)]
         self._recent_states: list[list[int]] = [[] for _ in range(num_games)]
+        self._clock = clock
         self.num_questions = 0
 
     def decide(self, facts: Facts, states_N_S: NDArray[Any], masks_N_A: Booleans, *, explore: bool = True) -> Decided:
@@ -113,7 +115,7 @@ class HybridAgent:
     def observe(self, step: GamesStep) -> None:
         """What the last decisions have brought: credit for the actors, and the ended episodes for the history.
 
-        Raises the errors of the history; then nothing of its episodes is lost, and `record_ended` tries again.
+        Raises the errors of the history, in which nothing of them is then stored.
         """
         over_N = step.ended_N | step.cut_N
         for game, (reward, is_over) in enumerate(zip(step.rewards_N.tolist(), over_N.tolist(), strict=True)):
@@ -193,6 +195,7 @@ class HybridAgent:
     def _remember(
         self, questions: list[Question], phases: list[str], decided: Decided, advices: Mapping[int, Advice]
     ) -> None:
+        now = self._clock()
         strategy = self.rule.control.strategy or self.rule.control.arbitration.mode
         for game, (question, phase) in enumerate(zip(questions, phases, strict=True)):
             by_llm, action = bool(decided.by_llm_N[game]), int(decided.actions_N[game])
@@ -206,5 +209,5 @@ class HybridAgent:
                 phase=phase,
                 strategy=strategy.value,
                 reasoning=advices[game].reasoning if by_llm else "",
-                timestamp=time(),
+                timestamp=now,
             )

@@ -1,10 +1,19 @@
 """From play to the history: decisions wait until their episode ends, are credited with what came of them, and are recorded."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
-from components.hybrid.decision_history import Decision, DecisionHistory
+from components.hybrid.decision_history import Decision
 from components.hybrid.returns import n_step_returns
+
+
+class DecisionSink(Protocol):
+    """Where decisions of whole episodes go: see `DecisionHistory`."""
+
+    def record(self, decisions: Sequence[Decision]) -> int:
+        """The number of decisions stored."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +29,7 @@ class DecisionLog:
     """The open episodes of N games. Episodes are numbered as they begin, from `first_episode` on."""
 
     def __init__(
-        self, history: DecisionHistory | None, num_games: int, *, rule: CreditRule, first_episode: int = 0
+        self, history: DecisionSink | None, num_games: int, *, rule: CreditRule, first_episode: int = 0
     ) -> None:
         self._history, self._rule = history, rule
         self._open: list[list[Decision]] = [[] for _ in range(num_games)]
@@ -49,7 +58,6 @@ class DecisionLog:
         ended = [decision for game in games for decision in self._credited(game)]
         if self._history is not None and ended:
             self._history.record(ended)
-            self._history.analyse()
         for game in games:
             self._open[game], self._rewards[game] = [], []
             self._episodes[game], self._next_episode = self._next_episode, self._next_episode + 1
