@@ -10,6 +10,7 @@ the policy never.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from time import time
 from typing import Any, Protocol
 
@@ -26,6 +27,11 @@ from components.hybrid.game_facts import Action, Booleans, Facts, Floats, GamesS
 from components.hybrid.game_text import phase_name, split_games
 
 _RECENT_ACTIONS, _RECENT_STATES = 4, 8
+
+
+@lru_cache(maxsize=4096)
+def _description_hash(description: str) -> int:
+    return state_hash({"description": description})
 
 
 class Policy(Protocol):
@@ -163,7 +169,7 @@ class HybridAgent:
     def _stuck(self, questions: list[Question]) -> list[bool]:
         """Whether each game has stood in the same few states for a while, this one included."""
         for states, question in zip(self._recent_states, questions, strict=True):
-            states.append(state_hash(question.facts))
+            states.append(hash(tuple(question.facts.values())))  # of whole numbers: alike in every process
             del states[:-_RECENT_STATES]
         return [is_stuck(states) for states in self._recent_states]
 
@@ -200,9 +206,11 @@ class HybridAgent:
         for game, (question, phase) in enumerate(zip(questions, phases, strict=True)):
             by_llm, action = bool(decided.by_llm_N[game]), int(decided.actions_N[game])
             self._recent_actions[game] = [*self._recent_actions[game], action][-_RECENT_ACTIONS:]
+            if not self._log.is_kept:
+                continue
             self._log.add(
                 game,
-                state_hash=state_hash({"state": question.description}),
+                state_hash=_description_hash(question.description),
                 action=action,
                 source=Actor.LLM if by_llm else Actor.RL,
                 confidence=float(decided.confidences_N[game]),

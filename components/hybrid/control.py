@@ -103,6 +103,10 @@ class Control:
         if self._measures:
             self._keep(game, end_episode(self._shared(game), self.rule.arbitration))
 
+    def learn_from(self, other: "Control") -> None:
+        """Know what another control has measured, whatever the number of its games: its open segments are left out."""
+        self._tallies, self._num_segments = other._tallies, other._num_segments
+
     def to_json(self) -> dict[str, Any]:
         """All that decides later choices, as values of JSON."""
         arbiters = [arbiter.to_json() for arbiter in self._arbiters]

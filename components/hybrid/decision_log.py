@@ -37,6 +37,11 @@ class DecisionLog:
         self._episodes = list(range(first_episode, first_episode + num_games))
         self._next_episode = first_episode + num_games
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a history to keep decisions for; without one nothing is remembered."""
+        return self._history is not None
+
     def add(self, game: int, **decision: Any) -> None:
         """A decision of a game: the fields of `Decision` that are known before its outcome."""
         waiting = self._open[game]
@@ -46,7 +51,8 @@ class DecisionLog:
 
     def credit(self, game: int, reward: float) -> None:
         """The reward of the last decision of a game."""
-        self._rewards[game].append(reward)
+        if self.is_kept:
+            self._rewards[game].append(reward)
 
     def end_episodes(self, games: list[int]) -> int:
         """The number of decisions recorded: those of these games' episodes, which are over. Raises the errors of the history.
