@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from components.choice_tokens import Choices
 from components.identity import GroupKey
 
 FinishReason = Literal["stop", "length"]
@@ -175,6 +176,8 @@ class ActionOutcome:
     unscorable: str | None = None
     team_from_start: Mapping[str, float] | None = None
     value_gain: float | None = None
+    payoffs: Mapping[str, float] | None = None
+    """What agents earned by the action, in a game in which each has a return of its own; None in others."""
 
     @property
     def team_of_episode(self) -> Mapping[str, float]:
@@ -225,6 +228,8 @@ class Node:
     temperature: float | None = None
     parent: tuple[int, int] | None = None
     is_trained_on: bool = True
+    choices: Choices = ()
+    """The answers among which the candidates were drawn, as tokens; none: any text."""
 
     @property
     def is_continuation(self) -> bool:
@@ -367,6 +372,8 @@ class TrainGroup:
     advantages_K: tuple[float, ...]
     truncated_K: tuple[bool, ...] = ()
     temperature: float | None = None
+    choices: Choices = ()
+    """The answers among which the completions were drawn, as tokens; none: any text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from components.config import RunConfig, parse_config
-from components.environments.registry import FAMILIES, family, installed_environments
+from components.environments.registry import FAMILIES, family, family_options, installed_environments
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.suites import Suite, suite
@@ -41,7 +41,7 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
     if name not in presets and not _is_environment(name):
         known = ", ".join(_known_names())
         raise ConfigurationError(f"--suite {text!r}: {name!r} is no environment and no preset; there are {known}")
-    return _played(presets.get(name) or _bare_values(name), overrides), suite_name
+    return _played(presets.get(name) or _bare_values(name, _options_in(overrides)), overrides), suite_name
 
 
 def named_suite(text: str) -> tuple[str, str]:
@@ -87,8 +87,14 @@ def read_as(config: RunConfig, own: RunConfig | None) -> RunConfig:
 
 def bare_config(environment: str, options: Mapping[str, Any]) -> RunConfig:
     """A configuration that trains nothing: the environment with these options, and one policy in every role."""
-    values = _bare_values(environment)
+    values = _bare_values(environment, options)
     return parse_config(values | {"environment": {**values["environment"], "options": options}})
+
+
+def _options_in(overrides: Sequence[str]) -> Mapping[str, Any]:
+    """The options of the environment that `overrides` set: they decide the roles of some."""
+    options = with_overrides({}, [each for each in overrides if each.startswith("environment.options")])
+    return dict(options.get("environment", {}).get("options", {}))
 
 
 def _is_environment(name: str) -> bool:
@@ -100,10 +106,10 @@ def _known_names() -> list[str]:
     return list(dict.fromkeys([*FAMILIES, *installed_environments(), *all_preset_values()]))
 
 
-def _bare_values(environment: str) -> dict[str, Any]:
+def _bare_values(environment: str, options: Mapping[str, Any]) -> dict[str, Any]:
     sections = [values.get("environment") for values in all_preset_values().values()]
     played = [section for section in sections if isinstance(section, dict) and section.get("name") == environment]
-    chosen = family(environment)
+    chosen = family(environment).under(family_options(environment, options))
     # In a team that branches, each answer is a turn.
     answers = len(chosen.roles) if turn_order_of(chosen, None) == BRANCHING else 1
     turns = max((section.get("max_turns", 2) for section in played), default=_TURNS_WITHOUT_PRESET * answers)
@@ -141,7 +147,9 @@ def suite_to_play(
     check_overrides(overrides)
     named = declared_suite(named, num_problems=num_problems, seed=seed) if isinstance(named, str) else named
     if isinstance(named, Suite):
-        values = _bare_values(named.environment.name) | {"environment": named.environment.model_dump(mode="json")}
+        values = _bare_values(named.environment.name, named.environment.options) | {
+            "environment": named.environment.model_dump(mode="json")
+        }
         config = _played(values, played_overrides(overrides))
         config = with_environment_source(as_own(config, own, overrides))
         return SuiteToPlay(suite=named.model_copy(update={"environment": config.environment}), config=config)

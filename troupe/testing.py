@@ -40,9 +40,10 @@ def check_environment(
     Problems are plain JSON and determined by their seed; train and test share none. Observations and the effect of an answer
     depend on the state alone. Every answer up to `max_answer_characters` is accepted or refused as malformed, and nothing else
     is raised; a refused answer changes nothing, unless `after_malformed` says so; no call changes the state that it gets.
-    The answers of an expert, if there is one, are well-formed, written in `alphabet`, and solve every problem within
-    `max_turns`. With `answer_format` "free" all is read as under that setting of `environment`, and `final_answer` keeps the
-    expert's answers as they are. A `ToolEnvironment` plays with `tools` and makes every call that `tool_calls` tells.
+    `choices` are the same when asked again, and each is accepted. The answers of an expert, if there is one, are well-formed,
+    written in `alphabet`, and solve every problem within `max_turns`. With `answer_format` "free" all is read as under
+    that setting of `environment`, and `final_answer` keeps the expert's answers as they are. A `ToolEnvironment` plays with
+    `tools` and makes every call that `tool_calls` tells.
 
     **Example**
 
@@ -52,6 +53,7 @@ def check_environment(
         checked_team(environment.__qualname__, environment)
         family = Family(environment.__qualname__, environment(), answer_format)
         settings = validated(family.options_type, options or {})
+        family = family.under(settings)
         problems = {
             split: [family.problem(settings, split=split, index=i, seed=_SEED) for i in range(num_problems)]
             for split in ("train", "test")
@@ -141,8 +143,12 @@ def _check_play(
                 f"observe() gave two results for one state, {seen} and {_seen(referee, position)}"
             )
             referee.picture(position, color=False)  # raises for what is no text
-            for answer in answers:
+            choices = _checked_choices(referee, position, role)
+            for answer in (*answers, *choices):
                 outcome, after = _applied(referee, position, role, answer)
+                assert answer not in choices or outcome.error is None, (
+                    f"choices(): {answer!r} of {role} is refused: {outcome.error}"
+                )
                 effect = outcome, _seen(referee, after)
                 assert outcome.error is None or leaves_marks or effect[1] == seen, (
                     f"{role} wrote {answer!r}, which is malformed, and the state changed"
@@ -165,15 +171,29 @@ def _check_play(
 def _check_joint_step(referee: Referee, position: Position, phase: Phase, answers: list[str], rng: Random) -> Position:
     """The position after one of several mixtures of answers at once. Each has one effect, and changes no state that it gets."""
     seen, after = _seen(referee, position), position
-    for first in answers:
-        told = {role: first if role == phase.agents[0] else rng.choice(answers) for role in phase.agents}
+    choices = {role: _checked_choices(referee, position, role) for role in phase.agents}
+    first_choices = choices[phase.agents[0]]
+    for first in (*answers, *first_choices):
+        others = {role: rng.choice([*answers, *choices[role]]) for role in phase.agents[1:]}
+        told = {phase.agents[0]: first, **others}
         outcomes, after = referee.act_together(position, told)
         assert _seen(referee, position) == seen, f"step_together(): {told} changed the state that it was given"
         again, beside = referee.act_together(position, told)
         assert (again, _seen(referee, beside)) == (outcomes, _seen(referee, after)), (
             f"step_together(): {told} in one state had two effects, {outcomes} and {again}"
         )
+        for role, outcome in outcomes.items():
+            assert told[role] not in choices[role] or outcome.error is None, (
+                f"choices(): {told[role]!r} of {role} is refused: {outcome.error}"
+            )
     return after
+
+
+def _checked_choices(referee: Referee, position: Position, role: str) -> tuple[str, ...]:
+    """The choices of a role, the same when asked again; none if its answers are free text."""
+    choices = referee.choices(position, role)
+    assert referee.choices(position, role) == choices, f"choices() gave two lists for {role} in one state"
+    return choices or ()
 
 
 def _seen(referee: Referee, position: Position) -> tuple[object, ...]:

@@ -8,8 +8,9 @@ from components.errors import ConfigurationError
 from components.schema import Execution, ExecutionResult, Passage, Query, ToolRecord
 
 Split = Literal["train", "test"]
-AnswerFormat = Literal["strict", "free"]
-"""How answers are read. strict: the answer and nothing else. free: a reader's view of a text that may reason first."""
+AnswerFormat = Literal["strict", "free", "choice"]
+"""How answers are read. strict: the answer and nothing else. free: a reader's view of a text that may reason first. choice: one
+of the answers that the environment names."""
 
 MAX_ANSWER_CHARACTERS = 1 << 18
 """Longer answers are malformed in every environment (about sixty thousand tokens of prose). Parsers take linear time, half a
@@ -97,6 +98,9 @@ class Step:
     """Those of `team` that count from the state before the answer, counted from the episode's start: progress, for example.
     Returns of whole episodes are computed from them, so that an episode cannot earn by first moving away from the goal."""
     success: bool | None = None
+    payoffs: Mapping[str, float] = field(default_factory=dict)
+    """What agents earn by this answer, by name, in a game in which each has a return of its own; who is not named earns
+    nothing. The author's is its component `local.payoff`, which needs a weight."""
     value_gain: Callable[[], float] | None = None
     """V(state after) - V(state before) by an exact solver, if the environment has one. Called only where it is measured,
     because it may cost a search."""
@@ -106,9 +110,10 @@ class Step:
 class JointStep:
     """The result of answers that are given at once: one state after all of them, and the facts that rewards are computed from.
 
-    `team` are components that all of these agents share, `local` those of each agent by name.
+    `team` are components that all of these agents share, `local` those of each agent by name, and `payoffs` what each agent
+    earns in a game in which each has a return of its own, as in `Step`.
 
-    **Example** ann and bob both cooperate: `JointStep(state=after, local={"ann": {"points": 3.0}, "bob": {"points": 3.0}})`.
+    **Example** ann and bob both cooperate: `JointStep(state=after, payoffs={"ann": 3.0, "bob": 3.0})`.
     """
 
     state: Any
@@ -117,3 +122,4 @@ class JointStep:
     """Whether the episode ends here; None: if it is solved."""
     team: Mapping[str, float] = field(default_factory=dict)
     local: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    payoffs: Mapping[str, float] = field(default_factory=dict)

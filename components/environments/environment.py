@@ -37,7 +37,7 @@ class Environment(ABC):
     """
 
     roles: ClassVar[tuple[str, ...]]
-    """The agents, in turn order unless `turn_order` or `next_role` is defined."""
+    """The agents, in turn order unless `turn_order` or `next_role` is defined; `roles_for` where options decide how many."""
     turn_order: ClassVar[TurnOrder] = ()
     """The agents of a turn, if not each of `roles` once. Agents of an inner tuple act side by side: all see the state before
     any of them has answered, then `step` applies their answers one after another. `environment.turn_order` of a configuration
@@ -102,6 +102,22 @@ class Environment(ABC):
         **Example** `return "editor" if state["draft"] else "writer"`.
         """
         raise NotImplementedError
+
+    def roles_for(self, options: Any) -> tuple[str, ...]:
+        """The agents under `options`, for games of any number of players; by default `roles`, which are those of the default
+        options. Override it together with `next_role`: a `turn_order` names agents that are always there."""
+        return self.roles
+
+    def choices(self, state: Any, agent: str) -> Sequence[str] | None:
+        """All well-formed answers of `agent` in `state`, in a fixed order, of which a model draws one under
+        `environment.answer_format: choice`; None, the default: answers are texts.
+
+        They are different and short, because engines that choose among them read each token by token. One may begin with
+        another, as "Offer 1" and "Offer 12" do: the end of the answer tells them apart. None is empty.
+
+        **Example** ("Pass", "Bet").
+        """
+        return None
 
     def start(self, problem: Mapping[str, Any]) -> Any:
         """The initial state of a drawn problem; by default the problem itself."""

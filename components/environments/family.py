@@ -11,6 +11,7 @@ from components.environments.play import Playthrough, Position, Referee
 from components.environments.rules import Rules
 from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
+from components.escaping import shown_value
 from components.frozen import Frozen
 from components.identity import canonical_json, content_id, seed_for
 from components.schema import Problem
@@ -26,12 +27,29 @@ class Family:
     """
 
     def __init__(
-        self, name: str, environment: Environment, answer_format: AnswerFormat = "strict", *, is_own: bool = True
+        self,
+        name: str,
+        environment: Environment,
+        answer_format: AnswerFormat = "strict",
+        *,
+        is_own: bool = True,
+        roles: tuple[str, ...] | None = None,
     ) -> None:
         self.name = name
         self.environment = environment
         self.answer_format: AnswerFormat = answer_format
-        self.rules = Rules(name, environment, answer_format, is_own=is_own)
+        self.rules = Rules(name, environment, answer_format, is_own=is_own, roles=roles)
+
+    def under(self, options: Frozen) -> "Family":
+        """This family with the roles that `options` give it; itself if they are its own. Raises ConfigurationError."""
+        roles = self.rules.call("roles_for", self.environment.roles_for, options)
+        if roles == self.roles:
+            return self
+        if not isinstance(roles, tuple) or not roles or len({*roles}) < len(roles):
+            raise ConfigurationError(
+                f"environment.name {self.name!r}: roles_for() returned {shown_value(roles)}; return different names in a tuple"
+            )
+        return Family(self.name, self.environment, self.answer_format, is_own=self.rules.is_own, roles=roles)
 
     @property
     def options_type(self) -> type[Frozen]:
@@ -133,13 +151,16 @@ class Family:
         return answer[:place] + rng.choice(like or [answer[place]]) + answer[place + 1 :]
 
     def random_action(self, position: Position, agent: str, rng: Random) -> str:
-        """A well-formed random answer.
+        """A well-formed random answer: one of the `choices`, each as likely.
 
-        Without a `Demonstrator`, random characters of the same kinds as those of the expert's answer, or any.
+        Without them and a `Demonstrator`, random characters of the same kinds as those of the expert's answer, or any.
         """
         if isinstance(self.environment, Demonstrator):
             play = self.environment.random_answer
             return self.rules.call("random_answer", play, self.rules.copied(position.state), agent, rng)
+        choices = self.rules.choices(position.state, agent)
+        if choices is not None:
+            return rng.choice(choices)
         if not self.has_expert:
             return "".join(rng.choices(self.environment.alphabet, k=rng.randint(1, 8)))
         answer = self.expert_action(position, agent)
@@ -200,8 +221,8 @@ def require_expert(family: Family) -> Family:
 
 
 def scratch_alphabet(family: Family, options: Frozen) -> str:
-    """The characters of a model trained from scratch; empty for a family without an expert."""
-    return family.alphabet(options) if family.has_expert else ""
+    """The characters of a model trained from scratch; empty for a family without an expert to clone and without choices."""
+    return family.alphabet(options) if family.has_expert or family.answer_format == "choice" else ""
 
 
 def _kind(letter: str) -> str:

@@ -32,6 +32,15 @@ FAMILIES: Mapping[str, str] = {
     "file_tree": "components.environments.stateful.file_tree:FileTreeEnvironment",
     "blocksworld": "components.environments.games.blocksworld:BlocksworldEnvironment",
     "eight_queens": "components.environments.games.eight_queens:EightQueensEnvironment",
+    "maze": "components.environments.social.maze:MazeEnvironment",
+    "social_trading": "components.environments.social.social_trading:SocialTradingEnvironment",
+    "open_spiel": "components.environments.social.open_spiel:OpenSpielEnvironment",
+    "petting_zoo": "components.environments.social.petting_zoo:PettingZooEnvironment",
+    "coop_compete": "components.environments.social.coop_compete:CoopCompeteEnvironment",
+    "led": "components.environments.social.led:LedEnvironment",
+    "public_goods": "components.environments.social.public_goods:PublicGoodsEnvironment",
+    "staged": "components.environments.social.staged:StagedEnvironment",
+    "team_battle": "components.environments.social.team_battle:TeamBattleEnvironment",
 }
 """Name -> place of a built-in environment, as in the entry points of this package, which are not searched for them because
 that takes a tenth of a second. Imported on first use, because some import large libraries."""

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from math import isfinite
 from typing import Any, TypeVar
 
 from components.environments.base import MAX_ANSWER_CHARACTERS, AnswerFormat, JointStep, Step, ToolCall, Tools
 from components.environments.environment import Environment, ToolEnvironment, has_joint_step, has_single_step
 from components.environments.shared.answer_extraction import reasoning_instructions
+from components.environments.shared.text import shown
 from components.errors import ConfigurationError, MalformedAction, TroupeError
 from components.escaping import shown_value
 from components.schema import Observation
@@ -16,24 +18,30 @@ from components.think_tags import without_thinking
 from components.user_code import source_location, user_code_error
 
 T = TypeVar("T")
+_NUM_NAMED = 8
+"""So many choices are named to whoever missed them."""
 DEFAULT_WEIGHTS: Mapping[str, float] = {"team.solved": 1.0, "local.malformed": -0.1}
 
 
 class Rules:
     """The rules of an environment under its `name`, for answers that are read as `answer_format` says.
 
+    `roles` are those of the options that it is played under, by default the environment's own.
     A user's code only gets copies of a state, and an error in it becomes one line with file and line. `is_own`: whether the
     environment is a user's.
     """
 
     def __init__(
-        self, name: str, environment: Environment, answer_format: AnswerFormat = "strict", *, is_own: bool
+        self,
+        name: str,
+        environment: Environment,
+        answer_format: AnswerFormat = "strict",
+        *,
+        is_own: bool,
+        roles: tuple[str, ...] | None = None,
     ) -> None:
         self.name, self.environment, self.answer_format, self.is_own = name, environment, answer_format, is_own
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return tuple(self.environment.roles)
+        self.roles = tuple(environment.roles) if roles is None else roles
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -72,12 +80,29 @@ class Rules:
             told = reasoning_instructions(told, self._text("ending", self.environment.ending, state, agent))
         return Observation(instructions=told, state=text)
 
+    def choices(self, state: Any, agent: str) -> tuple[str, ...] | None:
+        """All well-formed answers of `agent`; None for free text. Raises ConfigurationError for what is no list of them."""
+        told = self.call("choices", self.environment.choices, self.copied(state), agent)
+        if told is None:
+            return None
+        choices = tuple(told)
+        if not choices or not all(isinstance(each, str) and each for each in choices) or len({*choices}) < len(choices):
+            raise ConfigurationError(
+                f"choices() returned {shown_value(choices)} for {agent!r}; return different texts that are not empty, or None"
+            )
+        return choices
+
     def read(self, state: Any, agent: str, text: str) -> str:
-        """The answer in a text without its thinking; of a text that reasons first, its end. Raises MalformedAction."""
+        """The answer in a text without its thinking; of a text that reasons first, its end. Where there are `choices` it is one
+        of them, as written there. Raises MalformedAction."""
         if len(text) > MAX_ANSWER_CHARACTERS:
             raise MalformedAction(f"an answer of {len(text)} characters; at most {MAX_ANSWER_CHARACTERS} are read")
         text = without_thinking(text)
-        return text if self.answer_format == "strict" else self.final_answer(state, agent, text)
+        answer = self.final_answer(state, agent, text) if self.answer_format == "free" else text
+        if type(self.environment).choices is Environment.choices:
+            return answer
+        choices = self.choices(state, agent)
+        return answer if choices is None else _one_of(choices, answer)
 
     def final_answer(self, state: Any, agent: str, text: str) -> str:
         """The answer in a text that may reason first. Raises MalformedAction."""
@@ -109,6 +134,7 @@ class Rules:
             raise ConfigurationError(f"step_together() returned {type(step).__name__}; return a JointStep")
         if unknown := step.local.keys() - answers.keys():
             raise ConfigurationError(f"step_together(): local names {sorted(unknown)}, but {sorted(answers)} acted")
+        self._check_payoffs("step_together", step)
         local = (f"local.{name}" for components in step.local.values() for name in components)
         self._check_weights("step_together", (*(f"team.{name}" for name in step.team), *local))
         solved = bool(step.solved)
@@ -161,15 +187,39 @@ class Rules:
                     f"{what}() gives the component {component}, which has no weight; name one in `weights` of the environment"
                 )
 
+    def _check_payoffs(self, what: str, step: Step | JointStep) -> None:
+        for agent, payoff in step.payoffs.items():
+            if agent not in self.roles:
+                raise ConfigurationError(
+                    f"{what}(): payoffs name {agent!r}, which is no role; {suggest(agent, self.roles)}"
+                )
+            if not isfinite(payoff):
+                raise ConfigurationError(f"{what}(): the payoff of {agent} is {payoff}, not a finite number")
+        if step.payoffs:
+            self._check_weights(what, ("local.payoff",))
+
     def _checked(self, what: str, step: Any) -> Step:
         """`step` with its end decided. Raises ConfigurationError for what is no step, and a component without a weight."""
         if not isinstance(step, Step):
             raise ConfigurationError(f"{what}() returned {type(step).__name__}; return a Step")
+        self._check_payoffs(what, step)
         self._check_weights(what, _components(step))
         solved = bool(step.solved)
         done = solved if step.done is None else bool(step.done)
         success = solved and done if step.success is None else bool(step.success)
         return replace(step, solved=solved, done=done, success=success, local=dict(step.local))
+
+
+def _one_of(choices: Sequence[str], answer: str) -> str:
+    """The choice that `answer` is, without regard to case or to space around it. Raises MalformedAction."""
+    if answer in choices:
+        return answer
+    bare = answer.strip().casefold()
+    found = [choice for choice in choices if choice.strip().casefold() == bare]
+    if len(found) != 1:
+        more = f" and {len(choices) - _NUM_NAMED} more" if len(choices) > _NUM_NAMED else ""
+        raise MalformedAction(f"{shown(answer)} is none of {', '.join(choices[:_NUM_NAMED])}{more}")
+    return found[0]
 
 
 def _is_text(answer: str) -> bool:

@@ -192,5 +192,6 @@ def _further_metrics(play: SuitePlay) -> dict[str, float]:
         **{f"{agent}/solve_rate": made.num_solving / made.num_answers for agent, made in play.agents.items()},
         **{f"{agent}/malformed_rate": made.num_malformed / made.num_answers for agent, made in play.agents.items()},
         **{f"{agent}/mean_tokens": made.num_tokens / made.num_answers for agent, made in play.agents.items()},
+        **{f"{agent}/payoff": earned / len(episodes) for agent, earned in play.payoffs.items()},
         **usage_metrics(play.usage),
     }

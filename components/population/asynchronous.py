@@ -8,9 +8,9 @@ counted.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from components.bounds import checked_share
 from components.errors import ConfigurationError
 from components.population.adapters import Adapter
-from components.population.bounds import checked_share
 from components.population.federated import Merge, pulled_adapter
 
 MAX_STALENESS = 2

@@ -16,8 +16,8 @@ from itertools import pairwise
 from math import fsum, isfinite, sqrt
 from typing import Any
 
+from components.bounds import checked_share
 from components.errors import ConfigurationError
-from components.population.bounds import checked_share
 
 EPSILON = 1e-4
 """As in `components.algorithms.normalisation`."""

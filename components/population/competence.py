@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from math import erf, exp, fsum, sqrt
 from typing import Any, Literal
 
+from components.bounds import checked_share
 from components.errors import ConfigurationError
-from components.population.bounds import checked_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

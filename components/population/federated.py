@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from components.bounds import checked_share
 from components.errors import ConfigurationError
 from components.population.adapters import (
     Adapter,
@@ -24,7 +25,6 @@ from components.population.adapters import (
     equal_tensors,
     weighted_mean,
 )
-from components.population.bounds import checked_share
 from components.population.synchronized import common_num_updates, mean_tensors
 
 

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from math import isfinite, sqrt
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 from components.errors import ConfigurationError
 from components.population.fold_order import in_order
-from components.population.games.base import Action
+
+Action = Literal["cooperate", "compete"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from math import ceil, isfinite
 from random import Random
 from typing import Any, Literal
 
+from components.bounds import checked_share
 from components.errors import ConfigurationError
 from components.identity import seed_for
-from components.population.bounds import checked_share
 
 Reason = Literal["best", "starved", "explored"]
 

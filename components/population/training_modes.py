@@ -18,8 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from components.bounds import checked_members, checked_share
 from components.errors import ConfigurationError
-from components.population.bounds import checked_members, checked_share
 
 TrainingMode = Literal["cooperative", "competitive", "mixed", "hierarchical"]
 Floats = NDArray[np.float64]

@@ -6,7 +6,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from components.environments.registry import family
+from components.environments.registry import family, family_options
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.suggestions import did_you_mean, suggest
@@ -87,7 +87,7 @@ def at_level(values: Mapping[str, Any], level: str) -> dict[str, Any]:
     (policy,) = values["policies"].values()
     if level == "l0":
         settings = values["environment"]
-        environment = family(settings["name"])
+        environment = family(settings["name"]).under(family_options(settings["name"], settings.get("options", {})))
         role = in_phases(turn_order_of(environment, settings.get("turn_order")))[-1][-1]
         rollout = {key: each for key, each in values["rollout"].items() if key != "random_handoff_probability"}
         alone = {"rollout": {**rollout, "mode": "single"}, "algorithm": {"advantage": "grpo"}}

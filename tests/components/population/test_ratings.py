@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from components.errors import ConfigurationError
 from components.population.exploitability import exact_advantage, information_sets
-from components.population.games.kuhn_poker import KuhnPoker, KuhnState, equilibrium
+from components.population.kuhn_poker import KuhnPoker, KuhnState, equilibrium
 from components.population.payoffs import PayoffMatrix, PlayedGame
 from components.population.ratings import (
     bradley_terry_ratings,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from components.population.games.base import ACTIONS, Action
+from components.environments.social.rules.base import ACTIONS, Action
 
 Payoffs = Callable[[Sequence[Action]], tuple[float, ...]]
 _TOLERANCE = 1e-12

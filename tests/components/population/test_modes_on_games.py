@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, joint_step
+from components.environments.social.rules.coop_compete import CoopCompete
+from components.environments.social.rules.equilibria import deviation_gains, pure_equilibria
+from components.environments.social.rules.public_goods import PublicGoods
+from components.environments.social.rules.staged import Staged
 from components.errors import ConfigurationError
 from components.population.baselines import Outcome, RoleBaselines, role_advantages
-from components.population.games.base import ACTIONS, Action, JointState, Rules, joint_step
-from components.population.games.coop_compete import CoopCompete
-from components.population.games.equilibria import deviation_gains, pure_equilibria
-from components.population.games.public_goods import PublicGoods
-from components.population.games.staged import Staged
 from components.population.training_modes import (
     Floats,
     TrainingMode,

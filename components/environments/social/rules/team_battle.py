@@ -9,8 +9,8 @@ who gives.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from components.environments.social.rules.base import Action, check_actions, cooperation
 from components.errors import ConfigurationError
-from components.population.games.base import Action, check_actions, cooperation
 
 TEAM_SIZE = 4
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.errors import ConfigurationError
-from components.population.games.maze import (
+from components.environments.social.rules.maze import (
     MazeGame,
     MazeState,
     drawing,
@@ -16,7 +15,8 @@ from components.population.games.maze import (
     maze_step,
     success_by_path_length,
 )
-from components.population.games.maze_layouts import LAYOUTS, MOVES, Maze, distances, drawn_maze, layout
+from components.environments.social.rules.maze_layouts import LAYOUTS, MOVES, Maze, distances, drawn_maze, layout
+from components.errors import ConfigurationError
 
 OPEN = Maze(width=3, height=2, walls=frozenset())
 

@@ -8,9 +8,9 @@ they compete and `.05 rho` less if they cooperate. Whoever cooperates below rho 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from components.bounds import checked_share
+from components.environments.social.rules.base import Action, check_actions, checked_base, cooperation
 from components.errors import ConfigurationError
-from components.population.bounds import checked_share
-from components.population.games.base import Action, check_actions, checked_base, cooperation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

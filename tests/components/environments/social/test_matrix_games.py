@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, joint_step
+from components.environments.social.rules.coop_compete import CoopCompete, PairGame
+from components.environments.social.rules.equilibria import deviation_gains, pure_equilibria
+from components.environments.social.rules.staged import Staged
+from components.environments.social.rules.team_battle import TeamBattle
 from components.errors import ConfigurationError
-from components.population.games.base import ACTIONS, Action, JointState, Rules, joint_step
-from components.population.games.coop_compete import CoopCompete, PairGame
-from components.population.games.equilibria import deviation_gains, pure_equilibria
-from components.population.games.staged import Staged
-from components.population.games.team_battle import TeamBattle
 
 C: Action = "cooperate"
 D: Action = "compete"

@@ -15,8 +15,8 @@ In `coop_compete.py` no mode moves an equilibrium; in `staged.py` only full coop
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from components.environments.social.rules.base import Action, check_actions
 from components.errors import ConfigurationError
-from components.population.games.base import Action, check_actions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ cannot be in one cell, the start and the goal apart.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from components.environments.social.rules.maze_layouts import MOVES, Cell, Maze
 from components.errors import ConfigurationError
-from components.population.games.maze_layouts import MOVES, Cell, Maze
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

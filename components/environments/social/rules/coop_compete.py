@@ -7,9 +7,9 @@ cooperate if `rho > 1 - cooperation_level`. So a test looks at the basin, not at
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from components.bounds import checked_share
+from components.environments.social.rules.base import Action, check_actions, checked_base, cooperation
 from components.errors import ConfigurationError
-from components.population.bounds import checked_share
-from components.population.games.base import Action, check_actions, checked_base, cooperation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

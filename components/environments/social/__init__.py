@@ -1,0 +1,1 @@
+"""Games of several players: own ones with known equilibria, and any of OpenSpiel and PettingZoo, by name."""
