@@ -5,7 +5,7 @@ One generator draws the first weights, the actions and the minibatches; nothing 
 The state of a learner is one dictionary. Axes: T steps of a rollout, N games, S state variables, A actions, B rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -36,6 +36,10 @@ class Games(Protocol):
     def states(self) -> NDArray[Any]: ...
     def masks(self) -> NDArray[Any]: ...
     def step(self, actions_N: NDArray[Any]) -> Step: ...
+
+
+Chooser = Callable[[NDArray[Any], NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
+"""Given the states and masks of a step: the action of each game (N,), and whether the policy chose it (N,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,37 +137,36 @@ class MaskedPPO:
         actions_N, logprobs_N_A = self._draw(_tensor(states_N_S), torch.as_tensor(masks_N_A))
         return actions_N.numpy(), logprobs_N_A.exp().numpy()
 
-    def collect(self, games: Games) -> Rollout:
-        """The next `rule.steps` steps of the games, played by the policy.
+    def collect(self, games: Games, choose: Chooser | None = None) -> Rollout:
+        """The next `rule.steps` steps of the games, played by the policy, or by `choose`: then its own rows alone are returned.
 
         A cut episode is not over: the reward of its last step has the discounted value of the state that it was cut at.
 
-        **Example** 128 steps of 16 games: 2,048 rows.
+        **Example** 128 steps of 16 games: 2,048 rows; where another has a quarter of the decisions 1,536.
         """
         rule = self.rule
         rows: list[tuple[Tensor, ...]] = []
         for _ in range(rule.steps):
             states_N_S, masks_N_A = _tensor(games.states()), torch.as_tensor(games.masks())
-            actions_N, logprobs_N_A = self._draw(states_N_S, masks_N_A)
+            actions_N, own_N, logprobs_N = self._play(states_N_S, masks_N_A, choose)
             step = games.step(actions_N.numpy())
             with torch.no_grad():
                 values_N, final_values_N = self._values(states_N_S), self._values(_tensor(step.final_states_N_S))
             cut_N = torch.as_tensor(step.cut_N)
             rewards_N = rule.reward_scale * _tensor(step.rewards_N) + rule.discount * cut_N * final_values_N
-            logprobs_N = logprobs_N_A.gather(1, actions_N[:, None])[:, 0]
             over_N = torch.as_tensor(step.ended_N) | cut_N
-            rows.append((states_N_S, masks_N_A, actions_N, logprobs_N, values_N, rewards_N, over_N))
-        states, masks, actions, logprobs, values, rewards, over = map(torch.stack, zip(*rows, strict=True))
+            rows.append((states_N_S, masks_N_A, actions_N, own_N, logprobs_N, values_N, rewards_N, over_N))
+        states, masks, actions, own, logprobs, values, rewards, over = map(torch.stack, zip(*rows, strict=True))
         with torch.no_grad():
             last_values_N = self._values(_tensor(games.states()))
         advantages = generalised_advantages(rewards, values, last_values_N, over, rule.discount, rule.trace)
         return Rollout(
-            states_B_S=states.flatten(0, 1),
-            masks_B_A=masks.flatten(0, 1),
-            actions_B=actions.flatten(),
-            logprobs_B=logprobs.flatten(),
-            advantages_B=advantages.flatten(),
-            returns_B=(advantages + values).flatten(),
+            states_B_S=states[own],
+            masks_B_A=masks[own],
+            actions_B=actions[own],
+            logprobs_B=logprobs[own],
+            advantages_B=advantages[own],
+            returns_B=(advantages + values)[own],
         )
 
     def update(self, rollout: Rollout) -> dict[str, float]:
@@ -219,6 +222,21 @@ class MaskedPPO:
         clip_frac = (clipped_B != ratios_B).float().mean()
         parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "clip_frac": clip_frac}
         return loss, {name: value.detach() for name, value in parts.items()}
+
+    def reseed(self, seed: int) -> None:
+        """Draw from here on as a learner that was just seeded with this number: then there is no generator to save."""
+        self._generator.manual_seed(seed)
+
+    def _play(self, states_N_S: Tensor, masks_N_A: Tensor, choose: Chooser | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The actions of a step, which of them are the policy's own, and their log-probabilities under the policy (N,)."""
+        if choose is None:
+            actions_N, logprobs_N_A = self._draw(states_N_S, masks_N_A)
+            own_N = torch.ones_like(actions_N, dtype=torch.bool)
+        else:
+            actions_N, own_N = map(torch.as_tensor, choose(states_N_S.numpy(), masks_N_A.numpy()))
+            with torch.no_grad():
+                logprobs_N_A = masked_logprobs(self._policy(states_N_S), masks_N_A)
+        return actions_N, own_N, logprobs_N_A.gather(1, actions_N[:, None])[:, 0]
 
     def _draw(self, states_N_S: Tensor, masks_N_A: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():

@@ -1,0 +1,262 @@
+"""A step of hybrid training as two functions without side effects: play and collect, then learn from what was collected.
+
+    state = new_learner_state(settings, seed)
+    experience = collect_experience(settings, state, seed, step)
+    state, metrics = update_learner(settings, state, experience, seed)
+
+Both depend on their arguments alone, so that a stage that is done again has the same result. The whole state is one dictionary
+of arrays; these entries decide how a run goes on, and are what a digest must cover:
+
+| entry | what | whose |
+|---|---|---|
+| `weights.*` | policy and value function | `update_learner` |
+| `optimizer.*` | moments and steps of Adam | `update_learner` |
+| `games.*` | facts, records, visited tiles, met subgoals, steps, episodes and chance of each game | `collect_experience` |
+| `games.starts`, `games.position.*`, `games.from_start_N` | curriculum and kept positions, with a `StartRule` | likewise |
+| `agent` | arbiter, open episodes, kept answers, recent actions and states | likewise |
+
+Not in it: generators, since each function is seeded by (seed, step); `num_updates`, which is the step.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from components.hybrid.adviser import Adviser
+from components.hybrid.agent import AgentRule, Decided, HybridAgent
+from components.hybrid.arbitration import ArbitrationRule, Mode
+from components.hybrid.control import ControlRule
+from components.hybrid.decision_history import Decision
+from components.hybrid.game_facts import Booleans, Facts, GamesStep, Integers
+from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout
+from components.hybrid.rewards import RewardWeights
+from components.hybrid.start_positions import GamesFromPositions, StartRule
+from components.hybrid.stored_arrays import StoredArrays
+from components.hybrid.subgoals import Subgoal
+from components.hybrid.twin import Twin
+from components.identity import seed_for
+
+LearnerState = dict[str, NDArray[Any]]
+_RL_ONLY = AgentRule(control=ControlRule(arbitration=ArbitrationRule(mode=Mode.RL_ONLY)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HybridSettings:
+    """What is played and how it is learned: fixed for a run. Without `starts` all episodes begin at the start."""
+
+    num_games: int = 64
+    max_steps: int = 600
+    goal_badges: int = 2
+    weights: RewardWeights = field(default_factory=RewardWeights)
+    subgoals: tuple[Subgoal, ...] = ()
+    learner: PPORule = field(default_factory=PPORule)
+    agent: AgentRule = _RL_ONLY
+    starts: StartRule | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experience:
+    """What one step of play brought: rows to learn from, the state of games and agent after it, and decisions for the history.
+
+    `decisions` are those of the episodes that ended. `metrics` have the names of `components/metrics.py`'s areas.
+    """
+
+    step: int
+    rollout: StoredArrays
+    after: StoredArrays
+    decisions: tuple[Decision, ...]
+    metrics: dict[str, float]
+
+
+class SnapshotGames(Protocol):
+    """N games that begin anew by themselves and can be resumed: see `Twin` and `GamesInProcesses`."""
+
+    @property
+    def facts(self) -> Facts: ...
+    def states(self) -> NDArray[Any]: ...
+    def masks(self) -> Booleans: ...
+    def step(self, actions_N: Integers) -> GamesStep: ...
+    def snapshot(self) -> dict[str, NDArray[Any]]: ...
+    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None: ...
+
+
+GamesOpener = Callable[[HybridSettings, int], AbstractContextManager[SnapshotGames]]
+"""Opens the games of these settings with this seed."""
+
+
+def open_twins(settings: HybridSettings, seed: int) -> AbstractContextManager[SnapshotGames]:
+    """The games on the cartridge's rules in NumPy."""
+    twin = Twin(
+        settings.num_games,
+        seed=seed,
+        max_steps=settings.max_steps,
+        goal_badges=settings.goal_badges,
+        weights=settings.weights,
+        subgoals=settings.subgoals,
+    )
+    return nullcontext(twin if settings.starts is None else GamesFromPositions(twin, settings.starts, seed=seed))
+
+
+def new_learner_state(settings: HybridSettings, seed: int, *, open_games: GamesOpener = open_twins) -> LearnerState:
+    """The state before the first step."""
+    learner = MaskedPPO(settings.learner, seed=seed_for(seed, "weights"))
+    with open_games(settings, seed) as games:
+        return _learner_arrays(learner) | _prefixed("games.", games.snapshot())
+
+
+def collect_experience(
+    settings: HybridSettings,
+    state: Mapping[str, NDArray[Any]],
+    seed: int,
+    step: int,
+    *,
+    adviser: Adviser | None = None,
+    open_games: GamesOpener = open_twins,
+) -> Experience:
+    """The experience of one step: `settings.learner.steps` decisions in each game.
+
+    **Example** 64 games, 64 steps: 4,096 rows in RL_ONLY; fewer where a language model decided, since the policy does not learn
+    from another's actions.
+    """
+    learner = _learner_from(settings, state)
+    learner.reseed(seed_for(seed, "collect_experience", step))
+    decisions: list[Decision] = []
+    agent = HybridAgent(
+        settings.agent,
+        settings.num_games,
+        seed=seed,
+        policy=learner,
+        adviser=adviser,
+        history=_Ended(decisions),
+        clock=lambda: 0.0,
+    )
+    if "agent" in state:
+        agent.load_state_dict(json.loads(state["agent"].tobytes()))
+    with open_games(settings, seed) as games:
+        games.restore(_below(state, "games."))
+        watched = _WatchedGames(games, agent)
+        rollout = learner.collect(watched, watched.choose)
+        after = _prefixed("games.", games.snapshot())
+    after["agent"] = np.frombuffer(json.dumps(agent.state_dict()).encode(), np.uint8)
+    return Experience(
+        step=step,
+        rollout=StoredArrays.from_arrays({each.name: getattr(rollout, each.name).numpy() for each in fields(Rollout)}),
+        after=StoredArrays.from_arrays(after),
+        decisions=tuple(decisions),
+        metrics=watched.metrics(),
+    )
+
+
+def update_learner(
+    settings: HybridSettings, state: Mapping[str, NDArray[Any]], experience: Experience, seed: int
+) -> tuple[LearnerState, dict[str, float]]:
+    """The state after learning from the experience, and the metrics of both.
+
+    **Example** 4,096 rows, minibatches of 1,024, 4 epochs: 16 steps of the optimiser.
+    """
+    learner = _learner_from(settings, state)
+    learner.reseed(seed_for(seed, "update_learner", experience.step))
+    rows = {name: torch.as_tensor(values) for name, values in experience.rollout.to_arrays().items()}
+    trained = learner.update(Rollout(**rows)) if len(rows["actions_B"]) else {}
+    metrics = experience.metrics | {f"train/policy/{name}": value for name, value in trained.items()}
+    return _learner_arrays(learner) | experience.after.to_arrays(), metrics
+
+
+def digest_state(state: Mapping[str, NDArray[Any]]) -> str:
+    """A digest of all entries of a state: their names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        values = np.ascontiguousarray(state[name])
+        digest.update(f"{name} {values.dtype.str} {values.shape}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+class _Ended:
+    """Takes the decisions of ended episodes."""
+
+    def __init__(self, decisions: list[Decision]) -> None:
+        self._decisions = decisions
+
+    def record(self, decisions: Any) -> int:
+        self._decisions.extend(decisions)
+        return len(decisions)
+
+
+class _WatchedGames:
+    """Games whose steps the agent is told of, and whose episodes are counted."""
+
+    def __init__(self, games: SnapshotGames, agent: HybridAgent) -> None:
+        self._games, self._agent = games, agent
+        self._ends: list[tuple[float, float, float]] = []
+        self._decided: list[Decided] = []
+
+    def states(self) -> NDArray[Any]:
+        return self._games.states()
+
+    def masks(self) -> Booleans:
+        return self._games.masks()
+
+    def choose(self, states_N_S: NDArray[Any], masks_N_A: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        decided = self._agent.decide(self._games.facts, states_N_S, masks_N_A)
+        self._decided.append(decided)
+        return decided.actions_N, ~decided.by_llm_N
+
+    def step(self, actions_N: Integers) -> GamesStep:
+        step = self._games.step(actions_N)
+        self._agent.observe(step)
+        for game in np.flatnonzero(step.ended_N | step.cut_N).tolist():
+            ended, starter, length = (values_N[game] for values_N in (step.ended_N, step.starter_N, step.lengths_N))
+            self._ends.append((float(ended), float(starter), float(length)))
+        return step
+
+    def metrics(self) -> dict[str, float]:
+        """Rates are of the episodes that ended; there are none without any."""
+        llm_share = np.mean([decided.by_llm_N.mean() for decided in self._decided])
+        counted = {"rollout/num_episodes": float(len(self._ends)), "rollout/llm_share": float(llm_share)}
+        if not self._ends:
+            return counted
+        goal, starter, length = np.mean(self._ends, axis=0).tolist()
+        return counted | {
+            "rollout/goal_rate": goal,
+            "rollout/starter_rate": starter,
+            "rollout/episode_length": length,
+        }
+
+
+def _learner_arrays(learner: MaskedPPO) -> LearnerState:
+    state = learner.state_dict()
+    weights = {f"weights.{name}": value.numpy().copy() for name, value in state["weights"].items()}
+    moments = {
+        f"optimizer.{number}.{name}": value.numpy().copy()
+        for number, each in state["optimizer"]["state"].items()
+        for name, value in each.items()
+    }
+    return weights | moments
+
+
+def _learner_from(settings: HybridSettings, state: Mapping[str, NDArray[Any]]) -> MaskedPPO:
+    learner = MaskedPPO(settings.learner, seed=0)
+    fresh = learner.state_dict()
+    moments: dict[int, dict[str, torch.Tensor]] = {}
+    for name, values in _below(state, "optimizer.").items():
+        number, _, part = name.partition(".")
+        moments.setdefault(int(number), {})[part] = torch.as_tensor(values)
+    weights = {name: torch.as_tensor(values) for name, values in _below(state, "weights.").items()}
+    learner.load_state_dict(fresh | {"weights": weights, "optimizer": fresh["optimizer"] | {"state": moments}})
+    return learner
+
+
+def _prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> LearnerState:
+    return {f"{prefix}{name}": values for name, values in arrays.items()}
+
+
+def _below(arrays: Mapping[str, NDArray[Any]], prefix: str) -> LearnerState:
+    return {name.removeprefix(prefix): values.copy() for name, values in arrays.items() if name.startswith(prefix)}
