@@ -10,6 +10,7 @@ from components.config.algorithm import AlgorithmConfig
 from components.config.chat_defaults import BFLOAT16_MISMATCH, IMPORTANCE_CAP, with_chat_defaults
 from components.config.environment import EnvironmentConfig
 from components.config.generation import DTYPES, GenerationConfig
+from components.config.hybrid import HybridConfig, hybrid_misfit
 from components.config.loss import LossConfig
 from components.config.policies import PolicyConfig
 from components.config.population import PopulationConfig, members_misfit, population_misfit
@@ -37,7 +38,7 @@ class RunConfig(Frozen):
     """Training iterations."""
     environment: EnvironmentConfig
     agents: Mapping[str, AgentConfig]
-    """Role -> agent. The environment defines the roles."""
+    """Role -> agent. The environment defines the roles. Empty where `hybrid` asks no language model."""
     policies: Mapping[Name, PolicyConfig]
     """Name -> weights. One policy for all roles, or one per role."""
     warm_start: WarmStartConfig = WarmStartConfig()
@@ -51,6 +52,8 @@ class RunConfig(Frozen):
     training: TrainingConfig = TrainingConfig()
     population: PopulationConfig | None = None
     """Train the policies as a population, by the flow `train-population`; None: as a team, by `train`."""
+    hybrid: HybridConfig | None = None
+    """Train an RL policy that shares a game with a language model, by the flow `train-hybrid`; None: train models."""
     evaluation: EvaluationConfig = EvaluationConfig()
     resources: ResourceConfig = ResourceConfig()
     store: StoreConfig = StoreConfig()
@@ -130,6 +133,12 @@ class RunConfig(Frozen):
     @model_validator(mode="after")
     def _population_fits(self) -> "RunConfig":
         if misfit := population_misfit(self) or members_misfit(self):
+            raise ValueError(misfit)
+        return self
+
+    @model_validator(mode="after")
+    def _hybrid_fits(self) -> "RunConfig":
+        if misfit := hybrid_misfit(self):
             raise ValueError(misfit)
         return self
 
