@@ -87,10 +87,12 @@ class PopulationConfig(Frozen):
     team_size: int | None = Field(None, ge=1)
     """cooperative, mixed: agents that share, as neighbours in the environment's order; None: all."""
     leader: str | None = None
-    """hierarchical: the leading agent. None: who has the highest average return, elected anew every leader_term steps."""
-    leader_term: int = Field(10, ge=1)
+    """hierarchical: the leading agent; None: the first of `agents`. In environment led it answers first."""
+    leader_term: int | None = Field(None, ge=1)
+    """hierarchical: every so many steps the member with the highest average return takes the leading agent's seat, and who had
+    it takes that member's; None: members stay."""
     compliance_bonus: float = Field(0.1, ge=0.0)
-    """hierarchical: what a follower earns by the answer that the leader gave in the same turn."""
+    """hierarchical: what a follower earns by giving the leader's last answer. It is no part of raw returns."""
     discount: float = Field(1.0, ge=0.0, le=1.0)
     """Of rewards that come a turn later, for each turn."""
     baseline_decay: float = Field(0.95, ge=0.0, lt=1.0)
@@ -135,6 +137,10 @@ def population_misfit(config: "RunConfig") -> str | None:
             f"algorithm.advantage {advantage} under rollout.mode {mode} does not know each agent's return: in a population "
             "use role_baseline or role_mean with independent, or at_grpo with tree"
         )
+    if population.training_mode != "cooperative" and len(config.agents) < 2:
+        return f"population.training_mode {population.training_mode} is for two agents or more: set it to cooperative"
+    if population.leader_term is not None and population.rotates_seats:
+        return "population.leader_term elects who leads, and rotates_seats seats members in turn: leave one of them out"
     if population.leader is not None and population.leader not in config.agents:
         return f"population.leader {population.leader!r} is no agent; agents are {', '.join(config.agents)}"
     return seating_misfit(config, population) or _rollout_misfit(config)
@@ -183,9 +189,7 @@ def members_misfit(config: "RunConfig") -> str | None:
         return None
     strategy = config.population.weight_updates.strategy
     trained = {name: policy for name, policy in sorted(config.policies.items()) if policy.trained}
-    if not trained:
-        return "population: none of the policies is trained; set trained of one to true"
-    if strategy not in ("synchronized", "federated"):
+    if not trained or strategy not in ("synchronized", "federated"):
         return None
     said = f"population.weight_updates.strategy {strategy}"
     if whole := [name for name, policy in trained.items() if policy.adapter is None]:

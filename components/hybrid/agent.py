@@ -98,6 +98,13 @@ class HybridAgent:
 
         **Example** 16 games, of which the adviser has control in 5 that stand on 3 different cells: one batch of 3 questions.
         """
+        if not (
+            self.rule.control.asks_adviser or self._log.is_kept
+        ):  # nothing is asked or remembered: a learner's fast path
+            actions_N, confidences_N = self._ask_policy(states_N_S, masks_N_A)
+            return Decided(
+                actions_N=actions_N, by_llm_N=np.zeros(self.num_games, np.bool_), confidences_N=confidences_N
+            )
         questions = self._questions(facts, masks_N_A)
         phases = [phase_name(question.facts) for question in questions]
         stuck = self._stuck(questions)

@@ -49,7 +49,10 @@ _RL_ONLY = AgentRule(control=ControlRule(arbitration=ArbitrationRule(mode=Mode.R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HybridSettings:
-    """What is played and how it is learned: fixed for a run. Without `starts` all episodes begin at the start."""
+    """What is played and how it is learned: fixed for a run. Without `starts` all episodes begin at the start.
+
+    `keeps_decisions` collects the decisions for the history; it costs a tenth of a millisecond each.
+    """
 
     num_games: int = 64
     max_steps: int = 600
@@ -59,19 +62,22 @@ class HybridSettings:
     learner: PPORule = field(default_factory=PPORule)
     agent: AgentRule = _RL_ONLY
     starts: StartRule | None = None
+    keeps_decisions: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experience:
     """What one step of play brought: rows to learn from, the state of games and agent after it, and decisions for the history.
 
-    `decisions` are those of the episodes that ended. `metrics` have the names of `components/metrics.py`'s areas.
+    `goals_from_start` tells of each ended episode that began at the true start whether it reached the goal. `decisions` are
+    those of the episodes that ended, where the settings keep them. `metrics` have the names of `components/metrics.py`'s areas.
     """
 
     step: int
     rollout: StoredArrays
     after: StoredArrays
     decisions: tuple[Decision, ...]
+    goals_from_start: tuple[bool, ...]
     metrics: dict[str, float]
 
 
@@ -134,7 +140,7 @@ def collect_experience(
         seed=seed,
         policy=learner,
         adviser=adviser,
-        history=_Ended(decisions),
+        history=_Ended(decisions) if settings.keeps_decisions else None,
         clock=lambda: 0.0,
     )
     if "agent" in state:
@@ -150,6 +156,7 @@ def collect_experience(
         rollout=StoredArrays.from_arrays({each.name: getattr(rollout, each.name).numpy() for each in fields(Rollout)}),
         after=StoredArrays.from_arrays(after),
         decisions=tuple(decisions),
+        goals_from_start=tuple(watched.goals_from_start),
         metrics=watched.metrics(),
     )
 
@@ -167,6 +174,13 @@ def update_learner(
     trained = learner.update(Rollout(**rows)) if len(rows["actions_B"]) else {}
     metrics = experience.metrics | {f"train/policy/{name}": value for name, value in trained.items()}
     return _learner_arrays(learner) | experience.after.to_arrays(), metrics
+
+
+def read_policy(settings: HybridSettings, state: Mapping[str, NDArray[Any]], *, seed: int) -> MaskedPPO:
+    """The policy of a state, for evaluation: its chance begins at the seed."""
+    learner = _learner_from(settings, state)
+    learner.reseed(seed)
+    return learner
 
 
 def digest_state(state: Mapping[str, NDArray[Any]]) -> str:
@@ -197,6 +211,7 @@ class _WatchedGames:
         self._games, self._agent = games, agent
         self._ends: list[tuple[float, float, float]] = []
         self._decided: list[Decided] = []
+        self.goals_from_start: list[bool] = []
 
     def states(self) -> NDArray[Any]:
         return self._games.states()
@@ -210,9 +225,12 @@ class _WatchedGames:
         return decided.actions_N, ~decided.by_llm_N
 
     def step(self, actions_N: Integers) -> GamesStep:
+        from_start_N = getattr(self._games, "from_start_N", np.ones(len(actions_N), np.bool_)).copy()
         step = self._games.step(actions_N)
         self._agent.observe(step)
-        for game in np.flatnonzero(step.ended_N | step.cut_N).tolist():
+        over_N = step.ended_N | step.cut_N
+        self.goals_from_start += step.ended_N[over_N & from_start_N].tolist()
+        for game in np.flatnonzero(over_N).tolist():
             ended, starter, length = (values_N[game] for values_N in (step.ended_N, step.starter_N, step.lengths_N))
             self._ends.append((float(ended), float(starter), float(length)))
         return step

@@ -44,7 +44,10 @@ Chooser = Callable[[NDArray[Any], NDArray[Any]], tuple[NDArray[Any], NDArray[Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PPORule:
-    """How the learner learns: fixed for a run. `steps` are those of a rollout in each game, `trace` is GAE's lambda."""
+    """How the learner learns: fixed for a run. `steps` are those of a rollout in each game, `trace` is GAE's lambda.
+
+    `state_gains` multiply the state variables before they reach the networks, one for each; none: as they are.
+    """
 
     num_states: int = 25
     num_actions: int = 9
@@ -60,9 +63,16 @@ class PPORule:
     value_weight: float = 0.5
     largest_gradient: float = 0.5
     reward_scale: float = 0.1
+    state_gains: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.state_gains and len(self.state_gains) != self.num_states:
+            raise ConfigurationError(
+                f"state_gains: {len(self.state_gains)} numbers for {self.num_states} state variables"
+            )
         for name, value in asdict(self).items():
+            if name == "state_gains":
+                continue
             may_be_zero = name in ("entropy_weight", "value_weight", "trace", "discount")
             if value < 0 or (value == 0 and not may_be_zero):
                 raise ConfigurationError(f"{name} {value}: give a positive number")
@@ -120,6 +130,7 @@ class MaskedPPO:
 
     def __init__(self, rule: PPORule, *, seed: int) -> None:
         self.rule = rule
+        self._gains_S = torch.tensor(rule.state_gains or (1.0,) * rule.num_states)
         self._generator = torch.Generator().manual_seed(seed)
         self._policy = _network(rule, rule.num_actions, 0.01, self._generator)
         self._value = _network(rule, 1, 1.0, self._generator)
@@ -210,7 +221,7 @@ class MaskedPPO:
 
     def _loss(self, rollout: Rollout, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         rule, states_B_S = self.rule, rollout.states_B_S[rows]
-        logprobs_B_A = masked_logprobs(self._policy(states_B_S), rollout.masks_B_A[rows])
+        logprobs_B_A = masked_logprobs(self._policy(states_B_S * self._gains_S), rollout.masks_B_A[rows])
         advantages_B = rollout.advantages_B[rows]
         advantages_B = (advantages_B - advantages_B.mean()) / (advantages_B.std(correction=0) + 1e-8)
         ratios_B = (logprobs_B_A.gather(1, rollout.actions_B[rows, None])[:, 0] - rollout.logprobs_B[rows]).exp()
@@ -235,16 +246,16 @@ class MaskedPPO:
         else:
             actions_N, own_N = map(torch.as_tensor, choose(states_N_S.numpy(), masks_N_A.numpy()))
             with torch.no_grad():
-                logprobs_N_A = masked_logprobs(self._policy(states_N_S), masks_N_A)
+                logprobs_N_A = masked_logprobs(self._policy(states_N_S * self._gains_S), masks_N_A)
         return actions_N, own_N, logprobs_N_A.gather(1, actions_N[:, None])[:, 0]
 
     def _draw(self, states_N_S: Tensor, masks_N_A: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
-            logprobs_N_A = masked_logprobs(self._policy(states_N_S), masks_N_A)
+            logprobs_N_A = masked_logprobs(self._policy(states_N_S * self._gains_S), masks_N_A)
         return torch.multinomial(logprobs_N_A.exp(), 1, generator=self._generator)[:, 0], logprobs_N_A
 
     def _values(self, states_B_S: Tensor) -> Tensor:
-        values_B: Tensor = self._value(states_B_S).squeeze(-1)
+        values_B: Tensor = self._value(states_B_S * self._gains_S).squeeze(-1)
         return values_B
 
 

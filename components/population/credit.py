@@ -4,17 +4,18 @@ The state of a run is folded episode by episode in the order of the problems, so
 returns decide ratings, leaders, correlation and selection; mixed ones only what is learned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from components.config import PopulationConfig
+from components.metrics import agent_return, mixed_return
 from components.population.baselines import Outcome, RoleBaselines
 from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
 from components.population.payoffs import PayoffMatrix, PlayedGame
 from components.population.return_correlation import ReturnCorrelation
 from components.population.selective import Record
-from components.population.training_modes import Floats, discounted_returns, elected_leader, mode_matrix
+from components.population.training_modes import Floats, discounted_returns, mode_matrix
 
 Credits = list[tuple[tuple[float | None, ...], ...]]
 """Axes E, N, K: what each action is credited with; None for one that is not trained on."""
@@ -33,13 +34,14 @@ class PopulationState:
     baselines: RoleBaselines = field(default_factory=RoleBaselines)
     correlation: ReturnCorrelation = field(default_factory=ReturnCorrelation)
     average_returns: Mapping[str, float] = field(default_factory=dict)
-    leader: str | None = None
     records: Mapping[str, Record] = field(default_factory=dict)
     num_samples: Mapping[str, int] = field(default_factory=dict)
     pools: Mapping[str, OpponentPool] = field(default_factory=dict)
     """Past selves by member."""
     payoffs: PayoffMatrix = field(default_factory=PayoffMatrix)
     """Of games of two."""
+    homes: Mapping[str, str] = field(default_factory=dict)
+    """The members of the agents in their own seats; empty: those of the configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ def credited_step(
 
     **Example** ann and bob earn (1, 0); cooperative at strength .6 credits them with (.7, .3).
     """
-    leader = _leader(state, agents, config)
+    leader = (config.leader or agents[0]) if config.training_mode == "hierarchical" else None
     matrix = mode_matrix(
         config.training_mode,
         len(agents),
@@ -87,7 +89,7 @@ def credited_step(
         correlation=state.correlation.value,
         leader=0 if leader is None else agents.index(leader),
     )
-    state = replace(state, leader=leader, baselines=replace(state.baselines, decay=config.baseline_decay))
+    state = replace(state, baselines=replace(state.baselines, decay=config.baseline_decay))
     credits: Credits = []
     raw_E_A = []
     for episode in episodes:
@@ -95,9 +97,9 @@ def credited_step(
         credits.append(found)
         if raw_A is not None:
             raw_E_A.append(raw_A)
-    metrics = {f"population/{agent}/return": _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
+    metrics = {agent_return(agent): _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
     metrics |= {
-        f"population/{agent}/mixed_return": _mean([float(matrix[a] @ raw) for raw in raw_E_A])
+        mixed_return(agent): _mean([float(matrix[a] @ raw) for raw in raw_E_A])
         for a, agent in enumerate(agents)
     }
     metrics |= {
@@ -105,7 +107,9 @@ def credited_step(
         "population/own_share": float(matrix.diagonal().mean()),
     }
     if leader is not None:
-        metrics["population/leader"] = float(agents.index(leader))
+        metrics["population/compliance"] = _mean(
+            [share for each in episodes if (share := _compliance(each, agents, leader)) is not None]
+        )
     return CreditedStep(
         credits_E_N_K=credits,
         state=replace(state, num_steps=state.num_steps + 1),
@@ -114,14 +118,30 @@ def credited_step(
     )
 
 
-def _leader(state: PopulationState, agents: Sequence[str], config: PopulationConfig) -> str | None:
-    if config.training_mode != "hierarchical":
-        return None
-    if config.leader is not None:
-        return config.leader
-    if state.leader is not None and state.num_steps % config.leader_term:
-        return state.leader
-    return agents[elected_leader([state.average_returns.get(agent, 0.0) for agent in agents])]
+def _bonuses(episode: Played, agents: Sequence[str], config: PopulationConfig) -> list[list[float]]:
+    """What each agent earns at each move by following, by the answers that the episode went on from."""
+    bonuses = [[0.0] * len(agents) for _ in episode.moves]
+    if config.training_mode == "hierarchical" and config.compliance_bonus:
+        for m, a, follows in _followed(episode, agents, config.leader or agents[0]):
+            bonuses[m][a] = config.compliance_bonus if follows else 0.0
+    return bonuses
+
+
+def _followed(episode: Played, agents: Sequence[str], leader: str) -> Iterator[tuple[int, int, bool]]:
+    """(move, follower's place, whether its answer is the leader's last one), for each answer after or beside the leader's."""
+    told: str | None = None
+    for m, move in enumerate(episode.moves):
+        answers = dict(zip((agents[a] for _, a in move.nodes), move.answers_K_N[move.chosen], strict=True))
+        told = answers.get(leader, told)
+        for _, a in move.nodes:
+            if agents[a] != leader and told is not None:
+                yield m, a, answers[agents[a]] == told
+
+
+def _compliance(episode: Played, agents: Sequence[str], leader: str) -> float | None:
+    """The share of followers' answers that are the leader's last one; None without any."""
+    followed = [follows for _, _, follows in _followed(episode, agents, leader)]
+    return _mean([float(each) for each in followed]) if followed else None
 
 
 def _credited(
@@ -139,7 +159,11 @@ def _credited(
     known = [rewards for rewards in rewards_M_A if rewards is not None]
     if not known or len(known) < len(rewards_M_A):
         return _frozen(found), None, state
-    mixed_M_A = discounted_returns(known, config.discount) @ matrix.T
+    shaped = [
+        [own + bonus for own, bonus in zip(rewards, bonuses, strict=True)]
+        for rewards, bonuses in zip(known, _bonuses(episode, agents, config), strict=True)
+    ]
+    mixed_M_A = discounted_returns(shaped, config.discount) @ matrix.T
     first: dict[tuple[str, int], float] = {}
     for m, move in enumerate(episode.moves):
         for n, a in move.nodes:

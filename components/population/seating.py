@@ -55,6 +55,23 @@ def step_seatings(
     return tuple(seatings)
 
 
+def homes_in_step(
+    homes: Mapping[str, str], average_returns: Mapping[str, float], config: PopulationConfig, step: int
+) -> dict[str, str]:
+    """The members of the agents in their own seats during `step`, from those before it.
+
+    Every `leader_term` steps the member with the highest average return changes seats with the leading agent's; of equals the
+    first.
+
+    **Example** first leads with .2, third has .5: third leads, and first plays third's agent.
+    """
+    if config.leader_term is None or step == 0 or step % config.leader_term:
+        return dict(homes)
+    leader, agents = config.leader or next(iter(homes)), list(homes)
+    best = max(agents, key=lambda agent: (average_returns.get(homes[agent], 0.0), -agents.index(agent)))
+    return {**homes, leader: homes[best], best: homes[leader]}
+
+
 def _against_past_selves(
     seating: Seating,
     learner: str,

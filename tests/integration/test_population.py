@@ -4,15 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import get
+from components.artifacts.refs import ArtifactRef
 from components.population.credit import PopulationState
 from components.runs.run import MixedStep
 from components.runs.step_records import step_manifests
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.schema import RolloutShard
+from components.training.adapter_state import read_adapter_state
 from flows.presets import preset_values
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
@@ -50,9 +53,13 @@ def weights(root: Path, run_id: str, step: int) -> dict[str, str]:
     return {member: checkpoint.weights_digest for member, checkpoint in before.items()}
 
 
-def optimizers(root: Path, run_id: str, step: int) -> set[str]:
+def moments(root: Path, run_id: str, step: int, member: str) -> dict[str, Any]:
+    """A member's optimizer before `step`, by names that all members share."""
     store = LocalArtifactStore(root / "store")
-    return {each.optimizer_digest for each in checkpoints_before(store, read_run(store, run_id), step).values()}
+    checkpoint = checkpoints_before(store, read_run(store, run_id), step)[member]
+    folder = root / f"{member}-{step}"
+    store.get_folder(checkpoint.folder, folder)
+    return dict(read_adapter_state(folder, member).optimizer)
 
 
 def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainings, tmp_path: Path) -> None:
@@ -81,7 +88,9 @@ def test_equal_replicas_stay_equal_under_synchronized_updates(trainings: Trainin
     assert len(start) == len(MEMBERS), "adapters start different"
     for step in (1, 2, 3):
         assert len(set(weights(tmp_path, "p", step).values())) == 1
-        assert len(optimizers(tmp_path, "p", step)) == 1
+        first, *others = (moments(tmp_path, "p", step, member) for member in MEMBERS)
+        for other in others:
+            assert all(torch.equal(first[name], other[name]) for name in first)
     assert len({weights(tmp_path, "p", step)["first"] for step in (1, 2, 3)}) == 3
 
 
@@ -110,7 +119,5 @@ def _played(store: LocalArtifactStore, step: int) -> set[str]:
     """Everybody who played in a step."""
     run = read_run(store, "p")
     found = [each.output for each in step_manifests(store, run, step) if each.stage == "collect_rollouts"]
-    from components.artifacts.refs import ArtifactRef
-
     shards = [get(store, ArtifactRef.model_validate(output), RolloutShard) for output in found]
     return {player for shard in shards for player in shard.policy_versions}

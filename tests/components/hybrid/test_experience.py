@@ -34,6 +34,7 @@ SETTINGS = HybridSettings(
     max_steps=30,
     learner=PPORule(steps=24, minibatch=32, epochs=2),
     agent=ADAPTIVE,
+    keeps_decisions=True,
     starts=StartRule(curriculum=helped_starts(share=0.6), kept=2),
 )
 
