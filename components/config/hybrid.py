@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 GAME_BOY = "game_boy"
 """The environment that such a run plays."""
+PLAYER = "player"
+"""Its role."""
 REFLEXES = "reflexes"
 """The policy that such a run trains, beside those of the section `policies`."""
-ASKS_FOR_BUTTONS = ("llm_only", "adaptive")
-"""The modes in which a language model may be asked for a button."""
 _SECTIONS_WITHOUT_EFFECT = ("rollout", "rewards", "algorithm", "loss", "training", "execution", "sandbox")
 _FILLED_FOR_CHAT = {
     "rollout": {"num_problems"},
@@ -46,6 +46,8 @@ class LearnerConfig(Frozen):
     largest_gradient: float = Field(0.5, gt=0.0)
     """The norm to which gradients are clipped."""
     reward_scale: float = Field(0.1, gt=0.0)
+    state_gains: Mapping[str, float] = Field(default_factory=dict)
+    """What multiplies state variables before the policy sees them, as {x: 25, y: 25}; 1 for all others."""
 
 
 class StartsConfig(Frozen):
@@ -90,6 +92,8 @@ class HybridConfig(Frozen):
     """adaptive: believe who claims the higher confidence, an ablation that a confident fool always wins."""
     subgoals: tuple[str, ...] = Field((), max_length=12)
     """`name: condition` each, as `exit: map_number == 4 and x >= 8`; in mode teacher they take the place of the model's."""
+    keeps_decisions: bool | None = None
+    """Keep all decisions for the history; None: where a language model may be asked for a button."""
     weights: Mapping[
         Literal["badges", "party", "caught", "levels", "events", "maps", "subgoals", "tiles", "step"], float
     ] = Field(default_factory=dict)
@@ -115,9 +119,19 @@ class HybridConfig(Frozen):
         return self
 
     @property
+    def asks_for_buttons(self) -> bool:
+        """Whether a language model may be asked for a button."""
+        return self.mode in ("llm_only", "adaptive")
+
+    @property
+    def has_history(self) -> bool:
+        """Whether decisions are kept."""
+        return self.asks_for_buttons if self.keeps_decisions is None else self.keeps_decisions
+
+    @property
     def asks_model(self) -> bool:
         """Whether a language model is asked for anything."""
-        return self.mode in ASKS_FOR_BUTTONS or (self.mode == "teacher" and not self.subgoals)
+        return self.asks_for_buttons or (self.mode == "teacher" and not self.subgoals)
 
 
 def hybrid_misfit(config: "RunConfig") -> str | None:
@@ -133,6 +147,14 @@ def hybrid_misfit(config: "RunConfig") -> str | None:
         return f"hybrid.mode {hybrid.mode} asks a language model: name its policy as agents.player.policy"
     if not hybrid.asks_model and config.agents:
         return f"agents {sorted(config.agents)}: hybrid.mode {hybrid.mode} asks no language model; leave them and policies out"
+    if set(config.agents) - {PLAYER}:
+        return f"agents {sorted(config.agents)}: {GAME_BOY} has one role; name it {PLAYER}"
+    for name, policy in config.policies.items():
+        if policy.api is not None and hybrid.asks_for_buttons:
+            return (
+                f"policies.{name}.api: a model behind an api gives no probabilities of buttons; use one with weights, or "
+                "hybrid.mode teacher"
+            )
     if trained := sorted(name for name, policy in config.policies.items() if policy.trained):
         return f"policies.{trained[0]}.trained: hybrid trains the policy {REFLEXES} alone; set it to false"
     if REFLEXES in config.policies:

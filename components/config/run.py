@@ -206,7 +206,7 @@ class RunConfig(Frozen):
     def specialisation(self) -> str:
         """L0 one agent; L1 one policy, roles by prompt; L2 one base, an adapter per role; L3 a model per role; else "mixed"."""
         playing = [self.policies[agent.policy] for agent in self.agents.values()]
-        if self.rollout.mode == "single" or len(playing) == 1:
+        if self.rollout.mode == "single" or len(playing) <= 1:
             return "L0"
         if len(self.policies) == 1:
             return "L1"
