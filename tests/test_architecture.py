@@ -64,6 +64,7 @@ MEETING_PLACES = {
     # package -> packages whose implementations it uses, beside leaves, artifacts, anybody's base.py and what is SHARED
     "evaluation": {"rollout"},
     "generation": {"models"},
+    "hybrid": {"environments"},
     "training": {"algorithms", "models"},
     "exporting": {"generation", "models", "training"},
 }

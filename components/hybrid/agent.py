@@ -26,7 +26,7 @@ from components.hybrid.decision_log import CreditRule, DecisionLog, DecisionSink
 from components.hybrid.game_facts import Action, Booleans, Facts, Floats, GamesStep, Integers
 from components.hybrid.game_text import phase_name, split_games
 
-_RECENT_ACTIONS, _RECENT_STATES = 4, 8
+RECENT_ACTIONS, _RECENT_STATES = 4, 8
 
 
 @lru_cache(maxsize=4096)
@@ -212,7 +212,7 @@ class HybridAgent:
         strategy = self.rule.control.strategy or self.rule.control.arbitration.mode
         for game, (question, phase) in enumerate(zip(questions, phases, strict=True)):
             by_llm, action = bool(decided.by_llm_N[game]), int(decided.actions_N[game])
-            self._recent_actions[game] = [*self._recent_actions[game], action][-_RECENT_ACTIONS:]
+            self._recent_actions[game] = [*self._recent_actions[game], action][-RECENT_ACTIONS:]
             if not self._log.is_kept:
                 continue
             self._log.add(

@@ -24,7 +24,7 @@ WORDS = {
     Action.NONE: "None",
 }
 """What a model answers for each action; one token each in the vocabularies of SmolLM2 and Qwen."""
-_ADVISER_TASK = "You play a Game Boy game. Answer with one of the buttons that are listed, and with nothing else."
+ADVISER_TASK = "You play a Game Boy game. Answer with one of the buttons that are listed, and with nothing else."
 _TEACHER_TASK = """You teach a player of a Game Boy game who learns by trial. Write subgoals on the way to the goal, one a line,
 as `name: condition`. A condition compares facts with whole numbers (==, !=, <, <=, >, >=), joined by `and` and `or`."""
 _TEACHER_TOKENS = 512
@@ -46,7 +46,7 @@ class LanguageModelAdviser:
         **Example** eight legal buttons of which the model gives LEFT .57: LEFT with a confidence of .57 in 57 of 100 states.
         """
         tokenizer = self._generator.tokenizer
-        prompts = [tokenizer.encode_chat(_ADVISER_TASK, button_prompt(question)) for question in questions]
+        prompts = [tokenizer.encode_chat(ADVISER_TASK, button_prompt(question)) for question in questions]
         choices = [[WORDS[action] for action in question.legal] for question in questions]
         seeds = [seed_for(self._seed, "advice", button_prompt(question)) for question in questions]
         drawn = draw_choices(self._generator, self._version, prompts, choices, seeds)
