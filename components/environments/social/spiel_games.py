@@ -217,7 +217,9 @@ def _loaded(key: tuple[str, str, int | None]) -> SpielGame:
         )
     try:
         return SpielGame(pyspiel.load_game(name, given), key)
-    except pyspiel.SpielError as error:
+    except ConfigurationError:
+        raise
+    except (pyspiel.SpielError, ValueError) as error:
         why = str(error).strip().partition("\n")[0]
         raise ConfigurationError(
             f"environment.options.game {name!r} with the parameters {shown_value(given)}: OpenSpiel refuses them: {why}"
