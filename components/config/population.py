@@ -1,13 +1,11 @@
 """The section `population`: several models that are trained together, and how."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
+from components.config.sections import Sections
 from components.frozen import Frozen
-
-if TYPE_CHECKING:
-    from components.config.run import RunConfig
 
 ROLE_ADVANTAGES = ("role_baseline", "role_mean")
 """Advantages of whole episodes that know the return of each agent."""
@@ -127,7 +125,7 @@ class PopulationConfig(Frozen):
         return bool(getattr(self, name) != type(self).model_fields[name].default)
 
 
-def population_misfit(config: "RunConfig") -> str | None:
+def population_misfit(config: Sections) -> str | None:
     """What other sections have that does not go with the section `population`, or with its absence; None: nothing."""
     population, advantage, mode = config.population, config.algorithm.advantage, config.rollout.mode
     if population is None:
@@ -150,7 +148,7 @@ def population_misfit(config: "RunConfig") -> str | None:
     return _agents_misfit(population, config) or _seating_misfit(config, population) or _unknowing_misfit(config)
 
 
-def _agents_misfit(population: PopulationConfig, config: "RunConfig") -> str | None:
+def _agents_misfit(population: PopulationConfig, config: Sections) -> str | None:
     """What keeps the agents from being mixed by the training mode."""
     agents, said = list(config.agents), f"population.training_mode {population.training_mode}"
     if population.leader is not None and population.leader not in agents:
@@ -164,7 +162,7 @@ def _agents_misfit(population: PopulationConfig, config: "RunConfig") -> str | N
     return None
 
 
-def _seating_misfit(config: "RunConfig", population: PopulationConfig) -> str | None:
+def _seating_misfit(config: Sections, population: PopulationConfig) -> str | None:
     """What keeps the members from changing seats, or from meeting past selves; None: nothing."""
     opponents, num_shards = population.opponents, config.rollout.num_shards
     if population.rotates_seats and num_shards % len(config.agents):
@@ -189,7 +187,7 @@ def _seating_misfit(config: "RunConfig", population: PopulationConfig) -> str | 
     return None
 
 
-def _unknowing_misfit(config: "RunConfig") -> str | None:
+def _unknowing_misfit(config: Sections) -> str | None:
     """What other sections have that does not know of a return of each agent's."""
     rollout, rewards = config.rollout, config.rewards
     for name, value, neutral in (
@@ -202,7 +200,7 @@ def _unknowing_misfit(config: "RunConfig") -> str | None:
     return None
 
 
-def members_misfit(config: "RunConfig") -> str | None:
+def members_misfit(config: Sections) -> str | None:
     """What keeps the policies from being the members of the configured population; None: nothing."""
     if config.population is None:
         return None

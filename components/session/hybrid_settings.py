@@ -1,8 +1,8 @@
-"""What a configuration's section `hybrid` says, as values of `components/hybrid`: settings, games, and whether both are possible."""
+"""What the section `hybrid` says, as values of `components/hybrid`: settings, games, and whether both are possible."""
 
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from components.config import HybridConfig, RunConfig
 from components.errors import ConfigurationError
