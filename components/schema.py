@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from components.choice_tokens import Choices
 from components.identity import GroupKey
 
 FinishReason = Literal["stop", "length"]
@@ -162,8 +163,6 @@ class ActionOutcome:
 
     `team_from_start` holds the team components that differ when counted from the episode's start instead of the state before
     the action; None if none does. `value_gain` is V(s') - V(s) of an exact solver, a privileged signal; None if not measured.
-    `others` holds local components of agents that did not act, by agent: in a game of several players an action may pay them;
-    None if it pays nobody else. They are no part of this agent's reward.
 
     **Example** progress from distance 8 to 6 in a first turn and to 3 in a second one: the second outcome has team progress .5
     and progress from the start .625.
@@ -177,7 +176,8 @@ class ActionOutcome:
     unscorable: str | None = None
     team_from_start: Mapping[str, float] | None = None
     value_gain: float | None = None
-    others: Mapping[str, Mapping[str, float]] | None = None
+    payoffs: Mapping[str, float] | None = None
+    """What agents earned by the action, in a game in which each has a return of its own; None in others."""
 
     @property
     def team_of_episode(self) -> Mapping[str, float]:
@@ -228,6 +228,8 @@ class Node:
     temperature: float | None = None
     parent: tuple[int, int] | None = None
     is_trained_on: bool = True
+    choices: Choices = ()
+    """The answers among which the candidates were drawn, as tokens; none: any text."""
 
     @property
     def is_continuation(self) -> bool:
@@ -370,6 +372,8 @@ class TrainGroup:
     advantages_K: tuple[float, ...]
     truncated_K: tuple[bool, ...] = ()
     temperature: float | None = None
+    choices: Choices = ()
+    """The answers among which the completions were drawn, as tokens; none: any text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -431,6 +435,8 @@ class EvalReport:
     metrics: Mapping[str, float] = field(default_factory=dict)
     temperatures: Mapping[str, float] | None = None
     num_solved_P: tuple[int, ...]
+    payoffs_P: Mapping[str, tuple[float, ...]] | None = None
+    """What each agent earned an episode, by problem, in a game in which each has a return of its own; None in others."""
 
     @property
     def rates_P(self) -> tuple[float, ...]:

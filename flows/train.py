@@ -5,10 +5,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from prefect import get_run_logger, runtime
+from prefect import Flow, get_run_logger, runtime
 from prefect.context import SyncClientContext
 from prefect.states import Crashed
 from pydantic import Field
@@ -16,11 +17,12 @@ from pydantic import Field
 from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
-from components.errors import StageOvertaken
+from components.errors import ConfigurationError, StageOvertaken
 from components.gc_tuning import gc_relaxed
 from components.home import HOME
 from components.progress import subscribe
 from components.runs.pipeline import Pipeline
+from components.runs.restarts import Restart
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
 from components.schema import EvalReport
@@ -63,8 +65,20 @@ PIPELINE = Pipeline(
         evaluate_policy.stage,
     )
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A way to train: the stages of its steps, and the flow of one step."""
+
+    pipeline: Pipeline
+    iteration: Flow[..., dict[str, CheckpointRef]]
+    is_population: bool = False
+
+
+TEAM = Loop(PIPELINE, training_iteration)
 _log = logging.getLogger(__name__)
-_BELOW_THE_SHORT_FIELDS: Any = Field(json_schema_extra={"position": 6})
+BELOW_THE_SHORT_FIELDS: Any = Field(json_schema_extra={"position": 6})
 """The place in Prefect's form of a parameter without a default."""
 if TYPE_CHECKING:
     Stage = str
@@ -81,7 +95,7 @@ def run_name() -> str:
 
 @interruptible_flow(name="train", flow_run_name=run_name)
 def train(
-    config: RunConfig = _BELOW_THE_SHORT_FIELDS,
+    config: RunConfig = BELOW_THE_SHORT_FIELDS,
     run_id: str | None = None,
     num_steps: Annotated[int | None, Field(ge=0)] = None,
     overrides: list[str] | None = None,
@@ -100,15 +114,25 @@ def train(
         from_stage: Restart the run at this stage of `step`, as `troupe resume RUN --from-stage S --step N`. Nothing is deleted.
         step: The step of the restart, counted from 0; together with `from_stage`.
     """
+    return trained(
+        TEAM, config, Order(run_id, num_steps, tuple(overrides or ()), restart_of_flow_run(from_stage, step))
+    )
+
+
+def restart_of_flow_run(from_stage: str | None, step: int | None) -> Restart | None:
+    """The restart that the parameters of this flow run ask for. Raises ConfigurationError for one of them without the other."""
+    return requested_restart(from_stage, step, str(runtime.flow_run.id))
+
+
+def trained(loop: Loop, config: RunConfig, order: Order) -> dict[str, Any]:
+    """The summary of the run that this flow run orders, trained by `loop`."""
     retry_prefect_outages(config.resources.prefect_patience_seconds)
     if (cancelled := cancelled_before_resuming()) is not None:
         return cancelled  # type: ignore[return-value]  # Prefect ends the flow run in a state that is returned
     wait_for_earlier_start(HOME, str(runtime.flow_run.id))
     began_at_seconds = monotonic()
-    order = Order(
-        run_id, num_steps, tuple(overrides or ()), requested_restart(from_stage, step, str(runtime.flow_run.id))
-    )
-    run, restart, remarks = requested_run(config, order, PIPELINE)
+    run, restart, remarks = requested_run(config, order, loop.pipeline)
+    check_flow(loop, run.config)
     checked = _checked.get()
     on_step = None if checked is None else checked.on_step
     while True:
@@ -118,15 +142,25 @@ def train(
                     "the session handed over is of another run"
                 )
                 if restart is not None:
-                    remarks += recorded_restart(session, restart, PIPELINE)
+                    remarks += recorded_restart(session, restart, loop.pipeline)
                     restart = None
                 for remark in remarks:
                     _log.warning("%s", remark)
                 session.on_step = on_step
-                return train_in_session(session, began_at_seconds) | {"flow_run_url": runtime.flow_run.ui_url}
+                return train_in_session(session, loop, began_at_seconds) | {"flow_run_url": runtime.flow_run.ui_url}
         except StageOvertaken as overtaken:  # at least one more stage is committed than when this process looked
             _log.warning("%s; this process continues from what is committed", overtaken)
             checked = None
+
+
+def check_flow(loop: Loop, config: RunConfig) -> None:
+    """Raise ConfigurationError if a configuration with a population comes to the flow of teams, or one without to the other."""
+    if loop.is_population and config.population is None:
+        raise ConfigurationError("population: train-population trains one; add the section, or run the flow train")
+    if config.population is not None and not loop.is_population:
+        raise ConfigurationError(
+            "population: train trains a team; run the flow train-population, or leave the section out"
+        )
 
 
 _checked: ContextVar[Session | None] = ContextVar("checked", default=None)
@@ -155,25 +189,30 @@ def checked_session(run: Run) -> Iterator[Session]:
         yield session
 
 
-def train_in_session(session: Session, began_at_seconds: float) -> dict[str, Any]:
+def train_in_session(session: Session, loop: Loop, began_at_seconds: float) -> dict[str, Any]:
     """The summary of the session's run, trained to its end.
 
     Raises StageOvertaken if another process on the run commits a different result first.
     """
     pages = RunPages(session.run.run_id, get_run_logger())
-    with recorded(session), training_session(session, PIPELINE), one_cluster(session.config), subscribe(pages.hear):
-        checkpoints, evaluations, num_steps = train_steps(session)
+    with (
+        recorded(session),
+        training_session(session, loop.pipeline),
+        one_cluster(session.config),
+        subscribe(pages.hear),
+    ):
+        checkpoints, evaluations, num_steps = train_steps(session, loop)
     told = summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)
     pages.end(told)
     return told
 
 
-def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalReport], int]:
+def train_steps(session: Session, loop: Loop) -> tuple[dict[str, CheckpointRef], list[EvalReport], int]:
     """The checkpoints after the last step, all evaluations, and the number of steps."""
     tell_links(session)
     first = warm_start(session)
     freeze_run(
-        session, PIPELINE, changed_from_preset(session.config)
+        session, loop.pipeline, changed_from_preset(session.config)
     )  # a failure before this leaves the run's name free
     run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
@@ -183,7 +222,7 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
         if is_evaluated(session.config, step, num_steps):
             evaluations += evaluate_checkpoints(session, step, checkpoints_before(store, run, step))
     checkpoints = checkpoints_before(store, run, start) if start else first
-    iteration = training_iteration.with_options(task_runner=task_runner(session.config.resources))
+    iteration = loop.iteration.with_options(task_runner=task_runner(session.config.resources))
     is_fast = session.config.resources.fast_iterations
     with gc_relaxed(), iteration_runs(iteration) if is_fast else nullcontext(iteration) as iterate:
         for step in range(start, num_steps):

@@ -48,7 +48,7 @@ def train_batches(
     Rows go to the policy that played their agent; rows of other policies only count in the metrics. A candidate without an
     advantage is no row, and a node without rows no group. Groups whose advantages are all 0 are counted, and left out unless
     `with_silent_groups`. The order is that of shards, episodes and nodes. Rows stay in the groups in which they were sampled,
-    and groups of one agent with equal prompts and temperatures are merged to share the prompt in training.
+    and groups of one agent with equal prompts, temperatures and choices are merged to share the prompt in training.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
     advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
@@ -125,14 +125,15 @@ def _train_group(compared: _Compared) -> TrainGroup:
         advantages_K=compared.advantages_K,
         truncated_K=tuple(candidate.finish_reason == "length" for candidate in compared.candidates),
         temperature=compared.node.temperature,
+        choices=compared.node.choices,
     )
 
 
 def _joined_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
-    """The groups, merged by agent, prompt and temperature in the place and under the key of the first."""
+    """The groups, merged by agent, prompt, temperature and choices in the place and under the key of the first."""
     sharing: dict[Any, list[TrainGroup]] = {}
     for group in groups:
-        sharing.setdefault((group.group.agent, group.prompt_tokens, group.temperature), []).append(group)
+        sharing.setdefault((group.group.agent, group.prompt_tokens, group.temperature, group.choices), []).append(group)
     return tuple(same[0] if len(same) == 1 else _joined_group(same) for same in sharing.values())
 
 

@@ -31,6 +31,15 @@ ADVANTAGES: Mapping[str, Choice] = {
         refusal="advantage c3 is the leave-one-out baseline and divides by no deviation: leave out leave_one_out and "
         "normalize_std, or use at_grpo",
     ),
+    "role_baseline": Choice(
+        fixes={"normalize_std": False, "leave_one_out": False},
+        refusal="advantage role_baseline divides by no deviation: leave out normalize_std and leave_one_out",
+    ),
+    "role_mean": Choice(
+        sets={"normalize_std": False},
+        fixes={"leave_one_out": False, "normalize_over": "batch"},
+        refusal="advantage role_mean compares with all returns of an agent: leave out leave_one_out and normalize_over",
+    ),
     "gigpo": Choice(sets={"step_weight": 1.0, "step_discount": 0.95}),
     "solver_value": Choice(
         sets={"normalize_std": False},
@@ -50,7 +59,8 @@ class AlgorithmConfig(ChoosingSection):
     one problem. rloo, reinforce_pp and dr_grpo compare the groups of the rollout mode: nodes in a tree, else episodes. c3
     compares what becomes of the candidates of one node: mode nested, or tree with rewards.team_credit. gigpo is grpo and
     compares besides the actions of one agent with equal prompts. solver_value takes what an exact solver says of each action, a
-    privileged signal. Your own is module:function, in the current folder or installed."""
+    privileged signal. In a population role_baseline takes an agent's return less its average return in that turn (SPIRAL), and
+    role_mean less the mean of the step (MARSHAL). Your own is module:function, in the current folder or installed."""
     source: str | None = None
     """The source digest of an advantage that is not built in. Filled in at the start."""
     normalize_std: bool = True

@@ -23,9 +23,10 @@ class EnvironmentConfig(Frozen):
     turn_order: tuple[str | tuple[str, ...], ...] | None = None
     """The order of roles in a turn; a role may act more than once: `[drafter, critic, drafter]`. Roles in inner brackets act
     in parallel on the same state: `[[solver_a, solver_b], judge]`. None: the environment's own."""
-    answer_format: Literal["strict", "free"] = "strict"
+    answer_format: Literal["strict", "free", "choice"] = "strict"
     """strict: an answer is its grammar and nothing else. free: it may reason first, and its last list, block, line or JSON
-    value is read. Thinking in <think> tags is left out in both. Teams of chat models answer freely unless this is given."""
+    value is read. Thinking in <think> tags is left out in both. choice: tokens are drawn among those that continue one of the
+    answers that the environment names, so that none is malformed. Teams of chat models answer freely unless this is given."""
 
     @field_validator("turn_order", mode="before")
     @classmethod

@@ -12,6 +12,7 @@ from components.config.environment import EnvironmentConfig
 from components.config.generation import DTYPES, GenerationConfig
 from components.config.loss import LossConfig
 from components.config.policies import PolicyConfig
+from components.config.population import PopulationConfig, members_misfit, population_misfit
 from components.config.retention import RetentionConfig
 from components.config.rewards import RewardConfig
 from components.config.rollout import EvaluationConfig, RolloutConfig
@@ -48,6 +49,8 @@ class RunConfig(Frozen):
     algorithm: AlgorithmConfig = AlgorithmConfig()
     loss: LossConfig = LossConfig()
     training: TrainingConfig = TrainingConfig()
+    population: PopulationConfig | None = None
+    """Train the policies as a population, by the flow `train-population`; None: as a team, by `train`."""
     evaluation: EvaluationConfig = EvaluationConfig()
     resources: ResourceConfig = ResourceConfig()
     store: StoreConfig = StoreConfig()
@@ -113,10 +116,21 @@ class RunConfig(Frozen):
                 f"rewards.team_credit {self.rewards.team_credit} continues the candidates of a tree, and rollout.mode is "
                 f"{mode}: set team_credit to node, or the mode to tree"
             )
+        if self.environment.answer_format == "choice" and self.generation.engine != "transformers":
+            raise ValueError(
+                f"environment.answer_format choice: generation.engine {self.generation.engine} does not draw among given "
+                "answers; set it to transformers, or answer_format to strict or free"
+            )
         if self.rollout.overlap == "one_step" and self.loss.importance_cap is None:
             raise ValueError(
                 "rollout.overlap one_step trains on answers of the weights before: set loss.importance_cap, for example 2.0"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _population_fits(self) -> "RunConfig":
+        if misfit := population_misfit(self) or members_misfit(self):
+            raise ValueError(misfit)
         return self
 
     @model_validator(mode="after")

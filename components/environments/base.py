@@ -1,23 +1,21 @@
 """What environments give and take: the result of an answer, and the tools outside them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, Protocol
 
 from components.errors import ConfigurationError
-from components.schema import ActionOutcome, Execution, ExecutionResult, Passage, Query, ToolRecord
+from components.schema import Execution, ExecutionResult, Passage, Query, ToolRecord
 
 Split = Literal["train", "test"]
-AnswerFormat = Literal["strict", "free"]
-"""How answers are read. strict: the answer and nothing else. free: a reader's view of a text that may reason first."""
+AnswerFormat = Literal["strict", "free", "choice"]
+"""How answers are read. strict: the answer and nothing else. free: a reader's view of a text that may reason first. choice: one
+of the answers that the environment names."""
 
 MAX_ANSWER_CHARACTERS = 1 << 18
 """Longer answers are malformed in every environment (about sixty thousand tokens of prose). Parsers take linear time, half a
 second of CPU for an answer of this length."""
 
-PAYOFF = "payoff"
-"""The local component of games of several players: a member's raw reward in a step, which may be negative. A member's return is
-their sum over an episode; see `payoffs`."""
 
 ToolCall = Execution | Query
 """A call of an environment to its tools."""
@@ -100,6 +98,9 @@ class Step:
     """Those of `team` that count from the state before the answer, counted from the episode's start: progress, for example.
     Returns of whole episodes are computed from them, so that an episode cannot earn by first moving away from the goal."""
     success: bool | None = None
+    payoffs: Mapping[str, float] = field(default_factory=dict)
+    """What agents earn by this answer, by name, in a game in which each has a return of its own; who is not named earns
+    nothing. The author's is its component `local.payoff`, which needs a weight."""
     value_gain: Callable[[], float] | None = None
     """V(state after) - V(state before) by an exact solver, if the environment has one. Called only where it is measured,
     because it may cost a search."""
@@ -109,10 +110,10 @@ class Step:
 class JointStep:
     """The result of answers that are given at once: one state after all of them, and the facts that rewards are computed from.
 
-    `team` are components that all of these agents share, `local` those of each agent by name; of agents that did not act, too,
-    where an answer pays them: no part of the reward of those who acted, but of their own return.
+    `team` are components that all of these agents share, `local` those of each agent by name, and `payoffs` what each agent
+    earns in a game in which each has a return of its own, as in `Step`.
 
-    **Example** ann and bob both cooperate: `JointStep(state=after, local={"ann": {"points": 3.0}, "bob": {"points": 3.0}})`.
+    **Example** ann and bob both cooperate: `JointStep(state=after, payoffs={"ann": 3.0, "bob": 3.0})`.
     """
 
     state: Any
@@ -121,15 +122,4 @@ class JointStep:
     """Whether the episode ends here; None: if it is solved."""
     team: Mapping[str, float] = field(default_factory=dict)
     local: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-
-def payoffs(outcomes: Iterable[ActionOutcome], agents: Iterable[str]) -> dict[str, float]:
-    """What each member earned by the outcomes of a phase, those of `agents` in this order: the raw reward of one step.
-
-    **Example** bob's fold ends a game of poker: his outcome has payoff -1, and 1 for ann among its `others`; {ann: 1, bob: -1}.
-    """
-    earned: dict[str, float] = {}
-    for agent, outcome in zip(agents, outcomes, strict=True):
-        for member, local in ((agent, outcome.local), *(outcome.others or {}).items()):
-            earned[member] = earned.get(member, 0.0) + local.get(PAYOFF, 0.0)
-    return earned
+    payoffs: Mapping[str, float] = field(default_factory=dict)

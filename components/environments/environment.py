@@ -109,7 +109,8 @@ class Environment(ABC):
         return self.roles
 
     def choices(self, state: Any, agent: str) -> Sequence[str] | None:
-        """All well-formed answers of `agent` in `state`, in a fixed order; None, the default: answers are free text.
+        """All well-formed answers of `agent` in `state`, in a fixed order, of which a model draws one under
+        `environment.answer_format: choice`; None, the default: answers are texts.
 
         They are different and short, because engines that choose among them read each token by token. One may begin with
         another, as "Offer 1" and "Offer 12" do: the end of the answer tells them apart. None is empty.

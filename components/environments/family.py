@@ -221,8 +221,8 @@ def require_expert(family: Family) -> Family:
 
 
 def scratch_alphabet(family: Family, options: Frozen) -> str:
-    """The characters of a model trained from scratch; empty for a family without an expert."""
-    return family.alphabet(options) if family.has_expert else ""
+    """The characters of a model trained from scratch; empty for a family without an expert to clone and without choices."""
+    return family.alphabet(options) if family.has_expert or family.answer_format == "choice" else ""
 
 
 def _kind(letter: str) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from components.environments.base import NO_TOOLS, ToolCall, Tools
+from components.environments.base import NO_TOOLS, Step, ToolCall, Tools
 from components.environments.rules import Rules
-from components.errors import ExecutionFailed, MalformedAction
+from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
 from components.schema import ActionOutcome, Observation, Problem
 from components.turn_order import Phase, TurnOrder, branching_phase, phase_after
 
@@ -57,9 +57,18 @@ class Referee:
         return self.rules.observe(position.state, agent)
 
     def choices(self, position: Position, agent: str) -> tuple[str, ...] | None:
-        """All well-formed answers of `agent`, in a fixed order; None for free text."""
-        self._check_role(agent)
-        return self.rules.choices(position.state, agent)
+        """All answers that `agent` may give, where answers are chosen among them; None where they are texts.
+
+        Raises ConfigurationError where they are to be chosen, and the environment names none.
+        """
+        if self.rules.answer_format != "choice":
+            return None
+        choices = self.rules.choices(position.state, agent)
+        if choices is None:
+            raise ConfigurationError(
+                f"environment.answer_format choice: {self.rules.name} names no answers in choices(); set it to strict or free"
+            )
+        return choices
 
     def calls(self, position: Position, agent: str, text: str) -> tuple[ToolCall, ...]:
         """The tool calls that `act` is sure to make, to be answered in parallel before it."""
@@ -82,11 +91,12 @@ class Referee:
         error = None
         try:
             step = self.rules.step(here.state, agent, self._read(here, agent, text), self.tools)
-            local, solves, done, solved = step.local, step.solved, bool(step.done), bool(step.success)
+            local, solves, done, solved = _with_payoff(step, agent), step.solved, bool(step.done), bool(step.success)
         except MalformedAction as malformed:
             error = str(malformed) or "malformed"
             step = self.rules.after_malformed(here.state, agent, malformed)
-            local, solves, done, solved = {**step.local, "malformed": 1.0}, here.is_solved, here.is_done, here.is_solved
+            local = {**_with_payoff(step, agent), "malformed": 1.0}
+            solves, done, solved = here.is_solved, here.is_done, here.is_solved
         team = {"solved": float(step.solved), **step.team}
         differing = {name: value for name, value in step.team_from_start.items() if value != team.get(name)}
         gain = step.value_gain if self.measures_value else None
@@ -98,6 +108,7 @@ class Referee:
             error=error,
             team_from_start=differing or None,
             value_gain=None if gain is None else gain(),
+            payoffs=step.payoffs or None,
         )
         if position.beside is not None:
             return outcome, position
@@ -127,17 +138,20 @@ class Referee:
         except ExecutionFailed as error:
             return {agent: _unscorable(error) for agent in answers}, position
         team, done = {"solved": float(step.solved), **step.team}, bool(step.done)
-        others = {agent: dict(local) for agent, local in step.local.items() if agent not in answers}
         outcomes = {
             agent: ActionOutcome(
                 team=team,
-                local={**step.local.get(agent, {}), **({"malformed": 1.0} if agent in errors else {})},
+                local={
+                    **step.local.get(agent, {}),
+                    **({"payoff": step.payoffs.get(agent, 0.0)} if step.payoffs else {}),
+                    **({"malformed": 1.0} if agent in errors else {}),
+                },
                 solves=step.solved,
                 done=done,
                 error=errors.get(agent),
-                others=others if others and number == 0 else None,  # told once, so that sums over all agents hold
+                payoffs=step.payoffs or None,
             )
-            for number, agent in enumerate(answers)
+            for agent in answers
         }
         return outcomes, Position(state=step.state, is_done=done, is_solved=step.solved and done)
 
@@ -174,6 +188,11 @@ class Referee:
 
     def _check_role(self, agent: str) -> None:
         assert agent in self.rules.roles, f"agent {agent!r} is none of {self.rules.roles}"
+
+
+def _with_payoff(step: Step, agent: str) -> Mapping[str, float]:
+    """The local components of an agent's answer, with what it earned in a game of payoffs."""
+    return {**step.local, "payoff": step.payoffs.get(agent, 0.0)} if step.payoffs else step.local
 
 
 def _unscorable(error: ExecutionFailed) -> ActionOutcome:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from math import isfinite
 from typing import Any, TypeVar
 
 from components.environments.base import MAX_ANSWER_CHARACTERS, AnswerFormat, JointStep, Step, ToolCall, Tools
@@ -97,7 +98,7 @@ class Rules:
         if len(text) > MAX_ANSWER_CHARACTERS:
             raise MalformedAction(f"an answer of {len(text)} characters; at most {MAX_ANSWER_CHARACTERS} are read")
         text = without_thinking(text)
-        answer = text if self.answer_format == "strict" else self.final_answer(state, agent, text)
+        answer = self.final_answer(state, agent, text) if self.answer_format == "free" else text
         if type(self.environment).choices is Environment.choices:
             return answer
         choices = self.choices(state, agent)
@@ -131,8 +132,9 @@ class Rules:
         step = self.call("step_together", self.environment.step_together, self.copied(state), answers, *extra)
         if not isinstance(step, JointStep):
             raise ConfigurationError(f"step_together() returned {type(step).__name__}; return a JointStep")
-        if unknown := step.local.keys() - set(self.roles):
-            raise ConfigurationError(f"step_together(): local names {sorted(unknown)}, but the roles are {self.roles}")
+        if unknown := step.local.keys() - answers.keys():
+            raise ConfigurationError(f"step_together(): local names {sorted(unknown)}, but {sorted(answers)} acted")
+        self._check_payoffs("step_together", step)
         local = (f"local.{name}" for components in step.local.values() for name in components)
         self._check_weights("step_together", (*(f"team.{name}" for name in step.team), *local))
         solved = bool(step.solved)
@@ -185,10 +187,22 @@ class Rules:
                     f"{what}() gives the component {component}, which has no weight; name one in `weights` of the environment"
                 )
 
+    def _check_payoffs(self, what: str, step: Step | JointStep) -> None:
+        for agent, payoff in step.payoffs.items():
+            if agent not in self.roles:
+                raise ConfigurationError(
+                    f"{what}(): payoffs name {agent!r}, which is no role; {suggest(agent, self.roles)}"
+                )
+            if not isfinite(payoff):
+                raise ConfigurationError(f"{what}(): the payoff of {agent} is {payoff}, not a finite number")
+        if step.payoffs:
+            self._check_weights(what, ("local.payoff",))
+
     def _checked(self, what: str, step: Any) -> Step:
         """`step` with its end decided. Raises ConfigurationError for what is no step, and a component without a weight."""
         if not isinstance(step, Step):
             raise ConfigurationError(f"{what}() returned {type(step).__name__}; return a Step")
+        self._check_payoffs(what, step)
         self._check_weights(what, _components(step))
         solved = bool(step.solved)
         done = solved if step.done is None else bool(step.done)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from components.choice_tokens import Choices
 from components.schema import ApiUsage, FinishReason, PolicyVersion
 
 
@@ -23,6 +24,8 @@ class GenerationRequest:
     temperature: float
     stop: tuple[str, ...] = ()
     max_thinking_tokens: int | None = None
+    choices: Choices = ()
+    """The answers of which each candidate is one; none: any text. Log-probabilities are then those among the choices."""
 
     @property
     def longest_answer(self) -> int:

@@ -46,7 +46,7 @@ def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed:
     with building_a_model(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a second adapter on one base is intended
         try:
-            peft.inject_adapter_in_model(lora, model, _module_name(policy))
+            peft.inject_adapter_in_model(lora, model, module_name(policy))
         except ValueError as error:
             raise ConfigurationError(
                 f"policies.{policy}.adapter.targets {list(config.targets)}: {error}; name linear layers of the base"
@@ -62,15 +62,10 @@ def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
     ArtifactCorrupt if the folder holds no adapter, or one with other layers or shapes.
     """
     import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
     if not has_adapter(model, policy):
         add_adapter(model, policy, read_adapter_config(folder), seed=0)
-    try:
-        stored = load_file(folder / _WEIGHTS_FILE)
-    except (OSError, SafetensorError) as error:
-        raise ArtifactCorrupt(f"the adapter in {folder} cannot be read: {error}") from error
+    stored = stored_adapter(folder)
     live = adapter_tensors(model, policy)
     if {name: tensor.shape for name, tensor in stored.items()} != {name: tensor.shape for name, tensor in live.items()}:
         raise ArtifactCorrupt(f"the adapter in {folder} has other layers or shapes than that of policy {policy!r}")
@@ -80,6 +75,17 @@ def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
     use_adapter(model, policy)
     same_types = all(live[name].dtype == tensor.dtype for name, tensor in stored.items())
     return tensors_digest(live if same_types else stored)
+
+
+def stored_adapter(folder: Path) -> "dict[str, Tensor]":
+    """The tensors of the adapter in `folder`, by their names there. Raises ArtifactCorrupt."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(folder / _WEIGHTS_FILE)
+    except (OSError, SafetensorError) as error:
+        raise ArtifactCorrupt(f"the adapter in {folder} cannot be read: {error}") from error
 
 
 def write_adapter(tensors: "dict[str, Tensor]", config: AdapterConfig, folder: Path) -> None:
@@ -117,7 +123,7 @@ def adapter_tensors(model: "nn.Module", policy: str) -> "dict[str, Tensor]":
     **Example** `model.layers.0.self_attn.q_proj.lora_A.<policy>.weight` is
     `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`, of shape [rank, inputs].
     """
-    middle = f".{_module_name(policy)}."
+    middle = f".{module_name(policy)}."
     return {
         _PREFIX + name.replace(middle, "."): parameter
         for name, parameter in model.named_parameters()
@@ -138,7 +144,7 @@ def adapted_digest(base_digest: str, adapter_digest: str) -> str:
 def use_adapter(model: "nn.Module", policy: str) -> None:
     """Activate this adapter in `model`. Only its tensors require gradients afterwards."""
     for layer in _adapted_layers(model):
-        layer.set_adapter(_module_name(policy))
+        layer.set_adapter(module_name(policy))
 
 
 @contextmanager
@@ -160,6 +166,6 @@ def _adapted_layers(model: "nn.Module") -> list[Any]:
     return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
 
 
-def _module_name(policy: str) -> str:
+def module_name(policy: str) -> str:
     """A module name for `policy`: letters, digits and underscores, different for each policy."""
     return "policy_" + re.sub(r"[^a-zA-Z0-9]", lambda each: f"_{ord(each[0]):x}_", policy)

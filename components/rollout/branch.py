@@ -6,6 +6,7 @@ from functools import partial
 from statistics import fmean
 from typing import TypeVar
 
+from components.choice_tokens import Choices
 from components.environments.base import ToolCall
 from components.environments.play import Position, Referee
 from components.errors import ConfigurationError, NothingScorable, TransientError
@@ -28,7 +29,7 @@ class PendingNode:
     """A node before sampling: the group's key and the candidates' shared prompt.
 
     `parallel_index` is its index among agents side by side, `phase` theirs and its own. `place` counts the actions before it in
-    the turn.
+    the turn. `choices` are the answers among which the candidates choose, as tokens; none: any text.
     """
 
     group: GroupKey
@@ -37,6 +38,7 @@ class PendingNode:
     phase: Phase
     parallel_index: int
     place: int
+    choices: Choices = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +244,7 @@ class Branch:
             temperature=router.own_temperature(agent, self._rules.temperature),
             parent=self._parent,
             is_trained_on=len(candidates) > 1 or (on_path and not self._rules.branching),
+            choices=opened.choices,
         )
 
     def _begins_line(self, node: Node, candidate: int) -> bool:
@@ -304,11 +307,12 @@ class Branch:
         nodes = []
         first = place_of(self._rules.turn_order, phase) if self._rules.turn_order else 0
         for parallel_index, group in enumerate(phase.groups(self._start.problem.problem_id, self._start.episode)):
-            prompt_tokens = self._attempt(
+            asked = self._attempt(
                 f"turn {group.turn}, {group.agent} observes", partial(self._prompt, group.agent, router)
             )
-            if prompt_tokens is None:
+            if asked is None:
                 return ()
+            prompt_tokens, choices = asked
             node = PendingNode(
                 group=replace(group, branch=self._label),
                 prompt_tokens=prompt_tokens,
@@ -316,12 +320,16 @@ class Branch:
                 phase=phase,
                 parallel_index=parallel_index,
                 place=first + parallel_index,
+                choices=choices,
             )
             nodes.append(node)
         return tuple(nodes)
 
-    def _prompt(self, agent: str, router: Router) -> tuple[int, ...]:
-        return router.encode(agent, self._referee.observe(self._position, agent))
+    def _prompt(self, agent: str, router: Router) -> tuple[tuple[int, ...], Choices]:
+        """What `agent` is asked, as tokens, and the answers that it chooses among."""
+        choices = self._referee.choices(self._position, agent)
+        observation = self._referee.observe(self._position, agent)
+        return router.encode(agent, observation), () if choices is None else router.encode_choices(agent, choices)
 
     def _num_candidates(self, phase: Phase, place: int, *, on_path: bool) -> int:
         rules = self._rules

@@ -44,6 +44,7 @@ def play(
                 role=node.group.agent,
                 prompt_tokens=node.prompt_tokens,
                 seeds_K=rules.seeds(node.group, node.num_candidates),
+                choices=node.choices,
             )
             for _, nodes in opened
             for node in nodes

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from components.choice_tokens import Choices
 from components.config import PromptConfig, RunConfig
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest, Generator, Metered, before_stop
@@ -47,11 +48,12 @@ class RoleBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleRequest:
-    """One node's prompt for its role, with one seed per candidate."""
+    """One node's prompt for its role, with one seed per candidate, and the answers among which these choose, if any."""
 
     role: str
     prompt_tokens: tuple[int, ...]
     seeds_K: tuple[int, ...]
+    choices: Choices = ()
 
 
 def bind_roles(config: RunConfig, *, max_action_characters: int) -> dict[str, RoleBinding]:
@@ -89,6 +91,7 @@ class Router:
         self._generators = generators
         self._seats = seats
         self._versions = versions
+        self._choices: dict[tuple[str, tuple[str, ...]], Choices] = {}
 
     @property
     def versions(self) -> Mapping[str, PolicyVersion]:
@@ -108,6 +111,27 @@ class Router:
         seat = self._seats[role]
         tokenizer = self._generators[seat.policy].tokenizer
         return encode_observation(seat.shown(observation), tokenizer, seat.prompt_format, seat.chat_template_arguments)
+
+    def encode_choices(self, role: str, choices: Sequence[str]) -> Choices:
+        """The answers that `role` chooses among, as tokens with an end; none for a policy behind an API, which answers in text.
+
+        Raises ConfigurationError for an answer that the role's tokenizer does not give back.
+        """
+        policy = self._seats[role].policy
+        if isinstance(self._generators[policy], Metered):
+            return ()
+        key = (policy, tuple(choices))
+        if key not in self._choices:
+            tokenizer = self._generators[policy].tokenizer
+            encoded = tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in choices)
+            for choice, tokens in zip(choices, encoded, strict=True):
+                if (text := tokenizer.decode(tokens)) != choice:
+                    raise ConfigurationError(
+                        f"environment.answer_format choice: the tokenizer of policy {policy} reads {choice!r} back as "
+                        f"{text!r}; let choices() name it otherwise"
+                    )
+            self._choices[key] = encoded
+        return self._choices[key]
 
     def decode(self, role: str, tokens: Sequence[int], prompt_tokens: Sequence[int] = ()) -> str:
         """The text of an answer of `role`, up to a stop string. If its chat template has opened the thinking at the end of the
@@ -151,10 +175,11 @@ class Router:
         return GenerationRequest(
             prompt_tokens=request.prompt_tokens,
             seeds_K=request.seeds_K,
-            max_new_tokens=seat.max_new_tokens,
+            max_new_tokens=max(map(len, request.choices)) if request.choices else seat.max_new_tokens,
             temperature=temperature if own is None else own,
-            stop=seat.stop,
-            max_thinking_tokens=seat.max_thinking_tokens,
+            stop=() if request.choices else seat.stop,
+            max_thinking_tokens=None if request.choices else seat.max_thinking_tokens,
+            choices=request.choices,
         )
 
     def _answered(self, policy: str, asked: list[GenerationRequest]) -> list[tuple[Completion, ...]]:

@@ -43,6 +43,16 @@ class StepBatches(Frozen):
     metrics: dict[str, float]
 
 
+class MixedStep(Frozen):
+    """What the agents of a population learn from in a step: one ScoredShard per shard, its rewards those that the training mode
+    makes of all agents' returns; the PopulationState after the step; who learns in it; and metrics."""
+
+    credited: list[ArtifactRef]
+    state: ArtifactRef
+    learning: list[str]
+    metrics: dict[str, float]
+
+
 class PolicyUpdate(Frozen):
     """The result of one policy's update."""
 

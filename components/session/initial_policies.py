@@ -71,7 +71,7 @@ def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
             tokenizer = HuggingFaceTokenizer.from_folder(folder)
             encode = partial(encode_observation, tokenizer=tokenizer, prompt_format=settings.prompt_format)
             students[model] = Student(folder=folder, roles=roles, tokenizer=tokenizer, encode=encode)
-    if students:
+    if students and config.warm_start.max_steps > 0:
         clone(
             students,
             Teacher(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from components.training.packing import PADDING, PROMPT, MicroBatch
-from components.training.token_logprobs import EntropyNeed, token_logprobs
+from components.training.token_logprobs import EntropyNeed, choice_logprobs, token_logprobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class ModelInputs:
 
     `mask_S_T_T[s, 0, q, k]` is true where column q of sequence s attends to column k. `predicting_S_T` marks the C cells whose
     logits are needed; `cells_N` is the index of the cell that predicts each completion token. `temperatures_C`, 0 for the
-    update's, is None if no group has its own: all tokens that a cell predicts are of one group.
+    update's, is None if no group has its own: all tokens that a cell predicts are of one group. `allowed_C_A` are the tokens
+    among which those of a cell are drawn, as in the micro-batch.
     """
 
     tokens_S_T: Tensor
@@ -29,10 +30,12 @@ class ModelInputs:
     cells_N: Tensor
     targets_N: Tensor
     temperatures_C: Tensor | None = None
+    allowed_C_A: Tensor | None = None
 
 
 def completion_logprobs(model: nn.Module, micro_batch: MicroBatch, *, temperature: float) -> Tensor:
-    """The float32 log-probabilities (N,) of the completion tokens under `softmax(logits / temperature)`, differentiable.
+    """The float32 log-probabilities (N,) of the completion tokens under `softmax(logits / temperature)`, differentiable; of
+    answers by choice, among the tokens that continue a choice.
 
     They are in the order of `micro_batch.targets_N`. Logits are computed only where a completion token is predicted. A group's
     own temperature comes before `temperature`.
@@ -67,7 +70,9 @@ def _at_tokens(
     divisors_C = torch.full_like(output.logits[:, 0], temperature, dtype=torch.float32)
     if own_C is not None:
         divisors_C = torch.where(own_C == 0, divisors_C, own_C)
-    return token_logprobs(output.logits, divisors_C, inputs.cells_N, inputs.targets_N, need)
+    if inputs.allowed_C_A is None:
+        return token_logprobs(output.logits, divisors_C, inputs.cells_N, inputs.targets_N, need)
+    return choice_logprobs(output.logits, divisors_C, inputs.cells_N, inputs.targets_N, need, inputs.allowed_C_A)
 
 
 def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
@@ -84,6 +89,10 @@ def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
     if micro_batch.temperatures_N is not None:
         temperatures_C = np.zeros(predicting_S_T.sum(), np.float32)
         temperatures_C[cells_N] = micro_batch.temperatures_N
+    allowed_C_A = None
+    if micro_batch.allowed_N_A is not None:
+        allowed_C_A = np.full((predicting_S_T.sum(), micro_batch.allowed_N_A.shape[1]), PADDING, np.int64)
+        allowed_C_A[cells_N] = micro_batch.allowed_N_A
     return ModelInputs(
         tokens_S_T=on_device(micro_batch.tokens_S_T),
         positions_S_T=on_device(micro_batch.positions_S_T),
@@ -92,6 +101,7 @@ def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
         cells_N=on_device(cells_N),
         targets_N=on_device(micro_batch.targets_N),
         temperatures_C=None if temperatures_C is None else on_device(temperatures_C),
+        allowed_C_A=None if allowed_C_A is None else on_device(allowed_C_A),
     )
 
 

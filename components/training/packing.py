@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from components.choice_tokens import allowed_tokens
 from components.errors import ConfigurationError
 from components.schema import TrainGroup
 
@@ -53,6 +54,8 @@ class MicroBatch:
     advantages_N: Floats
     temperatures_N: Floats | None = None
     """The temperature of the token's group, 0 for that of the update; None if no group has its own."""
+    allowed_N_A: Ints | None = None
+    """The tokens among which the token was drawn, `PADDING` beyond the last; a row of `PADDING`: among all. None: all were."""
 
     @property
     def num_tokens(self) -> int:
@@ -215,6 +218,7 @@ def _micro_batch(groups: Sequence[TrainGroup], sequences: Sequence[_Sequence]) -
     tokens, positions = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     segments = np.full(shape, PADDING, np.int64)
     flat: dict[str, list[npt.NDArray[np.generic]]] = {name: [] for name in _FLAT_NAMES}
+    allowed_N: list[tuple[int, ...]] = []
     for row, sequence in enumerate(sequences):
         group = groups[sequence.group]
         prompt = len(group.prompt_tokens)
@@ -224,6 +228,8 @@ def _micro_batch(groups: Sequence[TrainGroup], sequences: Sequence[_Sequence]) -
         column = prompt
         for segment, candidate in enumerate(sequence.candidates, start=1):
             completion = np.asarray(group.completions_K_T[candidate], np.int64)
+            drawn_among = allowed_tokens(group.choices, group.completions_K_T[candidate]) if group.choices else ()
+            allowed_N += drawn_among or [()] * len(completion)
             end = column + len(completion) - 1
             tokens[row, column:end] = completion[:-1]
             positions[row, column:end] = np.arange(prompt, prompt + len(completion) - 1)
@@ -244,7 +250,16 @@ def _micro_batch(groups: Sequence[TrainGroup], sequences: Sequence[_Sequence]) -
         segments_S_T=segments,
         **joined,
         temperatures_N=temperatures_G[joined["groups_N"]] if temperatures_G.any() else None,
+        allowed_N_A=_padded(allowed_N) if any(allowed_N) else None,
     )
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Ints:
+    """The rows as an array, with `PADDING` beyond the end of each."""
+    padded = np.full((len(rows), max(map(len, rows))), PADDING, np.int64)
+    for row, values in enumerate(rows):
+        padded[row, : len(values)] = values
+    return padded
 
 
 _FLAT_NAMES = (

@@ -14,6 +14,8 @@ from torch import Tensor
 
 _MOST_ELEMENTS_AT_ONCE = 2**22
 """Logits up to this many are one block whose values are kept: computing them twice would cost more."""
+_NEVER = -1e30
+"""A logit whose probability is 0 at every temperature, and whose part of an entropy is 0 and not NaN."""
 _ELEMENTS_PER_BLOCK = {"cpu": 2**19, "cuda": 2**24}
 """2 MiB, a core's cache; and 64 MiB, few kernels."""
 
@@ -45,6 +47,43 @@ def token_logprobs(
         logits_C_V, divisors_C, cells_N[order_N], targets_N[order_N], need
     )
     return logprobs_N[torch.argsort(order_N)], entropies_C[cells_N] if need.values else None
+
+
+def choice_logprobs(
+    logits_C_V: Tensor,
+    divisors_C: Tensor,
+    cells_N: Tensor,
+    targets_N: Tensor,
+    need: EntropyNeed,
+    allowed_C_A: Tensor,
+) -> tuple[Tensor, Tensor | None]:
+    """`token_logprobs` where a cell's tokens are drawn among `allowed_C_A` alone; a negative entry is none, and a cell without
+    entries allows all.
+
+    **Example** logits [[0, log 3, 5]], divisor 1, allowed [[0, 1]]: log-probabilities log .25 and log .75 of tokens 0 and 1.
+    """
+    chooses_C = allowed_C_A[:, 0] >= 0
+    logprobs_N = divisors_C.new_zeros(len(cells_N))
+    entropies_N = divisors_C.new_zeros(len(cells_N)) if need.values else None
+    for chosen in (True, False):
+        cells = torch.nonzero(chooses_C == chosen)[:, 0]
+        tokens = torch.nonzero(chooses_C[cells_N] == chosen)[:, 0]
+        if not len(tokens):
+            continue
+        place_of_C = torch.zeros_like(chooses_C, dtype=torch.long).index_copy(
+            0, cells, torch.arange(len(cells), device=cells.device)
+        )
+        logits, places, targets = logits_C_V[cells], place_of_C[cells_N[tokens]], targets_N[tokens]
+        if chosen:
+            allowed = allowed_C_A[cells]
+            logits = logits.gather(1, allowed.clamp(min=0)).float()
+            logits = logits.masked_fill(allowed < 0, _NEVER)
+            targets = (allowed[places] == targets[:, None]).int().argmax(1)
+        found, entropies = token_logprobs(logits, divisors_C[cells], places, targets, need)
+        logprobs_N = logprobs_N.index_copy(0, tokens, found)
+        if entropies_N is not None and entropies is not None:
+            entropies_N = entropies_N.index_copy(0, tokens, entropies)
+    return logprobs_N, entropies_N
 
 
 class _Blocks(torch.autograd.Function):

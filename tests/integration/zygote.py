@@ -40,6 +40,7 @@ with gc_paused():
     from components.session import session, toolbox
     from components.session.scenario import scenario_of
     from components.session.stores import open_store
+    from flows.loops import flow_for
     from flows.presets import preset_config
     from flows.train import train
     from tests.forked_workers import forking
@@ -177,7 +178,7 @@ def run(order: dict[str, Any]) -> None:
         parameters = {"config": config, "run_id": order["run_id"]}
         run_flow(train, flow_run=load_flow_run(UUID(flow_run_id)), parameters=parameters)
         return
-    Path(order["summary"]).write_text(json.dumps(train(config, order["run_id"])))
+    Path(order["summary"]).write_text(json.dumps(flow_for(config)(config, order["run_id"])))
 
 
 def main() -> None:

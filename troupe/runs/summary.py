@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from components import metrics
 from components.evaluation.statistics import paired_interval
 from components.frozen import Frozen
 from components.schema import EvalReport
@@ -63,14 +64,21 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
 
 def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
     """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222, 95% interval +0.181 to +0.262)", then the last agent's
-    contribution. The interval is paired by problem."""
-    gain = after["success_rate"] - before["success_rate"]
+    contribution, or what each agent earned in a game of payoffs. The interval is paired by problem."""
+    gain, earned = after["success_rate"] - before["success_rate"], metrics.payoffs(after["metrics"])
+    was = metrics.payoffs(before["metrics"])
+    detail = (
+        "    an episode pays "
+        + ", ".join(f"{agent} {was.get(agent, 0.0):.3f} -> {now:.3f}" for agent, now in earned.items())
+        if earned
+        else f"    last agent: keeps good proposals {share(before['keep_rate'])} -> {share(after['keep_rate'])}, "
+        f"repairs bad ones {share(before['repair_rate'])} -> {share(after['repair_rate'])}"
+    )
     return Text.assemble(
         (f"held-out success, {after['sampling']:6} ", "bold"),
         f" {before['success_rate']:.3f} -> {after['success_rate']:.3f} ",
         (f"({gain:+.3f}{_paired(before, after)})", "green" if gain > 0 else "red"),
-        f"\n    last agent: keeps good proposals {share(before['keep_rate'])} -> {share(after['keep_rate'])}, "
-        f"repairs bad ones {share(before['repair_rate'])} -> {share(after['repair_rate'])}",
+        f"\n{detail}",
     )
 
 

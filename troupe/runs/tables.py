@@ -54,13 +54,17 @@ def _steps_line(num_steps: int, wanted: int | None) -> str:
 
 def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
     """Held-out success by step and sampling, and how often the last agent keeps or repairs proposals."""
-    columns = (">step", "<sampling", ">success", ">95% interval", ">n", ">keeps good", ">repairs bad")
+    earned = [m.payoffs(report.get("metrics", {})) for report in evaluations]
+    agents = list(dict.fromkeys(agent for each in earned for agent in each))
+    last = [f">pays {agent}" for agent in agents] or [">keeps good", ">repairs bad"]
+    columns = (">step", "<sampling", ">success", ">95% interval", ">n", *last)
     table = _table(*columns, title=f"held-out play, without the tree{_own_temperatures(evaluations)}")
-    for report in evaluations:
+    for report, paid in zip(evaluations, earned, strict=True):
         low, high = report["interval"]
+        shares = (share(report["keep_rate"]), share(report["repair_rate"]))
         table.add_row(
             str(report["step"]), str(report["sampling"]), f"{report['success_rate']:.3f}", f"{low:.3f} to {high:.3f}",
-            str(report["n"]), share(report["keep_rate"]), share(report["repair_rate"]),
+            str(report["n"]), *([f"{paid[agent]:.3f}" if agent in paid else "–" for agent in agents] or shares),
         )  # fmt: skip
     return table
 
@@ -81,10 +85,10 @@ def _table(*columns: str, title: str | None = None) -> Table:
 
 def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
     names = sorted({name for step in steps for name in step["metrics"]})
-    rewards = [name for name in names if name.startswith("reward/") and name.endswith("/mean")]
+    rewards = m.earning_names(names)
     shown = {
         m.SUCCESS_RATE: "success",
-        **{name: f"{name.split('/')[1].replace('_', ' ')} reward" for name in rewards},
+        **{name: m.earning_label(name).replace("_", " ") for name in rewards},
         m.KEEP_RATE: "keeps good",
         m.REPAIR_RATE: "repairs bad",
         m.ZERO_GROUP_FRACTION: "equal groups",

@@ -64,18 +64,19 @@ def run_training(
         raise
     console = console or made_console()
     with console.status("loading"), gc_paused():
-        from flows.train import PIPELINE, open_session, train, using
+        from flows.loops import flow_for, loop_for
+        from flows.train import open_session, using
         from troupe.training.display import TrainingDisplay
 
     with open_session(Run(run_id=run_id, config=config), scenario) as session:
         session.on_step = on_step
         with console.status("loading"):
             check_services(session)
-            lines = _admitted(session, restart, PIPELINE)
+            lines = _admitted(session, restart, loop_for(config).pipeline)
         for line in lines:
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
         with TrainingDisplay(console).shown(), using(session):
-            summary = train(config, run_id)
+            summary = flow_for(config)(config, run_id)
     print_summary(console, summary)
     return TrainingReport.model_validate({name: summary[name] for name in TrainingReport.model_fields})
 
@@ -109,8 +110,8 @@ def run_resume(
     restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)
     if restart is not None:
         with gc_paused():
-            from flows.train import PIPELINE
-        check_restart(store, run.model_copy(update={"config": config}), restart, PIPELINE)
+            from flows.loops import loop_for
+        check_restart(store, run.model_copy(update={"config": config}), restart, loop_for(config).pipeline)
     run_training(config, run_id, restart=restart)
 
 

@@ -6,11 +6,11 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from components.environments.base import PAYOFF, JointStep
+from components.environments.base import JointStep
 from components.environments.environment import Environment
 from components.identity import seed_for
 
-WEIGHTS: Mapping[str, float] = MappingProxyType({"team.solved": 0.0, "local.malformed": -0.1, f"local.{PAYOFF}": 1.0})
+WEIGHTS: Mapping[str, float] = MappingProxyType({"team.solved": 0.0, "local.malformed": -0.1, "local.payoff": 1.0})
 
 EXTRA = "get it by `make extras`, or pip install 'troupe[populations]'"
 """How the libraries of games are installed."""
@@ -30,9 +30,8 @@ class SocialGame(Environment):
     """A game whose members answer by one of a few choices. A problem is a seed; play is a pure function of seed and answers.
 
     A state is immutable, and has a `seed`. Who acts is decided by it (`next_role`): one member, or several at once. The raw
-    reward of each member and step is `local.payoff`; a member that did not act is paid in `ActionOutcome.others`. Instead of a
-    malformed answer a legal one is played that the seed draws, so that one member cannot stop the others; it costs
-    `local.malformed`.
+    reward of each member and step is in `payoffs`. Instead of a malformed answer a legal one is played that the seed draws, so
+    that one member cannot stop the others; it costs `local.malformed`.
     """
 
     weights: ClassVar[Mapping[str, float]] = WEIGHTS

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from components.environments.base import PAYOFF, JointStep
+from components.environments.base import JointStep
 from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number, place_of
 from components.environments.social.rules.maze import (
     MazeGame,
@@ -113,11 +113,7 @@ class MazeEnvironment(SocialGame):
             solved=all(outcome.arrived_N),
             done=outcome.done,
             team={"spl": sum(spl_N) / len(spl_N)},
-            local={
-                agent: {PAYOFF: earned}
-                for agent, earned in zip(members, outcome.rewards_N, strict=True)
-                if agent in played
-            },
+            payoffs=dict(zip(members, outcome.rewards_N, strict=True)),
         )
 
     def observe(self, state: Walk, agent: str) -> str:

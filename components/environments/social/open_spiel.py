@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from components.environments.base import PAYOFF, JointStep
+from components.environments.base import JointStep
 from components.environments.social.game import SocialGame, listed, member_names, place_of
 from components.environments.social.spiel_games import SpielState, joint_move, random_line, spiel_game
 from components.environments.social.spiel_words import seated, words_for
@@ -68,7 +68,7 @@ class OpenSpielEnvironment(SocialGame):
             state=after,
             solved=done and best,
             done=done,
-            local={agent: {PAYOFF: paid} for agent, paid in earned.items() if agent in played or paid},
+            payoffs=earned,
         )
 
     def observe(self, state: SpielState, agent: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from components.environments.base import PAYOFF, JointStep
+from components.environments.base import JointStep
 from components.environments.social.game import SocialGame, listed, member_names, place_of
 from components.environments.social.petting_games import PettingState, petting_game
 from components.frozen import Frozen
@@ -106,7 +106,7 @@ class PettingZooEnvironment(SocialGame):
             state=replace(state, played=after),
             solved=done,
             done=done,
-            local={agent: {PAYOFF: paid} for agent, paid in earned.items() if agent in played or paid},
+            payoffs=earned,
         )
 
     def observe(self, state: Petting, agent: str) -> str:

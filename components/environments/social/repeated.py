@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field
 
-from components.environments.base import PAYOFF, JointStep, Split
+from components.environments.base import JointStep, Split
 from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number, place_of
 from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, cooperation, joint_step
 from components.frozen import Frozen
@@ -105,7 +105,7 @@ class RepeatedGame(SocialGame, Generic[OptionsOfGame]):
             solved=outcome.done and {*actions_N} == {self.best(state.rules)},
             done=outcome.done,
             team={"cooperation": cooperation(actions_N)},
-            local={agent: {PAYOFF: earned} for agent, earned in zip(members, outcome.rewards_N, strict=True)},
+            payoffs=dict(zip(members, outcome.rewards_N, strict=True)),
         )
 
     def observe(self, state: Repeated, agent: str) -> str:

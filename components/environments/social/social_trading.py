@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from components.environments.base import PAYOFF, JointStep
+from components.environments.base import JointStep
 from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number, place_of
 from components.environments.social.rules.trading import (
     ANSWERS,
@@ -104,11 +104,7 @@ class SocialTradingEnvironment(SocialGame):
                 "gini": gini([after.utility(member) for member in everybody]),
                 "kept": num_kept / num_made if num_made else 1.0,
             },
-            local={
-                f"player_{member}": {PAYOFF: gain}
-                for member, gain in enumerate(gains)
-                if gain or f"player_{member}" in played
-            },
+            payoffs={f"player_{member}": gain for member, gain in enumerate(gains)},
         )
 
     def observe(self, state: Trading, agent: str) -> str:

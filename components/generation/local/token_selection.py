@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from components.choice_tokens import following_tokens, with_token
 from components.generation.base import GenerationRequest
 from components.generation.local.sampling import drawn, tempered_logprobs, uniforms
 from components.generation.stop_tracking import StopTracker
@@ -38,18 +39,28 @@ class Sampling:
         self.ended_N = torch.zeros(len(seeds), dtype=torch.bool, device=device)
         for n, answer in self._growing.items():
             self._limits_N[n] = answer.limit
+        among = (request.choices for request in requests for _ in request.seeds_K)
+        self._choices = {n: choices for n, choices in enumerate(among) if choices}
 
     def __call__(
         self, logits_M_V: torch.Tensor, candidates_M: torch.Tensor, positions_M: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The next token of each candidate, and whether it is the last."""
         temperatures_M = self._temperatures_N[candidates_M]
+        choosing = self._choosing(candidates_M, positions_M) if self._choices else []
+        if choosing:
+            logits_M_V = _among(
+                logits_M_V, [following_tokens(self._choices[n], t) if n >= 0 else () for n, t in choosing]
+            )
         logprobs_M_V = tempered_logprobs(logits_M_V, temperatures_M)
         if self._all_greedy:
             tokens_M = logprobs_M_V.argmax(dim=-1)
         else:
             greedy_M = temperatures_M == 0 if self._some_greedy else None
             tokens_M = drawn(logprobs_M_V, self._uniforms_N_T[candidates_M, positions_M], greedy_M)
+        for (n, t), token in zip(choosing, tokens_M.tolist() if choosing else (), strict=True):
+            if n >= 0:
+                self._choices[n] = with_token(self._choices[n], t, token)
         self.tokens_N_T[candidates_M, positions_M] = tokens_M
         self.logprobs_N_T[candidates_M, positions_M] = logprobs_M_V.gather(1, tokens_M[:, None])[:, 0]
         self.lengths_N[candidates_M] = positions_M + 1
@@ -58,6 +69,11 @@ class Sampling:
             ended_M |= self._stopped(candidates_M, tokens_M)
         self.ended_N[candidates_M] = ended_M
         return tokens_M, ended_M | (self._limits_N[candidates_M] <= positions_M + 1)
+
+    def _choosing(self, candidates_M: torch.Tensor, positions_M: torch.Tensor) -> list[tuple[int, int]]:
+        """Each candidate and its position; -1 for one whose answer is any text."""
+        numbers = candidates_M.tolist()
+        return [(n if n in self._choices else -1, t) for n, t in zip(numbers, positions_M.tolist(), strict=True)]
 
     def _stopped(self, candidates_M: torch.Tensor, tokens_M: torch.Tensor) -> torch.Tensor:
         """Whether each candidate's text holds a stop string with its newest token; its limit may change too."""
@@ -71,6 +87,16 @@ class Sampling:
                     self._limits_N[n] = answer.limit
             stopped.append(answer is not None and answer.is_stopped)
         return torch.tensor(stopped, device=tokens_M.device)
+
+
+def _among(logits_M_V: torch.Tensor, allowed_M: Sequence[tuple[int, ...]]) -> torch.Tensor:
+    """The logits, minus infinity at the tokens that are not allowed; none are named where all are."""
+    rows = [m for m, allowed in enumerate(allowed_M) for _ in allowed]
+    restricted = logits_M_V.clone()
+    restricted[sorted(set(rows))] = -torch.inf
+    columns = [token for allowed in allowed_M for token in allowed]
+    restricted[rows, columns] = logits_M_V[rows, columns]
+    return restricted
 
 
 class TeacherForcing:

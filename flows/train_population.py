@@ -1,0 +1,69 @@
+"""Trains a population of models from the first step to the last; the same call again resumes."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from components.config import RunConfig
+from components.runs.pipeline import Pipeline
+from flows.population_iteration import population_iteration
+from flows.prefect_runtime.interruptible_flow import interruptible_flow
+from flows.starts import Order
+from flows.train import BELOW_THE_SHORT_FIELDS, Loop, restart_of_flow_run, run_name, trained
+from tasks.collect_rollouts import collect_rollouts
+from tasks.compute_advantages import compute_advantages
+from tasks.compute_rewards import compute_rewards
+from tasks.coordinate_weights import coordinate_weights
+from tasks.evaluate_policy import evaluate_policy
+from tasks.mix_returns import mix_returns
+from tasks.play_suite import play_suite
+from tasks.publish_checkpoint import publish_checkpoint
+from tasks.refresh_weights import refresh_weights
+from tasks.update_policy import update_policy
+from tasks.warm_start import warm_start
+
+PIPELINE = Pipeline(
+    (
+        warm_start.stage,
+        refresh_weights.stage,
+        collect_rollouts.stage,
+        compute_rewards.stage,
+        mix_returns.stage,
+        compute_advantages.stage,
+        update_policy.stage,
+        coordinate_weights.stage,
+        publish_checkpoint.stage,
+        play_suite.stage,
+        evaluate_policy.stage,
+    )
+)
+POPULATION = Loop(PIPELINE, population_iteration, is_population=True)
+if TYPE_CHECKING:
+    Stage = str
+else:
+    Stage = Literal[PIPELINE.restartable]  # the form offers the names
+
+
+@interruptible_flow(name="train-population", flow_run_name=run_name)
+def train_population(
+    config: RunConfig = BELOW_THE_SHORT_FIELDS,
+    run_id: str | None = None,
+    num_steps: Annotated[int | None, Field(ge=0)] = None,
+    overrides: list[str] | None = None,
+    from_stage: Stage | None = None,
+    step: Annotated[int | None, Field(ge=0)] = None,
+) -> dict[str, Any]:
+    """Train a population under a run's name and return a summary. The same parameters again continue the run: results of
+    earlier calls are read, not computed again.
+
+    Args:
+        config: The whole configuration, with the section `population`; `overrides` change single values of it. A restart takes
+            only the store from it, and the rest from the run.
+        run_id: The name of the run. A run of this name is continued. Empty: the name of the preset.
+        num_steps: The number of training steps, those already done included. Empty: that of the configuration.
+        overrides: Lines like `seed=1` or `population.training_mode=competitive`, as after `--set`.
+        from_stage: Restart the run at this stage of `step`, as `troupe resume RUN --from-stage S --step N`. Nothing is deleted.
+        step: The step of the restart, counted from 0; together with `from_stage`.
+    """
+    order = Order(run_id, num_steps, tuple(overrides or ()), restart_of_flow_run(from_stage, step))
+    return trained(POPULATION, config, order)

@@ -1,0 +1,26 @@
+"""Makes one population of the members that were updated: their adapters are mixed, or left alone, as the strategy says."""
+
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.runs.run import PolicyUpdate
+from components.session.coordination import coordinated
+from components.session.session import Session
+from tasks.stage import stage
+
+
+@stage(
+    "coordinate_weights",
+    version=1,
+    reads=("policies", "population"),
+    needs=("update_policy", "mix_returns"),
+    timeout_seconds=3600,
+    decisive=lambda updates: {policy: update.checkpoint for policy, update in updates.items()},
+)
+def coordinate_weights(
+    session: Session,
+    step: int,
+    checkpoints: dict[str, CheckpointRef],
+    updates: dict[str, PolicyUpdate],
+    state: ArtifactRef,
+) -> dict[str, PolicyUpdate]:
+    """The members after the step, by policy, from those before it and their updates. Each is stored before it returns."""
+    return coordinated(session, step, checkpoints, updates, state)
