@@ -17,7 +17,7 @@ LEAVES = {path.stem for path in (ROOT / "components").glob("*.py")} | {"config"}
 PACKAGES = sorted(path.parent.name for path in (ROOT / "components").glob("*/__init__.py"))
 HEAVY = (
     *("torch", "deepspeed", "vllm", "mlflow", "boto3", "docker", "pyboy", "transformers", "prefect", "peft", "ray"),
-    *("openai", "anthropic", "gymnasium"),
+    *("openai", "anthropic", "gymnasium", "pyspiel", "pettingzoo", "mpe2"),
 )
 HARD_LIMIT_LINES = 500
 SOURCES = sources()
