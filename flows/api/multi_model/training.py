@@ -5,7 +5,7 @@ from math import ceil
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
-from components.config import RunConfig, StoreConfig, parse_config
+from components.config import RunConfig, parse_config
 from components.config.training import LEAST_ROW
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
@@ -180,11 +180,6 @@ def restart_for(store: ArtifactStore, config: RunConfig, run_id: str, from_step:
         return Restart(step=from_step, stage=FIRST_STAGE)
     differs = run.config.training.tokens_per_micro_batch != config.training.tokens_per_micro_batch
     return Restart(step=finished, stage=UPDATE_STAGE) if differs and finished < config.num_steps else None
-
-
-def stored_at(checkpoint_dir: str) -> ArtifactStore:
-    """The store in a folder."""
-    return open_store(StoreConfig(kind="local", root=checkpoint_dir))
 
 
 def _policy(config: MultiModelConfig, kind: str) -> dict[str, Any]:
