@@ -5,14 +5,16 @@ from math import ceil
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
-from components.config import RunConfig, StoreConfig, parse_config
+from components.config import RunConfig, parse_config
 from components.config.training import LEAST_ROW
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.identity import fingerprint
+from components.runs.lineages import read_config
 from components.runs.restarts import Restart
 from components.runs.resume_checks import validate_start
 from components.runs.run import Run
+from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import IterationReport
 from components.session.checkpoint_loading import model_settings
@@ -29,6 +31,7 @@ PROVIDERS: Mapping[str, str] = {"openai": "openai", "claude": "anthropic"}
 TOKENS_PER_ANSWER = 256
 """Of a prompt and its answer, as a part of a micro-batch."""
 BATCH_FIELD = "training.tokens_per_micro_batch"
+FIRST_STAGE = "collect_rollouts"
 UPDATE_STAGE = "update_policy"
 ADAPTER = {"rank": 16, "alpha": 32.0}
 PLACES: Mapping[str, str] = {
@@ -149,6 +152,7 @@ def train_population(
     If only the micro-batch differs from the stored run's, that is recorded first, so that the run goes on with it. `from_step`
     goes back to that step. Raises what the flow raises.
     """
+    from flows.starts import recorded_restart
     from flows.train import checked_session, using
     from flows.train_population import POPULATION
     from flows.train_population import train_population as flow
@@ -161,8 +165,6 @@ def train_population(
         if restart is None:
             validate_start(session.store, run_id, settled, POPULATION.pipeline)
         else:
-            from flows.starts import recorded_restart
-
             recorded_restart(session, restart, POPULATION.pipeline)
         with using(session):
             return flow(settled, run_id)
@@ -170,23 +172,14 @@ def train_population(
 
 def restart_for(store: ArtifactStore, config: RunConfig, run_id: str, from_step: int | None) -> Restart | None:
     """The restart by which a stored run goes on under `config`; None if it needs none, or is new."""
-    from components.runs.lineages import read_config
-    from components.runs.steps import first_unfinished_step
-    from flows.train_population import POPULATION
-
     if read_config(store, run_id) is None:
         return None
     run = read_run(store, run_id)
     finished = first_unfinished_step(store, run)
     if from_step is not None and from_step < min(finished, config.num_steps):
-        return Restart(step=from_step, stage=POPULATION.pipeline.restartable[0])
+        return Restart(step=from_step, stage=FIRST_STAGE)
     differs = run.config.training.tokens_per_micro_batch != config.training.tokens_per_micro_batch
     return Restart(step=finished, stage=UPDATE_STAGE) if differs and finished < config.num_steps else None
-
-
-def stored_at(checkpoint_dir: str) -> ArtifactStore:
-    """The store in a folder."""
-    return open_store(StoreConfig(kind="local", root=checkpoint_dir))
 
 
 def _policy(config: MultiModelConfig, kind: str) -> dict[str, Any]:
