@@ -99,8 +99,7 @@ def credited_step(
             raw_E_A.append(raw_A)
     metrics = {agent_return(agent): _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
     metrics |= {
-        mixed_return(agent): _mean([float(matrix[a] @ raw) for raw in raw_E_A])
-        for a, agent in enumerate(agents)
+        mixed_return(agent): _mean([float(matrix[a] @ raw) for raw in raw_E_A]) for a, agent in enumerate(agents)
     }
     metrics |= {
         "population/correlation": state.correlation.value,
