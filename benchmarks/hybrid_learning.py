@@ -10,8 +10,7 @@ bounds.
 import argparse
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -25,19 +24,18 @@ from components.hybrid.experience import (
     HybridSettings,
     collect_experience,
     new_learner_state,
+    open_twins,
     read_policy,
     update_learner,
 )
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
-from components.hybrid.game_boy.games import EpisodeRule
-from components.hybrid.game_boy.processes import GamesInProcesses
+from components.hybrid.game_boy.opened_games import emulator_opener
 from components.hybrid.homebrew_settings import both_badges
 from components.hybrid.playing import SnapshotGames, play_episodes
 from components.hybrid.significance import wilson_bounds
-from components.hybrid.twin import Twin
 from components.process_variables import read_variables
 
-LAST_EPISODES, ENOUGH = 100, 0.95
+LAST_EPISODES, ENOUGH, EVALUATION_SEED = 100, 0.95, 12345
 
 
 class RandomPolicy:
@@ -103,20 +101,10 @@ def rates(settings: HybridSettings, policy: Any, place: str, num_episodes: int) 
     return [*map(_rate, (played[0].starter_N, played[0].goal_N, played[1].goal_N)), median]
 
 
-@contextmanager
-def opened_games(settings: HybridSettings, place: str) -> Iterator[SnapshotGames]:
+def opened_games(settings: HybridSettings, place: str) -> AbstractContextManager[SnapshotGames]:
     """Games at their start with starts that training has not seen."""
-    if place == "twin":
-        yield Twin(
-            settings.num_games, seed=12345, max_steps=settings.max_steps, goal_badges=settings.goal_badges,
-            weights=settings.weights,
-        )  # fmt: skip
-        return
-    rule = EpisodeRule(max_steps=settings.max_steps, goal_badges=settings.goal_badges, weights=settings.weights)
-    with GamesInProcesses(
-        homebrew_cartridge(), settings.num_games, num_processes=2, seed=12345, environment=read_variables(), rule=rule
-    ) as games:
-        yield games
+    on_emulator = emulator_opener(homebrew_cartridge(), num_processes=2, environment=read_variables())
+    return (open_twins if place == "twin" else on_emulator)(settings, EVALUATION_SEED)
 
 
 def _rate(reached_N: NDArray[np.bool_]) -> str:

@@ -128,7 +128,7 @@ class HybridAgent:
     def observe(self, step: GamesStep) -> None:
         """What the last decisions have brought: credit for the actors, and the ended episodes for the history.
 
-        Raises the errors of the history, in which nothing of them is then stored.
+        Raises the errors of the history. Nothing is lost then: its decisions wait for the next call.
         """
         over_N = step.ended_N | step.cut_N
         for game, (reward, is_over) in enumerate(zip(step.rewards_N.tolist(), over_N.tolist(), strict=True)):
@@ -201,8 +201,8 @@ class HybridAgent:
                 self._answers.pop(text, None)
                 self._answers[text] = answer
         advices = {game: self._answers[text] for game, text in texts.items()}
-        for text in list(self._answers)[: max(0, len(self._answers) - self.rule.kept_answers)]:
-            del self._answers[text]
+        while len(self._answers) > self.rule.kept_answers:
+            del self._answers[next(iter(self._answers))]
         return advices
 
     def _remember(

@@ -34,6 +34,7 @@ class DecisionLog:
         self._history, self._rule = history, rule
         self._open: list[list[Decision]] = [[] for _ in range(num_games)]
         self._rewards: list[list[float]] = [[] for _ in range(num_games)]
+        self._ended: list[Decision] = []
         self._episodes = list(range(first_episode, first_episode + num_games))
         self._next_episode = first_episode + num_games
 
@@ -55,25 +56,29 @@ class DecisionLog:
             self._rewards[game].append(reward)
 
     def end_episodes(self, games: list[int]) -> int:
-        """The number of decisions recorded: those of these games' episodes, which are over. Raises the errors of the history.
+        """The number of decisions recorded: those of these games' episodes, which are over, and those that were refused before.
 
-        Where the history refuses, for example since another process holds it, the episodes stay open and can be ended again.
+        Raises the errors of the history, for example where another process holds it. Then nothing is lost: the decisions are
+        recorded with the next episodes that end, or by `end_episodes([])`.
 
         **Example** rewards 0, 0, 5, credited over 2 steps: the outcomes 0, 5 and 5, of which two are successes.
         """
-        ended = [decision for game in games for decision in self._credited(game)]
-        if self._history is not None and ended:
-            self._history.record(ended)
         for game in games:
+            self._ended += self._credited(game)
             self._open[game], self._rewards[game] = [], []
             self._episodes[game], self._next_episode = self._next_episode, self._next_episode + 1
-        return len(ended)
+        count = len(self._ended)
+        if self._history is not None and count:
+            self._history.record(self._ended)
+        self._ended = []
+        return count
 
     def to_json(self) -> dict[str, Any]:
         """The open episodes, as values of JSON."""
         waiting = [[asdict(decision) for decision in each] for each in self._open]
         return {
             "open": waiting,
+            "ended": [asdict(decision) for decision in self._ended],
             "rewards": [list(each) for each in self._rewards],
             "episodes": list(self._episodes),
             "next_episode": self._next_episode,
@@ -82,6 +87,7 @@ class DecisionLog:
     def restore(self, value: dict[str, Any]) -> None:
         """Go on from what `to_json` of a log of as many games returned."""
         self._open = [[Decision(**decision) for decision in each] for each in value["open"]]
+        self._ended = [Decision(**decision) for decision in value["ended"]]
         self._rewards = [list(each) for each in value["rewards"]]
         self._episodes, self._next_episode = list(value["episodes"]), value["next_episode"]
 
