@@ -13,9 +13,9 @@ from components.environments.environment import Demonstrator, Environment
 from components.errors import MalformedAction
 from components.frozen import Frozen
 from components.hybrid.adviser import Question
+from components.hybrid.agent import RECENT_ACTIONS
 from components.hybrid.game_facts import Action
 from components.hybrid.game_text import split_games
-from components.hybrid.agent import RECENT_ACTIONS
 from components.hybrid.language_model import ADVISER_TASK, WORDS, button_prompt
 from components.hybrid.scripted_advisers import competent_action
 from components.hybrid.twin import Snapshot, Twin

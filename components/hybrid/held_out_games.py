@@ -62,7 +62,9 @@ def play_held_out(
 
 def joined_blocks(blocks: Sequence[HeldOut]) -> HeldOut:
     """Several blocks of episodes as one."""
-    played = {each.name: np.concatenate([getattr(block.played, each.name) for block in blocks]) for each in fields(Played)}
+    played = {
+        each.name: np.concatenate([getattr(block.played, each.name) for block in blocks]) for each in fields(Played)
+    }
     return HeldOut(played=Played(**played), rewards_N=np.concatenate([block.rewards_N for block in blocks]))
 
 
