@@ -23,7 +23,6 @@ from benchmarks.markdown import markdown
 from components.hybrid.agent import HybridAgent
 from components.hybrid.experience import (
     HybridSettings,
-    SnapshotGames,
     collect_experience,
     new_learner_state,
     read_policy,
@@ -33,7 +32,7 @@ from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_boy.games import EpisodeRule
 from components.hybrid.game_boy.processes import GamesInProcesses
 from components.hybrid.homebrew_settings import both_badges
-from components.hybrid.playing import play_episodes
+from components.hybrid.playing import SnapshotGames, play_episodes
 from components.hybrid.significance import wilson_bounds
 from components.hybrid.twin import Twin
 from components.process_variables import read_variables

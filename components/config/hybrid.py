@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from components.config.sections import Sections
 from components.frozen import Frozen
-
-if TYPE_CHECKING:
-    from components.config.run import RunConfig
 
 GAME_BOY = "game_boy"
 """The environment that such a run plays."""
@@ -76,8 +74,8 @@ class HybridConfig(Frozen):
     """Who presses buttons. rl_only: the policy. llm_only: the language model of agents.player. adaptive: who makes more
     progress. teacher: the policy, on subgoals that the language model writes before the first step."""
     game: Literal["twin", "homebrew", "crystal"] = "twin"
-    """twin: the rules of our own cartridge, without an emulator. homebrew: the cartridge itself on PyBoy. crystal: your own copy
-    of Pokemon Crystal on PyBoy, never played by us."""
+    """twin: the rules of our own cartridge, without an emulator. homebrew: the cartridge itself on PyBoy. crystal: your own
+    copy of Pokemon Crystal on PyBoy, never played by us."""
     rom: Path | None = None
     """crystal: where your copy is."""
     num_games: int = Field(64, ge=1)
@@ -134,7 +132,7 @@ class HybridConfig(Frozen):
         return self.asks_for_buttons or (self.mode == "teacher" and not self.subgoals)
 
 
-def hybrid_misfit(config: "RunConfig") -> str | None:
+def hybrid_misfit(config: Sections) -> str | None:
     """What other sections have that does not go with the section `hybrid`; None: nothing."""
     hybrid = config.hybrid
     if hybrid is None:
@@ -162,7 +160,7 @@ def hybrid_misfit(config: "RunConfig") -> str | None:
     return _section_without_effect(config)
 
 
-def _section_without_effect(config: "RunConfig") -> str | None:
+def _section_without_effect(config: Sections) -> str | None:
     for name in _SECTIONS_WITHOUT_EFFECT:
         section: Any = getattr(config, name)
         for field in sorted(section.model_fields_set - _FILLED_FOR_CHAT.get(name, set())):

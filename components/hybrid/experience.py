@@ -22,11 +22,10 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from components.hybrid.adviser import Adviser
@@ -34,8 +33,9 @@ from components.hybrid.agent import AgentRule, Decided, HybridAgent
 from components.hybrid.arbitration import ArbitrationRule, Mode
 from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import Decision
-from components.hybrid.game_facts import Booleans, Facts, GamesStep, Integers
+from components.hybrid.game_facts import Booleans, GamesStep, Integers
 from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout
+from components.hybrid.playing import SnapshotGames
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.start_positions import GamesFromPositions, StartRule
 from components.hybrid.stored_arrays import StoredArrays
@@ -81,18 +81,6 @@ class Experience:
     metrics: dict[str, float]
 
 
-class SnapshotGames(Protocol):
-    """N games that begin anew by themselves and can be resumed: see `Twin` and `GamesInProcesses`."""
-
-    @property
-    def facts(self) -> Facts: ...
-    def states(self) -> NDArray[Any]: ...
-    def masks(self) -> Booleans: ...
-    def step(self, actions_N: Integers) -> GamesStep: ...
-    def snapshot(self) -> dict[str, NDArray[Any]]: ...
-    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None: ...
-
-
 GamesOpener = Callable[[HybridSettings, int], AbstractContextManager[SnapshotGames]]
 """Opens the games of these settings with this seed."""
 
@@ -114,7 +102,7 @@ def new_learner_state(settings: HybridSettings, seed: int, *, open_games: GamesO
     """The state before the first step."""
     learner = MaskedPPO(settings.learner, seed=seed_for(seed, "weights"))
     with open_games(settings, seed) as games:
-        return _learner_arrays(learner) | _prefixed("games.", games.snapshot())
+        return learner.to_arrays() | _prefixed("games.", games.snapshot())
 
 
 def collect_experience(
@@ -153,7 +141,7 @@ def collect_experience(
     after["agent"] = np.frombuffer(json.dumps(agent.state_dict()).encode(), np.uint8)
     return Experience(
         step=step,
-        rollout=StoredArrays.from_arrays({each.name: getattr(rollout, each.name).numpy() for each in fields(Rollout)}),
+        rollout=StoredArrays.from_arrays(rollout.to_arrays()),
         after=StoredArrays.from_arrays(after),
         decisions=tuple(decisions),
         goals_from_start=tuple(watched.goals_from_start),
@@ -170,10 +158,10 @@ def update_learner(
     """
     learner = _learner_from(settings, state)
     learner.reseed(seed_for(seed, "update_learner", experience.step))
-    rows = {name: torch.as_tensor(values) for name, values in experience.rollout.to_arrays().items()}
-    trained = learner.update(Rollout(**rows)) if len(rows["actions_B"]) else {}
+    rollout = Rollout.from_arrays(experience.rollout.to_arrays())
+    trained = learner.update(rollout) if rollout.num_rows else {}
     metrics = experience.metrics | {f"train/policy/{name}": value for name, value in trained.items()}
-    return _learner_arrays(learner) | experience.after.to_arrays(), metrics
+    return learner.to_arrays() | experience.after.to_arrays(), metrics
 
 
 def read_policy(settings: HybridSettings, state: Mapping[str, NDArray[Any]], *, seed: int) -> MaskedPPO:
@@ -249,26 +237,9 @@ class _WatchedGames:
         }
 
 
-def _learner_arrays(learner: MaskedPPO) -> LearnerState:
-    state = learner.state_dict()
-    weights = {f"weights.{name}": value.numpy().copy() for name, value in state["weights"].items()}
-    moments = {
-        f"optimizer.{number}.{name}": value.numpy().copy()
-        for number, each in state["optimizer"]["state"].items()
-        for name, value in each.items()
-    }
-    return weights | moments
-
-
 def _learner_from(settings: HybridSettings, state: Mapping[str, NDArray[Any]]) -> MaskedPPO:
     learner = MaskedPPO(settings.learner, seed=0)
-    fresh = learner.state_dict()
-    moments: dict[int, dict[str, torch.Tensor]] = {}
-    for name, values in _below(state, "optimizer.").items():
-        number, _, part = name.partition(".")
-        moments.setdefault(int(number), {})[part] = torch.as_tensor(values)
-    weights = {name: torch.as_tensor(values) for name, values in _below(state, "weights.").items()}
-    learner.load_state_dict(fresh | {"weights": weights, "optimizer": fresh["optimizer"] | {"state": moments}})
+    learner.load_arrays(state)
     return learner
 
 

@@ -1,8 +1,8 @@
 """Settings with which both badges of the homebrew cartridge are learned, and why they are what they are.
 
 Where play stopped before: after the first badge it stayed in the grass of the route, since levels paid more than what is south
-of it, and the same buttons were pressed on all maps, which differ by 1/255 in what the policy sees. So levels pay little and steps
-cost; maps, places and badges are told apart; half of the practice begins where play has been; and an episode has 600 steps.
+of it, and the same buttons were pressed on all maps, which differ by 1/255 in what the policy sees. So levels pay little and
+steps cost; maps, places and badges are told apart; much of the practice begins where play has been; an episode has 600 steps.
 """
 
 from components.hybrid.experience import HybridSettings

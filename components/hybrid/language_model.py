@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from math import exp
-from random import Random
 from typing import Any
 
+from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest, Generator
 from components.hybrid.adviser import Advice, Question
 from components.hybrid.game_facts import LARGEST, Action
@@ -49,7 +49,7 @@ class LanguageModelAdviser:
         prompts = [tokenizer.encode_chat(ADVISER_TASK, button_prompt(question)) for question in questions]
         choices = [[WORDS[action] for action in question.legal] for question in questions]
         seeds = [seed_for(self._seed, "advice", button_prompt(question)) for question in questions]
-        drawn = draw_choices(self._generator, prompts, choices, seeds)
+        drawn = draw_choices(self._generator, self._version, prompts, choices, seeds)
         return [
             Advice(action=question.legal[index], confidence=probability)
             for question, (index, probability) in zip(questions, drawn, strict=True)
@@ -66,23 +66,37 @@ def button_prompt(question: Question) -> str:
 
 
 def draw_choices(
-    generator: Generator, prompts: Sequence[tuple[int, ...]], choices: Sequence[Sequence[str]], seeds: Sequence[int]
+    generator: Generator,
+    version: PolicyVersion,
+    prompts: Sequence[tuple[int, ...]],
+    choices: Sequence[Sequence[str]],
+    seeds: Sequence[int],
 ) -> list[tuple[int, float]]:
-    """The index of one choice for each prompt, drawn by its seed, and its probability among the choices.
+    """The index of one choice for each prompt, drawn by its seed, and the probability that it was drawn with.
 
-    A choice has the probability that the model gives its tokens after the prompt, divided by that of all choices.
+    Raises ConfigurationError where the engine does not know probabilities: then there is no confidence.
 
-    **Example** log-probabilities of -1 and -2 for two choices: the first with .73.
+    **Example** a log-probability of -.31 among the choices: .73.
     """
-    encoded = [[generator.tokenizer.encode(choice) for choice in each] for each in choices]
-    pairs = [(prompt, answer) for prompt, answers in zip(prompts, encoded, strict=True) for answer in answers]
-    scores = iter(generator.score([prompt for prompt, _ in pairs], [answer for _, answer in pairs]))
+    tokenizer = generator.tokenizer
+    encoded = [tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in each) for each in choices]
+    requests = [
+        GenerationRequest(
+            prompt_tokens=prompt,
+            seeds_K=(seed,),
+            max_new_tokens=max(map(len, answers)),
+            temperature=1.0,
+            choices=answers,
+        )
+        for prompt, answers, seed in zip(prompts, encoded, seeds, strict=True)
+    ]
     drawn = []
-    for answers, seed in zip(encoded, seeds, strict=True):
-        logprobs = [sum(next(scores)) for _ in answers]
-        weights = [exp(logprob - max(logprobs)) for logprob in logprobs]
-        (index,) = Random(seed).choices(range(len(weights)), weights)
-        drawn.append((index, weights[index] / sum(weights)))
+    for answers, (completion,) in zip(encoded, generator.generate(requests, version), strict=True):
+        if not completion.logprobs:
+            raise ConfigurationError(
+                "this engine does not tell probabilities, so that its advice has no confidence: use a local or vllm engine"
+            )
+        drawn.append((answers.index(completion.tokens), min(1.0, exp(sum(completion.logprobs)))))
     return drawn
 
 

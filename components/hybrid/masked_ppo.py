@@ -6,8 +6,8 @@ The state of a learner is one dictionary. Axes: T steps of a rollout, N games, S
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -90,6 +90,20 @@ class Rollout:
     logprobs_B: Tensor
     advantages_B: Tensor
     returns_B: Tensor
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return len(self.actions_B)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The columns by name."""
+        return {each.name: getattr(self, each.name).numpy() for each in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The rollout whose `to_arrays` these are."""
+        return cls(**{name: torch.as_tensor(values) for name, values in arrays.items()})
 
 
 def masked_logprobs(logits_B_A: Tensor, masks_B_A: Tensor) -> Tensor:
@@ -211,6 +225,31 @@ class MaskedPPO:
             "generator": self._generator.get_state(),
             "num_updates": self.num_updates,
         }
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Weights and optimiser as named arrays: all that counts of a learner that is reseeded before each use."""
+        state = self.state_dict()
+        weights = {f"weights.{name}": value.numpy() for name, value in state["weights"].items()}
+        moments = {
+            f"optimizer.{number}.{name}": value.numpy()
+            for number, each in state["optimizer"]["state"].items()
+            for name, value in each.items()
+        }
+        return weights | moments
+
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `to_arrays` of a learner with the same rule returned; other names are left alone."""
+        state = self.state_dict()
+        weights: dict[str, Tensor] = {}
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, values in arrays.items():
+            kind, _, rest = name.partition(".")
+            if kind == "weights":
+                weights[rest] = torch.as_tensor(values)
+            elif kind == "optimizer":
+                number, _, part = rest.partition(".")
+                moments.setdefault(int(number), {})[part] = torch.as_tensor(values)
+        self.load_state_dict(state | {"weights": weights, "optimizer": state["optimizer"] | {"state": moments}})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` of a learner with the same rule returned."""

@@ -1,12 +1,25 @@
 """Whole episodes played by an agent, and what came of them."""
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from components.hybrid.agent import HybridAgent
-from components.hybrid.experience import SnapshotGames
-from components.hybrid.game_facts import Booleans, Integers
+from components.hybrid.game_facts import Booleans, Facts, GamesStep, Integers
+
+
+class SnapshotGames(Protocol):
+    """N games that begin anew by themselves and can be resumed: see `Twin` and `GamesInProcesses`."""
+
+    @property
+    def facts(self) -> Facts: ...
+    def states(self) -> NDArray[Any]: ...
+    def masks(self) -> Booleans: ...
+    def step(self, actions_N: Integers) -> GamesStep: ...
+    def snapshot(self) -> dict[str, NDArray[Any]]: ...
+    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,7 @@ def _against_past_selves(
 def pools_after(
     pools: Mapping[str, OpponentPool], versions: Mapping[str, tuple[int, str]], *, config: OpponentConfig, step: int
 ) -> dict[str, OpponentPool]:
-    """The pools after `step`: every `config.every` steps each member's version of that step is added.
+    """The pools after `step`: every `config.every` steps each member's version of that step is added, if it is a new one.
 
     `versions` are (step, weights digest) by trained member.
     """
@@ -110,5 +110,7 @@ def pools_after(
         return after
     for member, (at, digest) in versions.items():
         pool = after.get(member, OpponentPool(capacity=config.capacity))
+        if pool.opponents and pool.opponents[-1].step == at:
+            continue  # it has not learned since
         after[member] = pool.with_opponent(Opponent(name=past_self(member, at), step=at, checkpoint=digest))
     return after

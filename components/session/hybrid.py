@@ -100,7 +100,7 @@ def updated(session: Session, step: int, checkpoint: CheckpointRef, experience: 
 def evaluated(
     session: Session, step: int, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
 ) -> EvalReport:
-    """The report of `evaluation.num_problems` episodes with starts that training has not seen, the same in all runs."""
+    """The report of `evaluation.num_problems` episodes with starts that training has not seen, the same for all runs."""
     held_out = _held_out(session, sampling, checkpoint, versions)
     goal_N, played = held_out.played.goal_N, held_out.played
     n, num_successes = len(goal_N), int(goal_N.sum())

@@ -52,7 +52,8 @@ def stored_policies(
         if adapter is None:
             write_initial_checkpoint(model_folder, output, policy, training=training)
         else:
-            seed = seed_for(session.config.seed, "adapter", policy)
+            own = () if adapter.freeze_a else (policy,)
+            seed = seed_for(session.config.seed, "adapter", *own)
             write_initial_adapter(model_folder, output, policy, adapter=adapter, seed=seed, training=training)
         checkpoints[policy] = session.copies.store(output, base=base)
     return checkpoints

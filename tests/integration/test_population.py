@@ -121,3 +121,35 @@ def _played(store: LocalArtifactStore, step: int) -> set[str]:
     found = [each.output for each in step_manifests(store, run, step) if each.stage == "collect_rollouts"]
     shards = [get(store, ArtifactRef.model_validate(output), RolloutShard) for output in found]
     return {player for shard in shards for player in shard.policy_versions}
+
+
+GAMES = (
+    ("open_spiel", {"game": "bargaining"}, 2),
+    ("open_spiel", {"game": "tiny_hanabi"}, 2),
+    ("open_spiel", {"game": "kuhn_poker", "num_players": 3}, 3),
+    ("petting_zoo", {"game": "pettingzoo.classic.rps_v2", "max_steps": 2}, 2),
+    ("petting_zoo", {"game": "mpe2.simple_spread_v3", "max_steps": 2}, 3),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "num_players"), GAMES, ids=[str(options["game"]) for _, options, _ in GAMES]
+)
+def test_any_game_trains_a_population_by_its_name(
+    name: str, options: dict[str, Any], num_players: int, trainings: Trainings, tmp_path: Path
+) -> None:
+    values = config(tmp_path)
+    players = {f"player_{number}": {"policy": MEMBERS[number]} for number in range(num_players)}
+    tiny = {**values["policies"]["first"]["tiny"], "max_position_embeddings": 1024}
+    order_of = {
+        **values,
+        "num_steps": 1,
+        "environment": {"name": name, "options": options, "max_turns": 12, "answer_format": "choice"},
+        "agents": players,
+        "policies": {each["policy"]: {**values["policies"]["first"], "tiny": tiny} for each in players.values()},
+        "population": {"training_mode": "mixed"},
+    }
+    assert trainings.run(order(tmp_path, "p", config=order_of)).code == 0, trainings.log()
+    (step,) = outcome(LocalArtifactStore(tmp_path / "store"), "p")["steps"]
+    assert {f"population/{player}/return" for player in players} <= set(step["metrics"])
+    assert weights(tmp_path, "p", 0).keys() == weights(tmp_path, "p", 1).keys()

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from math import log
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ VERSION = PolicyVersion(policy_id="hybrid", step=0, weights_digest="0" * 64)
 class Characters:
     """One token for each character."""
 
+    end_token = 0
+
     def encode(self, text: str) -> tuple[int, ...]:
         return tuple(map(ord, text))
 
@@ -28,7 +31,7 @@ class Characters:
         return self.encode(f"{instructions}\n{state}\n")
 
     def decode(self, tokens: Any) -> str:
-        return "".join(map(chr, tokens))
+        return "".join(chr(token) for token in tokens if token)
 
 
 class Table:
@@ -37,21 +40,24 @@ class Table:
     def __init__(self, probabilities: dict[str, float], texts: Any = ()) -> None:
         self.tokenizer, self.probabilities, self.texts, self.prompts = Characters(), probabilities, list(texts), []
 
-    def score(self, prompts: Any, completions: Any) -> list[tuple[float, ...]]:
-        self.prompts += [self.tokenizer.decode(prompt) for prompt in prompts]
-        words = [self.tokenizer.decode(tokens) for tokens in completions]
-        return [(log(self.probabilities.get(word, 1e-9)) / len(word),) * len(word) for word in words]
-
     def generate(self, requests: Any, version: PolicyVersion) -> Any:
-        (request,) = requests
+        return [(self._completion(request, version),) for request in requests]
+
+    def _completion(self, request: Any, version: PolicyVersion) -> Completion:
         self.prompts.append(self.tokenizer.decode(request.prompt_tokens))
-        tokens = self.tokenizer.encode(self.texts.pop(0))
-        return [(Completion(tokens=tokens, logprobs=(0.0,) * len(tokens), finish_reason="stop", version=version),)]
+        if request.choices:
+            weights = [self.probabilities.get(self.tokenizer.decode(choice), 1e-9) for choice in request.choices]
+            (tokens,) = Random(request.seeds_K[0]).choices(request.choices, weights)
+            logprob = log(weights[request.choices.index(tokens)] / sum(weights))
+        else:
+            tokens, logprob = self.tokenizer.encode(self.texts.pop(0)), 0.0
+        logprobs = (logprob / max(1, len(tokens)),) * len(tokens)
+        return Completion(tokens=tokens, logprobs=logprobs, finish_reason="stop", version=version)
 
 
-def test_choices_are_drawn_with_their_probability_among_the_choices() -> None:
+def test_the_confidence_of_a_choice_is_the_probability_it_was_drawn_with() -> None:
     generator = Table({"Left": 0.3, "Up": 0.1, "Down": 0.6})
-    drawn = draw_choices(generator, [(1,)] * 2000, [["Left", "Up"]] * 2000, range(2000))
+    drawn = draw_choices(generator, VERSION, [(1,)] * 2000, [["Left", "Up"]] * 2000, range(2000))
     counts = Counter(index for index, _ in drawn)
     assert counts[0] / 2000 == pytest.approx(0.75, abs=0.04)
     assert {(index, round(probability, 6)) for index, probability in drawn} == {(0, 0.75), (1, 0.25)}
