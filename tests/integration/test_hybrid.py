@@ -53,7 +53,9 @@ def whole(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def test_killed_at_every_stage_it_ends_in_the_same_player(trainings: Trainings, whole: Path, tmp_path: Path) -> None:
     for part in BOUNDARIES:
-        ended = trainings.run(order(tmp_path, "cut", config=config(tmp_path), stop={"part": part, "moment": "computed"}))
+        ended = trainings.run(
+            order(tmp_path, "cut", config=config(tmp_path), stop={"part": part, "moment": "computed"})
+        )
         assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
         await_no_workers("cut")
     assert trainings.run(order(tmp_path, "cut", config=config(tmp_path))).code == 0, trainings.log()
