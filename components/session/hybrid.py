@@ -8,6 +8,7 @@ from components.config.hybrid import PLAYER
 from components.evaluation.held_out import Sampling
 from components.evaluation.statistics import wilson_interval
 from components.identity import fingerprint
+from components.metrics import SUCCESS_RATE
 from components.metrics import evaluation as named
 from components.runs.run import CollectedStep, PolicyUpdate
 from components.schema import EvalReport, PolicyVersion
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _TRAIN = "train/policy/"
 """How the learner's own metrics begin; in a report they have the name of its policy."""
+_NAMES = {"rollout/goal_rate": SUCCESS_RATE}
+"""To reach the goal is what other runs call success."""
 _START = "A new game. You are in the town, without a monster."
 
 
@@ -80,7 +83,8 @@ def collected(
             adviser=adviser_for(session, versions),
             open_games=games_opener(hybrid_config(session.config)),
         )
-    return CollectedStep(experience=session.kept.put(experience), metrics=experience.metrics)
+    metrics = {_NAMES.get(name, name): value for name, value in experience.metrics.items()}
+    return CollectedStep(experience=session.kept.put(experience), metrics=metrics)
 
 
 def updated(session: Session, step: int, checkpoint: CheckpointRef, experience: ArtifactRef) -> PolicyUpdate:
@@ -108,6 +112,7 @@ def evaluated(
         "success_rate": num_successes / n,
         "starter_rate": float(played.starter_N.mean()),
         "mean_reward": float(held_out.rewards_N.mean()),
+        f"{PLAYER}/payoff": float(held_out.rewards_N.mean()),
         "llm_share": played.llm_share,
         "episode_length": float(played.lengths_N.mean()),
     }

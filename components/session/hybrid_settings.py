@@ -1,11 +1,12 @@
-"""What the section `hybrid` says, as values of `components/hybrid`: settings, games, and whether both are possible."""
+"""The section `hybrid` of a configuration as values of `components/hybrid`: settings and games, and checks of both."""
 
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from components.config import HybridConfig, RunConfig
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, ServiceMissing
 from components.session.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -93,11 +94,17 @@ def _read_lesson(text: str) -> "Lesson":
 
 
 def check_hybrid(scenario: Scenario) -> None:
-    """Raise ConfigurationError for settings that the game refuses, and for a ROM that is not there."""
-    config = hybrid_config(scenario.config)
-    hybrid_settings(scenario, "\n".join(config.subgoals))
-    if config.game != "twin":
-        cartridge(config)
+    """Raise ConfigurationError for settings that the game refuses."""
+    hybrid_settings(scenario, "\n".join(hybrid_config(scenario.config).subgoals))
+
+
+def check_cartridge(config: HybridConfig) -> None:
+    """Raise RomMissing or WrongRom for an emulated game without its ROM, and ServiceMissing without the emulator."""
+    if config.game == "twin":
+        return
+    cartridge(config)
+    if find_spec("pyboy") is None:
+        raise ServiceMissing(f"hybrid.game {config.game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`")
 
 
 def cartridge(config: HybridConfig) -> "Cartridge":
