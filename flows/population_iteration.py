@@ -11,7 +11,7 @@ from components.session.reports import report_iteration
 from components.session.session import Session
 from components.session.step_snapshot import locally_computed_stages, prefetch_snapshot, snapshot_of
 from flows.prefect_runtime.iteration_runs import create_next_run, in_background
-from flows.shards import collect_all, score_all
+from flows.shards import collect_matches, score_all
 from flows.training_iteration import create_step_page, update_policies
 from tasks.compute_advantages import compute_advantages
 from tasks.coordinate_weights import coordinate_weights
@@ -29,9 +29,10 @@ def population_iteration(
     if look.finished is not None:
         return look.finished
     with look.used():
-        rollouts = collect_all(session, step, checkpoints)
+        state = state_before(session, step)
+        rollouts = collect_matches(session, step, checkpoints, state)
         scored = score_all(session, step, rollouts)
-        mixed = mix_returns(session, step, rollouts, scored, state_before(session, step))
+        mixed = mix_returns(session, step, rollouts, scored, state)
         batches = compute_advantages(session, step, rollouts, mixed.credited)
         batches = batches.model_copy(update={"metrics": {**batches.metrics, **mixed.metrics}})
         if step + 1 < run.config.num_steps:

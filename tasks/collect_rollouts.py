@@ -26,14 +26,19 @@ from tasks.stage import current_key, stage
     ),
     timeout_seconds=4 * 3600,
 )
-def collect_rollouts(session: Session, step: int, part: int, versions: dict[str, PolicyVersion]) -> ArtifactRef:
-    """A reference to the shard's RolloutShard. Blocks that an interrupted attempt finished are not played again."""
+def collect_rollouts(
+    session: Session, step: int, part: int, versions: dict[str, PolicyVersion], seating: dict[str, str] | None = None
+) -> ArtifactRef:
+    """A reference to the shard's RolloutShard. Blocks that an interrupted attempt finished are not played again.
+
+    `seating` says who plays each agent; None: the policies of the configuration.
+    """
     ensure_loaded(session, versions)
     scenario, store, key = session.scenario, session.store, current_key()
     shard = collect_shard(
         scenario.shard_plan(step=step, shard=part),
         family=scenario.family,
-        router=session.router(versions),
+        router=session.router(versions, seating),
         rubric=scenario.training_rubric,
         tools=session.toolbox.tools(journal=ToolJournal(store, key.path)),
         refilling=scenario.refilling(step=step, shard=part),

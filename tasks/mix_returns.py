@@ -19,4 +19,4 @@ def mix_returns(
 ) -> MixedStep:
     """The credits of the step's actions and the state after it; `state` is the one before, None at the beginning."""
     shards, credited = credited_shards(session, rollouts, scored, state)
-    return put_mixed_step(session, step, shards, credited)
+    return put_mixed_step(session, step, rollouts, shards, credited)

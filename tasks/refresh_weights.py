@@ -2,6 +2,7 @@
 
 from components import progress
 from components.artifacts.refs import CheckpointRef
+from components.population.seating import member_and_step
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.steps import checkpoints_before
 from components.schema import PolicyVersion
@@ -26,9 +27,10 @@ def refresh_weights(session: Session, step: int, checkpoints: dict[str, Checkpoi
 
 
 def ensure_loaded(session: Session, versions: dict[str, PolicyVersion]) -> None:
-    """Load `versions` unless they are loaded: a shard may be played in a process that had no refresh."""
-    for policy, version in versions.items():
-        if session.config.policies[policy].api is None and session.engines.of(policy).version != version:
-            checkpoint = checkpoints_before(session.store, session.run, version.step)[policy]
-            found, _ = load_checkpoint(session, checkpoint)
+    """Load `versions` unless they are loaded: a shard may be played in a process that had no refresh, or by past selves."""
+    for player, version in versions.items():
+        member, _ = member_and_step(player)
+        if session.config.policies[member].api is None and session.engines.of(player).version != version:
+            checkpoint = checkpoints_before(session.store, session.run, version.step)[member]
+            found, _ = load_checkpoint(session, checkpoint.model_copy(update={"policy": player}))
             assert found == version, f"step {version.step} of {session.run.run_id} left {found}, not {version}"

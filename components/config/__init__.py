@@ -15,6 +15,7 @@ from components.config.policies import AdapterConfig as AdapterConfig
 from components.config.policies import ApiConfig as ApiConfig
 from components.config.policies import PolicyConfig as PolicyConfig
 from components.config.policies import TinyModelConfig as TinyModelConfig
+from components.config.population import OpponentConfig as OpponentConfig
 from components.config.population import PopulationConfig as PopulationConfig
 from components.config.population import WeightUpdateConfig as WeightUpdateConfig
 from components.config.prompts import PromptConfig as PromptConfig

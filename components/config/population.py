@@ -49,6 +49,32 @@ class WeightUpdateConfig(Frozen):
         return self
 
 
+class OpponentConfig(Frozen):
+    share: float = Field(0.5, gt=0.0, le=1.0)
+    """Of a step's shards, those in which all agents but one are played by past selves."""
+    every: int = Field(10, ge=1)
+    """Steps after which each trained member leaves a past self in its pool. The start is the first."""
+    capacity: int = Field(16, ge=2)
+    """Past selves of a member; beyond it the second oldest is dropped."""
+    priority: Literal["hard", "variance", "even"] = "hard"
+    """Who is drawn (PFSP, Nature 575, 2019). hard: those that the learner loses to. variance: those of its strength. even: all
+    alike. Games of more than two have no payoffs by pair, and draw evenly."""
+    power: float = Field(2.0, ge=0.0)
+    """hard: the exponent of the chance to lose."""
+    lowest_payoff: float = -1.0
+    """Of an episode, with highest_payoff the range in which payoffs are scaled to chances."""
+    highest_payoff: float = 1.0
+
+    @model_validator(mode="after")
+    def _is_range(self) -> "OpponentConfig":
+        if self.lowest_payoff >= self.highest_payoff:
+            raise ValueError(
+                f"lowest_payoff {self.lowest_payoff:g} is not below highest_payoff {self.highest_payoff:g}: give the range of "
+                "an episode's payoffs"
+            )
+        return self
+
+
 class PopulationConfig(Frozen):
     training_mode: Literal["cooperative", "competitive", "mixed", "hierarchical"] = "mixed"
     """The returns that agents learn from, mixed from all: cooperative shares cooperation_strength with the team's mean,
@@ -61,14 +87,20 @@ class PopulationConfig(Frozen):
     team_size: int | None = Field(None, ge=1)
     """cooperative, mixed: agents that share, as neighbours in the environment's order; None: all."""
     leader: str | None = None
-    """hierarchical: the leading agent. None: who has the highest average return, elected anew every leader_term steps."""
-    leader_term: int = Field(10, ge=1)
+    """hierarchical: the leading agent; None: the first of `agents`. In environment led it answers first."""
+    leader_term: int | None = Field(None, ge=1)
+    """hierarchical: every so many steps the member with the highest average return takes the leading agent's seat, and who had
+    it takes that member's; None: members stay."""
     compliance_bonus: float = Field(0.1, ge=0.0)
-    """hierarchical: what a follower earns by the answer that the leader gave in the same turn."""
+    """hierarchical: what a follower earns by giving the leader's last answer. It is no part of raw returns."""
     discount: float = Field(1.0, ge=0.0, le=1.0)
     """Of rewards that come a turn later, for each turn."""
     baseline_decay: float = Field(0.95, ge=0.0, lt=1.0)
     """algorithm.advantage role_baseline: how much of an agent's average return is kept at each episode."""
+    rotates_seats: bool = False
+    """Each shard of a step seats the members one agent further, so that all learn all roles. False: each plays its own."""
+    opponents: OpponentConfig | None = None
+    """Frozen past selves to play against; None: members play each other as they are."""
     weight_updates: WeightUpdateConfig = WeightUpdateConfig()
 
     @model_validator(mode="after")
@@ -84,17 +116,11 @@ class PopulationConfig(Frozen):
             *("leader", "leader_term", "compliance_bonus"),
         }
         for name in sorted(self.model_fields_set & (of_modes - effective)):
-            if self.is_set(name):
+            if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(
                     f"{name} {getattr(self, name)} has no effect under training_mode {self.training_mode}: leave it out"
                 )
-        if self.leader is not None and self.is_set("leader_term"):
-            raise ValueError(f"leader_term {self.leader_term}: leader {self.leader!r} is never elected; leave one out")
         return self
-
-    def is_set(self, name: str) -> bool:
-        """Whether the field of this name differs from its default."""
-        return bool(getattr(self, name) != type(self).model_fields[name].default)
 
 
 def population_misfit(config: "RunConfig") -> str | None:
@@ -111,29 +137,57 @@ def population_misfit(config: "RunConfig") -> str | None:
             f"algorithm.advantage {advantage} under rollout.mode {mode} does not know each agent's return: in a population "
             "use role_baseline or role_mean with independent, or at_grpo with tree"
         )
-    for name, field, unread in (
-        ("algorithm.advantage", "baseline_decay", advantage != "role_baseline" and advantage),
-        ("rollout.mode", "discount", mode == "tree" and mode),
+    if population.training_mode != "cooperative" and len(config.agents) < 2:
+        return f"population.training_mode {population.training_mode} is for two agents or more: set it to cooperative"
+    if population.leader_term is not None and population.rotates_seats:
+        return "population.leader_term elects who leads, and rotates_seats seats members in turn: leave one of them out"
+    if population.leader is not None and population.leader not in config.agents:
+        return f"population.leader {population.leader!r} is no agent; agents are {', '.join(config.agents)}"
+    return _unread_misfit(config, population) or seating_misfit(config, population) or _rollout_misfit(config)
+
+
+def _unread_misfit(config: "RunConfig", population: PopulationConfig) -> str | None:
+    """A field of the section that other sections leave without an effect, or that the agents cannot have; None: none."""
+    advantage, mode, num_agents = config.algorithm.advantage, config.rollout.mode, len(config.agents)
+    for field, is_unread, why in (
+        ("baseline_decay", advantage != "role_baseline", f"algorithm.advantage {advantage}"),
+        ("discount", mode == "tree", f"rollout.mode {mode}"),
+        ("compliance_bonus", mode == "tree", f"rollout.mode {mode}"),
     ):
-        if unread and population.is_set(field):
-            return f"population.{field} {getattr(population, field)} has no effect under {name} {unread}: leave it out"
-    return _agents_misfit(population, config) or _unknowing_misfit(config)
-
-
-def _agents_misfit(population: PopulationConfig, config: "RunConfig") -> str | None:
-    """What keeps the agents from being mixed by the training mode."""
-    agents, said = list(config.agents), f"population.training_mode {population.training_mode}"
-    if population.leader is not None and population.leader not in agents:
-        return f"population.leader {population.leader!r} is no agent; agents are {', '.join(agents)}"
-    if len(agents) < 2 and population.training_mode != "cooperative":
-        return f"{said} compares agents, and there is one: add another agent, or set it to cooperative"
-    if population.team_size is not None and len(agents) % population.team_size:
-        return f"population.team_size {population.team_size} for {len(agents)} agents: use a divisor, that no team is smaller"
+        value = getattr(population, field)
+        if is_unread and value != PopulationConfig.model_fields[field].default:
+            return f"population.{field} {value} has no effect under {why}: leave it out"
+    if population.team_size is not None and num_agents % population.team_size:
+        return f"population.team_size {population.team_size} for {num_agents} agents: use a divisor, so that teams are equal"
     return None
 
 
-def _unknowing_misfit(config: "RunConfig") -> str | None:
-    """What other sections have that does not know of a return of each agent's."""
+def seating_misfit(config: "RunConfig", population: PopulationConfig) -> str | None:
+    """What keeps the members from changing seats, or from meeting past selves; None: nothing."""
+    opponents, num_shards = population.opponents, config.rollout.num_shards
+    if population.rotates_seats and num_shards % len(config.agents):
+        return (
+            f"population.rotates_seats: rollout.num_shards {num_shards} does not seat each member as each of "
+            f"{len(config.agents)} agents equally often: set it to a multiple of their number"
+        )
+    if opponents is None:
+        return None
+    if config.generation.engine != "transformers":
+        return (
+            f"population.opponents: generation.engine {config.generation.engine} serves no past selves: set it to "
+            "transformers, or leave opponents out"
+        )
+    if len(config.agents) < 2:
+        return "population.opponents: the one agent has nobody to play against: leave opponents out"
+    if round(opponents.share * num_shards) < 1:
+        return (
+            f"population.opponents.share {opponents.share:g} of rollout.num_shards {num_shards} is less than one shard: raise "
+            "one of them"
+        )
+    return None
+
+
+def _rollout_misfit(config: "RunConfig") -> str | None:
     rollout, rewards = config.rollout, config.rewards
     for name, value, neutral in (
         ("rollout.overlap", rollout.overlap, "none"),
@@ -151,9 +205,7 @@ def members_misfit(config: "RunConfig") -> str | None:
         return None
     strategy = config.population.weight_updates.strategy
     trained = {name: policy for name, policy in sorted(config.policies.items()) if policy.trained}
-    if not trained:
-        return "population: none of the policies is trained; set trained of one to true"
-    if strategy not in ("synchronized", "federated"):
+    if not trained or strategy not in ("synchronized", "federated"):
         return None
     said = f"population.weight_updates.strategy {strategy}"
     if whole := [name for name, policy in trained.items() if policy.adapter is None]:

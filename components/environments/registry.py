@@ -37,6 +37,7 @@ FAMILIES: Mapping[str, str] = {
     "open_spiel": "components.environments.social.open_spiel:OpenSpielEnvironment",
     "petting_zoo": "components.environments.social.petting_zoo:PettingZooEnvironment",
     "coop_compete": "components.environments.social.coop_compete:CoopCompeteEnvironment",
+    "led": "components.environments.social.led:LedEnvironment",
     "public_goods": "components.environments.social.public_goods:PublicGoodsEnvironment",
     "staged": "components.environments.social.staged:StagedEnvironment",
     "team_battle": "components.environments.social.team_battle:TeamBattleEnvironment",

@@ -4,16 +4,18 @@ The state of a run is folded episode by episode in the order of the problems, so
 returns decide ratings, leaders, correlation and selection; mixed ones only what is learned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from components.config import PopulationConfig
+from components.metrics import agent_return, mixed_return
 from components.population.baselines import Outcome, RoleBaselines
-from components.population.compliance import Bonuses, compliance_bonuses
 from components.population.move_rewards import Move
+from components.population.opponents import OpponentPool
+from components.population.payoffs import PayoffMatrix, PlayedGame
 from components.population.return_correlation import ReturnCorrelation
 from components.population.selective import Record
-from components.population.training_modes import Floats, discounted_returns, elected_leader, mode_matrix
+from components.population.training_modes import Floats, discounted_returns, mode_matrix
 
 Credits = list[tuple[tuple[float | None, ...], ...]]
 """Axes E, N, K: what each action is credited with; None for one that is not trained on."""
@@ -32,9 +34,14 @@ class PopulationState:
     baselines: RoleBaselines = field(default_factory=RoleBaselines)
     correlation: ReturnCorrelation = field(default_factory=ReturnCorrelation)
     average_returns: Mapping[str, float] = field(default_factory=dict)
-    leader: str | None = None
     records: Mapping[str, Record] = field(default_factory=dict)
     num_samples: Mapping[str, int] = field(default_factory=dict)
+    pools: Mapping[str, OpponentPool] = field(default_factory=dict)
+    """Past selves by member."""
+    payoffs: PayoffMatrix = field(default_factory=PayoffMatrix)
+    """Of games of two."""
+    homes: Mapping[str, str] = field(default_factory=dict)
+    """The members of the agents in their own seats; empty: those of the configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +77,9 @@ def credited_step(
     the candidate earned at once. With `subtracts_baseline` the agent's average in that turn is subtracted, as it was before the
     episode (role-conditioned advantage, SPIRAL, arXiv 2506.24119).
 
-    A follower's bonus for following is added after the mixing, and is in no raw return.
-
     **Example** ann and bob earn (1, 0); cooperative at strength .6 credits them with (.7, .3).
     """
-    leader = _leader(state, agents, config)
+    leader = (config.leader or agents[0]) if config.training_mode == "hierarchical" else None
     matrix = mode_matrix(
         config.training_mode,
         len(agents),
@@ -84,73 +89,58 @@ def credited_step(
         correlation=state.correlation.value,
         leader=0 if leader is None else agents.index(leader),
     )
-    state = replace(state, leader=leader, baselines=replace(state.baselines, decay=config.baseline_decay))
+    state = replace(state, baselines=replace(state.baselines, decay=config.baseline_decay))
     credits: Credits = []
-    raw_E_A, followed = [], []
+    raw_E_A = []
     for episode in episodes:
-        bonuses = None if leader is None else _bonuses(episode, agents, leader, config.compliance_bonus)
-        found, raw_A, state = _credited(
-            state, episode, agents, matrix, bonuses, config, subtracts_baseline=subtracts_baseline
-        )
+        found, raw_A, state = _credited(state, episode, agents, matrix, config, subtracts_baseline=subtracts_baseline)
         credits.append(found)
         if raw_A is not None:
             raw_E_A.append(raw_A)
-            followed += [] if leader is None else _followed(episode, agents, leader)
-    return CreditedStep(
-        credits_E_N_K=credits,
-        state=replace(state, num_steps=state.num_steps + 1),
-        matrix_A_A=matrix,
-        metrics=_metrics(agents, raw_E_A, matrix, state, followed) if raw_E_A else {},
-    )
-
-
-def _bonuses(episode: Played, agents: Sequence[str], leader: str, bonus: float) -> Bonuses:
-    return compliance_bonuses(episode.moves, leader=agents.index(leader), num_agents=len(agents), bonus=bonus)
-
-
-def _followed(episode: Played, agents: Sequence[str], leader: str) -> list[float]:
-    """1 for each answer of a follower that was the leader's, else 0."""
-    ones, place = _bonuses(episode, agents, leader, 1.0), agents.index(leader)
-    return [
-        of_move[move.chosen][a]
-        for of_move, move in zip(ones, episode.moves, strict=True)
-        for _, a in move.nodes
-        if a != place
-    ]
-
-
-def _metrics(
-    agents: Sequence[str],
-    raw_E_A: Sequence[tuple[float, ...]],
-    matrix: Floats,
-    state: PopulationState,
-    followed: Sequence[float],
-) -> dict[str, float]:
-    metrics = {f"population/{agent}/return": _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
+    metrics = {agent_return(agent): _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
     metrics |= {
-        f"population/{agent}/mixed_return": _mean([float(matrix[a] @ raw) for raw in raw_E_A])
-        for a, agent in enumerate(agents)
+        mixed_return(agent): _mean([float(matrix[a] @ raw) for raw in raw_E_A]) for a, agent in enumerate(agents)
     }
     metrics |= {
         "population/correlation": state.correlation.value,
         "population/own_share": float(matrix.diagonal().mean()),
     }
-    if state.leader is not None:
-        metrics |= {
-            "population/leader": float(agents.index(state.leader)),
-            "population/compliance": _mean(followed),
-        }
-    return metrics
+    if leader is not None:
+        metrics["population/compliance"] = _mean(
+            [share for each in episodes if (share := _compliance(each, agents, leader)) is not None]
+        )
+    return CreditedStep(
+        credits_E_N_K=credits,
+        state=replace(state, num_steps=state.num_steps + 1),
+        matrix_A_A=matrix,
+        metrics=metrics if raw_E_A else {},
+    )
 
 
-def _leader(state: PopulationState, agents: Sequence[str], config: PopulationConfig) -> str | None:
-    if config.training_mode != "hierarchical":
-        return None
-    if config.leader is not None:
-        return config.leader
-    if state.leader is not None and state.num_steps % config.leader_term:
-        return state.leader
-    return agents[elected_leader([state.average_returns.get(agent, 0.0) for agent in agents])]
+def _bonuses(episode: Played, agents: Sequence[str], config: PopulationConfig) -> list[list[float]]:
+    """What each agent earns at each move by following, by the answers that the episode went on from."""
+    bonuses = [[0.0] * len(agents) for _ in episode.moves]
+    if config.training_mode == "hierarchical" and config.compliance_bonus:
+        for m, a, follows in _followed(episode, agents, config.leader or agents[0]):
+            bonuses[m][a] = config.compliance_bonus if follows else 0.0
+    return bonuses
+
+
+def _followed(episode: Played, agents: Sequence[str], leader: str) -> Iterator[tuple[int, int, bool]]:
+    """(move, follower's place, whether its answer is the leader's last one), for each answer after or beside the leader's."""
+    told: str | None = None
+    for m, move in enumerate(episode.moves):
+        answers = dict(zip((agents[a] for _, a in move.nodes), move.answers_K_N[move.chosen], strict=True))
+        told = answers.get(leader, told)
+        for _, a in move.nodes:
+            if agents[a] != leader and told is not None:
+                yield m, a, answers[agents[a]] == told
+
+
+def _compliance(episode: Played, agents: Sequence[str], leader: str) -> float | None:
+    """The share of followers' answers that are the leader's last one; None without any."""
+    followed = [follows for _, _, follows in _followed(episode, agents, leader)]
+    return _mean([float(each) for each in followed]) if followed else None
 
 
 def _credited(
@@ -158,7 +148,6 @@ def _credited(
     episode: Played,
     agents: Sequence[str],
     matrix: Floats,
-    bonuses: Bonuses | None,
     config: PopulationConfig,
     *,
     subtracts_baseline: bool,
@@ -169,10 +158,11 @@ def _credited(
     known = [rewards for rewards in rewards_M_A if rewards is not None]
     if not known or len(known) < len(rewards_M_A):
         return _frozen(found), None, state
-    mixed_M_A = discounted_returns(known, config.discount) @ matrix.T
-    if bonuses is not None:
-        earned = [of_move[move.chosen] for of_move, move in zip(bonuses, episode.moves, strict=True)]
-        mixed_M_A = mixed_M_A + discounted_returns(earned, config.discount)
+    shaped = [
+        [own + bonus for own, bonus in zip(rewards, bonuses, strict=True)]
+        for rewards, bonuses in zip(known, _bonuses(episode, agents, config), strict=True)
+    ]
+    mixed_M_A = discounted_returns(shaped, config.discount) @ matrix.T
     first: dict[tuple[str, int], float] = {}
     for m, move in enumerate(episode.moves):
         for n, a in move.nodes:
@@ -183,8 +173,7 @@ def _credited(
                 found[n][0] = value - baseline
                 continue
             for k, rewards_A in enumerate(move.rewards_K_A):
-                followed = 0.0 if bonuses is None else bonuses[m][k][a]
-                found[n][k] = None if rewards_A is None else float(matrix[a] @ rewards_A) + followed
+                found[n][k] = None if rewards_A is None else float(matrix[a] @ rewards_A)
     raw_A = tuple(float(sum(rewards[a] for rewards in known)) for a in range(len(agents)))
     return _frozen(found), raw_A, _folded(state, episode, agents, raw_A, first)
 
@@ -207,8 +196,16 @@ def _folded(
         averages[agent] = raw if agent not in averages else 0.9 * averages[agent] + 0.1 * raw
         records[member] = records.get(member, Record()).after_return(raw)
         num_samples[member] = num_samples.get(member, 0) + 1
+    payoffs = state.payoffs
+    if len(agents) == 2:
+        first, second = episode.members_A
+        game = PlayedGame(
+            order=state.num_episodes, first=first, second=second, first_return=raw_A[0], second_return=raw_A[1]
+        )
+        payoffs = payoffs.after([game])
     return replace(
         state,
+        payoffs=payoffs,
         num_episodes=state.num_episodes + 1,
         baselines=baselines,
         correlation=state.correlation.after(raw_A),

@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from components.generation.local.base_models import BaseModels
 
 
+_MOST_PAST_SELVES = 8
+"""Engines kept for the past selves of a population."""
+
+
 class Engines:
     """Engines by policy, opened on first use and kept until `close`."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
         self._made: dict[str, Generator] = {}
+        self._past: dict[str, Generator] = {}
+        """Of past selves, the one used last at the end."""
+        self._num_past = max(_MOST_PAST_SELVES, len(config.agents))
         self._bases: BaseModels | None = None
         self._ends = ExitStack()
         self._one_at_a_time = threading.Lock()
@@ -29,9 +36,19 @@ class Engines:
     def of(self, policy: str) -> Generator:
         """The engine of a policy. Raises any error from opening it."""
         with self._one_at_a_time:
+            if policy not in self._config.policies:
+                return self._past_self(policy)
             if policy not in self._made:
                 self._made[policy] = self._new(policy)
             return self._made[policy]
+
+    def _past_self(self, player: str) -> Generator:
+        """The engine of a policy's past self: of a few that take turns, the one that was used longest ago."""
+        engine = self._past.pop(player, None)
+        if engine is None and len(self._past) >= self._num_past:
+            engine = self._past.pop(next(iter(self._past)))
+        self._past[player] = engine or self._in_process(slot=f"past self {len(self._past)}")
+        return self._past[player]
 
     def check_servers(self) -> None:
         """Check that every policy's inference servers answer. Raises EngineUnavailable or StaleEngine."""
@@ -60,6 +77,7 @@ class Engines:
         """Release threads, connections and memory. Servers keep running."""
         self._ends.close()
         self._made.clear()
+        self._past.clear()
         self._bases = None
 
     def _new(self, policy: str) -> Generator:
@@ -72,13 +90,13 @@ class Engines:
             return self._ends.enter_context(closing(open_api_generator(policy, api, api_key=key)))
         return self._vllm(policy) if self._config.generation.engine == "vllm" else self._in_process()
 
-    def _in_process(self) -> Generator:
+    def _in_process(self, *, slot: str | None = None) -> Generator:
         with gc_paused():
             from components.generation.local.base_models import BaseModels
             from components.generation.local.engine import TransformersGenerator
 
         self._bases = self._bases or BaseModels()
-        return TransformersGenerator(self._config.generation, self._bases)
+        return TransformersGenerator(self._config.generation, self._bases, slot=slot)
 
     def _vllm(self, policy: str) -> Generator:
         # Validated before the import, which takes seconds, so that errors appear at once.

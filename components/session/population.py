@@ -1,16 +1,18 @@
 """A population's step between its rewards and its updates: credits, the run's state, and who learns."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
 from components.population.credit import CreditedStep, Played, PopulationState, credited_step
 from components.population.move_rewards import moves_of
+from components.population.seating import Seating, homes_in_step, pools_after, step_seatings
 from components.population.selective import selected_members
 from components.rollout.statistics import reward_metrics
 from components.runs.run import MixedStep
 from components.runs.step_records import step_manifests
-from components.schema import Episode, RolloutShard, ScoredShard
+from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard
 from components.session.session import Session
 
 MIX_RETURNS = "mix_returns"
@@ -52,13 +54,16 @@ def credited_shards(
         for shard, score in zip(shards, scores, strict=True)
         for episode, rewards in zip(shard.episodes, score.rewards_E_N_K, strict=True)
     ]
+    before = PopulationState() if state is None else get(session.store, state, PopulationState)
     credited = credited_step(
-        PopulationState() if state is None else get(session.store, state, PopulationState),
+        before,
         episodes,
         agents=agents,
         config=config.population,
         subtracts_baseline=config.algorithm.advantage == "role_baseline",
     )
+    homes = _homes(session, shards[0].step, before)
+    credited = replace(credited, state=replace(credited.state, homes=homes))
     credited = replace(credited, metrics={**reward_metrics(shards, scores), **credited.metrics})
     each = iter(credited.credits_E_N_K)
     return [
@@ -67,9 +72,51 @@ def credited_shards(
     ], credited
 
 
-def put_mixed_step(session: Session, step: int, shards: list[ScoredShard], credited: CreditedStep) -> MixedStep:
+def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Seating, ...]:
+    """Who plays which agent in each shard of a step, by the state before it."""
+    config = session.config
+    assert config.population is not None, "this run has no population"
+    known = PopulationState() if state is None else get(session.store, state, PopulationState)
+    return step_seatings(
+        _homes(session, step, known),
+        known.pools,
+        known.payoffs,
+        config=config.population,
+        step=step,
+        num_shards=config.rollout.num_shards,
+        seed=config.seed,
+    )
+
+
+def _homes(session: Session, step: int, state: PopulationState) -> dict[str, str]:
+    config = session.config
+    assert config.population is not None, "this run has no population"
+    homes = state.homes or {agent: settings.policy for agent, settings in config.agents.items()}
+    averages = {member: record.average_return or 0.0 for member, record in state.records.items()}
+    return homes_in_step(homes, averages, config.population, step)
+
+
+def seated_versions(
+    session: Session, seating: Seating, state: ArtifactRef | None, versions: Mapping[str, PolicyVersion]
+) -> dict[str, PolicyVersion]:
+    """The versions of all members, and of the past selves in a seating."""
+    found = dict(versions)
+    if any(player not in found for player in seating.values()):
+        assert state is not None, f"{seating} names past selves before the first step"
+        pools = get(session.store, state, PopulationState).pools
+        known = {each.name: each for pool in pools.values() for each in pool.opponents}
+        for player in sorted(set(seating.values()) - set(found)):
+            past = known[player]
+            found[player] = PolicyVersion(policy=player, step=past.step, weights_digest=past.checkpoint)
+    return found
+
+
+def put_mixed_step(
+    session: Session, step: int, rollouts: list[ArtifactRef], shards: list[ScoredShard], credited: CreditedStep
+) -> MixedStep:
     """The step's result, its payloads stored."""
     learning, state = _learning(session, step, credited.state)
+    state = _with_past_selves(session, step, rollouts, state)
     metrics = dict(credited.metrics)
     if len(learning) < len(_trained(session)):
         metrics |= {f"population/{member}/learns": float(member in learning) for member in _trained(session)}
@@ -79,6 +126,20 @@ def put_mixed_step(session: Session, step: int, shards: list[ScoredShard], credi
         learning=learning,
         metrics=metrics,
     )
+
+
+def _with_past_selves(
+    session: Session, step: int, rollouts: list[ArtifactRef], state: PopulationState
+) -> PopulationState:
+    config, trained = session.config.population, _trained(session)
+    if config is None or config.opponents is None:
+        return state
+    versions = {}
+    for ref in rollouts:
+        for member, version in session.kept.get(ref, RolloutShard).policy_versions.items():
+            if member in trained:
+                versions[member] = (version.step, version.weights_digest)
+    return replace(state, pools=pools_after(state.pools, versions, config=config.opponents, step=step))
 
 
 def _learning(session: Session, step: int, state: PopulationState) -> tuple[list[str], PopulationState]:

@@ -1,7 +1,7 @@
 """A configuration's environment, agents and rewards."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from components.algorithms.learning_signal import has_signal
 from components.config import RunConfig
@@ -12,6 +12,7 @@ from components.environments.turn_orders import turn_order_of
 from components.evaluation.held_out import EvalPlan, Sampling
 from components.evaluation.suites import Suite, SuiteSplit, suite_digest
 from components.frozen import Frozen
+from components.population.seating import member_and_step
 from components.rewards.base import Rubric
 from components.rewards.credit import credit_rule, credited_rewards, recorded_outcomes
 from components.rewards.overlong import Overlong, overlong_for
@@ -65,6 +66,19 @@ class Scenario:
     def seats(self) -> Mapping[str, RoleBinding]:
         """Which policy plays each role."""
         return bind_roles(self.config, max_action_characters=self.family.max_action_characters(self.options))
+
+    def seated(self, seating: Mapping[str, str]) -> Mapping[str, RoleBinding]:
+        """The seats with other players: members, or their past selves, asked as the member is."""
+        policies = self.config.policies
+        return {
+            role: replace(
+                seat,
+                policy=seating[role],
+                prompt_format=policies[member_and_step(seating[role])[0]].prompt_format,
+                chat_template_arguments=policies[member_and_step(seating[role])[0]].chat_template_arguments,
+            )
+            for role, seat in self.seats.items()
+        }
 
     @property
     def own_rewards(self) -> tuple[OwnReward, ...]:

@@ -1,6 +1,6 @@
 """The resources of one run in one process, passed to every stage."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, Self
@@ -141,10 +141,11 @@ class Session:
         for key in [key for key in self.manifests if step_of(key) <= step]:
             del self.manifests[key]
 
-    def router(self, versions: dict[str, PolicyVersion]) -> Router:
-        """Routes roles to policies and their engines, at the given versions."""
-        generators = {policy: self.engines.of(policy) for policy in self.config.policies}
-        return Router(generators, seats=self.scenario.seats, versions=versions)
+    def router(self, versions: dict[str, PolicyVersion], seating: Mapping[str, str] | None = None) -> Router:
+        """Routes roles to policies and their engines, at the given versions; with a `seating`, to the players that it names."""
+        seats = self.scenario.seats if seating is None else self.scenario.seated(seating)
+        players = {*self.config.policies, *(seat.policy for seat in seats.values())}
+        return Router({player: self.engines.of(player) for player in players}, seats=seats, versions=versions)
 
     def close_store(self) -> None:
         """Wait for pending writes, a limited time after an interruption; drop those that fail."""

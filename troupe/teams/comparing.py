@@ -7,7 +7,14 @@ from typing import Any
 
 from components import metrics
 from components.errors import ConfigurationError
-from components.evaluation.comparison import NonInferiority, PairedComparison, compare_pairs, non_inferiority
+from components.evaluation.comparison import (
+    NonInferiority,
+    PairedComparison,
+    PayoffDifference,
+    compare_pairs,
+    non_inferiority,
+    payoff_differences,
+)
 from components.runs.history import Progress
 from components.schema import EvalReport
 from troupe.teams.evaluation import evaluate
@@ -34,6 +41,9 @@ class ComparisonReport:
             "seed": self.seed,
             "reports": [evaluation_document(report) for report in self.reports],
             "comparisons": [asdict(pair) for pair in self.comparisons],
+            "payoffs": [
+                [asdict(each) for each in payoff_differences(self.reports[0], other)] for other in self.reports[1:]
+            ],
             "gates": [asdict(gate) for gate in self.gates],
         }
 
@@ -60,8 +70,16 @@ class ComparisonReport:
                 f"{pair.num_won} problems, worse at {pair.num_lost}; so many problems show a difference of "
                 f"{pair.smallest_difference:.3f}"
             )
+            yield from payoff_lines(payoff_differences(self.reports[0], self.reports[number + 1]))
             if self.gates:
                 yield f"    {self.gates[number].sentence}"
+
+
+def payoff_lines(differences: Sequence[PayoffDifference]) -> Iterator[str]:
+    """**Example** "    player_0 earns +0.120 an episode, 95% interval +0.031 to +0.209"."""
+    for each in differences:
+        low, high = each.interval
+        yield f"    {each.agent} earns {each.difference:+.3f} an episode, 95% interval {low:+.3f} to {high:+.3f}"
 
 
 def compare(

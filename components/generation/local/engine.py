@@ -31,12 +31,14 @@ class TransformersGenerator:
     one tuple of two completions, of 1 to 3 tokens each.
     """
 
-    def __init__(self, config: GenerationConfig, bases: BaseModels | None = None) -> None:
-        """`bases` holds the modules shared by adapters of several generators."""
+    def __init__(self, config: GenerationConfig, bases: BaseModels | None = None, *, slot: str | None = None) -> None:
+        """`bases` holds the modules shared by adapters of several generators. `slot` is the name of this one's adapter in its
+        module, if versions of several policies are loaded in turn; None: the policy's."""
         if config.device == "cuda" and not torch.cuda.is_available():
             raise ConfigurationError("generation.device 'cuda': no CUDA device is visible here; use cpu")
         self._config = config
         self._bases = bases or BaseModels()
+        self._slot = slot
         self._adapted_policy: str | None = None
         self._turn: AbstractContextManager[Any] = nullcontext()
         self._dtype: torch.dtype = getattr(torch, config.dtype)
@@ -95,10 +97,10 @@ class TransformersGenerator:
     def _adapted_weights(self, folder: Path, policy: str, adapter: Path) -> str:
         """Load an adapter into a shared module; the digest of both."""
         self._architecture = {}
-        base = self._bases.base(folder, device=self._config.device, dtype=self._dtype)
+        base, name = self._bases.base(folder, device=self._config.device, dtype=self._dtype), self._slot or policy
         with base.turn:
-            adapter_digest = load_adapter(base.module, policy, adapter)
-        self._model, self._turn, self._adapted_policy = base.module, base.turn, policy
+            adapter_digest = load_adapter(base.module, name, adapter)
+        self._model, self._turn, self._adapted_policy = base.module, base.turn, name
         return adapted_digest(base.digest, adapter_digest)
 
     def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:

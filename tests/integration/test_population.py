@@ -1,0 +1,155 @@
+"""A population of six members, killed at every stage, ends as it would have ended; each adapter changes when it should."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from components.artifacts.local import LocalArtifactStore
+from components.artifacts.payloads import get
+from components.artifacts.refs import ArtifactRef
+from components.population.credit import PopulationState
+from components.runs.run import MixedStep
+from components.runs.step_records import step_manifests
+from components.runs.steps import checkpoints_before
+from components.runs.stored_runs import read_run
+from components.schema import RolloutShard
+from components.training.adapter_state import read_adapter_state
+from flows.presets import preset_values
+from tests.integration.outcomes import order, outcome
+from tests.integration.trainings import Trainings, await_no_workers
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+MEMBERS = ("first", "second", "third", "fourth", "fifth", "sixth")
+BOUNDARIES = (
+    "/steps/000001/collect_rollouts-v*/0/",
+    "/steps/000001/mix_returns-v*/",
+    "/steps/000001/compute_advantages-v*/",
+    "/steps/000001/update_policy-v*/fifth/",
+    "/steps/000001/coordinate_weights-v*/",
+    "/steps/000001/publish_checkpoint-v*/",
+)
+
+
+def config(root: Path, **updates: Any) -> dict[str, Any]:
+    """The smallest population's preset with six members and opponents from the start."""
+    values = preset_values()["population-tiny"]
+    return {
+        **values,
+        "environment": {**values["environment"], "options": {"num_members": 6, "num_steps": 2}},
+        "agents": {f"player_{number}": {"policy": member} for number, member in enumerate(MEMBERS)},
+        "policies": dict.fromkeys(MEMBERS, values["policies"]["first"]),
+        "population": {"training_mode": "mixed", "opponents": {"every": 1}, "weight_updates": updates},
+        "store": {"kind": "local", "root": str(root / "store")},
+        "tracking": {"kind": "none"},
+    }
+
+
+def weights(root: Path, run_id: str, step: int) -> dict[str, str]:
+    """The digest of each member's weights before `step`."""
+    store = LocalArtifactStore(root / "store")
+    before = checkpoints_before(store, read_run(store, run_id), step)
+    return {member: checkpoint.weights_digest for member, checkpoint in before.items()}
+
+
+def moments(root: Path, run_id: str, step: int, member: str) -> dict[str, Any]:
+    """A member's optimizer before `step`, by names that all members share."""
+    store = LocalArtifactStore(root / "store")
+    checkpoint = checkpoints_before(store, read_run(store, run_id), step)[member]
+    folder = root / f"{member}-{step}"
+    store.get_folder(checkpoint.folder, folder)
+    return dict(read_adapter_state(folder, member).optimizer)
+
+
+def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainings, tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for root in (whole, cut):
+        root.mkdir()
+    settings = {"strategy": "federated", "every": 2, "personal_share": 0.25, "return_temperature": 0.5}
+    assert trainings.run(order(whole, "p", config=config(whole, **settings))).code == 0, trainings.log()
+    for part in BOUNDARIES:
+        stop = {"part": part, "moment": "computed"}
+        ended = trainings.run(order(cut, "p", config=config(cut, **settings), stop=stop))
+        assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
+        await_no_workers("p")
+    assert trainings.run(order(cut, "p", config=config(cut, **settings))).code == 0, trainings.log()
+    one, other = (LocalArtifactStore(root / "store") for root in (whole, cut))
+    assert outcome(one, "p") == outcome(other, "p")
+    states = [_state(store, 2) for store in (one, other)]
+    assert states[0] == states[1]
+    assert len(_played(one, 2) - set(MEMBERS)) > 0, "nobody met a past self"
+    assert set(states[0].pools) == set(MEMBERS)
+
+
+def test_equal_replicas_stay_equal_under_synchronized_updates(trainings: Trainings, tmp_path: Path) -> None:
+    assert trainings.run(order(tmp_path, "p", config=config(tmp_path, strategy="synchronized"))).code == 0
+    start = set(weights(tmp_path, "p", 0).values())
+    assert len(start) == len(MEMBERS), "adapters start different"
+    for step in (1, 2, 3):
+        assert len(set(weights(tmp_path, "p", step).values())) == 1
+        first, *others = (moments(tmp_path, "p", step, member) for member in MEMBERS)
+        for other in others:
+            assert all(torch.equal(first[name], other[name]) for name in first)
+    assert len({weights(tmp_path, "p", step)["first"] for step in (1, 2, 3)}) == 3
+
+
+def test_selective_updates_change_the_best_alone(trainings: Trainings, tmp_path: Path) -> None:
+    settings = {"strategy": "selective", "best_share": 0.34, "exploration": 0.0}
+    assert trainings.run(order(tmp_path, "p", config=config(tmp_path, **settings))).code == 0, trainings.log()
+    store = LocalArtifactStore(tmp_path / "store")
+    for step in (0, 1, 2):
+        before, after = weights(tmp_path, "p", step), weights(tmp_path, "p", step + 1)
+        changed = sorted(member for member in MEMBERS if before[member] != after[member])
+        assert changed == _mixed(store, step).learning
+        assert len(changed) == 3
+
+
+def _mixed(store: LocalArtifactStore, step: int) -> MixedStep:
+    run = read_run(store, "p")
+    (found,) = [each for each in step_manifests(store, run, step) if each.stage == "mix_returns"]
+    return MixedStep.model_validate(found.output)
+
+
+def _state(store: LocalArtifactStore, step: int) -> PopulationState:
+    return get(store, _mixed(store, step).state, PopulationState)
+
+
+def _played(store: LocalArtifactStore, step: int) -> set[str]:
+    """Everybody who played in a step."""
+    run = read_run(store, "p")
+    found = [each.output for each in step_manifests(store, run, step) if each.stage == "collect_rollouts"]
+    shards = [get(store, ArtifactRef.model_validate(output), RolloutShard) for output in found]
+    return {player for shard in shards for player in shard.policy_versions}
+
+
+GAMES = (
+    ("open_spiel", {"game": "bargaining"}, 2),
+    ("open_spiel", {"game": "tiny_hanabi"}, 2),
+    ("open_spiel", {"game": "kuhn_poker", "num_players": 3}, 3),
+    ("petting_zoo", {"game": "pettingzoo.classic.rps_v2", "max_steps": 2}, 2),
+    ("petting_zoo", {"game": "mpe2.simple_spread_v3", "max_steps": 2}, 3),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "num_players"), GAMES, ids=[str(options["game"]) for _, options, _ in GAMES]
+)
+def test_any_game_trains_a_population_by_its_name(
+    name: str, options: dict[str, Any], num_players: int, trainings: Trainings, tmp_path: Path
+) -> None:
+    values = config(tmp_path)
+    players = {f"player_{number}": {"policy": MEMBERS[number]} for number in range(num_players)}
+    tiny = {**values["policies"]["first"]["tiny"], "max_position_embeddings": 1024}
+    order_of = {
+        **values,
+        "num_steps": 1,
+        "environment": {"name": name, "options": options, "max_turns": 12, "answer_format": "choice"},
+        "agents": players,
+        "policies": {each["policy"]: {**values["policies"]["first"], "tiny": tiny} for each in players.values()},
+        "population": {"training_mode": "mixed"},
+    }
+    assert trainings.run(order(tmp_path, "p", config=order_of)).code == 0, trainings.log()
+    (step,) = outcome(LocalArtifactStore(tmp_path / "store"), "p")["steps"]
+    assert {f"population/{player}/return" for player in players} <= set(step["metrics"])
+    assert weights(tmp_path, "p", 0).keys() == weights(tmp_path, "p", 1).keys()
