@@ -1,5 +1,6 @@
 """The runs behind the benchmark of populations: their settings, their training by the real flow, and what is kept of each."""
 
+import re
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -118,7 +119,7 @@ class Order:
         from components.identity import fingerprint
 
         decisive = {"config": self.config().result_fields(), "stages": _versions_of_stages()}
-        name = self.game.replace(", ", "-").replace("_", "-")
+        name = re.sub(r"[^a-z0-9]+", "-", self.game)
         return f"{name}-{self.seed}-{self.num_steps}-{fingerprint(decisive)[:DIGITS_OF_KEY]}"
 
 
