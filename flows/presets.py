@@ -15,6 +15,7 @@ from components.suggestions import did_you_mean
 
 TRAIN_ENTRYPOINT = "flows.train.train"
 POPULATION_ENTRYPOINT = "flows.train_population.train_population"
+TRAINING_ENTRYPOINTS = (TRAIN_ENTRYPOINT, POPULATION_ENTRYPOINT)
 EVALUATE_ENTRYPOINT = "flows.evaluate.evaluate"
 PREFECT_YAML = package_file("flows", "prefect.yaml")
 
@@ -137,7 +138,7 @@ def _deployments(path: Path, *, is_project: bool = False) -> dict[str, dict[str,
 
 
 def _trains(deployment: Any, *, is_project: bool) -> bool:
-    entrypoints = (TRAIN_ENTRYPOINT, POPULATION_ENTRYPOINT, *(() if is_project else (None,)))
+    entrypoints = (*TRAINING_ENTRYPOINTS, *(() if is_project else (None,)))
     return deployment.get("entrypoint") in entrypoints if isinstance(deployment, dict) else not is_project
 
 

@@ -21,6 +21,7 @@ from components.errors import ConfigurationError, StageOvertaken
 from components.gc_tuning import gc_relaxed
 from components.home import HOME
 from components.progress import subscribe
+from components.runs.lineages import view_command
 from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart
 from components.runs.run import Run
@@ -41,11 +42,12 @@ from flows.preset_changes import changed_from_preset
 from flows.run_pages import RunPages
 from flows.runners import one_cluster, task_runner
 from flows.starts import Order, recorded_restart, requested_restart, requested_run
+from flows.suite_blocks import are_apart, play_in_flow
 from flows.training_iteration import training_iteration
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_advantages import compute_advantages
 from tasks.compute_rewards import compute_rewards
-from tasks.evaluate_policy import evaluate_policy, named_versions, needs_weights
+from tasks.evaluate_policy import evaluate_policy, missing_calls, named_versions, needs_weights
 from tasks.play_suite import play_suite
 from tasks.publish_checkpoint import publish_checkpoint
 from tasks.refresh_weights import refresh_weights
@@ -194,7 +196,8 @@ def train_in_session(session: Session, loop: Loop, began_at_seconds: float) -> d
 
     Raises StageOvertaken if another process on the run commits a different result first.
     """
-    pages = RunPages(session.run.run_id, get_run_logger())
+    view = view_command(session.store, session.run.run_id)
+    pages = RunPages(session.run.run_id, get_run_logger(), view=view)
     with (
         recorded(session),
         training_session(session, loop.pipeline),
@@ -272,6 +275,9 @@ def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, Che
     versions, samplings = named_versions(session.config, checkpoints), session.config.evaluation.sampling
     if needs_weights(session, step, samplings, versions):
         versions = refresh_weights(session, step, checkpoints)
+        if are_apart(session.config.resources):
+            calls = missing_calls(session, step, samplings, versions)
+            play_in_flow(session, calls, title=f"{session.run.run_id}/evaluation-{step:06d}", progress=lambda *_: None)
     reports = [evaluate_policy(session, step, sampling, versions) for sampling in samplings]
     for report in reports:
         progress.report("evaluated", step, 1, 1, report=report)

@@ -10,7 +10,7 @@ from components.config import parse_config
 from components.evaluation.suites import Suite
 from components.session.scenario import scenario_of
 from flows.preflight.checks import check_environment
-from flows.presets import PREFECT_YAML, TRAIN_ENTRYPOINT, preset_config, preset_values
+from flows.presets import PREFECT_YAML, TRAINING_ENTRYPOINTS, preset_config, preset_values
 
 DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load(PREFECT_YAML.read_text())["deployments"]
 PRESETS = (
@@ -48,7 +48,7 @@ def test_each_preset_is_a_configuration_of_its_own_name_whose_environment_exists
 
 def test_presets_are_the_training_deployments() -> None:
     assert set(preset_values()) == set(PRESETS)
-    assert {d["name"] for d in DEPLOYMENTS if d["entrypoint"] == TRAIN_ENTRYPOINT} == set(PRESETS)
+    assert {d["name"] for d in DEPLOYMENTS if d["entrypoint"] in TRAINING_ENTRYPOINTS} == set(PRESETS)
 
 
 def test_suites_play_what_the_runs_of_their_name_have_played() -> None:

@@ -59,7 +59,7 @@ def credited(
 def test_who_acts_together_earns_in_one_move_and_who_acts_alone_leaves_payoffs_to_the_others() -> None:
     (move,) = played(*joint(1.0, -1.0), rewards=[[0.9], [-1.1]]).moves
     assert move == Move(
-        turn=0, nodes=((0, 0), (1, 1)), answers_K_N=(("C", "C"),), rewards_K_A=((0.9, -1.1),), chosen=0
+        turn=0, nodes=((0, 0), (1, 1)), answers_K_M=(("C", "C"),), rewards_K_A=((0.9, -1.1),), chosen=0
     ), "rewards of the reward stage, with malformed answers and weights, are those of who acted"
     bet, call = answer("ann", 0.0, ann=0.0, bob=0.0), answer("bob", -2.0, turn=1, ann=2.0, bob=-2.0)
     moves = moves_of(
@@ -88,7 +88,7 @@ def test_continuations_are_no_moves_and_a_failed_sandbox_has_no_rewards() -> Non
         ({"training_mode": "competitive", "competition_intensity": 0.4}, (1.0, -0.4)),
         ({"training_mode": "mixed"}, (0.85, -0.05)),
         ({"training_mode": "hierarchical", "leader": "bob", "compliance_bonus": 0.0}, (1.0, 0.5)),
-        ({"training_mode": "hierarchical", "leader": "bob"}, (1.1, 0.55)),
+        ({"training_mode": "hierarchical", "leader": "bob"}, (1.1, 0.5)),
         ({"training_mode": "hierarchical", "compliance_bonus": 0.0}, (0.5, 0.0)),
     ],
 )
@@ -106,7 +106,7 @@ def test_returns_of_later_moves_are_discounted_for_each_move_and_bonuses_too() -
     led = credited(
         one_step((0.0, 0.0), (0.0, 0.0)), training_mode="hierarchical", leader="ann", compliance_bonus=1.0, discount=0.5
     )
-    assert [each[0] for each in led.credits_E_N_K[0]] == [0.75, 1.5, 0.5, 1.0], "the leader has half of it"
+    assert [each[0] for each in led.credits_E_N_K[0]] == [0.0, 1.5, 0.0, 1.0], "none of it is the leader's"
     assert led.metrics["population/compliance"] == 1.0
 
 
@@ -114,7 +114,7 @@ def test_a_follower_is_paid_for_the_leaders_last_answer() -> None:
     unlike = joint(0.0, 0.0, says="CD")
     after = (answer("ann", 0.0, says="C"), answer("bob", 0.0, says="C"), answer("bob", 0.0, turn=1, says="C"))
     before = (answer("bob", 0.0, says="C"), answer("ann", 0.0, says="C"))
-    for nodes, together, wanted in ((unlike, True, [0, 0]), (after, False, [0.1, 0.2, 0.1]), (before, False, [0, 0])):
+    for nodes, together, wanted in ((unlike, True, [0, 0]), (after, False, [0, 0.2, 0.1]), (before, False, [0, 0])):
         step = played(*nodes, rewards=[[0.0]] * len(nodes), together=together)
         found = credited(step, training_mode="hierarchical", leader="ann")
         assert [each[0] for each in found.credits_E_N_K[0]] == pytest.approx(wanted)
