@@ -169,12 +169,11 @@ def _miss(chance: float, action: str) -> float:
 def rules_of(game: str) -> Any:
     """The rules of one of the games of one joint action, without noise."""
     from benchmarks.population_runs import Order
-    from components.environments.registry import family, family_options
+    from components.session.scenario import scenario_of
 
-    config = Order(game=game, seed=0, num_steps=1).config()
-    played = family(config.environment)
-    problem = played.problem(family_options(config.environment), split="test", index=0, seed=0)
-    return played.referee().start(problem).state.rules
+    scenario = scenario_of(Order(game=game, seed=0, num_steps=1).config())
+    problem = scenario.family.problem(scenario.options, split="test", index=0, seed=0)
+    return scenario.family.referee().start(problem).state.rules
 
 
 def expected_mean_payoff(rules: Any, cooperation_A: Sequence[float]) -> float:

@@ -1,5 +1,6 @@
 """The runs behind the benchmark of populations: their settings, their training by the real flow, and what is kept of each."""
 
+import re
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,6 +20,7 @@ MEMBER = (
 )
 OWN_RETURNS = "population={training_mode: competitive, competition_intensity: 0.0}"
 """Returns as they are."""
+SMALL = ("rollout.num_problems=16", "rollout.group_size=4")
 MODES = ("cooperative", "competitive", "mixed", "hierarchical")
 NUM_GAMES_A_PAIR = 4000
 DIGITS_OF_KEY = 10
@@ -51,13 +53,23 @@ def one_shot(name: str, num_members: int, options: str = "", *overrides: str, nu
     """A game of one joint action, so that a member's policy is one number."""
     also = f", {options}" if options else ""
     environment = f"name: {name}, options: {{num_steps: 1{also}}}, max_turns: 1"
-    small = ("rollout.num_problems=16", "rollout.group_size=4")
-    return Game(environment=environment, num_members=num_members, num_steps=num_steps, overrides=(*small, *overrides))
+    return Game(environment=environment, num_members=num_members, num_steps=num_steps, overrides=(*SMALL, *overrides))
 
 
 def _mode(mode: str) -> str:
     leader = ", leader: player_0" if mode == "hierarchical" else ""
     return f"population={{training_mode: {mode}{leader}}}"
+
+
+def _led(*overrides: str) -> Game:
+    """A public good in which player_0 answers first, and the others see it."""
+    options = "game: public_goods, options: {num_members: 4, share: 0.95, num_steps: 1}, leader: player_0"
+    return Game(
+        environment=f"name: led, options: {{{options}}}, max_turns: 2",
+        num_members=4,
+        num_steps=40,
+        overrides=(*SMALL, _mode("hierarchical"), *overrides),
+    )
 
 
 GOODS = "num_members: 4, share: 0.8"
@@ -78,10 +90,8 @@ GAMES: Mapping[str, Game] = {
         ),
     ),
     **{f"public_goods, {mode}": one_shot("public_goods", 4, GOODS, _mode(mode)) for mode in MODES},
-    LED: one_shot("public_goods", 4, "num_members: 4, share: 0.95", _mode("hierarchical")),
-    LED_UNPAID: one_shot(
-        "public_goods", 4, "num_members: 4, share: 0.95", _mode("hierarchical"), "population.compliance_bonus=0.0"
-    ),
+    LED: _led(),
+    LED_UNPAID: _led("population.compliance_bonus=0.0"),
 }
 """LED: followers lose .05 by cooperating, and are paid .1 for following a leader to whom it pays."""
 
@@ -109,7 +119,7 @@ class Order:
         from components.identity import fingerprint
 
         decisive = {"config": self.config().result_fields(), "stages": _versions_of_stages()}
-        name = self.game.replace(", ", "-").replace("_", "-")
+        name = re.sub(r"[^a-z0-9]+", "-", self.game)
         return f"{name}-{self.seed}-{self.num_steps}-{fingerprint(decisive)[:DIGITS_OF_KEY]}"
 
 

@@ -65,7 +65,8 @@ def test_the_average_is_of_trained_policies_and_the_last_iterate_stands_beside_i
 def test_checkpoints_are_ordered_alike_by_games_and_by_openspiel() -> None:
     passes = {name: {"p": 1.0, "b": 0.0} for name in uniform_policy(KUHN)}
     assert spiel_advantage(equilibrium(0.2), passes) == pytest.approx(exact_advantage(KUHN, equilibrium(0.2), passes))
-    (line,) = ordering_lines(kuhn_row(passes, uniform_policy(KUHN), equilibrium(0.2)))
+    quarter = {name: {"p": 0.75, "b": 0.25} for name in passes}
+    (line,) = ordering_lines(kuhn_row(passes, quarter, uniform_policy(KUHN)))
     assert "by OpenSpiel u0 < u1 < u2: the same" in line
 
 

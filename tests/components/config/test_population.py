@@ -38,7 +38,7 @@ OF_STRATEGIES: dict[str, dict[str, Any]] = {
 
 
 def test_the_tables_above_have_every_field() -> None:
-    everywhere = {"training_mode", "weight_updates", "discount", "baseline_decay"}
+    everywhere = {"training_mode", "weight_updates", "discount", "baseline_decay", "rotates_seats", "opponents"}
     assert PopulationConfig.model_fields.keys() == OF_MODES.keys() | everywhere
     assert WeightUpdateConfig.model_fields.keys() == OF_STRATEGIES.keys() | {"strategy"}
 
@@ -74,16 +74,19 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"algorithm": {"advantage": "rloo"}}, "rloo under rollout.mode independent does not know each agent's return"),
     ({"rollout": {"mode": "tree"}, "algorithm": {"advantage": "dr_mas"}}, "dr_mas under rollout.mode tree does not"),
     ({"population": {"training_mode": "hierarchical", "leader": "ann"}}, "leader 'ann' is no agent; agents are player_0"),
-    ({"population": {"training_mode": "hierarchical", "leader": "player_0", "leader_term": 2}}, "is never elected"),
+    ({"population": {"training_mode": "hierarchical", "leader_term": 2, "rotates_seats": True}}, "leave one of them out"),
     ({"population": {"team_size": 3}}, "team_size 3 for 2 agents: use a divisor"),
     (ALONE, "training_mode mixed compares agents, and there is one: add another agent, or set it to cooperative"),
     ({"algorithm": {"advantage": "role_mean"}, "population": {"baseline_decay": 0.5}}, "baseline_decay 0.5 has no effect"),
     (TREE | {"population": {"discount": 0.5}}, "discount 0.5 has no effect under rollout.mode tree: leave it out"),
+    ({"population": {"opponents": {"share": 0.4}}}, "share 0.4 of rollout.num_shards 1 is less than one shard: raise"),
+    ({"population": {"rotates_seats": True}}, "num_shards 1 does not seat each member as each of 2 agents equally often"),
+    ({"population": {"opponents": {"lowest_payoff": 1.0}}}, "lowest_payoff 1 is not below highest_payoff 1"),
+    (ALONE | {"population": {"training_mode": "cooperative", "opponents": {"share": 1.0}}}, "nobody to play against"),
     ({"rollout": {"mode": "independent", "overlap": "one_step"}, "loss": {"importance_cap": 2.0}},
      "rollout.overlap one_step does not know the returns of a population's agents: set it to none"),
     ({"rollout": {"mode": "independent", "max_resamples": 1}}, "rollout.max_resamples 1 does not know"),
     (TREE | {"rewards": {"team_credit": "turn_end"}}, "rewards.team_credit turn_end does not know"),
-    ({"policies": {"one": {"trained": False}, "two": {"trained": False}}}, "none of the policies is trained"),
     ({"policies": {"one": {}, "two": ADAPTER}, "population": {"weight_updates": {"strategy": "federated"}}},
      r"strategy federated mixes adapters, and policies \['one'\] have none: set policies.<name>.adapter"),
     ({"policies": {"one": {"adapter": {"rank": 2}}, "two": ADAPTER},

@@ -89,6 +89,7 @@ def test_continuations_are_no_moves_and_a_failed_sandbox_has_no_rewards() -> Non
         ({"training_mode": "mixed"}, (0.85, -0.05)),
         ({"training_mode": "hierarchical", "leader": "bob", "compliance_bonus": 0.0}, (1.0, 0.5)),
         ({"training_mode": "hierarchical", "leader": "bob"}, (1.1, 0.5)),
+        ({"training_mode": "hierarchical", "compliance_bonus": 0.0}, (0.5, 0.0)),
     ],
 )
 def test_one_return_of_one_is_mixed_as_the_mode_says(config: dict[str, Any], wanted: tuple[float, float]) -> None:
@@ -105,7 +106,7 @@ def test_returns_of_later_moves_are_discounted_for_each_move_and_bonuses_too() -
     led = credited(
         one_step((0.0, 0.0), (0.0, 0.0)), training_mode="hierarchical", leader="ann", compliance_bonus=1.0, discount=0.5
     )
-    assert [each[0] for each in led.credits_E_N_K[0]] == [0.0, 1.5, 0.0, 1.0]
+    assert [each[0] for each in led.credits_E_N_K[0]] == [0.0, 1.5, 0.0, 1.0], "none of it is the leader's"
     assert led.metrics["population/compliance"] == 1.0
 
 
@@ -180,6 +181,6 @@ def test_episodes_are_folded_alike_in_one_step_and_in_two(returns: list[tuple[fl
     rest = credited(*episodes[cut:], state=half.state, subtracts=True)
     assert half.credits_E_N_K + rest.credits_E_N_K == whole.credits_E_N_K
     assert rest.state.num_steps == 2
-    for field in ("num_episodes", "baselines", "correlation", "average_returns", "records", "num_samples"):
+    for field in ("num_episodes", "baselines", "correlation", "average_returns", "records", "num_samples", "payoffs"):
         assert getattr(rest.state, field) == getattr(whole.state, field)
     assert whole.state.num_samples == {"first": len(returns), "second": len(returns)}
