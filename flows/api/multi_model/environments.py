@@ -83,7 +83,9 @@ class MultiModelTrainingEnvironment:
         """What a player sees, as text. Raises ConfigurationError before `reset`, and for an unknown player."""
         if agent_id not in self.players:
             raise ConfigurationError(f"agent_id {agent_id!r}: {suggest(agent_id, self.players)}")
-        return self._game.observe(self._state if self._done and self._state is not None else self._begun(), agent_id)
+        return str(
+            self._game.observe(self._state if self._done and self._state is not None else self._begun(), agent_id)
+        )
 
     def get_environment_info(self) -> dict[str, Any]:
         """Type, players, options and the number of episodes begun."""

@@ -226,10 +226,10 @@ class MultiModelTrainer:
         seconds = sum(report.timings.values()) / self.config.update_frequency
         episodes = (report.step + 1) * self.config.update_frequency
         if self.monitor is not None and self._is_logged(report.step):
-            episodes = self._episodes_of_step(report.step)
-            self.monitor.update_metrics(_monitored(report, episodes, self.config, seconds))
+            played = self._episodes_of_step(report.step)
+            self.monitor.update_metrics(_monitored(report, played, self.config, seconds))
             if self.monitor.graph_visualizer is not None:
-                for each in episodes:
+                for each in played:
                     actions: Any = [dict(step) for step in each.actions_T]
                     self.monitor.graph_visualizer.log_episode(each.raw_returns, actions)
         if self.episode_timeout_seconds is not None and seconds > self.episode_timeout_seconds:
