@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from prefect import runtime
 
-from components import progress as progress_events
 from components.artifacts.base import ArtifactStore
 from components.artifacts.format import ensure_format
 from components.config import ResourceConfig, RunConfig, StoreConfig
@@ -21,19 +20,22 @@ from components.evaluation.suite_play import SuitePlay, joined
 from components.evaluation.suites import Suite
 from components.runs.run import Run
 from components.runs.session_records import effective_run
+from components.runs.shared_results import adopt_result
 from components.runs.stored_runs import read_run
 from components.schema import EvalReport
 from components.scratch import scratch_folder
-from components.session.contenders import Contender, RunFinder, find_team, open_contender
+from components.session.contenders import Contender, ResultsStore, RunFinder, find_team, open_contender
 from components.session.session import Session
 from components.session.stores import open_store
 from components.session.trackers import resolve_model
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
+from flows.suite_blocks import Progress, play_here, play_in_flow
 from flows.suites import overridden, suite_to_play, team_overrides
-from tasks.play_suite import SCRIPT, block_plans, is_played, play_suite, players_of
+from tasks.play_suite import SCRIPT, block_calls, block_keys, is_played, players_of
 
-Progress = Callable[[float, int], None]
+Play = Callable[..., list[SuitePlay]]
+"""`play_here` or `play_in_flow`."""
 _NOT_KEPT = "the evaluation is not kept, and will be played again: %s"
 _log = logging.getLogger(__name__)
 
@@ -58,7 +60,8 @@ def evaluate(
 
     `subject`: RUN or RUN@STEP, models:/NAME@ALIAS, a model's folder or hub name, openai:MODEL or anthropic:MODEL, expert,
     random, noop, or role=subject,role=subject. `num_samples` episodes of each problem; `seed` decides the draws of answers.
-    `overrides` are `a.b=c` lines, as for `--set`. The same evaluation, by whichever flow or run, is never paid twice.
+    `overrides` are `a.b=c` lines, as for `--set`; those of `resources` say where blocks of problems are played. The same
+    evaluation, by whichever flow or run, is never paid twice.
     """
     retry_prefect_outages(ResourceConfig().prefect_patience_seconds)
     kept = store or StoreConfig()
@@ -72,7 +75,7 @@ def evaluate(
             overrides=overrides or (),
             results=results,
             find_run=partial(find_stored_run, kept),
-            play=play_suite,
+            play=play_in_flow,
         )
     return report_document(report)
 
@@ -86,12 +89,12 @@ def evaluate_subject(
     seed: int = 0,
     num_problems: int | None = None,
     overrides: Sequence[str] = (),
-    results: StoreConfig,
+    results: ResultsStore,
     find_run: RunFinder,
-    play: Callable[..., SuitePlay] = play_suite.within,
+    play: Play = play_here,
     progress: Progress = lambda done, total: None,
 ) -> EvalReport:
-    """The report of a subject on a suite (see `flows.suites.suite_to_play`), whose play is kept in the store `results`.
+    """The report of a subject on a suite (see `flows.suites.suite_to_play`), whose play is kept as `results` says.
 
     `progress(done, total)` counts problems. Raises ConfigurationError before anything is played.
     """
@@ -104,7 +107,7 @@ def evaluate_subject(
 
 
 def adjusted(overrides: Sequence[str], config: RunConfig) -> RunConfig:
-    """`config` with those of `overrides` that change who plays. Raises ConfigurationError."""
+    """`config` with those of `overrides` that change who plays and where. Raises ConfigurationError."""
     return overridden(config, team_overrides(overrides))
 
 
@@ -115,21 +118,20 @@ def contender_report(
     num_samples: int,
     seed: int,
     *,
-    play: Callable[..., SuitePlay] = play_suite.within,
+    play: Play = play_here,
     progress: Progress = lambda done, total: None,
 ) -> EvalReport:
     """The report of a contender in its session; its weights are loaded only if a block is missing."""
     session, versions = contender.session, dict(contender.versions)
     plan = session.scenario.eval_plan(suite, sampling=sampling, seed=seed, num_samples=num_samples)
     players = {SCRIPT: contender.script} if contender.script else players_of(session, plan, versions)
+    if contender.earlier is not None:
+        for key in block_keys(session, plan, players):
+            adopt_result(session.store, key, earlier=contender.earlier)
     if not is_played(session, plan, players):
         contender.load()
-    plays, num_done = [], 0
-    for block in block_plans(plan):
-        with counted(progress, num_done, len(plan.problems)):
-            plays.append(play(session, plan.sampling, block, players, versions))
-        num_done += len(block.problems)
-        progress(num_done, len(plan.problems))
+    calls = block_calls(session, plan, players, versions, dict(contender.weights))
+    plays = play(session, calls, title=contender.name, progress=progress)
     heading = Heading(
         agent=contender.name,
         suite=suite.title,
@@ -143,26 +145,14 @@ def contender_report(
 
 
 @contextmanager
-def counted(progress: Progress, num_done: int, total: int) -> Iterator[None]:
-    """Within the block the progress of one block of problems is told as that of the whole suite."""
-
-    def tell(each: progress_events.Progress) -> None:
-        if each.stage == play_suite.stage.name and each.total > 1:
-            progress(num_done + each.done, total)
-
-    with progress_events.subscribe(tell):
-        yield
-
-
-@contextmanager
-def kept_in(store: StoreConfig | None) -> Iterator[StoreConfig]:
-    """Where play is kept: in `store`; a folder for the length of the block if that takes no results, with a warning, or is
-    None."""
+def kept_in(store: StoreConfig | None) -> Iterator[ResultsStore]:
+    """Where play is kept: in `store`; a folder for the length of the block if that is None or takes no results, of which a
+    warning tells. Play that it holds is read all the same."""
     if store is not None and _takes_results(open_store(store)):
-        yield store
+        yield ResultsStore(config=store)
         return
     with TemporaryDirectory(prefix="evaluation-", dir=scratch_folder()) as folder:
-        yield StoreConfig(kind="local", root=folder)
+        yield ResultsStore(config=StoreConfig(kind="local", root=folder), earlier=store)
 
 
 def _takes_results(store: ArtifactStore) -> bool:

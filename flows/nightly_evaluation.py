@@ -33,12 +33,13 @@ from components.runs.session_records import effective_run, readable_sessions
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import EvalReport
+from components.session.contenders import ResultsStore
 from components.session.stores import open_store
 from components.session.trackers import name_champion, tracking_url
 from flows.evaluate import evaluate_subject, find_stored_run
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
-from tasks.play_suite import play_suite
+from flows.suite_blocks import play_in_flow
 
 _log = logging.getLogger(__name__)
 
@@ -172,9 +173,9 @@ def _played(
                 sampling="sample" if nightly.sampling == "sample" else "greedy",
                 num_samples=nightly.num_samples,
                 seed=seed,
-                results=kept,
+                results=ResultsStore(config=kept),
                 find_run=partial(find_stored_run, kept),
-                play=play_suite,
+                play=play_in_flow,
             )
             reports.append(report)
         except TroupeError as error:  # one subject's error, as a checkpoint that was removed

@@ -20,10 +20,14 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 
 
 class RunPages:
-    """Writes what it hears of a run's progress to the log of its flow run, and links the run's page in MLflow once."""
+    """Writes what it hears of a run's progress to the log of its flow run, and links the run's page in MLflow once.
 
-    def __init__(self, run_id: str, logger: Logger) -> None:
+    `view` is the command that shows what was said in the run.
+    """
+
+    def __init__(self, run_id: str, logger: Logger, *, view: str) -> None:
         self._run_id = run_id
+        self._view = view
         self._logger = logger
         self._has_link = False
 
@@ -50,7 +54,8 @@ class RunPages:
         if url is None or self._has_link:
             return
         self._has_link, key = True, artifact_key("mlflow", self._run_id)
-        _unless_away(lambda: create_link_artifact(link=url, link_text="The run in MLflow", key=key))
+        about = f"Metrics, evaluations and traces. What each agent saw and wrote: `{self._view}`"
+        _unless_away(lambda: create_link_artifact(link=url, link_text="The run in MLflow", key=key, description=about))
 
 
 def step_line(progress: Progress) -> str:

@@ -23,6 +23,7 @@ NUM_PROBLEMS = 100
 """Of a suite that does not say how many."""
 _PLAYED = ("environment", "execution", "sandbox", "rewards", "generation", "evaluation")
 _TEAM = ("agents", "policies")
+_PLACES = ("resources",)
 _TURNS_WITHOUT_PRESET = 4
 _PROBLEMS_PER_BLOCK = 50
 _FILE = re.compile(r"(.+\.ya?ml)(?:/(.*))?")
@@ -198,19 +199,24 @@ def overridden(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
 
 
 def team_overrides(overrides: Sequence[str]) -> list[str]:
-    """Those of `overrides` that change who plays, and not what is played."""
-    return [each for each in overrides if _section(each) in _TEAM]
+    """Those of `overrides` that change who plays and where, and not what is played."""
+    return [each for each in overrides if _section(each) in (*_TEAM, *_PLACES)]
 
 
 def played_overrides(overrides: Sequence[str]) -> list[str]:
     """Those of `overrides` that change what is played."""
-    return [each for each in overrides if _section(each) not in _TEAM]
+    return [each for each in overrides if _section(each) not in (*_TEAM, *_PLACES)]
 
 
-def check_overrides(overrides: Sequence[str]) -> None:
-    """Raise ConfigurationError for an override that changes no evaluation."""
+def check_overrides(overrides: Sequence[str], *, plays_here: bool = False) -> None:
+    """Raise ConfigurationError for an override that changes no evaluation. `plays_here`: nothing is played elsewhere."""
     for each in overrides:
-        if _section(each) not in (*_TEAM, *_PLAYED):
+        if plays_here and _section(each) in _PLACES:
+            raise ConfigurationError(
+                f"--set {each!r}: `troupe evaluate` plays in its own process; leave it out, or name it in the overrides of "
+                "`prefect deployment run evaluate/SUITE`"
+            )
+        if _section(each) not in (*_TEAM, *_PLAYED, *_PLACES):
             raise ConfigurationError(
                 f"--set {each!r}: changes no evaluation; set one of {', '.join((*_PLAYED, *_TEAM))}, or leave it out"
             )

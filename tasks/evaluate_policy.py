@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
@@ -14,7 +15,7 @@ from components.runs.stage_protocol import committed
 from components.schema import EvalReport, PolicyVersion
 from components.session.engines import fixed_versions
 from components.session.session import Session
-from tasks.play_suite import block_plans, is_played, play_suite, players_of
+from tasks.play_suite import block_calls, is_played, play_suite, players_of
 from tasks.stage import current_key, stage
 
 
@@ -33,7 +34,7 @@ def evaluate_policy(session: Session, step: int, part: Sampling, versions: dict[
     """The report of one way of sampling (`part`), without the tree, on the test split."""
     scenario, plan = session.scenario, own_plan(session, part)
     players = players_of(session, plan, versions)
-    plays = [play_suite.within(session, part, block, players, versions) for block in block_plans(plan)]
+    plays = [play_suite.within(*call) for call in block_calls(session, plan, players, versions)]
     heading = Heading(
         agent=f"{session.run.run_id}@{step}",
         suite=scenario.suite.title,
@@ -52,6 +53,19 @@ def evaluate_policy(session: Session, step: int, part: Sampling, versions: dict[
 def own_plan(session: Session, sampling: Sampling) -> EvalPlan:
     """How the run's own evaluations are played."""
     return session.scenario.eval_plan(session.scenario.suite, sampling=sampling, seed=session.config.seed)
+
+
+def missing_calls(
+    session: Session, step: int, samplings: Sequence[Sampling], versions: dict[str, PolicyVersion]
+) -> list[tuple[Any, ...]]:
+    """The arguments of `play_suite` for the blocks of the reports of this step that are missing."""
+    return [
+        call
+        for sampling in samplings
+        if not _is_reported(session, step, sampling, versions)
+        for plan in [own_plan(session, sampling)]
+        for call in block_calls(session, plan, players_of(session, plan, versions), versions)
+    ]
 
 
 def named_versions(config: RunConfig, checkpoints: Mapping[str, CheckpointRef]) -> dict[str, PolicyVersion]:

@@ -9,13 +9,16 @@ from components import progress
 from components.evaluation.held_out import EvalPlan, Setting, play_block
 from components.evaluation.scripted_play import play_scripted
 from components.evaluation.suite_play import SuitePlay
+from components.identity import StageKey
 from components.rollout.router import RoleBinding
 from components.runs.run import stage_key
 from components.runs.stage_protocol import committed
 from components.schema import PolicyVersion
+from components.session.contenders import Player, load_missing
 from components.session.session import Session
 from components.tool_calls.journal import ToolJournal
 from components.turn_order import agents_of
+from tasks.refresh_weights import ensure_loaded
 from tasks.stage import current_key, stage
 
 SCRIPT = "script"
@@ -27,15 +30,23 @@ SCRIPT = "script"
     version=1,
     reads=("environment", "generation", "execution", "rewards.weights", "rewards.team_weight"),
     scope="shared",
-    ignores=("versions",),
+    ignores=("versions", "weights"),
     retries=2,
     timeout_seconds=4 * 3600,
     decisive=partial(replace, seconds=0.0),
 )
 def play_suite(
-    session: Session, part: str, plan: EvalPlan, players: dict[str, Any], versions: dict[str, PolicyVersion]
+    session: Session,
+    part: str,
+    plan: EvalPlan,
+    players: dict[str, Any],
+    versions: dict[str, PolicyVersion],
+    weights: dict[str, Player] | None = None,
 ) -> SuitePlay:
-    """The play of the problems of `plan`, one block of a suite, by `players` (see `players_of`), whose weights are loaded."""
+    """The play of the problems of `plan`, one block of a suite, by `players` (see `players_of`).
+
+    A process that does not hold their weights loads them: from `weights`, or from the session's own run (None).
+    """
     scenario = session.scenario
     tools = session.toolbox.tools(journal=ToolJournal(session.store, current_key().path))
     reporter = progress.reporter("play_suite", 0)
@@ -43,6 +54,10 @@ def play_suite(
         return play_scripted(
             script, plan, family=scenario.family, rubric=scenario.rubric, tools=tools, progress=reporter
         )
+    if weights is None:
+        ensure_loaded(session, versions)
+    else:
+        load_missing(session, versions, weights)
     router = session.router(versions)
     setting = Setting(family=scenario.family, router=router, rubric=scenario.rubric, tools=tools)
     return play_block(plan, plan.problems, setting, progress=reporter)
@@ -60,13 +75,28 @@ def block_plans(plan: EvalPlan) -> list[EvalPlan]:
     return [replace(plan, problems=block, problems_per_block=len(block)) for block in plan.blocks]
 
 
-def is_played(session: Session, plan: EvalPlan, players: dict[str, Any]) -> bool:
-    """Whether every block is committed, whoever has played it."""
-    stage = play_suite.stage
-    keys = [
-        stage_key(stage, session.run, {"part": plan.sampling, "plan": block, "players": players})
+def block_calls(
+    session: Session,
+    plan: EvalPlan,
+    players: dict[str, Any],
+    versions: dict[str, PolicyVersion],
+    weights: dict[str, Player] | None = None,
+) -> list[tuple[Any, ...]]:
+    """The arguments of `play_suite` for each block."""
+    return [(session, plan.sampling, block, players, versions, weights) for block in block_plans(plan)]
+
+
+def block_keys(session: Session, plan: EvalPlan, players: dict[str, Any]) -> list[StageKey]:
+    """The key of each block's play."""
+    return [
+        stage_key(play_suite.stage, session.run, {"part": plan.sampling, "plan": block, "players": players})
         for block in block_plans(plan)
     ]
+
+
+def is_played(session: Session, plan: EvalPlan, players: dict[str, Any]) -> bool:
+    """Whether every block is committed, whoever has played it."""
+    keys = block_keys(session, plan, players)
     return all(committed(session.store, key, SuitePlay) is not None for key in keys)
 
 

@@ -1,4 +1,4 @@
-"""The section `retention`: which checkpoints of a run garbage collection keeps. It affects no results."""
+"""The section `retention`: which checkpoints and rollouts of a run garbage collection keeps. It affects no results."""
 
 from typing import Literal
 
@@ -15,3 +15,6 @@ class RetentionConfig(Frozen):
     """Also those after every so many updates; 0: none."""
     evaluated: Literal["all", "best"] = "all"
     """Also the evaluated ones: all, or those with the highest held-out success for each suite and way of sampling."""
+    rollouts: int | None = Field(None, ge=1)
+    """The rollouts, rewards and batches of so many of the newest finished steps, besides those of a step that is not finished,
+    with which a resume goes on; None: of all steps."""

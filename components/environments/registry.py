@@ -32,6 +32,7 @@ FAMILIES: Mapping[str, str] = {
     "file_tree": "components.environments.stateful.file_tree:FileTreeEnvironment",
     "blocksworld": "components.environments.games.blocksworld:BlocksworldEnvironment",
     "eight_queens": "components.environments.games.eight_queens:EightQueensEnvironment",
+    "game_boy": "components.hybrid.game_environment:GameBoyEnvironment",
     "maze": "components.environments.social.maze:MazeEnvironment",
     "social_trading": "components.environments.social.social_trading:SocialTradingEnvironment",
     "open_spiel": "components.environments.social.open_spiel:OpenSpielEnvironment",

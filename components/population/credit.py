@@ -4,12 +4,13 @@ The state of a run is folded episode by episode in the order of the problems, so
 returns decide ratings, leaders, correlation and selection; mixed ones only what is learned.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from components.config import PopulationConfig
 from components.metrics import agent_return, mixed_return
 from components.population.baselines import Outcome, RoleBaselines
+from components.population.compliance import Bonuses, compliance_bonuses
 from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
 from components.population.payoffs import PayoffMatrix, PlayedGame
@@ -77,6 +78,8 @@ def credited_step(
     the candidate earned at once. With `subtracts_baseline` the agent's average in that turn is subtracted, as it was before the
     episode (role-conditioned advantage, SPIRAL, arXiv 2506.24119).
 
+    A follower's bonus for following is added after the mixing, and is in no raw return.
+
     **Example** ann and bob earn (1, 0); cooperative at strength .6 credits them with (.7, .3).
     """
     leader = (config.leader or agents[0]) if config.training_mode == "hierarchical" else None
@@ -91,12 +94,46 @@ def credited_step(
     )
     state = replace(state, baselines=replace(state.baselines, decay=config.baseline_decay))
     credits: Credits = []
-    raw_E_A = []
+    raw_E_A, followed = [], []
     for episode in episodes:
-        found, raw_A, state = _credited(state, episode, agents, matrix, config, subtracts_baseline=subtracts_baseline)
+        bonuses = None if leader is None else _bonuses(episode, agents, leader, config.compliance_bonus)
+        found, raw_A, state = _credited(
+            state, episode, agents, matrix, bonuses, config, subtracts_baseline=subtracts_baseline
+        )
         credits.append(found)
         if raw_A is not None:
             raw_E_A.append(raw_A)
+            followed += [] if leader is None else _followed(episode, agents, leader)
+    return CreditedStep(
+        credits_E_N_K=credits,
+        state=replace(state, num_steps=state.num_steps + 1),
+        matrix_A_A=matrix,
+        metrics=_metrics(agents, raw_E_A, matrix, state, None if leader is None else followed) if raw_E_A else {},
+    )
+
+
+def _bonuses(episode: Played, agents: Sequence[str], leader: str, bonus: float) -> Bonuses:
+    return compliance_bonuses(episode.moves, leader=agents.index(leader), num_agents=len(agents), bonus=bonus)
+
+
+def _followed(episode: Played, agents: Sequence[str], leader: str) -> list[float]:
+    """1 for each answer of a follower that was the leader's, else 0."""
+    ones, place = _bonuses(episode, agents, leader, 1.0), agents.index(leader)
+    return [
+        of_move[move.chosen][a]
+        for of_move, move in zip(ones, episode.moves, strict=True)
+        for _, a in move.nodes
+        if a != place
+    ]
+
+
+def _metrics(
+    agents: Sequence[str],
+    raw_E_A: Sequence[tuple[float, ...]],
+    matrix: Floats,
+    state: PopulationState,
+    followed: Sequence[float] | None,
+) -> dict[str, float]:
     metrics = {agent_return(agent): _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
     metrics |= {
         mixed_return(agent): _mean([float(matrix[a] @ raw) for raw in raw_E_A]) for a, agent in enumerate(agents)
@@ -105,42 +142,9 @@ def credited_step(
         "population/correlation": state.correlation.value,
         "population/own_share": float(matrix.diagonal().mean()),
     }
-    if leader is not None:
-        metrics["population/compliance"] = _mean(
-            [share for each in episodes if (share := _compliance(each, agents, leader)) is not None]
-        )
-    return CreditedStep(
-        credits_E_N_K=credits,
-        state=replace(state, num_steps=state.num_steps + 1),
-        matrix_A_A=matrix,
-        metrics=metrics if raw_E_A else {},
-    )
-
-
-def _bonuses(episode: Played, agents: Sequence[str], config: PopulationConfig) -> list[list[float]]:
-    """What each agent earns at each move by following, by the answers that the episode went on from."""
-    bonuses = [[0.0] * len(agents) for _ in episode.moves]
-    if config.training_mode == "hierarchical" and config.compliance_bonus:
-        for m, a, follows in _followed(episode, agents, config.leader or agents[0]):
-            bonuses[m][a] = config.compliance_bonus if follows else 0.0
-    return bonuses
-
-
-def _followed(episode: Played, agents: Sequence[str], leader: str) -> Iterator[tuple[int, int, bool]]:
-    """(move, follower's place, whether its answer is the leader's last one), for each answer after or beside the leader's."""
-    told: str | None = None
-    for m, move in enumerate(episode.moves):
-        answers = dict(zip((agents[a] for _, a in move.nodes), move.answers_K_N[move.chosen], strict=True))
-        told = answers.get(leader, told)
-        for _, a in move.nodes:
-            if agents[a] != leader and told is not None:
-                yield m, a, answers[agents[a]] == told
-
-
-def _compliance(episode: Played, agents: Sequence[str], leader: str) -> float | None:
-    """The share of followers' answers that are the leader's last one; None without any."""
-    followed = [follows for _, _, follows in _followed(episode, agents, leader)]
-    return _mean([float(each) for each in followed]) if followed else None
+    if followed is not None:
+        metrics["population/compliance"] = _mean(followed)
+    return metrics
 
 
 def _credited(
@@ -148,6 +152,7 @@ def _credited(
     episode: Played,
     agents: Sequence[str],
     matrix: Floats,
+    bonuses: Bonuses | None,
     config: PopulationConfig,
     *,
     subtracts_baseline: bool,
@@ -158,11 +163,10 @@ def _credited(
     known = [rewards for rewards in rewards_M_A if rewards is not None]
     if not known or len(known) < len(rewards_M_A):
         return _frozen(found), None, state
-    shaped = [
-        [own + bonus for own, bonus in zip(rewards, bonuses, strict=True)]
-        for rewards, bonuses in zip(known, _bonuses(episode, agents, config), strict=True)
-    ]
-    mixed_M_A = discounted_returns(shaped, config.discount) @ matrix.T
+    mixed_M_A = discounted_returns(known, config.discount) @ matrix.T
+    if bonuses is not None:
+        earned = [of_move[move.chosen] for of_move, move in zip(bonuses, episode.moves, strict=True)]
+        mixed_M_A = mixed_M_A + discounted_returns(earned, config.discount)
     first: dict[tuple[str, int], float] = {}
     for m, move in enumerate(episode.moves):
         for n, a in move.nodes:
@@ -173,7 +177,8 @@ def _credited(
                 found[n][0] = value - baseline
                 continue
             for k, rewards_A in enumerate(move.rewards_K_A):
-                found[n][k] = None if rewards_A is None else float(matrix[a] @ rewards_A)
+                followed = 0.0 if bonuses is None else bonuses[m][k][a]
+                found[n][k] = None if rewards_A is None else float(matrix[a] @ rewards_A) + followed
     raw_A = tuple(float(sum(rewards[a] for rewards in known)) for a in range(len(agents)))
     return _frozen(found), raw_A, _folded(state, episode, agents, raw_A, first)
 

@@ -7,7 +7,7 @@ from components.artifacts.base import ArtifactStore
 from components.config import RetentionConfig
 from components.identity import EVALUATION, config_key
 from components.runs.lineages import lineage_for
-from components.runs.retention import Evaluated, expired_updates
+from components.runs.retention import ROLLOUT_STAGES, Evaluated, expired_updates
 from components.runs.run_survey import Survey, evaluation_manifest, stage_prefix, step_in
 from components.runs.step_records import stage_of, step_of, step_record_key
 from components.runs.stored_records import Problem
@@ -89,17 +89,20 @@ def _missing_results(found: Survey, recorded: Set[int], removed: Sequence[Update
     there = {result_of(key) for key in found.current_manifests()}
     stages_there = {result[:2] for result in there}
     gone = {(update.step, UPDATE, update.policy) for update in removed}
+    first_kept = _first_with_rollouts(found)
     steps_of_gone = {(update.step, UPDATE) for update in removed}
     indexed = {stage_prefix(evaluation_manifest(key)) for key in _indexed(found) - found.shared.keys()}
     indexed = {prefix for prefix in indexed if _went_on(found, step_of(prefix))}
     begun = {stage_prefix(key) for key in found.keys if "/attempts/" in key and found.counts(key)}
     begun = {prefix for prefix in begun if stage_of(prefix) != EVALUATION and step_of(prefix) in recorded} | indexed
+    begun = {each for each in begun if step_of(each) >= first_kept or stage_of(each) not in ROLLOUT_STAGES}
     yield from (f"{prefix}/manifest.json" for prefix in begun if result_of(prefix) not in there | gone)
     begun_stages = {result_of(prefix)[:2] for prefix in begun}
     for record, stages in found.stages.items():
         step = step_in(record)
         for stage in stages if found.counts(record) else ():
-            if (step, stage) not in stages_there | begun_stages | steps_of_gone:
+            is_expired = step is not None and step < first_kept and stage in ROLLOUT_STAGES
+            if not is_expired and (step, stage) not in stages_there | begun_stages | steps_of_gone:
                 yield f"runs/{found.run_id}/steps/{step:06d}/{stage}/manifest.json"
 
 
@@ -161,6 +164,13 @@ def _keeps_evaluated(found: Survey) -> bool:
     asked = next((each.retention for each in reversed(found.sessions)), None)
     own = asked or (found.config.retention if found.config else RetentionConfig())
     return own.evaluated == "all"
+
+
+def _first_with_rollouts(found: Survey) -> int:
+    """The first step whose rollouts garbage collection cannot have removed."""
+    asked = [each.retention for each in found.sessions] + [found.config.retention if found.config else None]
+    kept = [each.rollouts for each in asked if each is not None and each.rollouts is not None]
+    return found.num_finished - min(kept) if kept else 0
 
 
 def _missing(key: str, what: str) -> Problem:

@@ -1,7 +1,7 @@
-"""Garbage collection: expired checkpoints, unreferenced payloads, and leftovers of interrupted writers.
+"""Garbage collection: expired checkpoints and rollouts, unreferenced payloads, and leftovers of interrupted writers.
 
 It removes only what is certainly not needed. A run with an unreadable record is left alone, and the references in that record
-are unknown: while there is one, only the files of expired checkpoints are removed, not other unreferenced content.
+are unknown: while there is one, only the files of expired checkpoints and rollouts are removed, not other unreferenced content.
 """
 
 from collections import defaultdict
@@ -25,10 +25,12 @@ class GarbageReport(Frozen):
     """What was removed, or would be in a dry run, and what is kept."""
 
     num_objects: int
-    """Payloads, files of folders, and manifests of checkpoints."""
+    """Payloads, files of folders, and records of checkpoints, rollouts and shared results."""
     num_bytes: int
     num_checkpoints: int
     """Manifests of expired updates."""
+    num_rollouts: int = 0
+    """Manifests of expired rollouts, rewards and batches."""
     num_shared: int = 0
     """Manifests of shared results that no run uses."""
     num_multiparts: int
@@ -58,8 +60,8 @@ def collect_garbage(
 ) -> GarbageReport:
     """Remove what no record needs and what is older than `grace_seconds`; content of the remaining manifests stays.
 
-    Each run keeps the checkpoints that its own `retention` names; `keep_checkpoints` replaces the number of the newest ones.
-    Shared results stay while a run uses them, and for `shared_seconds` without one.
+    Each run keeps the checkpoints and rollouts that its own `retention` names; `keep_checkpoints` replaces the number of the
+    newest checkpoints. Shared results stay while a run uses them, and for `shared_seconds` without one.
 
     Choose a grace above the longest stage plus an hour: a stage's payloads are unreferenced until it commits, and existing
     payloads are reused during their first hour. Manifests are deleted before the files, so a crash in between leaves garbage
@@ -74,7 +76,7 @@ def collect_garbage(
     but_for_their_age = keep(grace_seconds=0, shared_seconds=shared_seconds).objects
     if not dry_run:
         # Manifests before the content that they name.
-        store.delete_all([each.key for each in (*needless.expired, *needless.shared)])
+        store.delete_all([each.key for each in (*needless.expired, *needless.rollouts, *needless.shared)])
         store.delete_all([each.key for each in needless.content])
     report = _report(needless, num_bytes_before=num_bytes_of([*content, *found]), num_before=len(content) + len(found))
     return report.model_copy(
@@ -93,6 +95,7 @@ def _report(needless: "_Needless", *, num_before: int, num_bytes_before: int) ->
         num_objects=len(gone),
         num_bytes=num_bytes,
         num_checkpoints=len(needless.expired),
+        num_rollouts=sum(each.key.endswith("/manifest.json") for each in needless.rollouts),
         num_shared=sum(each.key.endswith("/manifest.json") for each in needless.shared),
         num_multiparts=0,
         num_kept_objects=num_before - len(gone),
@@ -111,15 +114,17 @@ def listed(store: ArtifactStore) -> tuple[list[StoredObject], list[StoredObject]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Needless:
-    """The manifests of expired checkpoints, the records of unused shared results, and content that no other record names."""
+    """The manifests of expired checkpoints, the records of expired rollouts and of unused shared results, and content that no
+    other record names."""
 
     expired: list[StoredObject]
+    rollouts: list[StoredObject]
     shared: list[StoredObject]
     content: list[StoredObject]
 
     @property
     def objects(self) -> list[StoredObject]:
-        return [*self.expired, *self.shared, *self.content]
+        return [*self.expired, *self.rollouts, *self.shared, *self.content]
 
 
 def _needless(
@@ -131,12 +136,14 @@ def _needless(
     shared_seconds: float,
 ) -> _Needless:
     expired = records.expired(keep_checkpoints=keep_checkpoints, grace_seconds=grace_seconds)
+    rollouts = records.expired_rollouts(grace_seconds=grace_seconds)
     shared = records.unused_shared(age_seconds=shared_seconds)
-    unused = _unused(content, records.references(without=[*expired, *shared]), grace_seconds=grace_seconds)
+    gone = [*expired, *rollouts, *shared]
+    unused = _unused(content, records.references(without=gone), grace_seconds=grace_seconds)
     if records.damaged:
-        known = records.references_in(expired)
+        known = records.references_in([*expired, *rollouts])
         unused = [found for found in unused if name_of(found.key) in known]
-    return _Needless(expired=expired, shared=shared, content=unused)
+    return _Needless(expired=expired, rollouts=rollouts, shared=shared, content=unused)
 
 
 def name_of(key: str) -> str:

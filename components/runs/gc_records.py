@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import count
 
 from pydantic import ValidationError
 
@@ -15,9 +16,11 @@ from components.artifacts.refs import StageManifest
 from components.config import RetentionConfig
 from components.errors import ArtifactCorrupt
 from components.identity import EVALUATION
-from components.runs.retention import Evaluated, expired_updates
-from components.runs.run import SHARED
+from components.runs.lineages import Lineage
+from components.runs.retention import Evaluated, expired_rollouts, expired_updates
+from components.runs.run import SHARED, RunAddress
 from components.runs.shared_results import shared_manifests, unused_results
+from components.runs.step_records import step_record_key
 
 _REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
 _LINEAGE = re.compile(r"runs/([^/]+)/lineages/[^/]+")
@@ -34,6 +37,9 @@ _EVALUATION = re.compile(
     rf"runs/(?P<run>[^/]+)/(?P<kind>steps|evaluations)/(?P<name>(?P<step>\d+)/{EVALUATION}-v\d+/[^/]+/[^/]+?)"
     r"(?:/manifest\.json|\.json)"
 )
+
+_NIGHT = re.compile(r"nights/(?P<suite>[^/]+)/[^/]+\.json")
+_CHAMPION = re.compile(r"(?P<run>[^@=]+)@(?P<step>\d+)")
 
 _LARGEST_RECORD_BYTES = 16 << 20
 
@@ -78,9 +84,27 @@ class Records:
         expired = expired_updates(keys, retention=retention, evaluations=self._evaluations(keys), restarts=restarts)
         return [each for each in self._found if each.key in expired and each.age_seconds >= grace_seconds]
 
+    def expired_rollouts(self, *, grace_seconds: float) -> list[StoredObject]:
+        """The records of expired rollouts, of runs without unreadable records, manifests first."""
+        keys = [each.key for each in self._found if _run(each.key) not in self.damaged]
+        gone = expired_rollouts(keys, retention=self._retention, num_finished=self._num_finished)
+        expired = [each for each in self._found if each.key in gone and each.age_seconds >= grace_seconds]
+        return sorted(expired, key=lambda each: not each.key.endswith("/manifest.json"))
+
     def unused_shared(self, *, age_seconds: float) -> list[StoredObject]:
         """The records of shared results that no run uses; none while a record cannot be read."""
         return [] if self.damaged else unused_results(self._found, self._contents, age_seconds=age_seconds)
+
+    def _num_finished(self, run_id: str) -> int:
+        """The number of steps that are finished since the run's newest restart."""
+        keys = {each.key for each in self._found if _run(each.key) == run_id}
+        standing = [
+            read_as(key, self._contents[key], Lineage)
+            for key in sorted(keys)
+            if _LINEAGE.fullmatch(key) and key.replace("/lineages/", "/dropped/") not in keys
+        ]
+        address = RunAddress(run_id=run_id, lineages=tuple(standing))
+        return next(step for step in count() if step_record_key(address, step) not in keys)
 
     def _retention(self, run_id: str) -> RetentionConfig:
         """What the run's newest session asked for, else its newest configuration."""
@@ -91,8 +115,10 @@ class Records:
         return RetentionConfig()
 
     def _evaluations(self, keys: Iterable[str]) -> dict[str, list[Evaluated]]:
-        """run_id -> its evaluations, also those that it shares with others."""
+        """run_id -> its evaluations, also those that it shares with others, and the nightly ones of champions."""
         found: dict[str, list[Evaluated]] = defaultdict(list)
+        for champion in self._champions():
+            found[champion["run"]].append(Evaluated(step=int(champion["step"])))
         for key in keys:
             match = _EVALUATION.fullmatch(key)
             if match is None or match["run"] == SHARED:
@@ -106,6 +132,15 @@ class Records:
                     found[match["run"]].append(_evaluated(int(match["step"]), self._contents[at]))
         return found
 
+    def _champions(self) -> list[re.Match[str]]:
+        """The champion of each nightly suite after its newest night that can be read: it plays on, so its checkpoint stays."""
+        newest: dict[str, re.Match[str]] = {}
+        for key in sorted(self._contents):
+            night = _NIGHT.fullmatch(key)
+            if night is not None and (champion := _CHAMPION.fullmatch(_champion_after(key, self._contents[key]))):
+                newest[night["suite"]] = champion
+        return list(newest.values())
+
     def references(self, *, without: Iterable[StoredObject] = ()) -> frozenset[str]:
         """The keys of payloads and folders that the other records keep."""
         gone = {each.key for each in without}
@@ -117,7 +152,7 @@ class Records:
 
     def references_in(self, records: Iterable[StoredObject]) -> frozenset[str]:
         """The keys of payloads and folders that these records name."""
-        return _references(self._contents[each.key] for each in records)
+        return _references(self._contents.get(each.key, b"") for each in records)
 
 
 def _read(store: ArtifactStore, found: Iterable[StoredObject]) -> dict[str, bytes]:
@@ -161,6 +196,15 @@ def _evaluated(step: int, manifest: bytes) -> Evaluated:
     if not isinstance(rate, int | float):
         return Evaluated(step=step)
     return Evaluated(step=step, what=(str(report["suite"]), str(report["sampling"])), success_rate=rate)
+
+
+def _champion_after(key: str, night: bytes) -> str:
+    """RUN@STEP of the champion after a night; "" for a night without one, or one that cannot be read."""
+    try:
+        after = verified(key, night)["night"]["after"]
+        return str(after["champion"]) if after else ""
+    except (ArtifactCorrupt, KeyError, TypeError):
+        return ""
 
 
 def _references(contents: Iterable[bytes]) -> frozenset[str]:

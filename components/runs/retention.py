@@ -1,4 +1,4 @@
-"""Retention of checkpoints: which have expired, by the keys in a store and the results of evaluations."""
+"""Retention of checkpoints and rollouts: which have expired, by the keys in a store and the results of evaluations."""
 
 import re
 from collections import defaultdict
@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from components.config import RetentionConfig
+from components.identity import ADVANTAGES
 
 _UPDATE = re.compile(
     r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/update_policy-v\d+/(?P<part>[^/]+)/l(?P<lineage>\d+)-[^/]+/manifest\.json"
 )
+
+ROLLOUT_STAGES = ("collect_rollouts", "compute_rewards", ADVANTAGES)
+"""The stages whose results only their own step and those who look at it read."""
+_ROLLOUT = re.compile(rf"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?:{'|'.join(ROLLOUT_STAGES)})-v\d+/.+")
 
 _FEWEST_KEPT = 2
 
@@ -63,6 +68,25 @@ def expired_updates(
         for update in updates
         if not is_kept(update["run"], int(update["step"]), update.group("run", "part", "lineage"))
     )
+
+
+def expired_rollouts(
+    keys: Iterable[str], *, retention: Callable[[str], RetentionConfig], num_finished: Callable[[str], int]
+) -> frozenset[str]:
+    """The records of rollouts, rewards and batches that may be removed.
+
+    `retention` and `num_finished`, the number of finished steps since the newest restart, are by run_id. A step that is not
+    finished loses nothing: its resume reads what it has.
+
+    **Example** 10 finished steps, rollouts 3: the records of steps 0 to 6, and none of steps 7 to 10.
+    """
+    found = [match for key in keys if (match := _ROLLOUT.fullmatch(key))]
+    first_kept = {run: _first_kept(retention(run), num_finished, run) for run in {match["run"] for match in found}}
+    return frozenset(match[0] for match in found if int(match["step"]) < first_kept[match["run"]])
+
+
+def _first_kept(retention: RetentionConfig, num_finished: Callable[[str], int], run: str) -> int:
+    return 0 if retention.rollouts is None else num_finished(run) - retention.rollouts
 
 
 def _kept_evaluations(evaluations: Iterable[Evaluated], which: str) -> set[int]:

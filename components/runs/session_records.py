@@ -34,6 +34,8 @@ class SessionStart(Frozen):
     """The versions that compute."""
     retention: RetentionConfig | None = None
     """The checkpoints of the run that garbage collection keeps since then; None: those of its configuration."""
+    sandbox_image: str | None = None
+    """The digest of the image in which its programs run; None: it runs none, or an older Troupe began it."""
 
     @property
     def is_alive(self) -> bool:
@@ -56,7 +58,9 @@ class RunState(Frozen):
     num_steps: int
 
 
-def begin_session(store: ArtifactStore, run: Run, pipeline: Pipeline) -> SessionStart:
+def begin_session(
+    store: ArtifactStore, run: Run, pipeline: Pipeline, *, sandbox_image: str | None = None
+) -> SessionStart:
     """Record that this process works on `run`, with its versions."""
     process = this_process()
     # Counted, not read: a damaged record must not prevent a start.
@@ -72,6 +76,7 @@ def begin_session(store: ArtifactStore, run: Run, pipeline: Pipeline) -> Session
             lineage=newest_lineage(run),
             provenance=provenance(pipeline),
             retention=run.config.retention,
+            sandbox_image=sandbox_image,
         )
         if store.create(_start_key(run.run_id, number), with_digest(start.model_dump(mode="json"))):
             return start

@@ -3,14 +3,16 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from components.artifacts.base import StoredObject
+from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.records import read_as
 from components.config import RunConfig
 from components.errors import ArtifactCorrupt
+from components.identity import StageKey
 from components.runs.initial_checkpoints import WARM_START, warm_start_key
 from components.runs.lineages import Lineage
 from components.runs.run import SHARED
 from components.runs.session_records import SessionStart
+from components.runs.stage_protocol import manifest_key
 
 _RESULT = re.compile(rf"(runs/{SHARED}/(?:steps|evaluations)/\d+/[^/]+/[^/]+/[^/]+?)(?:/.*|\.json)")
 _MANIFEST = re.compile(rf'runs/{SHARED}/[^"]+/manifest\.json'.encode())
@@ -46,6 +48,13 @@ def unused_results(
         for each in found
     ]
     return sorted(unused, key=lambda each: (not each.key.endswith("/manifest.json"), each.key))
+
+
+def adopt_result(store: ArtifactStore, key: StageKey, *, earlier: ArtifactStore) -> None:
+    """Commit in `store` what `earlier` has committed under `key`, if it has; its output must be whole in the manifest."""
+    name = manifest_key(key)
+    if store.read(name) is None and (content := earlier.read(name)) is not None:
+        store.create(name, content)
 
 
 def shared_manifests(record: bytes) -> list[str]:

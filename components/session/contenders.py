@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
+from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.config import AgentConfig, ApiConfig, PolicyConfig, RunConfig, StoreConfig, parse_config
 from components.environments.turn_orders import turn_order_of
@@ -70,6 +71,14 @@ class Team:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsStore:
+    """Where play is kept, and a store that takes none and may hold some from before."""
+
+    config: StoreConfig
+    earlier: StoreConfig | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
     """A team that plays, or a script. `load` loads its weights into the session's engines, if they are not loaded."""
 
@@ -77,7 +86,11 @@ class Contender:
     session: Session
     versions: Mapping[str, PolicyVersion]
     load: Callable[[], None]
+    weights: Mapping[str, Player]
+    """Where the weights are, for other processes."""
     script: str | None = None
+    earlier: ArtifactStore | None = None
+    """A store that is only read; play that it holds is not played again."""
 
 
 def find_team(subject: Subject | RoleMap, find_run: RunFinder, *, title: str) -> Team:
@@ -107,27 +120,29 @@ def open_contender(
     team: Team,
     played: RunConfig,
     *,
-    store: StoreConfig,
+    store: ResultsStore,
     adjust: Callable[[RunConfig], RunConfig] = lambda config: config,
 ) -> Iterator[Contender]:
-    """The team, playing what `played` says, in a session whose results are kept in `store`; closed at the end of the block.
+    """The team, playing what `played` says, in a session whose results are kept as `store` says; closed with the block.
 
     `adjust` changes the configuration in which it plays. Raises ConfigurationError if a role is played by nobody.
     """
-    config = played if team.script else adjust(_playing(team, played))
+    config = adjust(played if team.script else _playing(team, played))
     with ExitStack() as opened:
         caches: dict[StoreConfig, CheckpointCache] = {}
         weights = {name: _prepared(player, opened, caches) for name, player in team.players.items()}
         versions = fixed_versions(config) if team.players else {}
         # Written behind it, so that a store that takes no results loses no evaluation.
-        run = Run(run_id="evaluation", config=config.model_copy(update={"store": store}))
+        run = Run(run_id="evaluation", config=config.model_copy(update={"store": store.config}))
         session = opened.enter_context(Session(run, computes_all=True))
         yield Contender(
             name=team.name,
             session=session,
             versions=versions | {name: each.version(name) for name, each in weights.items() if each is not None},
             load=lambda: _load(session, weights),
+            weights=team.players,
             script=team.script,
+            earlier=None if store.earlier is None else open_store(store.earlier),
         )
 
 
@@ -148,6 +163,11 @@ def team_order(config: RunConfig, played: RunConfig, *, team: str) -> TurnOrder:
 def run_checkpoints(run: Run, step: int | None) -> tuple[int, dict[str, CheckpointRef]]:
     """The number of updates, and the checkpoints after `step` of them (None: all that are finished). Raises
     ConfigurationError."""
+    if run.config.hybrid is not None:
+        raise ConfigurationError(
+            f"run {run.run_id}: it trained a player of buttons, no language model; its own evaluations are in `troupe show "
+            f"{run.run_id}`"
+        )
     store = open_store(run.config.store)
     num_finished = first_unfinished_step(store, run)
     if step is not None and not 0 <= step <= num_finished:
@@ -201,8 +221,8 @@ def _check_alike(learned: Sequence[tuple[str, RunConfig]], title: str) -> None:
 def _playing(team: Team, played: RunConfig) -> RunConfig:
     """The configuration in which the team plays: its own models, as they are, in what `played` says. Raises
     ConfigurationError."""
-    policies = {name: player.settings.model_copy(update={"trained": False}) for name, player in team.players.items()}
     agents = _agents(team, played)
+    policies = {name: _settings(team, played, name, agents) for name in team.players}
     if team.learned is not None:
         sections = ("environment", "execution", "sandbox", "rewards", "generation")
         changed = {name: getattr(played, name) for name in sections}
@@ -228,10 +248,34 @@ def _agents(team: Team, played: RunConfig) -> dict[str, AgentConfig]:
 def _asked(played: RunConfig, role: str, player: Player, *, policy: str) -> AgentConfig:
     """How a model is asked: as in `played`, whose limits and prompts are for models of its own prompt format; else by
     default."""
-    agent = played.agents.get(role)
-    if agent is None or played.policies[agent.policy].prompt_format != player.settings.prompt_format:
+    if _policy_alike(played, role, player) is None:
         return AgentConfig(policy=policy)
-    return agent.model_copy(update={"policy": policy})
+    return played.agents[role].model_copy(update={"policy": policy})
+
+
+def _policy_alike(played: RunConfig, role: str, player: Player) -> PolicyConfig | None:
+    """The policy that plays a role in `played`, if it is asked in the player's prompt format."""
+    agent = played.agents.get(role)
+    policy = None if agent is None else played.policies[agent.policy]
+    return policy if policy is not None and policy.prompt_format == player.settings.prompt_format else None
+
+
+def _settings(team: Team, played: RunConfig, name: str, agents: Mapping[str, AgentConfig]) -> PolicyConfig:
+    """The policy `name` of a team, untrained; that of a model with the arguments of its chat template as in `played`. Raises
+    ConfigurationError if they differ between its roles."""
+    player = team.players[name]
+    settings = player.settings.model_copy(update={"trained": False})
+    own = [role for role, agent in agents.items() if agent.policy == name]
+    if settings.api is not None or any((team.agents or {}).get(role) is not None for role in own):
+        return settings
+    alike = {role: policy for role in own if (policy := _policy_alike(played, role, player)) is not None}
+    given = [policy.chat_template_arguments for policy in alike.values()]
+    if any(each != given[0] for each in given):
+        raise ConfigurationError(
+            f"policies.<name>.chat_template_arguments: {', '.join(alike)} have different ones, and {team.name} plays all of "
+            f"them; name it for each role, as {','.join(f'{role}={team.name}' for role in alike)}"
+        )
+    return settings.model_copy(update={"chat_template_arguments": given[0] if given else {}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +309,17 @@ def _prepared(
     work = Path(mkdtemp(prefix="evaluate-", dir=scratch_folder()))
     opened.callback(shutil.rmtree, work, ignore_errors=True)
     return local_model(player.weights, into=work)
+
+
+def load_missing(session: Session, versions: Mapping[str, PolicyVersion], players: Mapping[str, Player]) -> None:
+    """Load the weights of `players` that the session's engines do not hold."""
+    caches: dict[StoreConfig, CheckpointCache] = {}
+    with ExitStack() as opened:
+        for policy, version in versions.items():
+            if session.config.policies[policy].api is None and session.engines.of(policy).version != version:
+                found = _prepared(players[policy], opened, caches)
+                assert found is not None, f"{policy} has no weights to load"
+                found.load(session, policy)
 
 
 def _load(session: Session, weights: Mapping[str, _Checkpoint | LocalModel | None]) -> None:

@@ -48,6 +48,12 @@ class Toolbox:
                 self._sandbox = new_sandbox(self._config, self._limits)
             return self._sandbox
 
+    def image_digest(self) -> str | None:
+        """The digest of the image in which programs run; None for an environment without programs. Raises ServiceMissing with
+        the install command."""
+        runs_programs = self._scenario.family.uses_sandbox(self._scenario.options)
+        return self.sandbox().description.image_digest if runs_programs else None
+
     def retriever(self) -> Retriever | None:
         """The retriever; None for environments without search."""
         with self._one_at_a_time:

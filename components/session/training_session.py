@@ -35,7 +35,7 @@ def training_session(session: Session, pipeline: Pipeline) -> Iterator[None]:
     for line in [*resume_warnings(session.store, run), *surplus_line(session.store, run)]:
         _log.info("%s", line)
     ensure_format(session.store)
-    record = begin_session(session.store, run, pipeline)
+    record = begin_session(session.store, run, pipeline, sandbox_image=session.toolbox.image_digest())
     error: BaseException | None = None
     try:
         with interruptible():

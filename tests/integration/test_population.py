@@ -33,13 +33,14 @@ BOUNDARIES = (
 
 
 def config(root: Path, **updates: Any) -> dict[str, Any]:
-    """The smallest population's preset with six members and opponents from the start."""
+    """The smallest population's preset with six members, each with an A of its own, and opponents from the start."""
     values = preset_values()["population-tiny"]
+    member = {**values["policies"]["first"], "adapter": {"rank": 4, "alpha": 8}}
     return {
         **values,
         "environment": {**values["environment"], "options": {"num_members": 6, "num_steps": 2}},
         "agents": {f"player_{number}": {"policy": member} for number, member in enumerate(MEMBERS)},
-        "policies": dict.fromkeys(MEMBERS, values["policies"]["first"]),
+        "policies": dict.fromkeys(MEMBERS, member),
         "population": {"training_mode": "mixed", "opponents": {"every": 1}, "weight_updates": updates},
         "store": {"kind": "local", "root": str(root / "store")},
         "tracking": {"kind": "none"},

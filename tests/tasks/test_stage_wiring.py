@@ -117,12 +117,14 @@ def test_a_block_is_played_by_the_loaded_engines_and_by_scripts(wired: Wired) ->
     session = wired.session()
     plan = scenario_of(session.config).eval_plan(a_suite(session, 3), sampling="greedy", seed=4)
     wired.replace(play_suite, "play_block", a_play(plan))
+    wired.replace(play_suite, "ensure_loaded", None)
     players = {"plan_agent": {"weights": "w-31"}}
     assert play_suite.play_suite.fn(session, "greedy", plan, players, VERSIONS) == a_play(plan)
     key = stage_key(play_suite.play_suite.stage, session.run, {"part": "greedy", "plan": plan, "players": players})
     (reporter,) = [each.pop("progress") for name, each in wired.calls if name == "play_block"]
     assert wired.calls == [
         call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
+        call("ensure_loaded", session=session, versions=VERSIONS),
         call("router", self=session, versions=VERSIONS),
         call("play_block", plan=plan, block=plan.problems, setting=Setting(rubric="the rubric", **PLAYERS)),  # type: ignore[arg-type]
     ]
@@ -157,6 +159,7 @@ def test_who_plays_is_known_by_weights_and_questions_not_by_names(wired: Wired) 
     assert [len(block.problems) for block in blocks] == [2, 1]
     longer = session.scenario.eval_plan(a_suite(session, 4), sampling="sample", seed=4)
     assert play_suite.block_plans(longer)[0] == blocks[0]
+    wired.replace(play_suite, "ensure_loaded", None)
     wired.replace(play_suite, "play_block", lambda plan, block, setting, progress: a_play(plan))
     for number, block in enumerate(blocks):
         assert not play_suite.is_played(session, plan, players), f"before block {number}"
@@ -173,7 +176,10 @@ def test_an_evaluation_joins_its_blocks_publishes_the_report_and_files_it(wired:
     session.scenario = scenario_of(session.config)
     wired.replace(play_suite, "play_block", lambda plan, block, setting, progress: a_play(plan))
     wired.replace(evaluate_policy, "index_evaluation")
+    wired.replace(play_suite, "ensure_loaded", None)
     assert evaluate_policy.needs_weights(session, 5, ["greedy"], VERSIONS)
+    missing = evaluate_policy.missing_calls(session, 5, ["greedy"], VERSIONS)
+    assert [block for _, _, block, *_ in missing] == play_suite.block_plans(evaluate_policy.own_plan(session, "greedy"))
     report = evaluate_policy.evaluate_policy.fn(session, 5, "greedy", VERSIONS)
     assert (report.agent, report.step, report.suite, report.n, report.seed) == ("run@5", 5, "plan_path/test", 3, 17)
     assert (report.num_solved_P, report.metrics["eval/greedy/seconds"]) == ((1, 1, 1), 18.0)
@@ -190,6 +196,7 @@ def test_an_evaluation_joins_its_blocks_publishes_the_report_and_files_it(wired:
         call("index_evaluation", store=session.store, key=key),
     ]
     assert not evaluate_policy.needs_weights(session, 5, ["greedy"], VERSIONS)
+    assert evaluate_policy.missing_calls(session, 5, ["greedy"], VERSIONS) == []
     assert not evaluate_policy.needs_weights(session, 6, ["greedy"], VERSIONS), "the same weights at another step"
     assert evaluate_policy.needs_weights(session, 5, ["greedy", "sample"], VERSIONS)
     assert evaluate_policy.needs_weights(session, 5, ["greedy"], {"team": LOADED})

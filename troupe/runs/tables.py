@@ -151,6 +151,8 @@ def garbage_table(document: Mapping[str, Any], *, dry_run: bool) -> Group:
         lines.append(
             f"of these only because they are young: {_counted(document, 'young_')}; --grace-hours sets the age"
         )
+    if document["num_rollouts"]:
+        lines.append(f"{verb}: {document['num_rollouts']:,} results of old rollouts, rewards and batches")
     if document["num_shared"]:
         lines.append(f"{verb}: {document['num_shared']:,} shared results that no run uses")
     if document["num_multiparts"]:

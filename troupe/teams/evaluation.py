@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from components.config import StoreConfig
 from components.errors import ConfigurationError
 from components.evaluation.subjects import (
     ModelSubject,
@@ -19,6 +18,7 @@ from components.runs.history import Progress
 from components.runs.run import Run
 from components.schema import EvalReport
 from components.session.checkpoint_loading import check_model
+from components.session.contenders import ResultsStore
 from components.session.stores import s3_endpoint
 from flows.suites import check_overrides, declared_suite, played_overrides, suite_config
 from infra.services.client import join_local_services
@@ -64,7 +64,7 @@ def evaluate(
         raise ConfigurationError(
             f"--suite: name an environment, a preset or a file for {subject!r}, as --suite plan_path"
         )
-    check_overrides(overrides)
+    check_overrides(overrides, plays_here=True)
     if suite is not None and isinstance(declared_suite(suite), str):
         suite_config(suite, played_overrides(overrides))  # before what takes longer
     for each in subjects_in(parsed):
@@ -88,7 +88,7 @@ def evaluate(
 
 
 @contextmanager
-def results_store(subject: Subject | RoleMap, uri: str | None) -> Iterator[StoreConfig]:
+def results_store(subject: Subject | RoleMap, uri: str | None) -> Iterator[ResultsStore]:
     """Where play is kept: in the store at `uri`, or that of the local services. A subject that needs neither, and one whose
     store takes no results, has a folder for the length of the block."""
     from flows.evaluate import kept_in

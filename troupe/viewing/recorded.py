@@ -11,11 +11,12 @@ from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef, StageManifest
 from components.config import RunConfig
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StoreRefused
+from components.runs.available_checkpoints import format_ranges
 from components.runs.lineages import lineage_for, read_config
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.run import Run
-from components.runs.session_records import effective_run
-from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
+from components.runs.session_records import effective_run, readable_sessions
+from components.runs.step_records import manifest_keys, read_manifest_at, stage_of, step_of
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard, ToolRecord
@@ -51,6 +52,8 @@ class RecordedStep:
     versions: Mapping[str, PolicyVersion]
     episodes: tuple[RecordedEpisode, ...]
     notes: tuple[str, ...]
+    images: tuple[str, ...] = ()
+    """The digests of the sandbox images in which the run's sessions ran programs, the newest first."""
 
 
 def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) -> RecordedStep:
@@ -59,6 +62,11 @@ def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) ->
     Raises ConfigurationError if the run or its rollouts are unknown, ArtifactCorrupt if the run's configuration is damaged.
     """
     run = effective_run(store, read_run(store, run_id))
+    if run.config.hybrid is not None:
+        raise ConfigurationError(
+            f"run {run_id!r}: it trained a player of buttons, whose games are no texts to view; its course is in `troupe show "
+            f"{run_id}`"
+        )
     reached = first_unfinished_step(store, run)
     candidates = [step] if step is not None else [each for each in (reached, reached - 1) if each >= 0]
     for at in candidates:
@@ -73,7 +81,8 @@ def _read_step(store: ArtifactStore, run: Run, step: int) -> RecordedStep:
     shards = reading.payloads(manifests, _SHARDS, RolloutShard)
     scores = reading.payloads(manifests, _SCORES, ScoredShard)
     read = as_recorded(run, step, _config_at(store, run, step), shards, scores, is_whole=reading.is_whole)
-    return replace(read, notes=(*reading.notes, *read.notes))
+    images = [each.sandbox_image for each in reversed(readable_sessions(store, run.run_id)) if each.sandbox_image]
+    return replace(read, notes=(*reading.notes, *read.notes), images=tuple(dict.fromkeys(images)))
 
 
 def as_recorded(
@@ -199,5 +208,11 @@ def _folder(run: Run, step: int) -> str:
 def _no_rollouts(store: ArtifactStore, run: Run, step: int | None, reached: int) -> ConfigurationError:
     if step is None:
         return ConfigurationError(f"run {run.run_id!r} has no rollouts yet; train it first")
+    if 0 <= step < reached:
+        kept = sorted({step_of(key) for key in store.list(f"runs/{run.run_id}/steps/") if stage_of(key) == _SHARDS})
+        return ConfigurationError(
+            f"--step {step}: the rollouts of step {step} of run {run.run_id!r} were removed (`troupe gc`, "
+            f"retention.rollouts); those of steps {format_ranges(kept) or 'none'} are there"
+        )
     known = f"it has steps 0 to {reached - 1}" if reached else "it has no finished step"
     return ConfigurationError(f"--step {step}: run {run.run_id!r} has no rollouts of it; {known}")

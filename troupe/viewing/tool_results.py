@@ -21,8 +21,8 @@ Runs = Mapping[tuple[int, int, int], tuple[ProgramRun, ...]]
 def program_runs(recorded: RecordedStep, *, sandbox_folder: Path = HOME / "sandbox") -> tuple[Runs, tuple[str, ...]]:
     """The programs of the step's candidates, and a note if the record has some that cannot be assigned.
 
-    Results belong to the image in which the programs ran, so only those of an image that was built in `sandbox_folder` are
-    found.
+    Results belong to the image in which the programs ran, so only those of an image that a session of the run recorded, or that
+    was built in `sandbox_folder`, are found.
     """
     if not any(each.tools.executions for each in recorded.episodes):
         return {}, ()
@@ -31,7 +31,7 @@ def program_runs(recorded: RecordedStep, *, sandbox_folder: Path = HOME / "sandb
         return {}, (f"no results of programs: {name} is the run's own environment, whose code is not run here",)
     scenario = scenario_of(recorded.config)
     limits = Limits(**recorded.config.execution.model_dump())
-    for image in built_digests(sandbox_folder):
+    for image in dict.fromkeys((*recorded.images, *built_digests(sandbox_folder))):
         try:
             found = {
                 (index, *place): programs
@@ -47,4 +47,7 @@ def program_runs(recorded: RecordedStep, *, sandbox_folder: Path = HOME / "sandb
             )
         if found:
             return found, ()
-    return {}, ("no results of programs: they ran in a sandbox image that is not here, so that none can be assigned",)
+    return {}, (
+        "no results of programs: they ran in a sandbox image that no session recorded and that is not here, so that none can "
+        "be assigned",
+    )

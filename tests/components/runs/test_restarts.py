@@ -9,7 +9,7 @@ from components.errors import ConfigurationError
 from components.identity import config_key
 from components.runs.gc import collect_garbage
 from components.runs.lineages import read_lineages
-from components.runs.restarts import Restart, record_restart
+from components.runs.restarts import Restart, lost_checkpoint, record_restart
 from components.runs.run import Run
 from components.runs.session_records import begin_session, effective_run, end_session
 from components.runs.step_records import step_manifests
@@ -47,6 +47,21 @@ def test_a_restart_whose_checkpoint_was_collected_is_refused_with_the_steps_that
     document = run_document(store, "r")
     assert (document["lineages"], len(document["steps"])) == ([], 8)
     assert record_restart(store, run, Restart(step=7, stage="update_policy"), PIPELINE) == 1
+
+
+@pytest.mark.parametrize(("step", "overlap"), [(0, "none"), (1, "one_step")])
+def test_a_restart_that_would_begin_with_another_warm_start_is_refused_with_the_fields(
+    root: Path, step: int, overlap: str
+) -> None:
+    run = stored_run(root, "r", config=config_in(root, f"rollout.overlap={overlap}", "loss.importance_cap=2"))
+    changes = ("warm_start.max_steps=70", "seed=3", "loss.clip_low=0.1")
+    changed = config_in(root, f"rollout.overlap={overlap}", "loss.importance_cap=2", *changes)
+    told = rf"step {step} of run 'r' cannot be restarted with seed: 0 -> 3; warm_start.max_steps: 60 -> 70: .* another --run"
+    asked = run.model_copy(update={"config": changed})
+    refused(asked, step, "collect_rollouts", told)
+    store = LocalArtifactStore(root)
+    assert "has no policies after 0 updates" in str(lost_checkpoint(store, asked, step))
+    assert record_restart(store, asked, Restart(step=2, stage="collect_rollouts"), PIPELINE) == 1
 
 
 def test_the_same_restart_twice_is_one(root: Path, store: LocalArtifactStore) -> None:

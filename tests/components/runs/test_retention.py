@@ -13,6 +13,9 @@ from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.records import with_digest
 from components.config import RetentionConfig
+from components.evaluation.night_records import keep_night
+from components.evaluation.nightly import SuiteNight
+from components.evaluation.promotion import PromotionState
 from components.identity import StageKey
 from components.runs.gc import GarbageReport, collect_garbage
 from components.runs.initial_checkpoints import WARM_START, committed_initial_checkpoints
@@ -204,6 +207,26 @@ def test_a_shared_evaluation_stays_while_a_run_names_it_and_keeps_its_checkpoint
     report = collected(store, keep_checkpoints=2)
     assert (report.num_shared, report.checkpoints) == (1, {"r1": (1, 2, 4)})
     assert shared(store) == [manifest]
+
+
+def test_the_champion_of_a_nightly_suite_keeps_its_checkpoint_until_another_one_is(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    for step in range(9):
+        put_checkpoint(store, tmp_path / "c", key("update_policy", step))
+
+    def night(date: str, champion: str | None, suite: str = "boards") -> None:
+        after = None if champion is None else PromotionState(champion=champion)
+        keep_night(store, SuiteNight(name=suite, night=date, reports=(), changes=(), after=after, failures={}))
+
+    night("2026-11-20", "r1@2")
+    night("2026-11-21", "r1@4")
+    night("2026-11-22", None)
+    night("2026-11-20", "r1@6", suite="paths")
+    (tmp_path / "store/nights/boards/2026-11-23-0001.json").write_text("{")
+    report = collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=True)
+    assert report.checkpoints == {"r1": (1, 2, 3, 5, 7)}
+    night("2026-11-24", "r1@1")
+    assert collected(store, keep_checkpoints=2).checkpoints == {"r1": (2, 3, 4, 5, 7)}
 
 
 def test_the_command_keeps_what_the_run_says_unless_it_is_told_a_number(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class Stage:
             config="the configuration",
             store=self.store,
             trainers=calls.object(Trainers, "trainers"),
-            toolbox=calls.object(Toolbox, "toolbox"),
+            toolbox=calls.object(Toolbox, "toolbox", image_digest=lambda: "image"),
             close_store=calls.object(Session, "session").close_store,
             publishing=self.publishing,
         )
@@ -74,7 +74,8 @@ class Stage:
             ("resume_warnings", on_found),
             ("surplus_line", on_found),
             call("ensure_format", store=self.store),
-            call("begin_session", **on_found, pipeline=PIPELINE),
+            call("toolbox.image_digest"),
+            call("begin_session", **on_found, pipeline=PIPELINE, sandbox_image="image"),
             call("trainers.warm_up"),
         ]
 

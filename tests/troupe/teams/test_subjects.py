@@ -32,6 +32,7 @@ from components.training.checkpoint import (
 )
 from flows.presets import preset_config
 from flows.train import PIPELINE
+from tasks import play_suite
 from tasks.warm_start import warm_start
 from tests.components.generation.api.wire_server import KEY, MODEL, wire_server
 from troupe.cli import app
@@ -236,6 +237,8 @@ def test_what_is_set_changes_who_plays_and_what(store: LocalArtifactStore) -> No
     assert short.suite_digest != plain.suite_digest
     with pytest.raises(ConfigurationError, match=r"training.learning_rate=1.*changes no evaluation"):
         evaluated(store, "cloned@0", overrides=("training.learning_rate=1",))
+    with pytest.raises(ConfigurationError, match=r"resources.runner=ray.* plays in its own process"):
+        evaluated(store, "cloned@0", overrides=("resources.runner=ray",))
     with pytest.raises(ConfigurationError, match=r"generation\.device"):
         evaluated(store, "cloned@0", overrides=("generation.device=abacus",))
 
@@ -244,7 +247,6 @@ def test_an_evaluation_that_cannot_be_kept_is_given_all_the_same(
     store: LocalArtifactStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     wanted = evaluated(store, "cloned@0", seed=21)
-
     create = LocalArtifactStore.create
 
     def refuse(self: LocalArtifactStore, key: str, content: bytes) -> bool:
@@ -257,3 +259,5 @@ def test_an_evaluation_that_cannot_be_kept_is_given_all_the_same(
         found = evaluated(store, "cloned@0", seed=22)
     assert (found.n, found.suite) == (wanted.n, wanted.suite)
     assert "the evaluation is not kept, and will be played again: the disk is full" in caplog.text
+    monkeypatch.setattr(play_suite, "play_block", lambda *_, **__: pytest.fail("what the store holds is played again"))
+    assert evaluated(store, "cloned@0", seed=21) == wanted

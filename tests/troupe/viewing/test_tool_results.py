@@ -11,6 +11,7 @@ from components.rollout.router import Router
 from components.rollout.sampler import collect_shard
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
+from components.runs.session_records import begin_session
 from components.schema import ExecutionResult, Limits, PolicyVersion, RolloutShard
 from components.session.scenario import Scenario, scenario_of
 from components.session.tool_runs import ProgramRun, runs_in
@@ -104,5 +105,19 @@ def test_results_of_another_image_are_told_and_not_guessed(shard: RolloutShard, 
     runs, notes = program_runs(read_recorded(store, "r"), sandbox_folder=tmp_path / "sandbox")
     assert runs == {}
     assert notes == (
-        "no results of programs: they ran in a sandbox image that is not here, so that none can be assigned",
+        "no results of programs: they ran in a sandbox image that no session recorded and that is not here, so that none can "
+        "be assigned",
     )
+
+
+def test_a_session_that_recorded_the_image_is_enough(shard: RolloutShard, tmp_path: Path) -> None:
+    store, run = LocalArtifactStore(tmp_path / "store"), Run(run_id="r", config=CONFIG)
+    freeze_config(store, "r", CONFIG, PIPELINE)
+    commit_rollouts(store, run, shard)
+    for image in ("image", "a newer one"):
+        begin_session(store, run, PIPELINE, sandbox_image=image)
+    runs, notes = program_runs(read_recorded(store, "r"), sandbox_folder=tmp_path / "sandbox")
+    assert notes == ()
+    assert {run.result.stdout for each in runs.values() for run in each} == {
+        result.stdout for result in shard.tools.executions.values()
+    }
