@@ -191,8 +191,8 @@ def _check_joint_step(referee: Referee, position: Position, phase: Phase, answer
 
 def _checked_choices(referee: Referee, position: Position, role: str) -> tuple[str, ...]:
     """The choices of a role, the same when asked again; none if its answers are free text."""
-    choices = referee.choices(position, role)
-    assert referee.choices(position, role) == choices, f"choices() gave two lists for {role} in one state"
+    choices = referee.rules.choices(position.state, role)
+    assert referee.rules.choices(position.state, role) == choices, f"choices() gave two lists for {role} in one state"
     return choices or ()
 
 

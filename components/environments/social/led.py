@@ -15,7 +15,8 @@ from pydantic import Field, model_validator
 
 from components.environments.base import JointStep, Step
 from components.environments.environment import Environment, has_joint_step
-from components.environments.social.game import WEIGHTS
+from components.environments.social.game import WEIGHTS, member_names
+from components.environments.social.repeated import NUM_MEMBERS
 from components.errors import ConfigurationError, MalformedAction
 from components.frozen import Frozen
 
@@ -58,7 +59,7 @@ class Led:
 class LedEnvironment(Environment):
     """led: another game with a leader."""
 
-    roles = ("player_0", "player_1")
+    roles = member_names(NUM_MEMBERS)
     Options = LedOptions
     weights = MappingProxyType(
         {**WEIGHTS, **{f"team.{name}": 0.0 for name in ("cooperation", "spl", "gain", "gini", "kept")}}
@@ -107,6 +108,8 @@ class LedEnvironment(Environment):
         """The leader's answer, or the only follower's."""
         if agent == state.leader and state.told is None and len(self._acting(state)) > 1:
             return Step(state=replace(state, told=answer), done=False)
+        if self.next_role(state) != (agent,):
+            raise MalformedAction(f"it is not the turn of {agent} alone")
         joint = self.step_together(state, {agent: answer})
         return Step(
             state=joint.state,
@@ -127,6 +130,8 @@ class LedEnvironment(Environment):
         """A malformed answer of the leader tells nothing; the game says what the only follower's does."""
         if agent == state.leader and state.told is None and len(self._acting(state)) > 1:
             return Step(state=replace(state, told=""))
+        if self.next_role(state) != (agent,):
+            return Step(state=state)
         joint = self.step_together(state, {agent: None})
         return Step(state=joint.state, solved=joint.solved, done=joint.done, team=joint.team, payoffs=joint.payoffs)
 

@@ -92,9 +92,12 @@ def seen(env: Playthrough) -> list[Any]:
     ]
 
 
+_NEWER = ("team_from_start", "value_gain", "payoffs")
+
+
 def facts_of(outcome: ActionOutcome) -> dict[str, Any]:
     """The facts that the oldest records have too."""
-    return {name: value for name, value in asdict(outcome).items() if name not in ("team_from_start", "value_gain")}
+    return {name: value for name, value in asdict(outcome).items() if name not in _NEWER}
 
 
 def play(name: str, options: Mapping[str, Any]) -> str:

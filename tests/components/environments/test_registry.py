@@ -20,7 +20,7 @@ def test_a_family_is_made_once() -> None:
 def test_an_unknown_environment_names_the_nearest() -> None:
     with pytest.raises(ConfigurationError, match=r"environment\.name 'sudoko': .*did you mean 'sudoku'"):
         family("sudoko")
-    with pytest.raises(ConfigurationError, match=r"valid names: .*plan_path, .*sokoban, sudoku"):
+    with pytest.raises(ConfigurationError, match=r"valid names: .*plan_path, .*sokoban, .*sudoku"):
         family("zzz")
 
 

@@ -1,6 +1,6 @@
 """Games of several players under small options, and random play of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -25,6 +25,7 @@ GAMES: list[tuple[str, dict[str, Any]]] = [
     ("maze", {"layout": "drawn", "width": 4, "height": 4, "view": "known", "shared_map": True, "collisions": True}),
     ("social_trading", {}),
     ("social_trading", {"num_members": 3, "binding": True}),
+    ("led", {"game": "coop_compete", "options": {"num_members": 3, "num_steps": 2}}),
     ("open_spiel", {}),
     ("open_spiel", {"game": "kuhn_poker", "num_players": 3}),
     ("open_spiel", {"game": "leduc_poker"}),
@@ -68,6 +69,12 @@ class Line:
         """What the answers lead to; play goes on from there."""
         outcomes, self.position = self.referee.advance(self.position, phase, answers)
         return outcomes
+
+
+def paid(outcomes: Sequence[ActionOutcome]) -> Mapping[str, float]:
+    """What each member earned in a step; all outcomes of it tell the same."""
+    assert all(outcome.payoffs == outcomes[0].payoffs for outcome in outcomes)
+    return outcomes[0].payoffs or {}
 
 
 def facts(referee: Referee, position: Position) -> tuple[Any, ...]:

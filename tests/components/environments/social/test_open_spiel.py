@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.base import payoffs
 from components.environments.play import Position
 from components.environments.social import spiel_games
 from components.environments.social.spiel_games import SpielGame, SpielState, spiel_game
 from components.errors import ConfigurationError, ServiceMissing
 from components.population.kuhn_poker import VALUE, equilibrium
-from tests.components.environments.social.games import Line, made
+from tests.components.environments.social.games import Line, made, paid
 
 NAMES = ("kuhn_poker", "leduc_poker", "tiny_hanabi", "bargaining", "matrix_rps", "goofspiel(num_cards=4)", "liars_dice")
 
@@ -29,8 +28,8 @@ def test_what_members_earn_is_openspiels_return(name: str, seed: int) -> None:
     earned = dict.fromkeys(known.roles, 0.0)
     for phase, _ in line:
         outcomes = line.advance(phase, line.drawn(phase, rng))
-        for member, paid in payoffs(outcomes, phase.agents).items():
-            earned[member] += paid
+        for member, amount in paid(outcomes).items():
+            earned[member] += amount
     state = line.position.state
     game = pyspiel.load_game(name)
     oracle = game.new_initial_state()
@@ -65,8 +64,8 @@ def value(known: Any, position: Position, policy: Mapping[str, Mapping[str, floa
     total = 0.0
     for choice, letter in (("Pass", "p"), ("Bet", "b")):
         outcomes, after = referee.advance(position, phase, [choice])
-        paid = payoffs(outcomes, phase.agents).get("player_0", 0.0)
-        total += policy["JQK"[int(card)] + "".join(past)][letter] * (paid + value(known, after, policy))
+        amount = paid(outcomes).get("player_0", 0.0)
+        total += policy["JQK"[int(card)] + "".join(past)][letter] * (amount + value(known, after, policy))
     return total
 
 
@@ -93,7 +92,7 @@ def test_the_prisoners_dilemma_pays_what_its_players_read(answers: tuple[str, st
         for seat, agent in enumerate(phase.agents):
             row = f"{answers[seat]} {answers[1 - seat]}: {earned[seat]} {earned[1 - seat]}"
             assert row in line.referee.observe(before, agent).state.splitlines()
-        assert payoffs(line.advance(phase, list(answers)), phase.agents) == {
+        assert paid(line.advance(phase, list(answers))) == {
             "player_0": earned[0],
             "player_1": earned[1],
         }
@@ -181,7 +180,7 @@ def test_bargaining_divides_by_the_words_of_an_offer() -> None:
         sum(k * v for k, v in zip(kept, worth[0], strict=True)),
         sum((n - k) * v for n, k, v in zip(pool, kept, worth[1], strict=True)),
     )
-    assert payoffs(outcomes, ["player_1"]) == {"player_0": wanted[0], "player_1": wanted[1]}
+    assert paid(outcomes) == {"player_0": wanted[0], "player_1": wanted[1]}
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.base import payoffs
 from components.environments.registry import family, family_options
 from components.environments.social.rules.base import ACTIONS
 from components.environments.social.rules.maze_layouts import LAYOUTS, MOVES
 from components.environments.social.rules.trading import Market, Offer, gini, market_step, possible_offers
 from components.errors import ConfigurationError
-from tests.components.environments.social.games import Line, made
+from tests.components.environments.social.games import Line, made, paid
 
 QUIET = {"noise_std": 0.0, "num_steps": 1}
 REPEATED: list[tuple[str, dict[str, Any]]] = [
@@ -153,12 +152,12 @@ def test_trade_moves_goods_and_pays_the_change_of_utility(seed: int, num_members
     for phase, position in line:
         market = position.state.market
         offers = possible_offers(market, market.round % num_members) if market.phase == "offer" else ()
-        assert len(line.referee.choices(position, phase.agents[0]) or ()) == (
+        assert len(line.referee.rules.choices(position.state, phase.agents[0]) or ()) == (
             len(offers) + 1 if not market.offer else 2
         )
         outcomes = line.advance(phase, line.drawn(phase, rng))
-        for member, paid in payoffs(outcomes, phase.agents).items():
-            earned[member] += paid
+        for member, amount in paid(outcomes).items():
+            earned[member] += amount
     last: Market = line.position.state.market
     for good in (0, 1):
         assert sum(each[good] for each in last.holdings_N) == sum(each[good] for each in first.holdings_N)
