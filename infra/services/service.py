@@ -36,7 +36,7 @@ class Service:
     name: str
     ports: Mapping[str, int] = {}
     health_path = "/health"
-    start_timeout_seconds = 120.0
+    start_timeout_seconds = 300.0
     grace_seconds = 5.0
 
     def launch(self, home: Path, ports: Ports, peers: Mapping[str, Ports]) -> Launch:
