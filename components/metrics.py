@@ -107,6 +107,29 @@ def seconds(stage: str) -> str:
     return f"time/{stage}_seconds"
 
 
+def agent_return(agent: str) -> str:
+    """What an agent of a population earned an episode, before any mixing."""
+    return f"population/{agent}/return"
+
+
+def mixed_return(agent: str) -> str:
+    """What it learns from."""
+    return f"population/{agent}/mixed_return"
+
+
+def earning_names(names: Iterable[str]) -> list[str]:
+    """The metrics that say what each agent earned, in order: returns in a population, else mean rewards."""
+    known = list(names)
+    returns = [name for name in known if name.startswith("population/") and name.endswith("/return")]
+    return returns or [name for name in known if name.startswith("reward/") and name.endswith("/mean")]
+
+
+def earning_label(name: str) -> str:
+    """**Example** "reward tool_agent", and "return player_0" in a population."""
+    area, agent, _ = name.split("/")
+    return f"{'return' if area == 'population' else area} {agent}"
+
+
 def payoffs(values: Mapping[str, float]) -> dict[str, float]:
     """What each agent earned an episode, among the metrics of an evaluation; empty where agents have no returns of their own.
 

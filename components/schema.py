@@ -435,6 +435,8 @@ class EvalReport:
     metrics: Mapping[str, float] = field(default_factory=dict)
     temperatures: Mapping[str, float] | None = None
     num_solved_P: tuple[int, ...]
+    payoffs_P: Mapping[str, tuple[float, ...]] | None = None
+    """What each agent earned an episode, by problem, in a game in which each has a return of its own; None in others."""
 
     @property
     def rates_P(self) -> tuple[float, ...]:

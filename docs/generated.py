@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import configuration_reference
+import multi_model_table
 import petting_table
 import preset_table
 import results_tables
@@ -26,6 +27,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "security": security,
     "presets": preset_table.table,
     "petting keys": petting_table.table,
+    "multi model fields": multi_model_table.table,
     "arms record": results_tables.arms_record,
     "arms success": results_tables.arms_success,
     "arms differences": results_tables.arms_differences,

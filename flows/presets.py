@@ -15,6 +15,8 @@ from components.suggestions import did_you_mean
 
 TRAIN_ENTRYPOINT = "flows.train.train"
 POPULATION_ENTRYPOINT = "flows.train_population.train_population"
+HYBRID_ENTRYPOINT = "flows.train_hybrid.train_hybrid"
+TRAINING_ENTRYPOINTS = (TRAIN_ENTRYPOINT, POPULATION_ENTRYPOINT, HYBRID_ENTRYPOINT)
 EVALUATE_ENTRYPOINT = "flows.evaluate.evaluate"
 PREFECT_YAML = package_file("flows", "prefect.yaml")
 
@@ -137,7 +139,7 @@ def _deployments(path: Path, *, is_project: bool = False) -> dict[str, dict[str,
 
 
 def _trains(deployment: Any, *, is_project: bool) -> bool:
-    entrypoints = (TRAIN_ENTRYPOINT, POPULATION_ENTRYPOINT, *(() if is_project else (None,)))
+    entrypoints = (*TRAINING_ENTRYPOINTS, *(() if is_project else (None,)))
     return deployment.get("entrypoint") in entrypoints if isinstance(deployment, dict) else not is_project
 
 

@@ -20,10 +20,14 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 
 
 class RunPages:
-    """Writes what it hears of a run's progress to the log of its flow run, and links the run's page in MLflow once."""
+    """Writes what it hears of a run's progress to the log of its flow run, and links the run's page in MLflow once.
 
-    def __init__(self, run_id: str, logger: Logger) -> None:
+    `view` is the command that shows what was said in the run.
+    """
+
+    def __init__(self, run_id: str, logger: Logger, *, view: str) -> None:
         self._run_id = run_id
+        self._view = view
         self._logger = logger
         self._has_link = False
 
@@ -50,15 +54,16 @@ class RunPages:
         if url is None or self._has_link:
             return
         self._has_link, key = True, artifact_key("mlflow", self._run_id)
-        _unless_away(lambda: create_link_artifact(link=url, link_text="The run in MLflow", key=key))
+        about = f"Metrics, evaluations and traces. What each agent saw and wrote: `{self._view}`"
+        _unless_away(lambda: create_link_artifact(link=url, link_text="The run in MLflow", key=key, description=about))
 
 
 def step_line(progress: Progress) -> str:
     """**Example** "step 7 of 100: success 0.312, reward plan_agent 0.250, reward tool_agent 0.125, 12.3 s"."""
     metrics: Mapping[str, float] = progress.facts["metrics"]
-    rewards = sorted(name for name in metrics if name.startswith("reward/") and name.endswith("/mean"))
+    rewards = sorted(m.earning_names(metrics))
     figures = [f"success {metrics[m.SUCCESS_RATE]:.3f}"] if m.SUCCESS_RATE in metrics else []
-    figures += [f"reward {name.split('/')[1]} {metrics[name]:.3f}" for name in rewards]
+    figures += [f"{m.earning_label(name)} {metrics[name]:.3f}" for name in rewards]
     seconds = sum(progress.facts["timings"].values())
     return f"step {progress.done:g} of {progress.total:g}: {', '.join([*figures, f'{seconds:.1f} s'])}"
 

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from components.errors import ConfigurationError, StageOvertaken
 from components.gc_tuning import gc_relaxed
 from components.home import HOME
 from components.progress import subscribe
+from components.runs.lineages import view_command
 from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart
 from components.runs.run import Run
@@ -70,11 +71,16 @@ PIPELINE = Pipeline(
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A way to train: the stages of its steps, and the flow of one step."""
+    """A way to train: the stages of its steps, the flow of one step, and how checkpoints are evaluated.
+
+    `section` is the one of the configuration that asks for it; None: the one without such a section.
+    """
 
     pipeline: Pipeline
     iteration: Flow[..., dict[str, CheckpointRef]]
-    is_population: bool = False
+    section: Literal["population", "hybrid"] | None = None
+    evaluate: Callable[[Session, int, dict[str, CheckpointRef]], list[EvalReport]] | None = None
+    """None: as teams are, on held-out problems."""
 
 
 TEAM = Loop(PIPELINE, training_iteration)
@@ -155,13 +161,13 @@ def trained(loop: Loop, config: RunConfig, order: Order) -> dict[str, Any]:
 
 
 def check_flow(loop: Loop, config: RunConfig) -> None:
-    """Raise ConfigurationError if a configuration with a population comes to the flow of teams, or one without to the other."""
-    if loop.is_population and config.population is None:
-        raise ConfigurationError("population: train-population trains one; add the section, or run the flow train")
-    if config.population is not None and not loop.is_population:
-        raise ConfigurationError(
-            "population: train trains a team; run the flow train-population, or leave the section out"
-        )
+    """Raise ConfigurationError if a configuration comes to another flow than the one of its sections."""
+    for section, flow_name in (("population", "train-population"), ("hybrid", "train-hybrid")):
+        is_given = getattr(config, section) is not None
+        if loop.section == section and not is_given:
+            raise ConfigurationError(f"{section}: {flow_name} trains one; add the section, or run another flow")
+        if loop.section != section and is_given:
+            raise ConfigurationError(f"{section}: run the flow {flow_name}, or leave the section out")
 
 
 _checked: ContextVar[Session | None] = ContextVar("checked", default=None)
@@ -195,7 +201,8 @@ def train_in_session(session: Session, loop: Loop, began_at_seconds: float) -> d
 
     Raises StageOvertaken if another process on the run commits a different result first.
     """
-    pages = RunPages(session.run.run_id, get_run_logger())
+    view = view_command(session.store, session.run.run_id)
+    pages = RunPages(session.run.run_id, get_run_logger(), view=view)
     with (
         recorded(session),
         training_session(session, loop.pipeline),
@@ -218,10 +225,10 @@ def train_steps(session: Session, loop: Loop) -> tuple[dict[str, CheckpointRef],
     run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
     num_steps = last_step(store, run)
-    evaluations = []
+    evaluations, evaluate = [], loop.evaluate or evaluate_checkpoints
     for step in range(start + 1):
         if is_evaluated(session.config, step, num_steps):
-            evaluations += evaluate_checkpoints(session, step, checkpoints_before(store, run, step))
+            evaluations += evaluate(session, step, checkpoints_before(store, run, step))
     checkpoints = checkpoints_before(store, run, start) if start else first
     iteration = loop.iteration.with_options(task_runner=task_runner(session.config.resources))
     is_fast = session.config.resources.fast_iterations
@@ -230,7 +237,7 @@ def train_steps(session: Session, loop: Loop) -> tuple[dict[str, CheckpointRef],
             checkpoints = iterate(session, step, checkpoints)
             tell_links(session)
             if is_evaluated(session.config, step + 1, num_steps):
-                evaluations += evaluate_checkpoints(session, step + 1, checkpoints)
+                evaluations += evaluate(session, step + 1, checkpoints)
     return checkpoints, evaluations, num_steps
 
 

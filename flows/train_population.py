@@ -37,7 +37,7 @@ PIPELINE = Pipeline(
         evaluate_policy.stage,
     )
 )
-POPULATION = Loop(PIPELINE, population_iteration, is_population=True)
+POPULATION = Loop(PIPELINE, population_iteration, section="population")
 if TYPE_CHECKING:
     Stage = str
 else:

@@ -7,6 +7,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.futures import PrefectFuture, as_completed
 
 from components.artifacts.refs import CheckpointRef
+from components.runs.lineages import view_command
 from components.runs.run import PolicyUpdate, StepBatches
 from components.runs.steps import finish_step
 from components.schema import IterationReport
@@ -76,6 +77,7 @@ def update_policies(
 
 def create_step_page(session: Session, report: IterationReport) -> None:
     """Create the Prefect page of a finished step."""
-    page = iteration_page(report, run_url=session.tracker.run_url(report.run_id))
+    view = view_command(session.store, report.run_id, step=report.step)
+    page = iteration_page(report, run_url=session.tracker.run_url(report.run_id), view=view)
     key = artifact_key("iteration", report.run_id)
     create_markdown_artifact(key=key, markdown=page, description=f"{report.run_id}, step {report.step}")

@@ -24,7 +24,7 @@ WITH_VLLM = ("test_vllm_engine.py", "test_vllm_training.py")
 SECONDS = {
     "timed whole runs": 600,
     "whole runs with vLLM": 300,
-    "test_verifier.py": 150,
+    "test_verifier.py": 40,
     "test_deployed.py": 100,
     "integration/test_learning.py": 130,
     "training/test_warm_start.py": 40,
@@ -46,7 +46,7 @@ SECONDS = {
     "test_api_team.py": 40,
     "test_s3_faults.py": 40,
     "test_s3_reading.py": 40,
-    "test_wrong_inputs.py": 40,
+    "test_wrong_inputs.py": 20,
     "plan-path-ray": 50,
 }
 """About what the longest take, of three workers on two cores. Nothing depends on it but the order."""

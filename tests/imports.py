@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,19 +47,26 @@ def _reached(graph: Graph, start: str) -> set[str]:
     return found
 
 
+@cache
+def syntax_tree(path: Path) -> ast.Module:
+    """A file that does not change while this process runs, parsed."""
+    return ast.parse(path.read_text())
+
+
 def _imported(path: Path, paths: Mapping[str, Path]) -> set[str]:
-    return imported_modules(path) & paths.keys()
+    return {*imported_modules(path)} & paths.keys()
 
 
-def imported_modules(path: Path) -> set[str]:
+@cache
+def imported_modules(path: Path) -> frozenset[str]:
     """Every module that a file names in an import, at the top or inside a function, and every name that could be one.
 
     **Example** `from tasks import progress` gives `tasks` and `components.progress`.
     """
-    modules = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    modules: set[str] = set()
+    for node in ast.walk(syntax_tree(path)):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return modules
+    return frozenset(modules)

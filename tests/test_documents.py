@@ -73,6 +73,13 @@ def test_every_link_leads_to_a_file_and_a_heading(name: str) -> None:
         assert not anchor or anchor in anchors(linked.read_text()), f"{name}: {target}"
 
 
+def test_every_image_is_shown_and_small() -> None:
+    shown = set(re.findall(r"!\[[^\]]+\]\(images/([\w-]+\.png)\)", EVERYTHING))
+    images = list((ROOT / "docs" / "images").iterdir())
+    assert {image.name for image in images} == shown, "every image has a text and a place, and every place an image"
+    assert not [image.name for image in images if image.stat().st_size > 150_000]
+
+
 def test_every_page_is_in_the_table_of_contents_and_linked_from_the_readme() -> None:
     names = {path.stem for path in PAGES} - {"index"}
     [listed] = re.findall(r"```\{toctree\}\n(.*?)```", TEXTS["docs/index.md"], re.DOTALL)

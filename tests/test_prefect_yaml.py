@@ -10,13 +10,14 @@ from components.config import parse_config
 from components.evaluation.suites import Suite
 from components.session.scenario import scenario_of
 from flows.preflight.checks import check_environment
-from flows.presets import PREFECT_YAML, TRAIN_ENTRYPOINT, preset_config, preset_values
+from flows.presets import PREFECT_YAML, TRAINING_ENTRYPOINTS, preset_config, preset_values
 
 DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load(PREFECT_YAML.read_text())["deployments"]
 PRESETS = (
     *("plan-path", "plan-path-l2", "plan-path-l3", "plan-path-ray", "plan-path-6x6", "sokoban", "sudoku", "tiny"),
     *("code-tiny", "code-smollm", "math-tiny", "math-smollm", "search-tiny", "search-smollm"),
     *("stateful-blocksworld", "stateful-eight-queens", "stateful-shop", "stateful-calendar", "stateful-file-tree"),
+    *("population-tiny", "population-kuhn", "hybrid-homebrew", "hybrid-tiny", "hybrid-crystal"),
     *("plan-path-qwen", "code-qwen", "math-qwen", "search-qwen", "stateful-shop-qwen"),
 )
 
@@ -48,7 +49,7 @@ def test_each_preset_is_a_configuration_of_its_own_name_whose_environment_exists
 
 def test_presets_are_the_training_deployments() -> None:
     assert set(preset_values()) == set(PRESETS)
-    assert {d["name"] for d in DEPLOYMENTS if d["entrypoint"] == TRAIN_ENTRYPOINT} == set(PRESETS)
+    assert {d["name"] for d in DEPLOYMENTS if d["entrypoint"] in TRAINING_ENTRYPOINTS} == set(PRESETS)
 
 
 def test_suites_play_what_the_runs_of_their_name_have_played() -> None:

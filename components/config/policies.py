@@ -55,6 +55,9 @@ class AdapterConfig(Frozen):
     """The update is scaled by alpha / rank."""
     targets: tuple[str, ...] = Field(("q_proj", "k_proj", "v_proj", "o_proj"), min_length=1)
     """The adapted linear layers, by the last part of their name; the same for all policies of one base."""
+    freeze_a: bool = False
+    """Train B alone (FFA-LoRA, arXiv 2403.12313). A is drawn once for all such policies of the run, so that the federated mean
+    of equal shapes is exact, and the optimizer's moments are kept."""
 
 
 class ApiConfig(Frozen):

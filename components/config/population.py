@@ -1,13 +1,11 @@
 """The section `population`: several models that are trained together, and how."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
+from components.config.sections import Sections
 from components.frozen import Frozen
-
-if TYPE_CHECKING:
-    from components.config.run import RunConfig
 
 ROLE_ADVANTAGES = ("role_baseline", "role_mean")
 """Advantages of whole episodes that know the return of each agent."""
@@ -87,10 +85,12 @@ class PopulationConfig(Frozen):
     team_size: int | None = Field(None, ge=1)
     """cooperative, mixed: agents that share, as neighbours in the environment's order; None: all."""
     leader: str | None = None
-    """hierarchical: the leading agent. None: who has the highest average return, elected anew every leader_term steps."""
-    leader_term: int = Field(10, ge=1)
+    """hierarchical: the leading agent; None: the first of `agents`. In environment led it answers first."""
+    leader_term: int | None = Field(None, ge=1)
+    """hierarchical: every so many steps the member with the highest average return takes the leading agent's seat, and who had
+    it takes that member's; None: members stay."""
     compliance_bonus: float = Field(0.1, ge=0.0)
-    """hierarchical: what a follower earns by the answer that the leader gave in the same turn."""
+    """hierarchical: what a follower earns by giving the leader's last answer. It is no part of raw returns."""
     discount: float = Field(1.0, ge=0.0, le=1.0)
     """Of rewards that come a turn later, for each turn."""
     baseline_decay: float = Field(0.95, ge=0.0, lt=1.0)
@@ -114,14 +114,18 @@ class PopulationConfig(Frozen):
             *("leader", "leader_term", "compliance_bonus"),
         }
         for name in sorted(self.model_fields_set & (of_modes - effective)):
-            if getattr(self, name) != type(self).model_fields[name].default:
+            if self.is_set(name):
                 raise ValueError(
                     f"{name} {getattr(self, name)} has no effect under training_mode {self.training_mode}: leave it out"
                 )
         return self
 
+    def is_set(self, name: str) -> bool:
+        """Whether the field of this name differs from its default."""
+        return bool(getattr(self, name) != type(self).model_fields[name].default)
 
-def population_misfit(config: "RunConfig") -> str | None:
+
+def population_misfit(config: Sections) -> str | None:
     """What other sections have that does not go with the section `population`, or with its absence; None: nothing."""
     population, advantage, mode = config.population, config.algorithm.advantage, config.rollout.mode
     if population is None:
@@ -135,12 +139,30 @@ def population_misfit(config: "RunConfig") -> str | None:
             f"algorithm.advantage {advantage} under rollout.mode {mode} does not know each agent's return: in a population "
             "use role_baseline or role_mean with independent, or at_grpo with tree"
         )
-    if population.leader is not None and population.leader not in config.agents:
-        return f"population.leader {population.leader!r} is no agent; agents are {', '.join(config.agents)}"
-    return seating_misfit(config, population) or _rollout_misfit(config)
+    for name, field, unread in (
+        ("algorithm.advantage", "baseline_decay", advantage != "role_baseline" and advantage),
+        ("rollout.mode", "discount", mode == "tree" and mode),
+    ):
+        if unread and population.is_set(field):
+            return f"population.{field} {getattr(population, field)} has no effect under {name} {unread}: leave it out"
+    return _agents_misfit(population, config) or _seating_misfit(config, population) or _unknowing_misfit(config)
 
 
-def seating_misfit(config: "RunConfig", population: PopulationConfig) -> str | None:
+def _agents_misfit(population: PopulationConfig, config: Sections) -> str | None:
+    """What keeps the agents from being mixed by the training mode."""
+    agents, said = list(config.agents), f"population.training_mode {population.training_mode}"
+    if population.leader is not None and population.leader not in agents:
+        return f"population.leader {population.leader!r} is no agent; agents are {', '.join(agents)}"
+    if len(agents) < 2 and population.training_mode != "cooperative":
+        return f"{said} compares agents, and there is one: add another agent, or set it to cooperative"
+    if population.team_size is not None and len(agents) % population.team_size:
+        return f"population.team_size {population.team_size} for {len(agents)} agents: use a divisor, that no team is smaller"
+    if population.leader_term is not None and population.rotates_seats:
+        return "population.leader_term elects who leads, and rotates_seats seats members in turn: leave one of them out"
+    return None
+
+
+def _seating_misfit(config: Sections, population: PopulationConfig) -> str | None:
     """What keeps the members from changing seats, or from meeting past selves; None: nothing."""
     opponents, num_shards = population.opponents, config.rollout.num_shards
     if population.rotates_seats and num_shards % len(config.agents):
@@ -165,7 +187,8 @@ def seating_misfit(config: "RunConfig", population: PopulationConfig) -> str | N
     return None
 
 
-def _rollout_misfit(config: "RunConfig") -> str | None:
+def _unknowing_misfit(config: Sections) -> str | None:
+    """What other sections have that does not know of a return of each agent's."""
     rollout, rewards = config.rollout, config.rewards
     for name, value, neutral in (
         ("rollout.overlap", rollout.overlap, "none"),
@@ -177,15 +200,13 @@ def _rollout_misfit(config: "RunConfig") -> str | None:
     return None
 
 
-def members_misfit(config: "RunConfig") -> str | None:
+def members_misfit(config: Sections) -> str | None:
     """What keeps the policies from being the members of the configured population; None: nothing."""
     if config.population is None:
         return None
     strategy = config.population.weight_updates.strategy
     trained = {name: policy for name, policy in sorted(config.policies.items()) if policy.trained}
-    if not trained:
-        return "population: none of the policies is trained; set trained of one to true"
-    if strategy not in ("synchronized", "federated"):
+    if not trained or strategy not in ("synchronized", "federated"):
         return None
     said = f"population.weight_updates.strategy {strategy}"
     if whole := [name for name, policy in trained.items() if policy.adapter is None]:

@@ -10,6 +10,7 @@ from components.config.algorithm import AlgorithmConfig
 from components.config.chat_defaults import BFLOAT16_MISMATCH, IMPORTANCE_CAP, with_chat_defaults
 from components.config.environment import EnvironmentConfig
 from components.config.generation import DTYPES, GenerationConfig
+from components.config.hybrid import HybridConfig, hybrid_misfit
 from components.config.loss import LossConfig
 from components.config.policies import PolicyConfig
 from components.config.population import PopulationConfig, members_misfit, population_misfit
@@ -37,7 +38,7 @@ class RunConfig(Frozen):
     """Training iterations."""
     environment: EnvironmentConfig
     agents: Mapping[str, AgentConfig]
-    """Role -> agent. The environment defines the roles."""
+    """Role -> agent. The environment defines the roles. Empty where `hybrid` asks no language model."""
     policies: Mapping[Name, PolicyConfig]
     """Name -> weights. One policy for all roles, or one per role."""
     warm_start: WarmStartConfig = WarmStartConfig()
@@ -51,6 +52,8 @@ class RunConfig(Frozen):
     training: TrainingConfig = TrainingConfig()
     population: PopulationConfig | None = None
     """Train the policies as a population, by the flow `train-population`; None: as a team, by `train`."""
+    hybrid: HybridConfig | None = None
+    """Train an RL policy that shares a game with a language model, by the flow `train-hybrid`; None: train models."""
     evaluation: EvaluationConfig = EvaluationConfig()
     resources: ResourceConfig = ResourceConfig()
     store: StoreConfig = StoreConfig()
@@ -134,6 +137,12 @@ class RunConfig(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _hybrid_fits(self) -> "RunConfig":
+        if misfit := hybrid_misfit(self):
+            raise ValueError(misfit)
+        return self
+
+    @model_validator(mode="after")
     def _rounding_is_corrected(self) -> "RunConfig":
         """In bfloat16 sampler and trainer round differently, which the loss must allow and correct."""
         lossy = [name for name in ("generation", "training") if getattr(self, name).dtype == "bfloat16"]
@@ -197,7 +206,7 @@ class RunConfig(Frozen):
     def specialisation(self) -> str:
         """L0 one agent; L1 one policy, roles by prompt; L2 one base, an adapter per role; L3 a model per role; else "mixed"."""
         playing = [self.policies[agent.policy] for agent in self.agents.values()]
-        if self.rollout.mode == "single" or len(playing) == 1:
+        if self.rollout.mode == "single" or len(playing) <= 1:
             return "L0"
         if len(self.policies) == 1:
             return "L1"

@@ -1,8 +1,8 @@
 """Two subjects on the same problems and seeds: the paired difference, what could have been seen, and a gate on it."""
 
 from dataclasses import dataclass
-from math import ceil, sqrt
-from statistics import fmean
+from math import ceil, inf, sqrt
+from statistics import fmean, stdev
 
 from components.evaluation.statistics import Z_95, paired_interval
 from components.schema import EvalReport
@@ -34,6 +34,15 @@ class PairedComparison:
     spread: float
     """The mean square of a problem's difference, with one more problem that differs fully and one that does not: if none
     differs here, some may yet. With one sample it is about the rate of problems that differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayoffDifference:
+    """What an agent earns an episode more where it is `other` that plays, and the 95% interval over problems."""
+
+    agent: str
+    difference: float
+    interval: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +96,24 @@ def compare_pairs(base: EvalReport, other: EvalReport) -> PairedComparison:
         smallest_difference=smallest_difference(n, spread),
         spread=spread,
     )
+
+
+def payoff_differences(base: EvalReport, other: EvalReport) -> tuple[PayoffDifference, ...]:
+    """The paired differences of the agents' payoffs; none in games without. The reports are a pair, as for `compare_pairs`.
+
+    **Example** an agent earns (1, 0, 1) and (1, 1, 1): +.333, by the normal interval -.320 to +.987.
+    """
+    if base.payoffs_P is None or other.payoffs_P is None:
+        return ()
+    found = []
+    for agent in sorted(base.payoffs_P.keys() & other.payoffs_P.keys()):
+        differences_P = [
+            after - before for before, after in zip(base.payoffs_P[agent], other.payoffs_P[agent], strict=True)
+        ]
+        mean = fmean(differences_P)
+        half = Z_95 * stdev(differences_P) / sqrt(len(differences_P)) if len(differences_P) > 1 else inf
+        found.append(PayoffDifference(agent=agent, difference=mean, interval=(mean - half, mean + half)))
+    return tuple(found)
 
 
 def smallest_difference(num_problems: int, spread: float) -> float:

@@ -168,6 +168,7 @@ def report_from(heading: Heading, play: SuitePlay) -> EvalReport:
         metrics={metrics.evaluation(heading.sampling, name): v for name, v in values.items() if v is not None},
         temperatures=heading.temperatures,
         num_solved_P=tuple(map(sum, play.solved_P_K)),
+        payoffs_P={agent: tuple(map(fmean, earned_P_K)) for agent, earned_P_K in play.payoffs_P_K.items()} or None,
         **rates,
     )
 
@@ -192,6 +193,6 @@ def _further_metrics(play: SuitePlay) -> dict[str, float]:
         **{f"{agent}/solve_rate": made.num_solving / made.num_answers for agent, made in play.agents.items()},
         **{f"{agent}/malformed_rate": made.num_malformed / made.num_answers for agent, made in play.agents.items()},
         **{f"{agent}/mean_tokens": made.num_tokens / made.num_answers for agent, made in play.agents.items()},
-        **{f"{agent}/payoff": earned / len(episodes) for agent, earned in play.payoffs.items()},
+        **{f"{agent}/payoff": fmean(map(fmean, earned_P_K)) for agent, earned_P_K in play.payoffs_P_K.items()},
         **usage_metrics(play.usage),
     }

@@ -153,18 +153,35 @@ def night_markdown(nights: Sequence[SuiteNight]) -> str:
     counted = f"{len(regressions)} regression{'s' * (len(regressions) > 1)}"
     lines += [f"**{counted}**" if regressions else "No regression.", ""]
     lines += [f"- {night.name}: {change_sentence(each)}" for night, each in regressions]
-    for night in nights:
+    for night in (each for each in nights if not is_idle(each)):
         lines += ["", f"## {night.name}", "", *_table(night), ""]
         lines += [f"- {decision_sentence(each)}" for each in night.decisions]
         lines += [f"- {subject} was not played: {reason}" for subject, reason in night.failures.items()]
-    return "\n".join(lines) + "\n"
+    idle = idle_sentence(nights)
+    return "\n".join([*lines, *(["", idle] if idle else [])]) + "\n"
+
+
+def is_idle(night: SuiteNight) -> bool:
+    """Whether nobody was to play."""
+    return not (night.reports or night.failures or night.decisions)
+
+
+def idle_sentence(nights: Sequence[SuiteNight]) -> str:
+    """The suites that nobody was to play; empty if there is none. **Example** "Nobody played sokoban: no run was active."."""
+    names = [night.name for night in nights if is_idle(night)]
+    return f"Nobody played {', '.join(names)}: no run was active." if names else ""
+
+
+def played_suites(night: SuiteNight) -> str:
+    """What was played, and how. **Example** "plan_path/test 571fed90aea5, sample"."""
+    return "; ".join(dict.fromkeys(f"{each.suite} {each.suite_digest}, {each.sampling}" for each in night.reports))
 
 
 def _table(night: SuiteNight) -> list[str]:
     if not night.reports:
-        return ["Nobody played: no run was active."]
+        return []
     head = ["| subject | success | 95% interval | n | since the last |", "|---|---|---|---|---|"]
-    return [*head, *(_line(night, each) for each in by_success(night))]
+    return [played_suites(night), "", *head, *(_line(night, each) for each in by_success(night))]
 
 
 def by_success(night: SuiteNight) -> list[EvalReport]:

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from components.evaluation.comparison import PairedComparison
-from components.evaluation.nightly import SuiteNight, by_success, change_sentence, decision_sentence
+from components.evaluation.nightly import (
+    SuiteNight,
+    by_success,
+    change_sentence,
+    decision_sentence,
+    idle_sentence,
+    is_idle,
+    played_suites,
+)
 from components.schema import EvalReport
 
 _WIDTH = 240
@@ -35,12 +43,15 @@ def night_page(nights: Sequence[SuiteNight]) -> str:
         suites=[
             {
                 "name": night.name,
+                "played": played_suites(night),
                 "rows": _rows(night),
                 "decisions": [decision_sentence(each) for each in night.decisions],
                 "failures": night.failures,
             }
             for night in nights
+            if not is_idle(night)
         ],
+        idle=idle_sentence(nights),
     )
 
 

@@ -45,8 +45,8 @@ class SuitePlay:
     """Its answers that solve, after a proposal that does not."""
     num_not_solving: int = 0
     agents: dict[str, AnswerCounts] = field(default_factory=dict)
-    payoffs: dict[str, float] = field(default_factory=dict)
-    """What each agent earned in all episodes, in a game in which each has a return of its own."""
+    payoffs_P_K: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
+    """What each agent earned, in a game in which each has a return of its own."""
     usage: dict[str, ApiUsage] = field(default_factory=dict)
     """Of each policy behind an API."""
     seconds: float = 0.0
@@ -78,7 +78,7 @@ def suite_play(
         num_repaired=handed.num_repaired,
         num_not_solving=handed.num_not_solving,
         agents=_answer_counts(episodes),
-        payoffs=_payoffs(episodes),
+        payoffs_P_K=_payoffs(episodes, num_samples),
         usage=usage,
         seconds=seconds,
     )
@@ -93,8 +93,8 @@ def joined(plays: Sequence[SuitePlay]) -> SuitePlay:
         values = [getattr(play, each.name) for play in plays]
         if each.name == "agents":
             whole["agents"] = {agent: _added([play.agents.get(agent) for play in plays]) for agent in agents}
-        elif each.name == "payoffs":
-            whole["payoffs"] = {agent: sum(earned.get(agent, 0.0) for earned in values) for agent in _named(values)}
+        elif each.name == "payoffs_P_K":
+            whole["payoffs_P_K"] = _joined_payoffs(plays)
         elif each.name == "usage":
             whole["usage"] = total_usage(values)
         else:
@@ -107,23 +107,38 @@ def final_reward(episode: Episode) -> float:
     return 0.0 if episode.final is None else episode.nodes[episode.final].candidates[0].reward
 
 
-def _payoffs(episodes: Sequence[Episode]) -> dict[str, float]:
-    """The payoffs of all episodes, added up by agent; those of one joint step are told by each of its nodes."""
+def _payoffs(episodes: Sequence[Episode], num_samples: int) -> dict[str, tuple[tuple[float, ...], ...]]:
+    """The payoffs of each episode by agent; empty where no answer pays."""
+    earned_E = [_earned(episode) for episode in episodes]
+    agents = sorted({agent for earned in earned_E for agent in earned})
+    return {agent: _by_problem([earned.get(agent, 0.0) for earned in earned_E], num_samples) for agent in agents}
+
+
+def _earned(episode: Episode) -> dict[str, float]:
+    """What each agent earned in an episode. The payoffs of a joint step are told by each of its nodes, and count once."""
     earned: dict[str, float] = {}
-    for episode in episodes:
-        told = None
-        for node in episode.path:
-            payoffs = node.candidates[0].outcome.payoffs
-            if payoffs is None or (node.parallel_index > 0 and payoffs == told):
-                continue
-            told = payoffs
-            for agent, payoff in payoffs.items():
-                earned[agent] = earned.get(agent, 0.0) + payoff
+    told = None
+    for node in episode.path:
+        payoffs = node.candidates[0].outcome.payoffs
+        if payoffs is None or (node.parallel_index > 0 and payoffs == told):
+            continue
+        told = payoffs
+        for agent, payoff in payoffs.items():
+            earned[agent] = earned.get(agent, 0.0) + payoff
     return earned
 
 
-def _named(values: Sequence[dict[str, float]]) -> dict[str, None]:
-    return dict.fromkeys(agent for each in values for agent in each)
+def _joined_payoffs(plays: Sequence[SuitePlay]) -> dict[str, tuple[tuple[float, ...], ...]]:
+    """The payoffs of all parts; an agent whom no answer of a part pays has earned 0 there."""
+    agents = sorted({agent for play in plays for agent in play.payoffs_P_K})
+    return {
+        agent: tuple(
+            row
+            for play in plays
+            for row in play.payoffs_P_K.get(agent, tuple((0.0,) * len(each) for each in play.solved_P_K))
+        )
+        for agent in agents
+    }
 
 
 def _by_problem(values: Sequence[T], num_samples: int) -> tuple[tuple[T, ...], ...]:

@@ -1,12 +1,16 @@
 """Model and adapter folders from which other libraries answer as the policy did in training."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from components.errors import ArtifactCorrupt
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.training.checkpoint import copy_companions
+
+_UNKNOWN_TO_PEFT = ("freeze_a",)
+"""What an adapter's configuration says to the trainer alone; PEFT warns of it."""
 
 
 def complete_model_folder(folder: Path, *, temperature: float) -> HuggingFaceTokenizer:
@@ -38,12 +42,13 @@ def complete_adapter_folder(folder: Path, *, base: Path, base_place: Path) -> No
     copy_companions(base, folder)
     for name in ("config.json", "README.md"):  # with config.json it would look like a broken model
         (folder / name).unlink(missing_ok=True)
-    _change(folder / "adapter_config.json", {"base_model_name_or_path": str(base_place)})
+    _change(folder / "adapter_config.json", {"base_model_name_or_path": str(base_place)}, without=_UNKNOWN_TO_PEFT)
 
 
-def _change(file: Path, changes: dict[str, Any]) -> None:
+def _change(file: Path, changes: dict[str, Any], *, without: Collection[str] = ()) -> None:
     try:
         values = json.loads(file.read_text())
     except (OSError, ValueError) as error:
         raise ArtifactCorrupt(f"{file} is not JSON: {error}") from error
-    file.write_text(json.dumps({**values, **changes}, indent=2, sort_keys=True) + "\n")
+    changed = {**{name: value for name, value in values.items() if name not in without}, **changes}
+    file.write_text(json.dumps(changed, indent=2, sort_keys=True) + "\n")

@@ -27,11 +27,12 @@ from components.hybrid.segment_bandit import (
 
 
 class Mode(StrEnum):
-    """Who may decide: one of the two alone, or whoever makes more progress."""
+    """Who may decide: one of the two alone, or who makes more progress; a TEACHER only sets subgoals for the policy."""
 
     LLM_ONLY = "llm_only"
     RL_ONLY = "rl_only"
     ADAPTIVE = "adaptive"
+    TEACHER = "teacher"
 
 
 class Actor(StrEnum):

@@ -5,9 +5,9 @@ One generator draws the first weights, the actions and the minibatches; nothing 
 The state of a learner is one dictionary. Axes: T steps of a rollout, N games, S state variables, A actions, B rows.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -38,9 +38,16 @@ class Games(Protocol):
     def step(self, actions_N: NDArray[Any]) -> Step: ...
 
 
+Chooser = Callable[[NDArray[Any], NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
+"""Given the states and masks of a step: the action of each game (N,), and whether the policy chose it (N,)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PPORule:
-    """How the learner learns: fixed for a run. `steps` are those of a rollout in each game, `trace` is GAE's lambda."""
+    """How the learner learns: fixed for a run. `steps` are those of a rollout in each game, `trace` is GAE's lambda.
+
+    `state_gains` multiply the state variables before they reach the networks, one for each; none: as they are.
+    """
 
     num_states: int = 25
     num_actions: int = 9
@@ -56,9 +63,16 @@ class PPORule:
     value_weight: float = 0.5
     largest_gradient: float = 0.5
     reward_scale: float = 0.1
+    state_gains: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.state_gains and len(self.state_gains) != self.num_states:
+            raise ConfigurationError(
+                f"state_gains: {len(self.state_gains)} numbers for {self.num_states} state variables"
+            )
         for name, value in asdict(self).items():
+            if name == "state_gains":
+                continue
             may_be_zero = name in ("entropy_weight", "value_weight", "trace", "discount")
             if value < 0 or (value == 0 and not may_be_zero):
                 raise ConfigurationError(f"{name} {value}: give a positive number")
@@ -76,6 +90,20 @@ class Rollout:
     logprobs_B: Tensor
     advantages_B: Tensor
     returns_B: Tensor
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return len(self.actions_B)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The columns by name."""
+        return {each.name: getattr(self, each.name).numpy() for each in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The rollout whose `to_arrays` these are."""
+        return cls(**{name: torch.as_tensor(values) for name, values in arrays.items()})
 
 
 def masked_logprobs(logits_B_A: Tensor, masks_B_A: Tensor) -> Tensor:
@@ -116,6 +144,7 @@ class MaskedPPO:
 
     def __init__(self, rule: PPORule, *, seed: int) -> None:
         self.rule = rule
+        self._gains_S = torch.tensor(rule.state_gains or (1.0,) * rule.num_states)
         self._generator = torch.Generator().manual_seed(seed)
         self._policy = _network(rule, rule.num_actions, 0.01, self._generator)
         self._value = _network(rule, 1, 1.0, self._generator)
@@ -133,37 +162,36 @@ class MaskedPPO:
         actions_N, logprobs_N_A = self._draw(_tensor(states_N_S), torch.as_tensor(masks_N_A))
         return actions_N.numpy(), logprobs_N_A.exp().numpy()
 
-    def collect(self, games: Games) -> Rollout:
-        """The next `rule.steps` steps of the games, played by the policy.
+    def collect(self, games: Games, choose: Chooser | None = None) -> Rollout:
+        """The next `rule.steps` steps of the games, played by the policy, or by `choose`: then its own rows alone are returned.
 
         A cut episode is not over: the reward of its last step has the discounted value of the state that it was cut at.
 
-        **Example** 128 steps of 16 games: 2,048 rows.
+        **Example** 128 steps of 16 games: 2,048 rows; where another has a quarter of the decisions 1,536.
         """
         rule = self.rule
         rows: list[tuple[Tensor, ...]] = []
         for _ in range(rule.steps):
             states_N_S, masks_N_A = _tensor(games.states()), torch.as_tensor(games.masks())
-            actions_N, logprobs_N_A = self._draw(states_N_S, masks_N_A)
+            actions_N, own_N, logprobs_N = self._play(states_N_S, masks_N_A, choose)
             step = games.step(actions_N.numpy())
             with torch.no_grad():
                 values_N, final_values_N = self._values(states_N_S), self._values(_tensor(step.final_states_N_S))
             cut_N = torch.as_tensor(step.cut_N)
             rewards_N = rule.reward_scale * _tensor(step.rewards_N) + rule.discount * cut_N * final_values_N
-            logprobs_N = logprobs_N_A.gather(1, actions_N[:, None])[:, 0]
             over_N = torch.as_tensor(step.ended_N) | cut_N
-            rows.append((states_N_S, masks_N_A, actions_N, logprobs_N, values_N, rewards_N, over_N))
-        states, masks, actions, logprobs, values, rewards, over = map(torch.stack, zip(*rows, strict=True))
+            rows.append((states_N_S, masks_N_A, actions_N, own_N, logprobs_N, values_N, rewards_N, over_N))
+        states, masks, actions, own, logprobs, values, rewards, over = map(torch.stack, zip(*rows, strict=True))
         with torch.no_grad():
             last_values_N = self._values(_tensor(games.states()))
         advantages = generalised_advantages(rewards, values, last_values_N, over, rule.discount, rule.trace)
         return Rollout(
-            states_B_S=states.flatten(0, 1),
-            masks_B_A=masks.flatten(0, 1),
-            actions_B=actions.flatten(),
-            logprobs_B=logprobs.flatten(),
-            advantages_B=advantages.flatten(),
-            returns_B=(advantages + values).flatten(),
+            states_B_S=states[own],
+            masks_B_A=masks[own],
+            actions_B=actions[own],
+            logprobs_B=logprobs[own],
+            advantages_B=advantages[own],
+            returns_B=(advantages + values)[own],
         )
 
     def update(self, rollout: Rollout) -> dict[str, float]:
@@ -198,6 +226,31 @@ class MaskedPPO:
             "num_updates": self.num_updates,
         }
 
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Weights and optimiser as named arrays: all that counts of a learner that is reseeded before each use."""
+        state = self.state_dict()
+        weights = {f"weights.{name}": value.numpy() for name, value in state["weights"].items()}
+        moments = {
+            f"optimizer.{number}.{name}": value.numpy()
+            for number, each in state["optimizer"]["state"].items()
+            for name, value in each.items()
+        }
+        return weights | moments
+
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `to_arrays` of a learner with the same rule returned; other names are left alone."""
+        state = self.state_dict()
+        weights: dict[str, Tensor] = {}
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, values in arrays.items():
+            kind, _, rest = name.partition(".")
+            if kind == "weights":
+                weights[rest] = torch.as_tensor(values)
+            elif kind == "optimizer":
+                number, _, part = rest.partition(".")
+                moments.setdefault(int(number), {})[part] = torch.as_tensor(values)
+        self.load_state_dict(state | {"weights": weights, "optimizer": state["optimizer"] | {"state": moments}})
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` of a learner with the same rule returned."""
         self._both.load_state_dict(state["weights"])
@@ -207,7 +260,7 @@ class MaskedPPO:
 
     def _loss(self, rollout: Rollout, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         rule, states_B_S = self.rule, rollout.states_B_S[rows]
-        logprobs_B_A = masked_logprobs(self._policy(states_B_S), rollout.masks_B_A[rows])
+        logprobs_B_A = masked_logprobs(self._policy(states_B_S * self._gains_S), rollout.masks_B_A[rows])
         advantages_B = rollout.advantages_B[rows]
         advantages_B = (advantages_B - advantages_B.mean()) / (advantages_B.std(correction=0) + 1e-8)
         ratios_B = (logprobs_B_A.gather(1, rollout.actions_B[rows, None])[:, 0] - rollout.logprobs_B[rows]).exp()
@@ -220,13 +273,28 @@ class MaskedPPO:
         parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "clip_frac": clip_frac}
         return loss, {name: value.detach() for name, value in parts.items()}
 
+    def reseed(self, seed: int) -> None:
+        """Draw from here on as a learner that was just seeded with this number: then there is no generator to save."""
+        self._generator.manual_seed(seed)
+
+    def _play(self, states_N_S: Tensor, masks_N_A: Tensor, choose: Chooser | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The actions of a step, which of them are the policy's own, and their log-probabilities under the policy (N,)."""
+        if choose is None:
+            actions_N, logprobs_N_A = self._draw(states_N_S, masks_N_A)
+            own_N = torch.ones_like(actions_N, dtype=torch.bool)
+        else:
+            actions_N, own_N = map(torch.as_tensor, choose(states_N_S.numpy(), masks_N_A.numpy()))
+            with torch.no_grad():
+                logprobs_N_A = masked_logprobs(self._policy(states_N_S * self._gains_S), masks_N_A)
+        return actions_N, own_N, logprobs_N_A.gather(1, actions_N[:, None])[:, 0]
+
     def _draw(self, states_N_S: Tensor, masks_N_A: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
-            logprobs_N_A = masked_logprobs(self._policy(states_N_S), masks_N_A)
+            logprobs_N_A = masked_logprobs(self._policy(states_N_S * self._gains_S), masks_N_A)
         return torch.multinomial(logprobs_N_A.exp(), 1, generator=self._generator)[:, 0], logprobs_N_A
 
     def _values(self, states_B_S: Tensor) -> Tensor:
-        values_B: Tensor = self._value(states_B_S).squeeze(-1)
+        values_B: Tensor = self._value(states_B_S * self._gains_S).squeeze(-1)
         return values_B
 
 

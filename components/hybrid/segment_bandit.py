@@ -3,7 +3,7 @@
 An arm is held for a *segment*: `hold` decisions, or until the context changes. The gain of a segment is the progress in it per
 decision. Discounted UCB (Garivier and Moulines, "On upper-confidence bound policies for non-stationary bandit problems",
 arXiv:0805.3415) forgets old segments, because a policy that learns is another arm a week later. The bonus is scaled by the
-largest mean of the context, so that one rule serves rewards of any size.
+gains of the context, so that one rule serves rewards of any size.
 
 All functions are pure. A state is a frozen value that survives JSON exactly, so that a resumed run chooses as an uninterrupted
 one. Ties are broken by the seed and the number of the segment.
@@ -154,13 +154,16 @@ def upper_bounds(tallies: Sequence[Tally], exploration: float) -> list[float]:
     """The index of each arm of a context: its mean gain and a bonus for the segments that it lacks; infinite if untried.
 
     `mean + exploration * scale * sqrt(log(1 + N) / n)`, n the discounted segments of the arm, N those of all, and scale the
-    largest absolute mean.
+    largest absolute mean, or the root mean square of all gains if that is more: where gains are rare and large, the mean of
+    many is small, and one unlucky segment would condemn the other arm.
 
-    **Example** means .4 and .1 over 4 and 1 segments, exploration .5: .4 + .2 sqrt(log 6 / 4) = .534, and
-    .1 + .2 sqrt(log 6) = .368.
+    **Example** means .4 and .1 over 4 and 1 segments, exploration .5, gains that hardly vary: .4 + .2 sqrt(log 6 / 4) = .534,
+    and .1 + .2 sqrt(log 6) = .368.
     """
-    scale = max([_SMALLEST_SCALE, *(abs(tally.mean) for tally in tallies)])
-    everything = log(1 + sum(tally.segments for tally in tallies))
+    num_segments = sum(tally.segments for tally in tallies)
+    spread = sqrt(sum(tally.squares for tally in tallies) / num_segments) if num_segments else 0.0
+    scale = max([_SMALLEST_SCALE, spread, *(abs(tally.mean) for tally in tallies)])
+    everything = log(1 + num_segments)
     return [
         inf if tally.segments < _TRIED else tally.mean + exploration * scale * sqrt(everything / tally.segments)
         for tally in tallies

@@ -4,7 +4,7 @@ A game depends on its seed and its buttons alone, never on its neighbours: chanc
 SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,13 +99,11 @@ class Twin:
 
     def snapshot(self) -> Snapshot:
         """All that decides how the games go on, as arrays by name, for `restore`: about 500 bytes a game."""
-        own = {name: getattr(self, name).copy() for name in _OWN}
-        records = {f"records.{name}": getattr(self._records, name).copy() for name in Records.__slots__}
-        return {**own, **records, **{f"facts.{name}": values.copy() for name, values in self._facts.items()}}
+        return {name: values.copy() for name, values in self._arrays()}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot of as many games with as many subgoals. Raises ValueError for any other."""
-        here = {name: values.shape for name, values in self.snapshot().items()}
+        here = {name: values.shape for name, values in self._arrays()}
         there = {name: values.shape for name, values in snapshot.items()}
         if here != there:
             wrong = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
@@ -114,6 +112,32 @@ class Twin:
             setattr(self, name, snapshot[name].copy())
         self._records = Records(**{name: snapshot[f"records.{name}"].copy() for name in Records.__slots__})
         self._facts = {name: snapshot[f"facts.{name}"].copy() for name in self._facts}
+
+    def position(self, game: int) -> Snapshot:
+        """Where a game is and what its episode has reached, for `begin_at`: its facts, records, tiles and subgoals."""
+        return {name: values[game : game + 1].copy() for name, values in self._arrays() if name not in _NOT_OF_POSITION}
+
+    def begin_at(self, game: int, position: Snapshot) -> None:
+        """Start an episode of a game at a position of another one, before its first step: the clock and chance are its own.
+
+        What the position has reached is not paid again.
+
+        **Example** from a position behind the first badge the badge earns nothing, and all `max_steps` are left for the second.
+        """
+        assert self._steps_N[game] == 0, f"game {game} has played {self._steps_N[game]} steps"
+        own = dict(self._arrays())
+        changed = {name: own[name].copy() for name in position}
+        for name, values in position.items():
+            changed[name][game] = values[0]
+        self.restore(own | changed)
+
+    def _arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        for name in _OWN:
+            yield name, getattr(self, name)
+        for name in Records.__slots__:
+            yield f"records.{name}", getattr(self._records, name)
+        for name, values in self._facts.items():
+            yield f"facts.{name}", values
 
     def _begin(self, games_N: Booleans) -> None:
         """Start new episodes in these games, each with chance of its own number."""
@@ -153,4 +177,5 @@ class Twin:
         return np.stack([mixed_N >> np.uint64(8) & np.uint64(255), mixed_N & np.uint64(255)]).astype(np.int64)
 
 
-_OWN = ("_tiles_N_M_Y_X", "_met_N_G", "_steps_N", "_episodes_N", "_chance_N")
+_NOT_OF_POSITION = ("_steps_N", "_episodes_N", "_chance_N")
+_OWN = ("_tiles_N_M_Y_X", "_met_N_G", *_NOT_OF_POSITION)

@@ -24,6 +24,8 @@ ADAPTER_FOLDER = "adapter"
 """Inside a checkpoint folder: adapter_config.json and adapter_model.safetensors."""
 _WEIGHTS_FILE = "adapter_model.safetensors"
 _CONFIG_FILE = "adapter_config.json"
+_FREEZE_A = "freeze_a"
+"""In the configuration file, which PEFT and vLLM read without it, and in a live A that is not trained."""
 _PREFIX = "base_model.model."
 """PEFT's prefix of module names in its files."""
 
@@ -52,6 +54,9 @@ def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed:
                 f"policies.{policy}.adapter.targets {list(config.targets)}: {error}; name linear layers of the base"
             ) from error
     model.requires_grad_(False)
+    for layer in _adapted_layers(model):
+        if module_name(policy) in layer.lora_A:
+            setattr(layer.lora_A[module_name(policy)], _FREEZE_A, config.freeze_a)
     use_adapter(model, policy)
 
 
@@ -102,6 +107,7 @@ def write_adapter(tensors: "dict[str, Tensor]", config: AdapterConfig, folder: P
         "bias": "none",
         "target_modules": sorted(config.targets),
         "inference_mode": True,
+        **({_FREEZE_A: True} if config.freeze_a else {}),
     }
     (folder / _CONFIG_FILE).write_text(json.dumps(values, indent=2, sort_keys=True))
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -112,7 +118,12 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
     """The shape of the adapter in `folder`. Raises ArtifactCorrupt."""
     try:
         values = json.loads((folder / _CONFIG_FILE).read_text())
-        return AdapterConfig(rank=values["r"], alpha=values["lora_alpha"], targets=tuple(values["target_modules"]))
+        return AdapterConfig(
+            rank=values["r"],
+            alpha=values["lora_alpha"],
+            targets=tuple(values["target_modules"]),
+            freeze_a=values.get(_FREEZE_A, False),
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ArtifactCorrupt(f"{folder / _CONFIG_FILE} describes no adapter: {error}") from error
 
@@ -142,9 +153,12 @@ def adapted_digest(base_digest: str, adapter_digest: str) -> str:
 
 
 def use_adapter(model: "nn.Module", policy: str) -> None:
-    """Activate this adapter in `model`. Only its tensors require gradients afterwards."""
+    """Activate this adapter in `model`. Only its tensors require gradients afterwards, without A if that is frozen."""
+    name = module_name(policy)
     for layer in _adapted_layers(model):
-        layer.set_adapter(module_name(policy))
+        layer.set_adapter(name)
+        if name in layer.lora_A and getattr(layer.lora_A[name], _FREEZE_A, False):
+            layer.lora_A[name].requires_grad_(False)
 
 
 @contextmanager

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from components.config import PopulationConfig
+from components.metrics import agent_return, mixed_return
 from components.population.baselines import Outcome, RoleBaselines
+from components.population.compliance import Bonuses, compliance_bonuses
 from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
 from components.population.payoffs import PayoffMatrix, PlayedGame
 from components.population.return_correlation import ReturnCorrelation
 from components.population.selective import Record
-from components.population.training_modes import Floats, discounted_returns, elected_leader, mode_matrix
+from components.population.training_modes import Floats, discounted_returns, mode_matrix
 
 Credits = list[tuple[tuple[float | None, ...], ...]]
 """Axes E, N, K: what each action is credited with; None for one that is not trained on."""
@@ -33,13 +35,14 @@ class PopulationState:
     baselines: RoleBaselines = field(default_factory=RoleBaselines)
     correlation: ReturnCorrelation = field(default_factory=ReturnCorrelation)
     average_returns: Mapping[str, float] = field(default_factory=dict)
-    leader: str | None = None
     records: Mapping[str, Record] = field(default_factory=dict)
     num_samples: Mapping[str, int] = field(default_factory=dict)
     pools: Mapping[str, OpponentPool] = field(default_factory=dict)
     """Past selves by member."""
     payoffs: PayoffMatrix = field(default_factory=PayoffMatrix)
     """Of games of two."""
+    homes: Mapping[str, str] = field(default_factory=dict)
+    """The members of the agents in their own seats; empty: those of the configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +78,11 @@ def credited_step(
     the candidate earned at once. With `subtracts_baseline` the agent's average in that turn is subtracted, as it was before the
     episode (role-conditioned advantage, SPIRAL, arXiv 2506.24119).
 
+    A follower's bonus for following is added after the mixing, and is in no raw return.
+
     **Example** ann and bob earn (1, 0); cooperative at strength .6 credits them with (.7, .3).
     """
-    leader = _leader(state, agents, config)
+    leader = (config.leader or agents[0]) if config.training_mode == "hierarchical" else None
     matrix = mode_matrix(
         config.training_mode,
         len(agents),
@@ -87,41 +92,59 @@ def credited_step(
         correlation=state.correlation.value,
         leader=0 if leader is None else agents.index(leader),
     )
-    state = replace(state, leader=leader, baselines=replace(state.baselines, decay=config.baseline_decay))
+    state = replace(state, baselines=replace(state.baselines, decay=config.baseline_decay))
     credits: Credits = []
-    raw_E_A = []
+    raw_E_A, followed = [], []
     for episode in episodes:
-        found, raw_A, state = _credited(state, episode, agents, matrix, config, subtracts_baseline=subtracts_baseline)
+        bonuses = None if leader is None else _bonuses(episode, agents, leader, config.compliance_bonus)
+        found, raw_A, state = _credited(
+            state, episode, agents, matrix, bonuses, config, subtracts_baseline=subtracts_baseline
+        )
         credits.append(found)
         if raw_A is not None:
             raw_E_A.append(raw_A)
-    metrics = {f"population/{agent}/return": _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
+            followed += [] if leader is None else _followed(episode, agents, leader)
+    return CreditedStep(
+        credits_E_N_K=credits,
+        state=replace(state, num_steps=state.num_steps + 1),
+        matrix_A_A=matrix,
+        metrics=_metrics(agents, raw_E_A, matrix, state, None if leader is None else followed) if raw_E_A else {},
+    )
+
+
+def _bonuses(episode: Played, agents: Sequence[str], leader: str, bonus: float) -> Bonuses:
+    return compliance_bonuses(episode.moves, leader=agents.index(leader), num_agents=len(agents), bonus=bonus)
+
+
+def _followed(episode: Played, agents: Sequence[str], leader: str) -> list[float]:
+    """1 for each answer of a follower that was the leader's, else 0."""
+    ones, place = _bonuses(episode, agents, leader, 1.0), agents.index(leader)
+    return [
+        of_move[move.chosen][a]
+        for of_move, move in zip(ones, episode.moves, strict=True)
+        for _, a in move.nodes
+        if a != place
+    ]
+
+
+def _metrics(
+    agents: Sequence[str],
+    raw_E_A: Sequence[tuple[float, ...]],
+    matrix: Floats,
+    state: PopulationState,
+    followed: Sequence[float] | None,
+) -> dict[str, float]:
+    metrics = {agent_return(agent): _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
     metrics |= {
-        f"population/{agent}/mixed_return": _mean([float(matrix[a] @ raw) for raw in raw_E_A])
-        for a, agent in enumerate(agents)
+        mixed_return(agent): _mean([float(matrix[a] @ raw) for raw in raw_E_A]) for a, agent in enumerate(agents)
     }
     metrics |= {
         "population/correlation": state.correlation.value,
         "population/own_share": float(matrix.diagonal().mean()),
     }
-    if leader is not None:
-        metrics["population/leader"] = float(agents.index(leader))
-    return CreditedStep(
-        credits_E_N_K=credits,
-        state=replace(state, num_steps=state.num_steps + 1),
-        matrix_A_A=matrix,
-        metrics=metrics if raw_E_A else {},
-    )
-
-
-def _leader(state: PopulationState, agents: Sequence[str], config: PopulationConfig) -> str | None:
-    if config.training_mode != "hierarchical":
-        return None
-    if config.leader is not None:
-        return config.leader
-    if state.leader is not None and state.num_steps % config.leader_term:
-        return state.leader
-    return agents[elected_leader([state.average_returns.get(agent, 0.0) for agent in agents])]
+    if followed is not None:
+        metrics["population/compliance"] = _mean(followed)
+    return metrics
 
 
 def _credited(
@@ -129,6 +152,7 @@ def _credited(
     episode: Played,
     agents: Sequence[str],
     matrix: Floats,
+    bonuses: Bonuses | None,
     config: PopulationConfig,
     *,
     subtracts_baseline: bool,
@@ -140,6 +164,9 @@ def _credited(
     if not known or len(known) < len(rewards_M_A):
         return _frozen(found), None, state
     mixed_M_A = discounted_returns(known, config.discount) @ matrix.T
+    if bonuses is not None:
+        earned = [of_move[move.chosen] for of_move, move in zip(bonuses, episode.moves, strict=True)]
+        mixed_M_A = mixed_M_A + discounted_returns(earned, config.discount)
     first: dict[tuple[str, int], float] = {}
     for m, move in enumerate(episode.moves):
         for n, a in move.nodes:
@@ -150,7 +177,8 @@ def _credited(
                 found[n][0] = value - baseline
                 continue
             for k, rewards_A in enumerate(move.rewards_K_A):
-                found[n][k] = None if rewards_A is None else float(matrix[a] @ rewards_A)
+                followed = 0.0 if bonuses is None else bonuses[m][k][a]
+                found[n][k] = None if rewards_A is None else float(matrix[a] @ rewards_A) + followed
     raw_A = tuple(float(sum(rewards[a] for rewards in known)) for a in range(len(agents)))
     return _frozen(found), raw_A, _folded(state, episode, agents, raw_A, first)
 

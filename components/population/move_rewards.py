@@ -13,10 +13,12 @@ from components.schema import Episode, Node
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """One move of the selected branch. `rewards_K_A` are what all agents earned, by candidate, in the order of the agents; None
-    where the sandbox failed. `nodes` are its nodes by index, with the agent's place in that order."""
+    where the sandbox failed. `nodes` are its nodes by index, with the agent's place in that order, and `answers_K_M` what each
+    of these said."""
 
     turn: int
     nodes: tuple[tuple[int, int], ...]
+    answers_K_M: tuple[tuple[str, ...], ...]
     rewards_K_A: tuple[tuple[float, ...] | None, ...]
     chosen: int
 
@@ -49,6 +51,9 @@ def moves_of(
                 Move(
                     turn=first.group.turn,
                     nodes=tuple((n, place[episode.nodes[n].group.agent]) for n in part),
+                    answers_K_M=tuple(
+                        tuple(episode.nodes[n].candidates[k].text for n in part) for k in range(len(first.candidates))
+                    ),
                     rewards_K_A=tuple(
                         _rewards([(episode.nodes[n], rewards_N_K[n][k]) for n in part], k, place, payoff_weight)
                         for k in range(len(first.candidates))

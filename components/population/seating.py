@@ -55,6 +55,23 @@ def step_seatings(
     return tuple(seatings)
 
 
+def homes_in_step(
+    homes: Mapping[str, str], average_returns: Mapping[str, float], config: PopulationConfig, step: int
+) -> dict[str, str]:
+    """The members of the agents in their own seats during `step`, from those before it.
+
+    Every `leader_term` steps the member with the highest average return changes seats with the leading agent's; of equals the
+    first.
+
+    **Example** first leads with .2, third has .5: third leads, and first plays third's agent.
+    """
+    if config.leader_term is None or step == 0 or step % config.leader_term:
+        return dict(homes)
+    leader, agents = config.leader or next(iter(homes)), list(homes)
+    best = max(agents, key=lambda agent: (average_returns.get(homes[agent], 0.0), -agents.index(agent)))
+    return {**homes, leader: homes[best], best: homes[leader]}
+
+
 def _against_past_selves(
     seating: Seating,
     learner: str,
@@ -84,7 +101,7 @@ def _against_past_selves(
 def pools_after(
     pools: Mapping[str, OpponentPool], versions: Mapping[str, tuple[int, str]], *, config: OpponentConfig, step: int
 ) -> dict[str, OpponentPool]:
-    """The pools after `step`: every `config.every` steps each member's version of that step is added.
+    """The pools after `step`: every `config.every` steps each member's version of that step is added, if it is a new one.
 
     `versions` are (step, weights digest) by trained member.
     """
@@ -93,5 +110,7 @@ def pools_after(
         return after
     for member, (at, digest) in versions.items():
         pool = after.get(member, OpponentPool(capacity=config.capacity))
+        if pool.opponents and pool.opponents[-1].step == at:
+            continue  # it has not learned since
         after[member] = pool.with_opponent(Opponent(name=past_self(member, at), step=at, checkpoint=digest))
     return after

@@ -87,6 +87,12 @@ def store_option(store: ArtifactStore) -> str:
     return "" if store.uri == f"s3://{StoreConfig().bucket}" else f" --store {store.uri}"
 
 
+def view_command(store: ArtifactStore, run_id: str, *, step: int | None = None, problem: str | None = None) -> str:
+    """The command that shows what was said in a run. **Example** "troupe view r --step 3 --problem plan_path-f73c9ba90248"."""
+    options = [f" --step {step}" if step is not None else "", f" --problem {problem}" if problem is not None else ""]
+    return f"troupe view {run_id}{store_option(store)}{''.join(options)}"
+
+
 def read_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
     """The configuration of the run's first start, or None if there is no such run."""
     content = store.read(config_key(run_id))

@@ -53,6 +53,13 @@ class MixedStep(Frozen):
     metrics: dict[str, float]
 
 
+class CollectedStep(Frozen):
+    """What a step of a game brought: the Experience to learn from, and metrics."""
+
+    experience: ArtifactRef
+    metrics: dict[str, float]
+
+
 class PolicyUpdate(Frozen):
     """The result of one policy's update."""
 

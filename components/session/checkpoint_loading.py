@@ -38,13 +38,18 @@ def load_checkpoint(
     from components.training.checkpoint import read_manifest  # imports torch
 
     folder = (copies or session.copies).path(checkpoint)
+    probe = read_manifest(folder).probe
+    if probe is None:
+        raise ConfigurationError(
+            f"policy {checkpoint.policy}: it presses buttons and is no language model, so no engine can hold it"
+        )
     version = PolicyVersion(policy=checkpoint.policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
     difference = refresh(
         session.engines.of(checkpoint.policy),
         folder=folder / MODEL_FOLDER,
         version=version,
         adapter=folder / ADAPTER_FOLDER if checkpoint.base is not None else None,
-        probe=read_manifest(folder).probe,
+        probe=probe,
         tolerance=session.config.generation.probe_tolerance,
     )
     return version, difference

@@ -163,6 +163,11 @@ def team_order(config: RunConfig, played: RunConfig, *, team: str) -> TurnOrder:
 def run_checkpoints(run: Run, step: int | None) -> tuple[int, dict[str, CheckpointRef]]:
     """The number of updates, and the checkpoints after `step` of them (None: all that are finished). Raises
     ConfigurationError."""
+    if run.config.hybrid is not None:
+        raise ConfigurationError(
+            f"run {run.run_id}: it trained a player of buttons, no language model; its own evaluations are in `troupe show "
+            f"{run.run_id}`"
+        )
     store = open_store(run.config.store)
     num_finished = first_unfinished_step(store, run)
     if step is not None and not 0 <= step <= num_finished:

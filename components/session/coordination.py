@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from components.population.adapters import Learner
     from components.training.adapter_state import AdapterState
 
+_WEIGHT_COPY = "/weight/"
+"""In the names of an optimizer's tensors: its copies of the weights, where the model computes in another type."""
+
 
 def coordinated(
     session: Session,
@@ -35,7 +38,7 @@ def coordinated(
         policy: read_adapter_state(session.copies.path(update.checkpoint), policy) for policy, update in updates.items()
     }
     shares = _shares(settings, get(session.store, state, PopulationState), list(updates))
-    after, residual = _mixed(settings, before, shares)
+    after, residual = mixed_states(settings, before, shares)
     return {
         policy: PolicyUpdate(
             checkpoint=_stored(session, step, checkpoints[policy], after[policy]),
@@ -44,6 +47,7 @@ def coordinated(
                 "coordination_distance": _distance(before[policy], after[policy]),
                 "coordination_residual": residual,
                 "coordination_share": shares[policy],
+                "coordination_fresh_moments": float(not after[policy].optimizer),
             },
         )
         for policy, update in updates.items()
@@ -68,14 +72,21 @@ def _shares(settings: WeightUpdateConfig, state: PopulationState, members: list[
     return round_shares(samples, returns, settings.return_temperature or 1.0)
 
 
-def _mixed(
+def mixed_states(
     settings: WeightUpdateConfig, states: Mapping[str, "AdapterState"], shares: Mapping[str, float]
 ) -> tuple[dict[str, "AdapterState"], float]:
-    """The members' states after a round, and the share of the exact mean that is lost by keeping the rank."""
+    """The members' states after a round, and the share of the exact mean that is lost by keeping the rank.
+
+    Where one of them has missed an update, having had nothing to learn from, all start with fresh moments: Adam corrects its
+    moments by the number of updates, and those of different numbers have no mean.
+    """
+    from components.population.adapters import Learner
     from components.population.federated import federated_learner, pulled_adapter
     from components.population.synchronized import synchronized_learner
 
     learners = {member: _learner(state) for member, state in states.items()}
+    if len({learner.num_updates for learner in learners.values()}) > 1:
+        learners = {member: Learner(adapter=learner.adapter) for member, learner in learners.items()}
     if settings.strategy == "synchronized":
         whole = synchronized_learner(learners)
         return {member: _with_learner(state, whole) for member, state in states.items()}, 0.0
@@ -85,9 +96,19 @@ def _mixed(
     after = {}
     for member, state in states.items():
         pulled = pulled_adapter(learners[member].adapter, whole.adapter, 1 - settings.personal_share)
-        kept = learners[member] if pulled.method == "mean" else whole
+        kept = _pulled(learners[member], whole, settings.personal_share) if pulled.method == "mean" else whole
         after[member] = _with_learner(state, replace(kept, adapter=pulled.adapter))
     return after, merge.residual
+
+
+def _pulled(own: "Learner", whole: "Learner", own_share: float) -> "Learner":
+    """A learner with its own moments, whose optimizer's copies of weights, if it has any, are pulled as the adapter is."""
+    from components.population.adapters import weighted_mean
+
+    shares = (own_share, 1 - own_share)
+    copies = {name: tensor for name, tensor in own.first_moments.items() if _WEIGHT_COPY in name}
+    pulled = {name: weighted_mean([tensor, whole.first_moments[name]], shares) for name, tensor in copies.items()}
+    return replace(own, first_moments={**own.first_moments, **pulled})
 
 
 def _learner(state: "AdapterState") -> "Learner":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from components import progress
 from components.artifacts.refs import CheckpointRef
+from components.config.hybrid import REFLEXES
 from components.environments.family import require_expert, scratch_alphabet
 from components.evaluation.held_out import Setting, success_rate
 from components.identity import seed_for
@@ -16,12 +17,13 @@ from components.rollout.prompts import encode_observation
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
 from components.session.engines import fixed_versions
+from components.session.hybrid import initial_reflexes
 from components.session.session import Session
 from components.training.base import MODEL_FOLDER
 
 
 def initial_policies(session: Session) -> dict[str, CheckpointRef]:
-    """The stored checkpoint 0 of each policy with weights."""
+    """The stored checkpoint 0 of each policy with weights, and of the learner of a hybrid run."""
     models = initial_models(session.config.policies)
     with tempfile.TemporaryDirectory(prefix="warm-start-", dir=scratch_folder()) as name:
         folders = {model: Path(name) / model / MODEL_FOLDER for model in models}
@@ -29,6 +31,8 @@ def initial_policies(session: Session) -> dict[str, CheckpointRef]:
         checkpoints: dict[str, CheckpointRef] = {}
         for model, policies in models.items():
             checkpoints |= stored_policies(session, policies, folders[model], Path(name))
+        if session.config.hybrid is not None:
+            checkpoints[REFLEXES] = initial_reflexes(session, checkpoints)
         return checkpoints
 
 
@@ -48,7 +52,8 @@ def stored_policies(
         if adapter is None:
             write_initial_checkpoint(model_folder, output, policy, training=training)
         else:
-            seed = seed_for(session.config.seed, "adapter", policy)
+            own = () if adapter.freeze_a else (policy,)
+            seed = seed_for(session.config.seed, "adapter", *own)
             write_initial_adapter(model_folder, output, policy, adapter=adapter, seed=seed, training=training)
         checkpoints[policy] = session.copies.store(output, base=base)
     return checkpoints

@@ -7,7 +7,7 @@ from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
 from components.population.credit import CreditedStep, Played, PopulationState, credited_step
 from components.population.move_rewards import moves_of
-from components.population.seating import Seating, pools_after, step_seatings
+from components.population.seating import Seating, homes_in_step, pools_after, step_seatings
 from components.population.selective import selected_members
 from components.rollout.statistics import reward_metrics
 from components.runs.run import MixedStep
@@ -54,13 +54,16 @@ def credited_shards(
         for shard, score in zip(shards, scores, strict=True)
         for episode, rewards in zip(shard.episodes, score.rewards_E_N_K, strict=True)
     ]
+    before = PopulationState() if state is None else get(session.store, state, PopulationState)
     credited = credited_step(
-        PopulationState() if state is None else get(session.store, state, PopulationState),
+        before,
         episodes,
         agents=agents,
         config=config.population,
         subtracts_baseline=config.algorithm.advantage == "role_baseline",
     )
+    homes = _homes(session, shards[0].step, before)
+    credited = replace(credited, state=replace(credited.state, homes=homes))
     credited = replace(credited, metrics={**reward_metrics(shards, scores), **credited.metrics})
     each = iter(credited.credits_E_N_K)
     return [
@@ -75,7 +78,7 @@ def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Se
     assert config.population is not None, "this run has no population"
     known = PopulationState() if state is None else get(session.store, state, PopulationState)
     return step_seatings(
-        {agent: settings.policy for agent, settings in config.agents.items()},
+        _homes(session, step, known),
         known.pools,
         known.payoffs,
         config=config.population,
@@ -83,6 +86,14 @@ def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Se
         num_shards=config.rollout.num_shards,
         seed=config.seed,
     )
+
+
+def _homes(session: Session, step: int, state: PopulationState) -> dict[str, str]:
+    config = session.config
+    assert config.population is not None, "this run has no population"
+    homes = state.homes or {agent: settings.policy for agent, settings in config.agents.items()}
+    averages = {member: record.average_return or 0.0 for member, record in state.records.items()}
+    return homes_in_step(homes, averages, config.population, step)
 
 
 def seated_versions(

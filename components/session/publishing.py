@@ -14,13 +14,13 @@ from components.metrics import PEAK_MEMORY
 from components.outages import is_interrupted
 from components.peak_memory import peak_memory_mib
 from components.process_ids import this_process
-from components.runs.lineages import lineage_for
+from components.runs.lineages import lineage_for, view_command
 from components.runs.pipeline import Pipeline
 from components.runs.provenance import provenance
 from components.runs.run import Run
 from components.schema import EvalReport, IterationReport, RolloutShard, ScoredShard
 from components.session.tracing import Tracing
-from components.tracking.base import PROCESS_TAG, PolicyFiles, ProblemSet, TeamCheckpoint, Tracker
+from components.tracking.base import PROCESS_TAG, VIEW_TAG, PolicyFiles, ProblemSet, TeamCheckpoint, Tracker
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import Outbox
 
@@ -57,6 +57,7 @@ class Publishing:
             **run_tags(run.config, pipeline),
             **{f"changed.{name}": value for name, value in changed.items()},
             PROCESS_TAG: str(this_process()),
+            VIEW_TAG: view_command(store, run.run_id),
         }
         self.outbox = Outbox(
             store,

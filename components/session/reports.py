@@ -38,8 +38,8 @@ def stage_seconds(manifests: list[StageManifest]) -> dict[str, float]:
     return {seconds(stage): total for stage, total in totals.items()}
 
 
-def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
-    """A Markdown page for one step: rewards, learning and seconds in tables, and a link to the tracked run."""
+def iteration_page(report: IterationReport, *, run_url: str | None, view: str) -> str:
+    """A Markdown page for one step: rewards, learning and seconds in tables, the tracked run, and the command `view`."""
     groups = {
         "Rollout and reward": ("rollout/", "reward/", "advantage/", "api/"),
         "Update": ("train/",),
@@ -49,6 +49,7 @@ def iteration_page(report: IterationReport, *, run_url: str | None) -> str:
     lines = [f"# {report.run_id}, step {report.step}", ""]
     if run_url:
         lines += [f"[The run in MLflow]({run_url})", ""]
+    lines += [f"What each agent saw and wrote: `{view}`", ""]
     for title, prefixes in groups.items():
         rows = [(name, value) for name, value in sorted(values.items()) if name.startswith(prefixes)]
         lines += [f"## {title}", "", "| metric | value |", "|---|---:|"]

@@ -108,7 +108,9 @@ class Session:
     def copies(self) -> CheckpointCache:
         """Local copies of the run's checkpoints."""
         if self._copies is None:
-            self._copies = CheckpointCache(self.store, num_policies=len(self.config.policies))
+            self._copies = CheckpointCache(
+                self.store, num_policies=len(self.config.policies) + (self.config.hybrid is not None)
+            )
         return self._copies
 
     @property

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from components.artifacts.base import ArtifactStore
+from components.runs.lineages import view_command
 from components.runs.run import Run
 from components.schema import Limits, RolloutShard, ScoredShard
 from components.session.prompt_texts import PromptText, prompt_texts
@@ -35,7 +36,15 @@ class Tracing:
         policies = self._run.config.policies
         if missing := {name: policies[name] for name in policies if name in played - set(self._prompts)}:
             self._prompts |= prompt_texts(self._store, self._run, step, missing)[0]
-        return [episode_trace(each, self._prompts, self._calls(each)) for each in sampled]
+        return [
+            episode_trace(
+                each, self._prompts, self._calls(each), view=self._view(step, each.episode.problem.problem_id)
+            )
+            for each in sampled
+        ]
+
+    def _view(self, step: int, problem: str) -> str:
+        return view_command(self._store, self._run.run_id, step=step, problem=problem)
 
     def _calls(self, scored: ScoredEpisode) -> ToolCalls:
         record = scored.shard.tools

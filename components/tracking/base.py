@@ -10,6 +10,9 @@ from components.schema import EvalReport, IterationReport
 PROCESS_TAG = "troupe.process"
 """The tag of a tracked run with the ProcessId that opened it last, on whatever host."""
 
+VIEW_TAG = "troupe.view"
+"""The tag of a tracked run, and of a trace, with the command that shows all that was said."""
+
 
 class PolicyFiles(Frozen):
     """The weights of one policy: the digest of its tensors and the address of its folder."""
@@ -59,10 +62,14 @@ class TracedSpan(Frozen):
 
 
 class EpisodeTrace(Frozen):
-    """What one team said about one problem in a training step: the spans, each after its parent. `key` is unique in the run."""
+    """What one team said about one problem in a training step: the spans, each after its parent. `key` is unique in the run.
+
+    `view` is the command that shows the whole tree of the episode.
+    """
 
     key: str
     step: int
+    view: str = ""
     spans: tuple[TracedSpan, ...]
 
 

@@ -50,7 +50,9 @@ def sampled_episodes(
     return [scored[number * len(scored) // count] for number in range(count)]
 
 
-def episode_trace(scored: ScoredEpisode, prompts: Mapping[str, PromptText], calls: ToolCalls) -> EpisodeTrace:
+def episode_trace(
+    scored: ScoredEpisode, prompts: Mapping[str, PromptText], calls: ToolCalls, *, view: str = ""
+) -> EpisodeTrace:
     """The trace of an episode's selected branch: a span for the whole, each turn, each answer and each call that it made.
 
     Prompts of policies that are not in `prompts` are left out. Texts are cut at LONGEST_TEXT characters.
@@ -72,7 +74,7 @@ def episode_trace(scored: ScoredEpisode, prompts: Mapping[str, PromptText], call
             for each in calls.get((n, node.chosen), ())
         ]
     key = f"{shard.step}/{shard.shard}/{episode.problem.problem_id}/{episode.episode}"
-    return EpisodeTrace(key=key, step=shard.step, spans=tuple(spans))
+    return EpisodeTrace(key=key, step=shard.step, view=view, spans=tuple(spans))
 
 
 def _whole(scored: ScoredEpisode) -> TracedSpan:
@@ -119,7 +121,7 @@ def _answer(scored: ScoredEpisode, n: int, prompts: Mapping[str, PromptText], *,
             "policy": node.policy,
             "weights_digest": None if version is None else version.weights_digest,
             "candidates": [_cut(candidate.text) for candidate in node.candidates],
-            "rewards": list(scored.rewards_N_K[n]),
+            "rewards": _shown_value(scored.rewards_N_K[n]),
             "taken": node.chosen,
             "solves": taken.outcome.solves,
             "malformed": None if taken.outcome.error is None else _cut(taken.outcome.error),
@@ -142,6 +144,8 @@ def _shown_value(value: Any) -> Any:
             return _shown(value)
         case list() | tuple():
             return [_shown_value(each) for each in value]
+        case float():
+            return float(f"{value:.6g}")  # nobody reads 0.16000000000000003
         case _:
             return value
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.identity import canonical_json
-from components.tracking.base import PROCESS_TAG, ProblemSet
+from components.tracking.base import PROCESS_TAG, VIEW_TAG, ProblemSet
 from components.tracking.mlflow_server import MlflowServer, is_away, mlflow_exception, tolerating
 
 MAX_RACES = 8
 """Lost races in a row before that is an error."""
 RUN_ID_TAG = "troupe.run_id"
+_NOTE_TAG = "mlflow.note.content"
 _PRIMARY_METRIC_TAG = "mlflow.experiment.primaryMetric.name"
 """MLflow's pages show the charts of this metric first."""
 
@@ -191,7 +192,8 @@ class MlflowRuns:
         runs = self._found(run_id)
         if not runs:
             tags = self._about[run_id].tags if run_id in self._about else {}
-            self._client.create_run(self.experiment_id(), run_name=run_id, tags={**tags, RUN_ID_TAG: run_id})
+            tags = {**tags, **_description(tags), RUN_ID_TAG: run_id}
+            self._client.create_run(self.experiment_id(), run_name=run_id, tags=tags)
             runs = self._found(run_id)
         return runs
 
@@ -220,3 +222,11 @@ class MlflowRuns:
             if error.error_code == "RESOURCE_DOES_NOT_EXIST":
                 return False
             raise
+
+
+def _description(tags: Mapping[str, str]) -> dict[str, str]:
+    """The text at the top of a new run's page, which users may change."""
+    if VIEW_TAG not in tags:
+        return {}
+    text = f"`{tags[VIEW_TAG]}` shows what each agent saw and wrote; add `--step N` for an earlier step."
+    return {_NOTE_TAG: text}

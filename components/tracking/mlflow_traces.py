@@ -6,10 +6,10 @@ has: a repetition changes nothing.
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from components.tracking.base import EpisodeTrace, TracedSpan
+from components.tracking.base import VIEW_TAG, EpisodeTrace, TracedSpan
 from components.tracking.mlflow_server import MlflowServer
 
 _TYPES = {"episode": "CHAIN", "turn": "CHAIN", "agent": "CHAT_MODEL", "tool": "TOOL"}
@@ -62,7 +62,10 @@ def _spans(run_id: str, mlflow_id: str, trace: EpisodeTrace, timestamp_ms: int) 
     for number, span in enumerate(trace.spans):
         attributes = _attributes(span) | {"mlflow.traceRequestId": f"tr-{trace_id}"}
         if span.parent is None:
+            # The list of an experiment's traces shows the beginning of the input.
+            attributes["mlflow.spanInputs"] = {"run": run_id, "step": trace.step, **attributes["mlflow.spanInputs"]}
             tags = {"mlflow.traceName": span.name, "troupe.run_id": run_id, "troupe.step": str(trace.step)}
+            tags |= {VIEW_TAG: trace.view} if trace.view else {}
             attributes |= {f"mlflow.traceTag.{name}": value for name, value in tags.items()}
         yield Span.from_dict(
             {
@@ -83,8 +86,8 @@ def _spans(run_id: str, mlflow_id: str, trace: EpisodeTrace, timestamp_ms: int) 
 def _attributes(span: TracedSpan) -> dict[str, Any]:
     attributes: dict[str, Any] = {
         "mlflow.spanType": _TYPES[span.kind],
-        "mlflow.spanInputs": dict(span.inputs),
-        "mlflow.spanOutputs": dict(span.outputs),
+        "mlflow.spanInputs": _in_lines(span.inputs),
+        "mlflow.spanOutputs": _in_lines(span.outputs),
         **{f"troupe.{name}": value for name, value in span.facts.items()},
     }
     if span.num_prompt_tokens is not None and span.num_answer_tokens is not None:
@@ -95,6 +98,17 @@ def _attributes(span: TracedSpan) -> dict[str, Any]:
             "total_tokens": prompt + answer,
         }
     return attributes
+
+
+def _in_lines(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, with texts of several lines one level deeper: MLflow's pages show a text at the top as Markdown, in which a
+    board or a program becomes one line, and those below as they are.
+
+    **Example** {"prompt": "a\\nb", "reward": 1.0} gives {"prompt": {"text": "a\\nb"}, "reward": 1.0}.
+    """
+    return {
+        name: {"text": value} if isinstance(value, str) and "\n" in value else value for name, value in values.items()
+    }
 
 
 def _last_parts(spans: Sequence[TracedSpan]) -> list[int]:

@@ -63,7 +63,8 @@ class CheckpointManifest(Frozen):
     step: int
     weights_digest: str
     optimizer_digest: str
-    probe: Probe
+    probe: Probe | None
+    """None for a policy that is no language model."""
     base_digest: str | None = None
     """Of the base of the policy's adapter; None for a policy with full weights."""
 

@@ -124,17 +124,20 @@ class Update:
         totals.num_updates += 1
 
     def _sampler_lag(self) -> int:
-        """How many updates old the sampler's weights were: 0, or 1 under overlap; 0 if unknown."""
+        """How many updates old the sampler's weights were: 0, or 1 under overlap; 0 if unknown.
+
+        In a population they may be of any earlier step, if the policy has not learned since.
+        """
         version, job = self.batch.version, self.job
-        if version is None:
+        if version is None or version.weights_digest == job.weights_digest:
             return 0
         lag = job.step - version.step
         assert lag in (0, 1), f"policy {job.policy}, step {job.step}: sampled by the weights of step {version.step}"
-        assert lag or version.weights_digest == job.weights_digest, (
+        assert lag, (
             f"policy {job.policy}, step {job.step}: sampled by {version.weights_digest}, the update starts from "
             f"{job.weights_digest}"
         )
-        assert not lag or job.loss.importance_cap is not None, (
+        assert job.loss.importance_cap is not None, (
             f"policy {job.policy}, step {job.step}: sampled by the weights of step {version.step}, without a correction"
         )
         return lag

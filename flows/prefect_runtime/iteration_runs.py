@@ -30,8 +30,9 @@ from prefect.context import FlowRunContext, SyncClientContext, TagsContext
 from prefect.exceptions import PrefectException
 from prefect.flows import Flow
 from prefect.states import Completed, Pending
+from prefect.utilities.annotations import NotSet
 from prefect.utilities.asyncutils import run_coro_as_sync
-from prefect.utilities.engine import link_state_to_flow_run_result, propose_state_sync
+from prefect.utilities.engine import link_state_to_flow_run_result, link_state_to_task_run_result, propose_state_sync
 
 from components.background import BackgroundWorker
 from components.errors import TroupeError
@@ -148,9 +149,7 @@ class _IterationEngine(InterruptibleEngine):
         assert context is not None, "iterations run inside a flow run"
         result = list(parameters.values())[-1]
         if before is not None:
-            # Prefect's graph draws an edge from a run to the one that takes its result.
-            state: State[Any] = Completed(state_details=StateDetails(flow_run_id=before.id))
-            link_state_to_flow_run_result(state, result)
+            _link_result(before, result)
         place = Task(name=self.flow.name, fn=self.flow.fn, version=self.flow.version)
         place._is_subflow_tracking_task = True  # type: ignore[attr-defined]
         task_run = run_coro_as_sync(
@@ -216,6 +215,13 @@ class _IterationEngine(InterruptibleEngine):
         self._telemetry.end_span_on_success()
         return result
 
+    def result(self, raise_on_failure: bool = True) -> Any:
+        """Prefect's own, linked to the flow run in a way that Prefect's pages can show."""
+        value = super().result(raise_on_failure)
+        if self._return_value is not NotSet and self.flow_run is not None:
+            _link_result(self.flow_run, value)
+        return value
+
     @contextmanager
     def setup_run_context(self, client: SyncPrefectClient | None = None) -> Iterator[None]:
         """Prefect's own, without reading a new run back from the server."""
@@ -231,6 +237,15 @@ class _IterationEngine(InterruptibleEngine):
             parameters = self.flow.serialize_parameters(self.parameters or {})
             client.update_flow_run(flow_run_id, parameters=parameters)
         propose_state_sync(client, state, flow_run_id=flow_run_id)
+
+
+def _link_result(flow_run: FlowRun, result: Any) -> None:
+    """Let Prefect's graph draw an edge from a flow run to the runs that take its result.
+
+    The input is declared as that of a task run, with the flow run's id: the pages of Prefect 3.8 cannot read inputs of the kind
+    `flow_run`, and list no task runs at all of a flow run that has one.
+    """
+    link_state_to_task_run_result(Completed(state_details=StateDetails(task_run_id=flow_run.id)), result)
 
 
 def _creating_once(client: SyncPrefectClient, *, key: str) -> SyncPrefectClient:

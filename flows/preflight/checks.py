@@ -14,6 +14,7 @@ from components.errors import ConfigurationError, ServiceMissing, StoreRefused, 
 from components.rollout.rules import branching_factors
 from components.session.bases import check_bases
 from components.session.engines import Engines
+from components.session.hybrid_settings import check_cartridge, check_hybrid
 from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.stores import open_store, s3_endpoint
@@ -41,9 +42,12 @@ def check_configuration(scenario: Scenario) -> None:
     """Check the configuration and everything it names, except local services."""
     config = scenario.config
     check_environment(scenario)
-    check_own_code(scenario)
-    check_problem_counts(scenario)
-    check_prompts(scenario)
+    if config.hybrid is not None:
+        check_cartridge(config.hybrid)
+    else:
+        check_own_code(scenario)
+        check_problem_counts(scenario)
+        check_prompts(scenario)
     check_devices(config)
     check_ray(config.resources)
     check_space(config)
@@ -92,6 +96,9 @@ def check_tracking(tracker: Tracker) -> None:
 def check_environment(scenario: Scenario) -> None:
     """Check the environment's name and options, the roles, its solver if one is needed, and the components of the rubric."""
     config, roles = scenario.config, scenario.family.roles
+    if config.hybrid is not None:
+        check_hybrid(scenario)
+        return
     playing = agents_of(scenario.turn_order, roles)
     missing, unknown = set(playing) - set(config.agents), set(config.agents) - set(roles)
     if missing or unknown:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from components.artifacts.parallel import in_parallel
-from components.errors import ConfigurationError, ServiceMissing
+from components.errors import ConfigurationError, PrefectUnavailable, ServiceMissing
 from components.sandbox.daemon import stop_daemon
 from infra.services.environment import (
     MlflowAddress,
@@ -33,6 +33,8 @@ _KINDS: Mapping[str, type[Service]] = {
     "worker": WorkerService,
 }
 ALL = tuple(_KINDS)
+DEPLOY_SECONDS = 900.0
+"""Of all deployments at once, which take about ten on an idle machine."""
 
 
 def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
@@ -89,12 +91,21 @@ def status(home: Path) -> StackStatus:
 
 
 def deploy(state: StackStatus, prefect_yaml: Path) -> None:
-    """Create or update every deployment of a `prefect.yaml` to run here. Raises ServiceMissing or ConfigurationError."""
+    """Create or update every deployment of a `prefect.yaml` to run here.
+
+    Raises ServiceMissing, ConfigurationError, or PrefectUnavailable where that takes more than DEPLOY_SECONDS.
+    """
     if state.prefect is None:
         raise ServiceMissing("the Prefect server is down; start it with `troupe up`")
     command = prefect_command("prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(prefect_yaml))
     env = service_environment(environment(state))
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=DEPLOY_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise PrefectUnavailable(
+            f"the deployments of {prefect_yaml} were not created within {DEPLOY_SECONDS:.0f} s: this machine is too busy; "
+            "give the command again"
+        ) from error
     if done.returncode:
         raise ConfigurationError(f"prefect.yaml could not be deployed:\n{(done.stdout + done.stderr)[-3000:]}")
 

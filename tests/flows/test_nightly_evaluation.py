@@ -1,13 +1,11 @@
 """Nights over a store: a worse checkpoint is told first, a better one is promoted, and nothing is played twice."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.testing.utilities import prefect_test_harness
 
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
@@ -20,15 +18,10 @@ from flows import nightly_evaluation as nightly
 from flows.presets import preset_config
 from tests.components.evaluation.test_nightly import report
 
+pytestmark = pytest.mark.usefixtures("prefect")
 SUITE = Suite(environment=preset_config("tiny").environment, num_problems=200)
 SUITES = [NightlySuite(name="boards", suite=SUITE, subjects=("random",))]
 PROMOTION = PromotionConfig(max_challengers=5, min_problems=200)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def server() -> Iterator[None]:
-    with prefect_test_harness(server_startup_timeout=180):
-        yield
 
 
 class Nights:

@@ -59,7 +59,7 @@ def test_a_flow_run_has_its_numbers_in_the_log_and_two_pages(caplog: pytest.LogC
 
     @flow
     def told() -> str:
-        pages = RunPages("My run", logger)
+        pages = RunPages("My run", logger, view="troupe view my-run")
         with subscribe(pages.hear):
             for url in (None, "http://mlflow/run", "http://mlflow/run"):
                 progress.report("links", 0, 1, 1, MLflow=url)
@@ -80,16 +80,18 @@ def test_a_flow_run_has_its_numbers_in_the_log_and_two_pages(caplog: pytest.LogC
     assert len(lines) == 3
     with get_client(sync_client=True) as client:
         mine = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[flow_run]))
-        found = {each.key: str(each.data) for each in client.read_artifacts(artifact_filter=mine)}
+        read = client.read_artifacts(artifact_filter=mine)
+        found = {each.key: str(each.data) for each in read}
     assert found.keys() == {"mlflow--y-run", "run--y-run"}
     assert any("http://mlflow/run" in data for data in found.values())
+    assert any("`troupe view my-run`" in str(each.description) for each in read)
 
 
 def test_a_page_in_mlflow_that_is_known_late_is_linked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     links: list[str] = []
     monkeypatch.setattr(run_pages, "create_link_artifact", lambda *, link, **_: links.append(link))
     monkeypatch.setattr(run_pages, "create_markdown_artifact", lambda **_: None)
-    pages = RunPages("r", logging.getLogger("pages"))
+    pages = RunPages("r", logging.getLogger("pages"), view="troupe view r")
     pages.hear(progress.Progress(stage="links", step=0, done=1, total=1, facts={"MLflow": None}))
     pages.end(summary())
     pages.end(summary())
@@ -102,4 +104,4 @@ def test_a_server_that_is_away_costs_the_page_alone(monkeypatch: pytest.MonkeyPa
 
     for name in ("create_link_artifact", "create_markdown_artifact"):
         monkeypatch.setattr(run_pages, name, away)
-    RunPages("r", logging.getLogger("pages")).end(summary())
+    RunPages("r", logging.getLogger("pages"), view="troupe view r").end(summary())

@@ -18,7 +18,7 @@ from components.runs.lineages import read_lineages
 from components.runs.run import Run
 from flows import train as module
 from flows.prefect_runtime.resumption import RESUMING, is_cancelled_resumption
-from flows.train import PIPELINE, train
+from flows.train import PIPELINE, Loop, train
 from tests.tasks.stored_runs import config_in, stored_run
 
 RESUMED = Scheduled(name=RESUMING)
@@ -68,7 +68,7 @@ class Trained:
     def session(self, run: Run) -> Iterator[Any]:
         yield SimpleNamespace(run=run, config=run.config, store=self.store)
 
-    def train(self, session: Any, began_at_seconds: float) -> dict[str, Any]:
+    def train(self, session: Any, loop: Loop, began_at_seconds: float) -> dict[str, Any]:
         self.runs.append(session.run)
         return {}
 

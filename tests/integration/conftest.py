@@ -1,6 +1,7 @@
 """Real services for whole runs: one Prefect server, one S3 server, and a process that runs training on command."""
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,9 +62,22 @@ def uninterrupted(undisturbed_run: tuple[dict[str, Any], float]) -> dict[str, An
 
 
 @pytest.fixture(scope="session")
-def undisturbed_run(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], float]:
-    """The same, and the seconds that the run took."""
-    root = tmp_path_factory.mktemp("uninterrupted")
+def undisturbed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where that run's store is. Nobody writes there once it has ended."""
+    return tmp_path_factory.mktemp("uninterrupted")
+
+
+@pytest.fixture
+def whole_run(uninterrupted: dict[str, Any], undisturbed_folder: Path, tmp_path: Path) -> LocalArtifactStore:
+    """A copy of its store, in the folder of the test, with the run `whole`."""
+    shutil.copytree(undisturbed_folder / "store", tmp_path / "store")
+    return LocalArtifactStore(tmp_path / "store")
+
+
+@pytest.fixture(scope="session")
+def undisturbed_run(trainings: Trainings, undisturbed_folder: Path) -> tuple[dict[str, Any], float]:
+    """What that run comes to, and the seconds that it took."""
+    root = undisturbed_folder
     started = time.monotonic()
     ended = trainings.run(order(root, "whole"))
     seconds = time.monotonic() - started

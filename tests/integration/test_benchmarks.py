@@ -32,6 +32,10 @@ SMALLEST = {
     "scaling": ("--axes agents --steps 2 --points 2", r"agents[^\n]*\n1 [^\n]*\n2 "),
     "arms": ("--games tiny --runs team-grpo --seeds 1 --budget-tokens 1 --home {home}", r"\| team, GRPO \|"),
     "credit": (f"--games tiny {ONE_STEP} --decisions 2 --continuations 2 --home {{home}}", r"\*ceiling\*"),
+    "populations": (
+        "--games kuhn 'public_goods, mixed' --seeds 1 --steps 2 --home {home}",
+        r"\| seed 0 \| 2 \|[^$]*by OpenSpiel u\d < u\d < u\d[^$]*\| mixed \|",
+    ),
     "pretrained": (f"--list --home {MEASURED / 'pretrained'}", r"Verdict:"),  # test_smollm.py trains and plays
 }
 TOO_SLOW = r"MISSED|FAILED: .*(jobs/s at|times one-shot)"

@@ -4,15 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import get
+from components.artifacts.refs import ArtifactRef
 from components.population.credit import PopulationState
 from components.runs.run import MixedStep
 from components.runs.step_records import step_manifests
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.schema import RolloutShard
+from components.training.adapter_state import read_adapter_state
 from flows.presets import preset_values
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
@@ -30,13 +33,14 @@ BOUNDARIES = (
 
 
 def config(root: Path, **updates: Any) -> dict[str, Any]:
-    """The smallest population's preset with six members and opponents from the start."""
+    """The smallest population's preset with six members, each with an A of its own, and opponents from the start."""
     values = preset_values()["population-tiny"]
+    member = {**values["policies"]["first"], "adapter": {"rank": 4, "alpha": 8}}
     return {
         **values,
         "environment": {**values["environment"], "options": {"num_members": 6, "num_steps": 2}},
         "agents": {f"player_{number}": {"policy": member} for number, member in enumerate(MEMBERS)},
-        "policies": dict.fromkeys(MEMBERS, values["policies"]["first"]),
+        "policies": dict.fromkeys(MEMBERS, member),
         "population": {"training_mode": "mixed", "opponents": {"every": 1}, "weight_updates": updates},
         "store": {"kind": "local", "root": str(root / "store")},
         "tracking": {"kind": "none"},
@@ -50,9 +54,13 @@ def weights(root: Path, run_id: str, step: int) -> dict[str, str]:
     return {member: checkpoint.weights_digest for member, checkpoint in before.items()}
 
 
-def optimizers(root: Path, run_id: str, step: int) -> set[str]:
+def moments(root: Path, run_id: str, step: int, member: str) -> dict[str, Any]:
+    """A member's optimizer before `step`, by names that all members share."""
     store = LocalArtifactStore(root / "store")
-    return {each.optimizer_digest for each in checkpoints_before(store, read_run(store, run_id), step).values()}
+    checkpoint = checkpoints_before(store, read_run(store, run_id), step)[member]
+    folder = root / f"{member}-{step}"
+    store.get_folder(checkpoint.folder, folder)
+    return dict(read_adapter_state(folder, member).optimizer)
 
 
 def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainings, tmp_path: Path) -> None:
@@ -81,7 +89,9 @@ def test_equal_replicas_stay_equal_under_synchronized_updates(trainings: Trainin
     assert len(start) == len(MEMBERS), "adapters start different"
     for step in (1, 2, 3):
         assert len(set(weights(tmp_path, "p", step).values())) == 1
-        assert len(optimizers(tmp_path, "p", step)) == 1
+        first, *others = (moments(tmp_path, "p", step, member) for member in MEMBERS)
+        for other in others:
+            assert all(torch.equal(first[name], other[name]) for name in first)
     assert len({weights(tmp_path, "p", step)["first"] for step in (1, 2, 3)}) == 3
 
 
@@ -110,7 +120,37 @@ def _played(store: LocalArtifactStore, step: int) -> set[str]:
     """Everybody who played in a step."""
     run = read_run(store, "p")
     found = [each.output for each in step_manifests(store, run, step) if each.stage == "collect_rollouts"]
-    from components.artifacts.refs import ArtifactRef
-
     shards = [get(store, ArtifactRef.model_validate(output), RolloutShard) for output in found]
     return {player for shard in shards for player in shard.policy_versions}
+
+
+GAMES = (
+    ("open_spiel", {"game": "bargaining"}, 2),
+    ("open_spiel", {"game": "tiny_hanabi"}, 2),
+    ("open_spiel", {"game": "kuhn_poker", "num_players": 3}, 3),
+    ("petting_zoo", {"game": "pettingzoo.classic.rps_v2", "max_steps": 2}, 2),
+    ("petting_zoo", {"game": "mpe2.simple_spread_v3", "max_steps": 2}, 3),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "num_players"), GAMES, ids=[str(options["game"]) for _, options, _ in GAMES]
+)
+def test_any_game_trains_a_population_by_its_name(
+    name: str, options: dict[str, Any], num_players: int, trainings: Trainings, tmp_path: Path
+) -> None:
+    values = config(tmp_path)
+    players = {f"player_{number}": {"policy": MEMBERS[number]} for number in range(num_players)}
+    tiny = {**values["policies"]["first"]["tiny"], "max_position_embeddings": 1024}
+    order_of = {
+        **values,
+        "num_steps": 1,
+        "environment": {"name": name, "options": options, "max_turns": 12, "answer_format": "choice"},
+        "agents": players,
+        "policies": {each["policy"]: {**values["policies"]["first"], "tiny": tiny} for each in players.values()},
+        "population": {"training_mode": "mixed"},
+    }
+    assert trainings.run(order(tmp_path, "p", config=order_of)).code == 0, trainings.log()
+    (step,) = outcome(LocalArtifactStore(tmp_path / "store"), "p")["steps"]
+    assert {f"population/{player}/return" for player in players} <= set(step["metrics"])
+    assert weights(tmp_path, "p", 0).keys() == weights(tmp_path, "p", 1).keys()

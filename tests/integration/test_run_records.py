@@ -76,37 +76,35 @@ def test_a_moved_store_goes_on_where_it_lies(
 
 
 def test_a_restart_that_cannot_begin_leaves_the_run_as_it_was_and_one_that_can_is_one(
-    trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
+    trainings: Trainings, uninterrupted: dict[str, Any], whole_run: LocalArtifactStore, tmp_path: Path
 ) -> None:
-    assert trainings.run(order(tmp_path, "again")).code == 0, trainings.log()
-    store = LocalArtifactStore(tmp_path / "store")
+    store = whole_run
     collect_garbage(store, keep_checkpoints=1, grace_seconds=0, dry_run=False)
-    before = run_document(store, "again")
-    restart = ("resume", "again", "--from-stage", "update_policy", "--step")
+    before = run_document(store, "whole")
+    restart = ("resume", "whole", "--from-stage", "update_policy", "--step")
     assert trainings.run(command(tmp_path, *restart, "1")).code == 1
-    assert "step 1 of run 'again' cannot be restarted" in trainings.log()
+    assert "step 1 of run 'whole' cannot be restarted" in trainings.log()
     unplayable = ("--set", "environment.max_turns=0")
     assert trainings.run(command(tmp_path, *restart, "2", *unplayable)).code == 1
-    assert run_document(store, "again") == before
+    assert run_document(store, "whole") == before
     for _ in range(2):
         assert trainings.run(command(tmp_path, *restart, "2")).code == 0, trainings.log()
-    after = run_document(store, "again")
+    after = run_document(store, "whole")
     assert after["lineages"] == [{"from_step": 2, "from_stage": "update_policy"}]
-    attempts = [key for key in store.list("runs/again/steps/000002/") if "/attempts/" in key]
+    attempts = [key for key in store.list("runs/whole/steps/000002/") if "/attempts/" in key]
     updates = [key for key in attempts if "/update_policy-" in key]
     assert len(updates) == 2, "once as first started, once by both restarts"
-    assert outcome(store, "again") == uninterrupted
-    assert trainings.run(command(tmp_path, "rm", "again", "--lineage", "1", "--yes")).code == 0, trainings.log()
-    assert run_document(store, "again") == before
+    assert outcome(store, "whole") == uninterrupted
+    assert trainings.run(command(tmp_path, "rm", "whole", "--lineage", "1", "--yes")).code == 0, trainings.log()
+    assert run_document(store, "whole") == before
 
 
 @pytest.mark.parametrize("place", ["update_policy", "warm_start"])
 def test_a_run_verifies_whole_and_the_remedy_for_its_damage_is_a_command_that_heals_it(
-    trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path, place: str
+    trainings: Trainings, uninterrupted: dict[str, Any], whole_run: LocalArtifactStore, tmp_path: Path, place: str
 ) -> None:
-    assert trainings.run(order(tmp_path, "checked")).code == 0, trainings.log()
-    store = LocalArtifactStore(tmp_path / "store")
-    report = verify_run(store, "checked", PIPELINE)
+    store = whole_run
+    report = verify_run(store, "whole", PIPELINE)
     assert (report.problems, report.unchecked, report.removed, report.replaced) == ((), (), {}, ())
     content = [each for folder in ("payloads/", "folders/") for each in store.scan(folder)]
     assert (report.num_objects, report.num_bytes) == (len(content), sum(each.num_bytes for each in content))
@@ -118,12 +116,12 @@ def test_a_run_verifies_whole_and_the_remedy_for_its_damage_is_a_command_that_he
     weights = tmp_path / "store" / folder / "model" / "model.safetensors"
     content_before = weights.read_bytes()
     weights.write_bytes(content_before[:-1] + bytes([content_before[-1] ^ 1]))
-    [problem] = verify_run(store, "checked", PIPELINE).problems
+    [problem] = verify_run(store, "whole", PIPELINE).problems
     assert (problem.key, problem.state) == (f"{folder}/model/model.safetensors", "damaged")
     for key in re.findall(r"delete (\S+),", problem.remedy):
         store.delete(key)
     [resume] = re.findall(r"`troupe (.*)`", problem.remedy)
     assert trainings.run({"command": shlex.split(resume)}).code == 0, trainings.log()
-    assert verify_run(store, "checked", PIPELINE).is_whole
+    assert verify_run(store, "whole", PIPELINE).is_whole
     assert weights.read_bytes() == content_before
-    assert outcome(store, "checked") == uninterrupted
+    assert outcome(store, "whole") == uninterrupted

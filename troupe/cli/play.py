@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from components.schema import EvalReport
 
 SeedOption = Annotated[int, typer.Option(help="Chooses the problems and the random draws.")]
+ProblemsOption = Annotated[
+    int | None, typer.Option(min=1, help="How many; default: as a run's own evaluations, else 100.")
+]
+SamplingOption = Annotated[str, typer.Option(help="sample or greedy.")]
+ChangesOption = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change the suite.")]
 
 
 def evaluate(
@@ -30,14 +35,12 @@ def evaluate(
             help="ENVIRONMENT, PRESET or FILE.yaml, then /test, /train or /train_check; default: a run's own /test."
         ),
     ] = None,
-    problems: Annotated[
-        int | None, typer.Option(min=1, help="How many; default: as a run's own evaluations, else 100.")
-    ] = None,
+    problems: ProblemsOption = None,
     samples: Annotated[int, typer.Option(min=1, help="Answers to each problem; several give pass@k.")] = 1,
     seed: SeedOption = 0,
     step: Annotated[int | None, typer.Option(min=0, help="A run's updates; default: all that are finished.")] = None,
-    sampling: Annotated[str, typer.Option(help="sample or greedy.")] = "greedy",
-    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change the suite.")] = None,
+    sampling: SamplingOption = "greedy",
+    overrides: ChangesOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -77,17 +80,15 @@ def compare(
     suite: Annotated[
         str | None, typer.Option(help="What all of them play, as for `troupe evaluate`; default: a run's own /test.")
     ] = None,
-    problems: Annotated[
-        int | None, typer.Option(min=1, help="How many; default: as a run's own evaluations, else 100.")
-    ] = None,
+    problems: ProblemsOption = None,
     samples: Annotated[int, typer.Option(min=1, help="Answers to each problem.")] = 1,
     seed: SeedOption = 0,
-    sampling: Annotated[str, typer.Option(help="sample or greedy.")] = "greedy",
+    sampling: SamplingOption = "greedy",
     fail_below: Annotated[
         float | None,
         typer.Option(metavar="D", help="Exit 1 if the lower bound of a paired difference is below -D, as 0.02."),
     ] = None,
-    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change the suite.")] = None,
+    overrides: ChangesOption = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the comparison as a page, with the runs' curves.")
     ] = None,

@@ -63,6 +63,10 @@ def export(
 def _chosen_policies(run: Run, policy: str | None, left_out: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the exported policies, sorted."""
     known = run.config.policies
+    if run.config.hybrid is not None:
+        raise ConfigurationError(
+            f"run {run.run_id}: it trained a player of buttons, no language model, so that there is no model folder to export"
+        )
     if policy is not None and policy not in known:
         raise ConfigurationError(
             f"--policy {policy!r}: run {run.run_id} has none of this name; {did_you_mean(policy, known)}"

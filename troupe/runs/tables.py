@@ -85,10 +85,10 @@ def _table(*columns: str, title: str | None = None) -> Table:
 
 def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
     names = sorted({name for step in steps for name in step["metrics"]})
-    rewards = [name for name in names if name.startswith("reward/") and name.endswith("/mean")]
+    rewards = m.earning_names(names)
     shown = {
         m.SUCCESS_RATE: "success",
-        **{name: f"{name.split('/')[1].replace('_', ' ')} reward" for name in rewards},
+        **{name: m.earning_label(name).replace("_", " ") for name in rewards},
         m.KEEP_RATE: "keeps good",
         m.REPAIR_RATE: "repairs bad",
         m.ZERO_GROUP_FRACTION: "equal groups",

@@ -7,7 +7,14 @@ from typing import Any
 
 from components import metrics
 from components.errors import ConfigurationError
-from components.evaluation.comparison import NonInferiority, PairedComparison, compare_pairs, non_inferiority
+from components.evaluation.comparison import (
+    NonInferiority,
+    PairedComparison,
+    PayoffDifference,
+    compare_pairs,
+    non_inferiority,
+    payoff_differences,
+)
 from components.runs.history import Progress
 from components.schema import EvalReport
 from troupe.teams.evaluation import evaluate
@@ -34,6 +41,9 @@ class ComparisonReport:
             "seed": self.seed,
             "reports": [evaluation_document(report) for report in self.reports],
             "comparisons": [asdict(pair) for pair in self.comparisons],
+            "payoffs": [
+                [asdict(each) for each in payoff_differences(self.reports[0], other)] for other in self.reports[1:]
+            ],
             "gates": [asdict(gate) for gate in self.gates],
         }
 
@@ -47,11 +57,10 @@ class ComparisonReport:
         yield f"{'':{width}}  success  95% interval   mean reward  keeps good  repairs bad   tokens  seconds    cost"
         for report in self.reports:
             low, high = report.interval
-            shares = (f"{share:.2f}" if share is not None else "-" for share in (report.keep_rate, report.repair_rate))
-            kept, repaired = shares
+            kept, repaired, tokens, seconds, cost = kept_and_spent(report)
             yield (
                 f"{report.agent:{width}}  {report.success_rate:7.3f}  {low:.3f} to {high:.3f}  {report.mean_reward:11.3f}"
-                f"  {kept:>10}  {repaired:>11}  {_spent(report)}"
+                f"  {kept:>10}  {repaired:>11}  {tokens:>7}  {seconds:>7}  {cost:>6}"
             )
         for number, pair in enumerate(self.comparisons):
             low, high = pair.interval
@@ -60,8 +69,16 @@ class ComparisonReport:
                 f"{pair.num_won} problems, worse at {pair.num_lost}; so many problems show a difference of "
                 f"{pair.smallest_difference:.3f}"
             )
+            yield from payoff_lines(payoff_differences(self.reports[0], self.reports[number + 1]))
             if self.gates:
                 yield f"    {self.gates[number].sentence}"
+
+
+def payoff_lines(differences: Sequence[PayoffDifference]) -> Iterator[str]:
+    """**Example** "    player_0 earns +0.120 an episode, 95% interval +0.031 to +0.209"."""
+    for each in differences:
+        low, high = each.interval
+        yield f"    {each.agent} earns {each.difference:+.3f} an episode, 95% interval {low:+.3f} to {high:+.3f}"
 
 
 def compare(
@@ -101,11 +118,14 @@ def _told(progress: Progress, num_finished: int, num_subjects: int, done: int, t
     progress(num_finished * total + done, num_subjects * total)
 
 
-def _spent(report: EvalReport) -> str:
-    """Tokens, seconds and cost of a report's play, as columns; "-" for none."""
+def kept_and_spent(report: EvalReport) -> tuple[str, str, str, str, str]:
+    """How often the last agent keeps and repairs, and tokens, seconds and cost of the play; "-" for none.
+
+    **Example** ("0.90", "0.00", "955", "8.2", "-").
+    """
     values = report.metrics
+    kept, repaired = (f"{share:.2f}" if share is not None else "-" for share in (report.keep_rate, report.repair_rate))
     cost = sum(value for name, value in values.items() if name.endswith("/cost"))
     tokens = values.get(metrics.evaluation(report.sampling, "num_generated_tokens"), 0.0)
     seconds = values.get(metrics.evaluation(report.sampling, "seconds"), 0.0)
-    shown = (f"{tokens:.0f}" if tokens else "-", f"{seconds:.1f}", f"{cost:.4g}" if cost else "-")
-    return f"{shown[0]:>7}  {shown[1]:>7}  {shown[2]:>6}"
+    return kept, repaired, f"{tokens:.0f}" if tokens else "-", f"{seconds:.1f}", f"{cost:.4g}" if cost else "-"

@@ -9,12 +9,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from components.errors import ConfigurationError
 from troupe.runs.documents import run_document
 from troupe.runs.stores import opened_store
-from troupe.teams.comparing import ComparisonReport
+from troupe.teams.comparing import ComparisonReport, kept_and_spent
 from troupe.teams.reports import drawn
 
 WIDTH, HEIGHT = 560, 220
 """Of the curves, in pixels."""
-_BAR = 240
+_BAR = 160
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b")
 Curve = Sequence[tuple[int, float]]
 """(step, held-out success) of a run."""
@@ -59,10 +59,11 @@ def comparison_page(report: ComparisonReport, curves: Mapping[str, Curve]) -> st
     texts = Environment(loader=PackageLoader("troupe.teams", "."), undefined=StrictUndefined, autoescape=True)
     base = report.reports[0]
     return texts.get_template("comparison.html.jinja").render(
-        title=f"{base.suite}: {', '.join(each.agent for each in report.reports)}",
+        title=f"{', '.join(each.agent for each in report.reports[1:])} against {base.agent}",
         suite=f"{base.suite} {base.suite_digest}",
         how=drawn(next((each for each in report.reports if each.sampling != "scripted"), base)),
         report=report,
+        rows=[(each, kept_and_spent(each)) for each in report.reports],
         bar=_BAR,
         width=WIDTH,
         height=HEIGHT,

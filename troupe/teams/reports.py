@@ -42,8 +42,8 @@ def drawn(report: EvalReport) -> str:
 
 
 def evaluation_document(report: EvalReport) -> dict[str, Any]:
-    """The report as plain JSON for programs, without the success of each problem; with pass@k if there are several samples."""
-    document = {name: value for name, value in asdict(report).items() if name != "num_solved_P"}
+    """The report as plain JSON for programs, without what became of each problem; with pass@k if there are several samples."""
+    document = {name: value for name, value in asdict(report).items() if name not in ("num_solved_P", "payoffs_P")}
     passes = {str(k): asdict(pass_at_k(report, k)) for k in _powers_of_two(report.num_samples)}
     return document | ({"pass_at": passes} if report.num_samples > 1 else {})
 

@@ -88,9 +88,9 @@ class TrainingDisplay:
     def _finish_step(self, progress: StageProgress) -> None:
         self._steps.update(self._steps_bar, completed=progress.done, total=progress.total, visible=True)
         metrics = progress.facts.get("metrics", {})
-        for name, value in metrics.items():
-            if name == m.SUCCESS_RATE or (name.startswith("reward/") and name.endswith("/mean")):
-                self._rewards.setdefault(name, []).append(value)
+        for name in (m.SUCCESS_RATE, *m.earning_names(metrics)):
+            if name in metrics:
+                self._rewards.setdefault(name, []).append(metrics[name])
         seconds = sum(progress.facts.get("timings", {}).values())
         self._figures.plain = "\n".join(
             [
@@ -135,4 +135,4 @@ def held_out_line(reports: Sequence[EvalReport]) -> str:
 
 def _in_training(name: str) -> str:
     """The label of a rollout metric. Success of the selected branch does not measure the team: a tree goes on from the best."""
-    return "solved on the selected branch" if name == m.SUCCESS_RATE else name.removesuffix("/mean").replace("/", " ")
+    return "solved on the selected branch" if name == m.SUCCESS_RATE else m.earning_label(name)

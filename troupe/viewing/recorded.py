@@ -62,6 +62,11 @@ def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) ->
     Raises ConfigurationError if the run or its rollouts are unknown, ArtifactCorrupt if the run's configuration is damaged.
     """
     run = effective_run(store, read_run(store, run_id))
+    if run.config.hybrid is not None:
+        raise ConfigurationError(
+            f"run {run_id!r}: it trained a player of buttons, whose games are no texts to view; its course is in `troupe show "
+            f"{run_id}`"
+        )
     reached = first_unfinished_step(store, run)
     candidates = [step] if step is not None else [each for each in (reached, reached - 1) if each >= 0]
     for at in candidates:

@@ -3,6 +3,7 @@ pettingzoo."""
 
 import copy
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
@@ -184,13 +185,16 @@ def petting_game(module: str, parameters: Mapping[str, Any]) -> PettingGame:
 
 
 def import_game(module: str) -> Any:
-    """The module of a game, which has `parallel_env`. What it prints when it is imported is dropped.
+    """The module of a game, which has `parallel_env`. What its import prints is dropped.
 
     Raises ConfigurationError for an unknown module, one that lacks a library of its own, and one of games in turns.
     """
     _game_types()
     try:
-        with redirect_stdout(StringIO()):
+        with redirect_stdout(StringIO()), warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # of imports by module, which say what version is played
             found = import_module(module)
     except ModuleNotFoundError as error:
         missing = str(error.name)

@@ -101,10 +101,13 @@ class SpielGame:
                 before, move, other = self._facts(state), random_move(state, rng), random_move(state, rng)
                 first = self.after(state, move)
                 told = self._facts(first)
-                aside = self.after(state, other)
-                if not aside.position.is_terminal():
-                    self.after(aside, random_move(aside, rng))
-                second = self.after(state, move)
+                try:
+                    aside = self.after(state, other)
+                    if not aside.position.is_terminal():
+                        self.after(aside, random_move(aside, rng))
+                    second = self.after(state, move)
+                except import_pyspiel().SpielError:  # a move that was legal is no longer: the state was changed
+                    return False
                 if self._facts(state) != before or self._facts(first) != told or self._facts(second) != told:
                     return False
                 state = second
@@ -215,9 +218,18 @@ def _loaded(key: tuple[str, str, int | None]) -> SpielGame:
         raise ConfigurationError(
             f"environment.options.parameters {each!r}: no parameter of {name}; {suggest(each, known, otherwise='it has none')}"
         )
+    for each, value in given.items():
+        default = known.get(each)
+        if isinstance(value, int) and isinstance(default, int) and value < 0 <= default:
+            # OpenSpiel would write outside of its memory.
+            raise ConfigurationError(
+                f"environment.options.parameters {each} {value}: use 0 or more; {name} has {default}"
+            )
     try:
         return SpielGame(pyspiel.load_game(name, given), key)
-    except pyspiel.SpielError as error:
+    except ConfigurationError:
+        raise
+    except (pyspiel.SpielError, ValueError) as error:
         why = str(error).strip().partition("\n")[0]
         raise ConfigurationError(
             f"environment.options.game {name!r} with the parameters {shown_value(given)}: OpenSpiel refuses them: {why}"

@@ -134,15 +134,21 @@ class GamesInProcesses:
         """A digest of each game's memory."""
         return tuple(digest for answer in self._ask("digests") for digest in answer)
 
-    def snapshot(self) -> list[Snapshot]:
-        """All that decides how the games go on, process by process, for `restore`."""
-        return self._ask("snapshot")
+    def snapshot(self) -> Snapshot:
+        """All that decides how the games go on, for `restore`: the names begin with the number of a process."""
+        answers = enumerate(self._ask("snapshot"))
+        return {f"{number}.{name}": values for number, answer in answers for name, values in answer.items()}
 
-    def restore(self, snapshots: Sequence[Snapshot]) -> None:
-        """Go on from the snapshots of as many processes with as many games. Raises ValueError for any others."""
-        if len(snapshots) != len(self._children):
-            raise ValueError(f"snapshots of {len(snapshots)} processes: give one for each of {len(self._children)}")
-        self._ask("restore", snapshots)
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from the snapshot of as many processes with as many games. Raises ValueError for any other."""
+        parts: dict[str, Snapshot] = {}
+        for name, values in snapshot.items():
+            number, _, rest = name.partition(".")
+            parts.setdefault(number, {})[rest] = values
+        numbers = [str(number) for number in range(len(self._children))]
+        if parts.keys() != set(numbers):
+            raise ValueError(f"a snapshot of {len(parts)} processes: give one of {len(numbers)}")
+        self._ask("restore", [parts[number] for number in numbers])
         self._look()
 
     def close(self) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from components.environments.base import AnswerFormat, Retriever
-from components.environments.registry import FAMILIES, family, family_options
+from components.environments.registry import family, family_options
 from components.schema import Execution, ExecutionResult, Passage, Query
 from tests.components.environments.code.conftest import HostTools
+from tests.components.environments.social.games import ALONE
 from tests.components.environments.test_prompts_of_splits import EVERY
 from troupe.testing import check_environment
 
@@ -58,4 +59,4 @@ def test_a_built_in_environment_keeps_the_contract(
 
 
 def test_every_built_in_environment_is_checked() -> None:
-    assert {name for name, _, _ in CHECKED} == set(FAMILIES)
+    assert {name for name, _, _ in CHECKED} == set(ALONE)

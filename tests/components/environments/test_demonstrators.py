@@ -4,16 +4,17 @@ import pytest
 
 from components.environments.environment import Environment
 from components.environments.family import Family, require_expert, scratch_alphabet
-from components.environments.registry import FAMILIES, family, family_options
+from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from tests.components.environments.reasoned.guessing import Guess
+from tests.components.environments.social.games import ALONE
 
 
 class Silent(Guess):
     expert = Environment.expert
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", ALONE)
 def test_every_built_in_environment_has_an_expert(name: str) -> None:
     chosen, options = family(name), family_options(name, {})
     assert require_expert(chosen) is chosen

@@ -11,9 +11,10 @@ import pytest
 
 from components.environments.base import MAX_ANSWER_CHARACTERS, ToolCall
 from components.environments.play import Playthrough
-from components.environments.registry import FAMILIES, family, family_options
+from components.environments.registry import family, family_options
 from components.schema import Execution, ExecutionResult, Passage, Query
 from tests.components.environments.hostile import all_texts, near_values, nests, simple_texts, spread
+from tests.components.environments.social.games import ALONE
 from tests.components.sandbox.scripted import printed
 from tests.costs import Piece, assert_cheap
 
@@ -30,7 +31,7 @@ OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 """The options under which a family reads the most, beside its defaults."""
 SEATS = [
     pytest.param(name, options, role, id=f"{name}-{number}-{role}")
-    for name in FAMILIES
+    for name in ALONE
     for number, options in enumerate(OPTIONS.get(name, ({},)))
     for role in family(name).roles
 ]

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from components.environments.registry import FAMILIES, family, family_options
+from components.environments.registry import family, family_options
 from components.schema import Execution, ExecutionResult, Passage, Problem, Query, ToolRecord
+from tests.components.environments.social.games import ALONE
 
 NUM_TRAIN, NUM_TEST = 80, 40
 EVERY: list[tuple[str, dict[str, Any]]] = [
@@ -78,7 +79,7 @@ def prompts(name: str, problem: Problem) -> set[tuple[str, str]]:
 
 
 def test_every_family_is_looked_at() -> None:
-    assert {name for name, _ in EVERY} == set(ASKED) == set(FAMILIES)
+    assert {name for name, _ in EVERY} == set(ASKED) == set(ALONE)
 
 
 @pytest.mark.parametrize(("name", "options"), EVERY, ids=lambda value: value if isinstance(value, str) else "")

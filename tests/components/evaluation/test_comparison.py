@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.evaluation.comparison import compare_pairs, non_inferiority, smallest_difference
+from components.evaluation.comparison import compare_pairs, non_inferiority, payoff_differences, smallest_difference
 from components.evaluation.pass_at_k import pass_at_k
 from components.evaluation.statistics import paired_interval
 from components.schema import EvalReport
@@ -122,3 +122,16 @@ def test_an_equal_subject_passes_four_times_in_five_with_the_problems_that_it_ne
 def test_a_margin_is_a_loss_between_0_and_1(margin: float) -> None:
     with pytest.raises(ValueError, match="margin"):
         non_inferiority(compare_pairs(*kinds(1, 1, 1, 1)), margin)
+
+
+def test_payoffs_are_compared_by_problem() -> None:
+    base, other = (
+        replace(outcomes([[1], [1], [1]]), payoffs_P={"ann": earned, "bob": (0.0, 0.0, 0.0)})
+        for earned in ((1.0, 0.0, 1.0), (1.0, 1.0, 1.0))
+    )
+    ann, bob = payoff_differences(base, other)
+    assert (ann.agent, ann.difference, bob.difference) == ("ann", pytest.approx(1 / 3), 0.0)
+    half = 1.96 * np.std([0, 1, 0], ddof=1) / np.sqrt(3)
+    assert ann.interval == pytest.approx((1 / 3 - half, 1 / 3 + half), abs=1e-4)
+    assert bob.interval == (0.0, 0.0)
+    assert payoff_differences(base, outcomes([[1], [1], [1]])) == ()

@@ -104,6 +104,9 @@ def test_a_night_survives_its_record_and_is_shown_with_regressions_first() -> No
     assert "a@2 (champion) | 0.500" in text
     assert "c@9 was not played: ArtifactMissing: gone" in text
     assert "c@9 was not played: ArtifactMissing: gone" in page
-    for shown in (night_page([night("2026-11-24")]), night_markdown([night("2026-11-24")])):
-        assert "Nobody played: no run was active." in shown
+    assert f"{reports[0].suite} {reports[0].suite_digest}, {reports[0].sampling}" in text
+    assert f"{reports[0].suite} {reports[0].suite_digest}, {reports[0].sampling}" in page
+    idle = [night("2026-11-24"), replace(night("2026-11-24"), name="other")]
+    for shown in (night_page(idle), night_markdown(idle)):
+        assert f"Nobody played {idle[0].name}, other: no run was active." in shown
         assert "subject" not in shown

@@ -89,7 +89,7 @@ def test_a_damaged_tokenizer_is_named(tmp_path: Path) -> None:
         complete_model_folder(tmp_path, temperature=1.0)
 
 
-SHAPE = AdapterConfig(rank=2, alpha=6.0, targets=("q_proj", "down_proj"))
+SHAPE = AdapterConfig(rank=2, alpha=6.0, targets=("q_proj", "down_proj"), freeze_a=True)
 
 
 def adapter_on(base: Path, folder: Path) -> Probe:
@@ -108,9 +108,9 @@ def test_an_adapter_folder_names_its_base_and_has_the_tokenizer(characters: Path
     complete_adapter_folder(tmp_path / "plan", base=characters, base_place=characters)
     assert (tmp_path / "plan" / "adapter_model.safetensors").read_bytes() == weights
     assert not (tmp_path / "plan" / "config.json").exists()
-    assert json.loads((tmp_path / "plan" / "adapter_config.json").read_text())["base_model_name_or_path"] == str(
-        characters
-    )
+    told = json.loads((tmp_path / "plan" / "adapter_config.json").read_text())
+    assert told["base_model_name_or_path"] == str(characters)
+    assert "freeze_a" not in told
     assert AutoTokenizer.from_pretrained(tmp_path / "plan")("A<end>")["input_ids"] == [6, 8, 9, 10, 11, 12]
 
 

@@ -67,7 +67,8 @@ def _named_by_the_formula(history: list[tuple[str, float]]) -> set[str]:
     if untried := {arm for arm in RULE.arms if n[arm] < 0.5}:
         return untried
     means = {arm: sum(w * g for w, (a, g) in zip(weights, history, strict=True) if a == arm) / n[arm] for arm in n}
-    scale = max(1e-6, *(abs(mean) for mean in means.values()))
+    spread = math.sqrt(sum(w * g * g for w, (_, g) in zip(weights, history, strict=True)) / sum(weights))
+    scale = max(1e-6, spread, *(abs(mean) for mean in means.values()))
     index = {arm: means[arm] + 0.5 * scale * math.sqrt(math.log(1 + sum(weights)) / n[arm]) for arm in n}
     return {arm for arm in n if index[arm] >= max(index.values()) - 1e-9}
 

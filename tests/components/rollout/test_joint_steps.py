@@ -161,7 +161,7 @@ def test_a_joint_step_that_breaks_the_contract_is_named() -> None:
             return JointStep(state=state, local={"carol": {"points": 1.0}})
 
     family = Family("loose", Loose())
-    with pytest.raises(ConfigurationError, match=r"local names \['carol'\], but \['ann', 'bob'\] acted"):
+    with pytest.raises(ConfigurationError, match=r"local names \['carol'\], but the roles are \('ann', 'bob'\)"):
         family.referee().act_together(Position(state={}), {"ann": "c", "bob": "c"})
 
     class Neither(Environment):

@@ -12,6 +12,7 @@ from components.models import loading
 from components.progress import Progress
 from components.runs.run import Run
 from components.schema import Observation, PolicyVersion
+from components.scratch import scratch_folder
 from components.session import initial_policies as made
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.engines import Engines
@@ -175,4 +176,6 @@ def test_every_model_is_cloned_and_every_policy_stored(
     folders = cloned["folders"]
     assert [arguments["model_folder"] for _, arguments in storing] == [folders["planner"], folders["scout"]]
     assert {arguments["work"] for _, arguments in storing} == {folders["scout"].parent.parent}
-    assert not folders["scout"].parent.parent.exists(), "the work folder is removed"
+    work = folders["scout"].parent.parent
+    assert work.parent == scratch_folder(), "where a run that is killed is tidied up"
+    assert not work.exists(), "the work folder is removed"

@@ -54,6 +54,8 @@ def test_prompts_are_texts_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (trace, *_) = tracing.traces(1, [shard], [scores_of(shard)])
         prompts = {span.name: span.inputs["prompt"] for span in trace.spans if span.kind == "agent"}
         assert prompts == PROMPTS
+        problem = episodes[0].problem.problem_id
+        assert trace.view == f"troupe view {made.run.run_id} --store {made.store.uri} --step 1 --problem {problem}"
         monkeypatch.setattr(type(made.store), "get_folder", lambda *_, **__: pytest.fail("the store is asked again"))
 
 

@@ -34,7 +34,7 @@ def trace(key: str, *, step: int = 0, error: str | None = None) -> EpisodeTrace:
             "kind": "agent",
             "name": "plan_agent",
             "parent": 1,
-            "inputs": {"prompt": f"grid {key}"},
+            "inputs": {"prompt": f"grid {key}\n:"},
             "outputs": {"answer": "R,R", "reward": 1.5},
             "facts": {"policy": "team"},
             "num_prompt_tokens": 7,
@@ -43,7 +43,7 @@ def trace(key: str, *, step: int = 0, error: str | None = None) -> EpisodeTrace:
         {"kind": "tool", "name": "program", "parent": 2, "inputs": {"program": "print(1)"}, "error": error},
     )
     made = [TracedSpan(**{"parent": None, "inputs": {}, "outputs": {}, **span}) for span in spans]
-    return EpisodeTrace(key=key, step=step, spans=tuple(made))
+    return EpisodeTrace(key=key, step=step, view=f"troupe view r --problem {key}", spans=tuple(made))
 
 
 def evaluation(step: int, *, num_successes: int = 30, sampling: Literal["sample", "greedy"] = "greedy") -> EvalReport:

@@ -15,7 +15,7 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
 from components.schema import IterationReport
-from components.tracking.base import PROCESS_TAG
+from components.tracking.base import PROCESS_TAG, VIEW_TAG
 from components.tracking.drain import OutboxDrain
 from components.tracking.mlflow import MlflowTracker
 from components.tracking.outbox import Outbox
@@ -96,6 +96,20 @@ def test_a_changed_parameter_is_kept_as_a_tag(mlflow: MlflowReader, mlflow_url: 
         tracker_at(mlflow_url).open_run("longer", {"num_steps": steps}, {})
     run = mlflow.run("longer")
     assert (run.data.params["num_steps"], run.data.tags["troupe.changed.num_steps"]) == ("10", "20")
+
+
+def test_a_new_run_says_how_to_see_its_episodes_and_keeps_what_users_write_there(
+    mlflow: MlflowReader, mlflow_url: str
+) -> None:
+    for written in ("", "mine"):
+        tracker = MlflowTracker(mlflow_url, EXPERIMENT, register_models=False)
+        tracker.open_run("noted", {}, {VIEW_TAG: "troupe view noted"})
+        tags = mlflow.run("noted").data.tags
+        assert (tags[VIEW_TAG], "`troupe view noted`" in tags["mlflow.note.content"]) == (
+            "troupe view noted",
+            not written,
+        )
+        mlflow.client.set_tag(mlflow.run("noted").info.run_id, "mlflow.note.content", "mine")
 
 
 def test_the_page_of_a_run_is_known_once_it_was_reached(mlflow: MlflowReader, mlflow_url: str) -> None:

@@ -14,11 +14,13 @@ def test_an_episode_is_a_tree_with_texts_rewards_and_tokens(mlflow: MlflowReader
     assert one.info.request_time == 1_700_000_000_000
     assert one.info.token_usage == {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
     assert (one.info.tags["troupe.run_id"], one.info.tags["troupe.step"]) == ("shown", "3")
+    assert one.info.tags["troupe.view"] == "troupe view r --problem a"
     episode, turn, answer, call = one.data.spans
     assert [each.name for each in (episode, turn, answer, call)] == ["plan_path", "turn 0", "plan_agent", "program"]
     assert [each.span_type for each in (episode, turn, answer, call)] == ["CHAIN", "CHAIN", "CHAT_MODEL", "TOOL"]
     assert [each.parent_id for each in (turn, answer, call)] == [episode.span_id, turn.span_id, answer.span_id]
-    assert (answer.inputs, answer.outputs) == ({"prompt": "grid a"}, {"answer": "R,R", "reward": 1.5})
+    assert (answer.inputs, answer.outputs) == ({"prompt": {"text": "grid a\n:"}}, {"answer": "R,R", "reward": 1.5})
+    assert list(episode.inputs.items()) == [("run", "shown"), ("step", 3), ("problem", "a")]
     assert answer.attributes["troupe.policy"] == "team"
     assert episode.end_time_ns == call.end_time_ns
     assert [each.status.status_code.value for each in other.data.spans] == ["OK", "OK", "OK", "ERROR"]

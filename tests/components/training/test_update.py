@@ -369,10 +369,10 @@ def test_one_step_off_the_gradient_is_that_of_decoupled_ppo(make_model, make_gro
 @pytest.mark.parametrize(
     ("version", "cap", "message"),
     [
-        (_sampled_by(1), 2.0, "sampled by the weights of step 1"),
-        (_sampled_by(4), 2.0, "sampled by the weights of step 4"),
+        (_sampled_by(1, "other"), 2.0, "sampled by the weights of step 1"),
+        (_sampled_by(4, "other"), 2.0, "sampled by the weights of step 4"),
         (_sampled_by(3, "other"), 2.0, "sampled by other, the update starts from w"),
-        (_sampled_by(2), None, "sampled by the weights of step 2, without a correction"),
+        (_sampled_by(2, "other"), None, "sampled by the weights of step 2, without a correction"),
     ],
 )
 def test_weights_that_nobody_asked_for_are_a_broken_invariant(

@@ -139,6 +139,17 @@ def test_prefect_is_told_what_its_own_way_would_tell() -> None:
     assert [run["states"] for run in ours] == [["Pending", "Running", "Completed"]] * (1 + NUM_STEPS)
     assert [run["pages"] for run in ours] == [[], *([f"step {step}"] for step in range(NUM_STEPS))]
     assert ours == stock
+    assert input_kinds("ours") == {"task_run"}, (
+        "Prefect's pages list no task runs beside an input that they cannot read"
+    )
+
+
+def input_kinds(name: str) -> set[str]:
+    """Of what kinds the inputs of a flow run's task runs are."""
+    with get_client(sync_client=True) as client:
+        only = {"flow_runs": {"name": {"any_": [name]}}}
+        places = client.request("POST", "/task_runs/filter", json=only).json()
+    return {each["input_type"] for place in places for inputs in place["task_inputs"].values() for each in inputs}
 
 
 def test_no_iteration_but_the_first_asks_the_server_anything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,3 +95,32 @@ def test_the_longest_first_prompt_is_that_of_the_first_agent_in_tokens_of_its_mo
     api = {"api": {"provider": "openai", "model": "m"}, "trained": False}
     by_api = asked.model_copy(update={"policies": {"p": asked.policies["p"].model_copy(update=api)}})
     assert longest_first_prompt(scenario_of(by_api)) == 0
+    assert longest_first_prompt(scenario_of(preset_config("plan-path"))) == board, (
+        "a character is a token of a tiny model"
+    )
+
+
+def test_without_a_tokenizer_three_characters_count_as_a_token(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, damaged := tmp_path / "damaged")
+    (damaged / "tokenizer.json").write_text("{")
+    for folder in (damaged, Path("nobody/has-this-model")):
+        asked = config(folder, {"prompt": {"replace": "x" * 50}})
+        assert longest_first_prompt(scenario_of(asked)) == 28  # 50 x and a board of 32
+
+
+def test_the_longest_of_several_first_prompts_counts() -> None:
+    first, several = (
+        scenario_of(preset_config("math-tiny", [f"rollout.num_problems={number}"])) for number in (1, 100)
+    )
+    assert longest_first_prompt(first) < longest_first_prompt(several)
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_the_positions_of_a_model_of_texts_and_of_one_of_pictures_too_are_read(
+    base: Path, tmp_path: Path, nested: bool
+) -> None:
+    shutil.copytree(base, folder := tmp_path / "model")
+    bound = {"max_position_embeddings": 30}
+    (folder / "config.json").write_text(json.dumps({"text_config": bound} if nested else bound))
+    with pytest.raises(ConfigurationError, match="exceed the 30 tokens of max_position_embeddings"):
+        check_prompts(scenario_of(config(folder, {"stop": ["x"]})))

@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from components.errors import ServiceMissing
-from infra.services import client
-from infra.services.environment import S3Address, StackStatus, environment, service_environment
+from components.errors import PrefectUnavailable, ServiceMissing
+from infra.services import client, stack
+from infra.services.environment import PrefectAddress, S3Address, StackStatus, environment, service_environment
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import request
 from infra.services.process import marked, read_record
@@ -180,3 +180,10 @@ def test_one_that_does_not_come_up_names_its_log(home: Path) -> None:
 def test_deploying_without_a_server_says_what_to_start(tmp_path: Path) -> None:
     with pytest.raises(ServiceMissing, match="troupe up"):
         deploy(status(tmp_path), tmp_path)
+
+
+def test_deployments_that_take_too_long_are_no_bug_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "DEPLOY_SECONDS", 0.01)
+    silent = PrefectAddress(api_url="http://127.0.0.1:9/api", ui_url="http://127.0.0.1:9")
+    with pytest.raises(PrefectUnavailable, match=r"prefect.yaml were not created within 0 s: .* the command again"):
+        deploy(StackStatus(home=tmp_path, prefect=silent), tmp_path / "prefect.yaml")

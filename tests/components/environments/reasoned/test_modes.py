@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.registry import FAMILIES, family, family_options
+from components.environments.registry import family, family_options
 from components.environments.shared.answer_extraction import REASON_FIRST
 from components.errors import ConfigurationError, MalformedAction
 from components.think_tags import without_thinking
 from tests.components.environments.reasoned.guessing import Guess, Marked
 from tests.components.environments.reasoned.test_readings import TABLES, built, built_own, heard
+from tests.components.environments.social.games import ALONE
 from tests.components.environments.test_parser_bounds import AnyTools
 from troupe.testing import check_environment
 
@@ -41,7 +42,7 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join).filter(lambda text: "<think>"
 
 
 SEATS = [
-    *((name, {}, role) for name in FAMILIES for role in family(name).roles),
+    *((name, {}, role) for name in ALONE for role in family(name).roles),
     ("plan_path", {"tool": "python"}, "tool_agent"),
     ("math", {"prose": True}, "reasoner"),
 ]

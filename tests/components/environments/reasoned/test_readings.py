@@ -15,7 +15,7 @@ from components.environments.math.grammar import parse_answer, parse_program
 from components.environments.math.normalization import plain
 from components.environments.math.numbers import number
 from components.environments.play import Playthrough, Referee
-from components.environments.registry import FAMILIES, family, family_options
+from components.environments.registry import family, family_options
 from components.environments.rules import Rules
 from components.environments.search.grammar import parse_reasoner, parse_searcher
 from components.environments.stateful.tools import parse_calls
@@ -23,6 +23,7 @@ from components.errors import MalformedAction
 from tests.components.environments.reasoned.guessing import Guess, read
 from tests.components.environments.reasoned.row import Row
 from tests.components.environments.reasoned.tables import codes, grids, maths, own, programs, searches, worlds
+from tests.components.environments.social.games import ALONE
 from tests.components.environments.test_parser_bounds import AnyTools
 
 Meaning = Callable[[Any, str, str], object]
@@ -144,4 +145,4 @@ def test_a_text_is_read_as_a_person_reads_it(name: str, number: int) -> None:
 
 
 def test_every_environment_has_twenty_texts() -> None:
-    assert {name for name in TABLES if len(TABLES[name][2]) >= 20} >= {*FAMILIES, "own"}
+    assert {name for name in TABLES if len(TABLES[name][2]) >= 20} >= {*ALONE, "own"}

@@ -61,8 +61,8 @@ def test_a_snapshot_goes_on_exactly_in_the_same_processes(games: GamesInProcesse
     assert games.digests() == after
     games.restore(snapshot)
     assert play() == after
-    with pytest.raises(ValueError, match="snapshots of 1 processes"):
-        games.restore(snapshot[:1])
+    with pytest.raises(ValueError, match="snapshot of 1 processes"):
+        games.restore({name: values for name, values in snapshot.items() if name.startswith("0.")})
 
 
 def test_errors_of_a_child_are_raised_here_and_the_games_go_on(games: GamesInProcesses) -> None:

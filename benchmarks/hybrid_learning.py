@@ -1,0 +1,125 @@
+"""Are both gyms of the homebrew cartridge won by training? A policy learns on the twin, then plays there and on the emulator.
+
+    python -m benchmarks.hybrid_learning [--seeds 1] [--most-steps 2500000] [--episodes 100] [--no-emulator]
+
+Training is by `collect_experience` and `update_learner`, and stops where 95 of the last 100 episodes from the true start reach
+the goal. Evaluation samples from the policy, each episode with another start; random play is beside it. Rates have Wilson's 95%
+bounds.
+"""
+
+import argparse
+import time
+from collections import deque
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.markdown import markdown
+from components.hybrid.agent import HybridAgent
+from components.hybrid.experience import (
+    HybridSettings,
+    collect_experience,
+    new_learner_state,
+    open_twins,
+    read_policy,
+    update_learner,
+)
+from components.hybrid.game_boy.cartridges import homebrew_cartridge
+from components.hybrid.game_boy.opened_games import emulator_opener
+from components.hybrid.homebrew_settings import both_badges
+from components.hybrid.playing import SnapshotGames, play_episodes
+from components.hybrid.significance import wilson_bounds
+from components.process_variables import read_variables
+
+LAST_EPISODES, ENOUGH, EVALUATION_SEED = 100, 0.95, 12345
+
+
+class RandomPolicy:
+    """Presses any allowed button."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def choose(self, states_N_S: NDArray[Any], masks_N_A: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """An action of each game, and the probabilities it was drawn from."""
+        drawn_N_A = np.where(masks_N_A, self._rng.random(masks_N_A.shape), -1)
+        return drawn_N_A.argmax(axis=1), masks_N_A / masks_N_A.sum(axis=1, keepdims=True)
+
+
+def main() -> None:
+    """Print the curve of each seed, and the table of rates."""
+    arguments = _arguments()
+    torch.set_num_threads(1)
+    body = []
+    for seed in range(arguments.seeds):
+        settings = both_badges()
+        state = trained_state(settings, seed, arguments.most_steps)
+        players = {"trained": read_policy(settings, state, seed=seed), "random": RandomPolicy(seed)}
+        for place in ("twin",) if arguments.no_emulator else ("twin", "emulator"):
+            for name, policy in players.items():
+                body.append([f"{name}, seed {seed}", place, *rates(settings, policy, place, arguments.episodes)])
+                print(" | ".join(body[-1]), flush=True)
+    print("\n" + markdown(["player", "place", "starter", "first badge", "both badges", "steps to both"], body))
+
+
+def trained_state(settings: HybridSettings, seed: int, most_steps: int) -> dict[str, NDArray[Any]]:
+    """The state after training, with a line every 20 steps of it."""
+    state, start = new_learner_state(settings, seed), time.process_time()
+    ends: deque[bool] = deque(maxlen=LAST_EPISODES)
+    each = settings.num_games * settings.learner.steps
+    for step in range(most_steps // each):
+        experience = collect_experience(settings, state, seed, step)
+        state, metrics = update_learner(settings, state, experience, seed)
+        ends += experience.goals_from_start
+        rate = float(np.mean(ends)) if ends else 0.0
+        if step % 20 == 19:
+            print(
+                f"{time.process_time() - start:.0f} CPU s, {(step + 1) * each:,} steps: goal {rate:.2f} from the start,"
+                f" entropy {metrics['train/policy/entropy']:.2f}",
+                flush=True,
+            )
+        if len(ends) == LAST_EPISODES and rate >= ENOUGH:
+            print(f"enough after {time.process_time() - start:.0f} CPU s, {(step + 1) * each:,} steps", flush=True)
+            break
+    return state
+
+
+def rates(settings: HybridSettings, policy: Any, place: str, num_episodes: int) -> list[str]:
+    """The rates of the starter, of the first badge and of both, with bounds, and the median steps to both."""
+    played = []
+    for badges in (1, 2):
+        goal = replace(settings, num_games=num_episodes, goal_badges=badges, starts=None)
+        with opened_games(goal, place) as games:
+            agent = HybridAgent(settings.agent, num_episodes, seed=0, policy=policy)
+            played.append(play_episodes(agent, games, explore=False))
+    lengths_N = played[1].lengths_N[played[1].goal_N]
+    median = f"{np.median(lengths_N):.0f}" if len(lengths_N) else ""
+    return [*map(_rate, (played[0].starter_N, played[0].goal_N, played[1].goal_N)), median]
+
+
+def opened_games(settings: HybridSettings, place: str) -> AbstractContextManager[SnapshotGames]:
+    """Games at their start with starts that training has not seen."""
+    on_emulator = emulator_opener(homebrew_cartridge(), num_processes=2, environment=read_variables())
+    return (open_twins if place == "twin" else on_emulator)(settings, EVALUATION_SEED)
+
+
+def _rate(reached_N: NDArray[np.bool_]) -> str:
+    low, high = wilson_bounds(int(reached_N.sum()), len(reached_N), 1.96)
+    return f"{reached_N.mean():.2f} ({low:.2f}-{high:.2f})"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--most-steps", type=int, default=2_500_000)
+    parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--no-emulator", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Who should play: the modes of the hybrid agent, with a competent adviser and a confident bad one, on the twin.
+
+    python -m benchmarks.hybrid_modes [--seeds 3] [--episodes 200] [--policy-steps 20480 65536] [--lessons]
+
+A policy is trained for each seed and number of steps. Then each mode plays with each adviser: episodes in which arbitration
+learns, then as many as `--episodes` with equal starts in all modes. A rate is of the badge over all seeds, with Wilson's 95%
+bounds. `--lessons` trains RL_ONLY and TEACHER (good, wrong) on the dense and on the badge-only reward, and prints the steps
+that they need.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from benchmarks.markdown import markdown
+from components.hybrid.adviser import Adviser
+from components.hybrid.agent import AgentRule, HybridAgent
+from components.hybrid.arbitration import ArbitrationRule, Mode
+from components.hybrid.control import ControlRule
+from components.hybrid.masked_ppo import MaskedPPO, PPORule
+from components.hybrid.playing import Played, play_episodes
+from components.hybrid.rewards import RewardWeights
+from components.hybrid.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
+from components.hybrid.significance import wilson_bounds
+from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
+from components.hybrid.subgoals import Lesson
+from components.hybrid.teacher import GOOD_LESSON, WRONG_LESSON, read_scripted_lesson, weights_with_lesson
+from components.hybrid.twin import Twin
+
+MAX_STEPS = 200
+LEARNER = PPORule(steps=64, minibatch=512)
+CONTROLS = {
+    "LLM_ONLY": ControlRule(arbitration=ArbitrationRule(mode=Mode.LLM_ONLY)),
+    "RL_ONLY": ControlRule(arbitration=ArbitrationRule(mode=Mode.RL_ONLY)),
+    "ADAPTIVE": ControlRule(),
+    "by confidence": ControlRule(by_confidence=True),
+    **{strategy.name: ControlRule(strategy=strategy) for strategy in Strategy},
+}
+ADVISERS: dict[str, type[CompetentAdviser] | type[ConfidentBadAdviser]] = {
+    "competent": CompetentAdviser,
+    "confident, bad": ConfidentBadAdviser,
+}
+DENSE = RewardWeights()
+SPARSE = replace(RewardWeights(), party=0.0, caught=0.0, levels=0.0, events=0.0, maps=0.0, tiles=0.0, subgoals=0.0)
+MOST_STEPS, WANTED_RATE = 122_880, 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What a mode reached with an adviser, over all seeds."""
+
+    policy_steps: int
+    adviser: str
+    mode: str
+    plays: tuple[Played, ...]
+
+    @property
+    def rate(self) -> float:
+        """The share of episodes with the badge."""
+        return float(np.mean([play.goal_N.mean() for play in self.plays]))
+
+    @property
+    def llm_share(self) -> float:
+        """The share of decisions that the adviser had."""
+        return sum(int(play.by_llm_N.sum()) for play in self.plays) / sum(
+            int(play.lengths_N.sum()) for play in self.plays
+        )
+
+    def row(self) -> list[str]:
+        """The cell as a row of the table."""
+        won, all_episodes = (
+            sum(int(play.goal_N.sum()) for play in self.plays),
+            sum(len(play.goal_N) for play in self.plays),
+        )
+        low, high = wilson_bounds(won, all_episodes, 1.96)
+        lengths = np.concatenate([play.lengths_N[play.goal_N] for play in self.plays])
+        median = f"{np.median(lengths):.0f}" if len(lengths) else ""
+        return [
+            f"{self.policy_steps:,}", self.adviser, self.mode, str(all_episodes), f"{self.rate:.3f}", f"{low:.3f}-{high:.3f}",
+            median, f"{self.llm_share:.3f}",
+        ]  # fmt: skip
+
+
+def main() -> None:
+    """Print the table of modes, what follows from it, and with `--lessons` that of the teachers."""
+    arguments = _arguments()
+    torch.set_num_threads(1)
+    titles = ["policy steps", "adviser", "mode", "episodes", "badge", "95%", "steps to it", "LLM share"]
+    cells = []
+    for cell in played_cells(arguments):
+        cells.append(cell)
+        print(" | ".join(cell.row()), flush=True)
+    print(f"\n{markdown(titles, [cell.row() for cell in cells])}\n")
+    for claim in claims(cells):
+        print(claim)
+    if arguments.lessons:
+        print_lessons(arguments.seeds)
+
+
+def played_cells(arguments: argparse.Namespace) -> Iterator[Cell]:
+    """Every mode with every adviser and policy."""
+    for policy_steps in arguments.policy_steps:
+        policies = [trained_policy(seed, policy_steps) for seed in range(arguments.seeds)]
+        for adviser in ADVISERS:
+            for mode, control in CONTROLS.items():
+                plays = tuple(
+                    play_mode(control, policy, ADVISERS[adviser](seed), seed, arguments)
+                    for seed, policy in enumerate(policies)
+                )
+                yield Cell(policy_steps=policy_steps, adviser=adviser, mode=mode, plays=plays)
+
+
+def trained_policy(seed: int, num_steps: int) -> MaskedPPO:
+    """A policy after that many steps of 32 games."""
+    learner, twin = MaskedPPO(LEARNER, seed=seed), Twin(32, seed=seed)
+    for _ in range(max(1, num_steps // (32 * LEARNER.steps))):
+        learner.update(learner.collect(twin))
+    return learner
+
+
+def play_mode(
+    control: ControlRule, policy: MaskedPPO, adviser: Adviser, seed: int, arguments: argparse.Namespace
+) -> Played:
+    """`--episodes` episodes of a mode; where it measures progress, after 100 in which it did."""
+    policy.reseed(seed)
+    agent = HybridAgent(AgentRule(control=control), 50, seed=seed, policy=policy, adviser=adviser)
+    learned = None
+    if control.arbitration.mode is Mode.ADAPTIVE and not (control.strategy or control.by_confidence):
+        for part in range(2):
+            play_episodes(agent, Twin(50, seed=1000 * seed + part, max_steps=MAX_STEPS), explore=True)
+            agent = _beginning_anew(agent, 50, seed, policy, adviser)
+        learned = agent
+    agent = HybridAgent(AgentRule(control=control), arguments.episodes, seed=seed, policy=policy, adviser=adviser)
+    if learned is not None:
+        agent.control.learn_from(learned.control)
+    return play_episodes(agent, Twin(arguments.episodes, seed=99 + seed, max_steps=MAX_STEPS), explore=False)
+
+
+def _beginning_anew(agent: HybridAgent, num_games: int, seed: int, policy: MaskedPPO, adviser: Adviser) -> HybridAgent:
+    """An agent at the start of its games that knows what this one has learned."""
+    other = HybridAgent(agent.rule, num_games, seed=seed, policy=policy, adviser=adviser)
+    other.control.learn_from(agent.control)
+    return other
+
+
+def claims(cells: list[Cell]) -> Iterator[str]:
+    """What must hold: ADAPTIVE beside the better of both alone, and the shares of fixed strategies beside their targets."""
+    found = {(cell.policy_steps, cell.adviser, cell.mode): cell for cell in cells}
+    for steps, adviser, mode in found:
+        if mode == "ADAPTIVE":
+            better = max(found[steps, adviser, alone].rate for alone in ("LLM_ONLY", "RL_ONLY"))
+            difference = found[steps, adviser, mode].rate - better
+            yield _claim(
+                difference >= -0.05, f"{steps:,} {adviser}: ADAPTIVE {difference:+.3f} beside the better of both"
+            )
+        if mode in Strategy.__members__:
+            difference = found[steps, adviser, mode].llm_share - TARGET_LLM_SHARES[Strategy[mode]]
+            yield _claim(
+                abs(difference) <= 0.05, f"{steps:,} {adviser}: share of {mode} {difference:+.3f} beside its target"
+            )
+
+
+def _claim(holds: bool, text: str) -> str:
+    return f"{'holds' if holds else 'FAILS'}: {text}"
+
+
+def print_lessons(num_seeds: int) -> None:
+    """The steps until half of the last 100 episodes have the badge, by reward and teacher."""
+    lessons = {"none": None, "good": read_scripted_lesson(GOOD_LESSON), "wrong": read_scripted_lesson(WRONG_LESSON)}
+    body = []
+    for reward, weights in (("dense", DENSE), ("badge only", SPARSE)):
+        for name, lesson in lessons.items():
+            needed = [steps_to_badge(weights, lesson, seed) for seed in range(num_seeds)]
+            spelled = [f"{steps:,}" if steps else f"never in {MOST_STEPS:,}" for steps in needed]
+            body.append([reward, name, *spelled])
+            print(" | ".join(body[-1]), flush=True)
+    print(f"\n{markdown(['reward', 'teacher', *(f'seed {seed}' for seed in range(num_seeds))], body)}")
+
+
+def steps_to_badge(weights: RewardWeights, lesson: Lesson | None, seed: int) -> int | None:
+    """The steps until half of the last 100 episodes have the badge; None where that never happens."""
+    if lesson is not None:
+        weights = weights_with_lesson(weights, lesson)
+    learner = MaskedPPO(replace(LEARNER, steps=128), seed=seed)
+    twin = Twin(16, seed=seed, weights=weights, subgoals=lesson.subgoals if lesson else ())
+    ends: list[bool] = []
+    watched = _Watched(twin, ends)
+    for update in range(1, MOST_STEPS // (16 * 128) + 1):
+        learner.update(learner.collect(watched))
+        if len(ends) >= 100 and np.mean(ends[-100:]) >= WANTED_RATE:
+            return update * 16 * 128
+    return None
+
+
+class _Watched:
+    """A twin that notes of each episode whether it had the badge."""
+
+    def __init__(self, twin: Twin, ends: list[bool]) -> None:
+        self._twin, self._ends = twin, ends
+        self.states, self.masks = twin.states, twin.masks
+
+    def step(self, actions_N: np.ndarray) -> object:
+        step = self._twin.step(actions_N)
+        self._ends += step.ended_N[step.ended_N | step.cut_N].tolist()
+        return step
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--episodes", type=int, default=200, help="of a seed and cell")
+    parser.add_argument("--policy-steps", type=int, nargs="+", default=[20_480, 65_536])
+    parser.add_argument("--lessons", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""The section `hybrid`: a language model and an RL policy share a Game Boy, and how the policy learns."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from components.config.sections import Sections
+from components.frozen import Frozen
+
+GAME_BOY = "game_boy"
+"""The environment that such a run plays."""
+PLAYER = "player"
+"""Its role."""
+REFLEXES = "reflexes"
+"""The policy that such a run trains, beside those of the section `policies`."""
+_SECTIONS_WITHOUT_EFFECT = ("rollout", "rewards", "algorithm", "loss", "training", "execution", "sandbox")
+_FILLED_FOR_CHAT = {
+    "rollout": {"num_problems"},
+    "training": {"dtype", "learning_rate"},
+    "loss": {"importance_cap", "mismatch_tolerance"},
+}
+"""What `chat_defaults.py` fills in without being asked."""
+
+
+class LearnerConfig(Frozen):
+    steps: int = Field(64, ge=1)
+    """Buttons of each game in a training step."""
+    minibatch: int = Field(1024, ge=1)
+    """Rows of an optimizer step."""
+    epochs: int = Field(4, ge=1)
+    """How often each row is learned from."""
+    width: int = Field(64, ge=1)
+    """Of both hidden layers of the policy, and of the value function."""
+    learning_rate: float = Field(1.0e-3, gt=0.0)
+    discount: float = Field(0.99, ge=0.0, le=1.0)
+    """Of rewards that come a step later."""
+    trace: float = Field(0.95, ge=0.0, le=1.0)
+    """Lambda of generalised advantages."""
+    clip: float = Field(0.2, gt=0.0)
+    entropy_weight: float = Field(0.01, ge=0.0)
+    value_weight: float = Field(0.5, ge=0.0)
+    largest_gradient: float = Field(0.5, gt=0.0)
+    """The norm to which gradients are clipped."""
+    reward_scale: float = Field(0.1, gt=0.0)
+    state_gains: Mapping[str, float] = Field(default_factory=dict)
+    """What multiplies state variables before the policy sees them, as {x: 25, y: 25}; 1 for all others."""
+
+
+class StartsConfig(Frozen):
+    share: float = Field(0.75, ge=0.0, le=1.0)
+    """Of the episodes that begin where play has been, at first. It decays as the whole way is learned."""
+    last_share: float = Field(0.25, ge=0.0, le=1.0)
+    """The same at last; not above share."""
+    goal_rate: float = Field(0.8, gt=0.0, le=1.0)
+    """Of the last 100 episodes from the true start that reach the goal: then the help goes down to last_share."""
+    decay: float = Field(0.999, gt=0.0, le=1.0)
+    """Of the share, for each episode from the true start."""
+    kept: int = Field(8, ge=1)
+    """Positions that are kept of each section: party, badges and map."""
+
+    @model_validator(mode="after")
+    def _falls(self) -> "StartsConfig":
+        if self.last_share > self.share:
+            raise ValueError(
+                f"last_share {self.last_share:g} is above share {self.share:g}: help only falls; swap them"
+            )
+        return self
+
+
+class HybridConfig(Frozen):
+    mode: Literal["rl_only", "llm_only", "adaptive", "teacher"] = "rl_only"
+    """Who presses buttons. rl_only: the policy. llm_only: the language model of agents.player. adaptive: who makes more
+    progress. teacher: the policy, on subgoals that the language model writes before the first step."""
+    game: Literal["twin", "homebrew", "crystal"] = "twin"
+    """twin: the rules of our own cartridge, without an emulator. homebrew: the cartridge itself on PyBoy. crystal: your own
+    copy of Pokemon Crystal on PyBoy, never played by us."""
+    rom: Path | None = None
+    """crystal: where your copy is."""
+    num_games: int = Field(64, ge=1)
+    """Games that are played at once. How long an episode may be is environment.max_turns, what ends it
+    environment.options.goal_badges."""
+    learner: LearnerConfig = LearnerConfig()
+    starts: StartsConfig | None = None
+    """twin: some episodes begin at positions that play has found; None: all at the start."""
+    strategy: Literal["llm_heavy", "balanced", "rule_heavy"] | None = None
+    """adaptive: a fixed share of the language model, .8, .5 or .2, instead of measured progress."""
+    by_confidence: bool = False
+    """adaptive: believe who claims the higher confidence, an ablation that a confident fool always wins."""
+    subgoals: tuple[str, ...] = Field((), max_length=12)
+    """`name: condition` each, as `exit: map_number == 4 and x >= 8`; in mode teacher they take the place of the model's."""
+    keeps_decisions: bool | None = None
+    """Keep all decisions for the history; None: where a language model may be asked for a button."""
+    weights: Mapping[
+        Literal["badges", "party", "caught", "levels", "events", "maps", "subgoals", "tiles", "step"], float
+    ] = Field(default_factory=dict)
+    """What one of each earns, where it is not the default of `components/hybrid/rewards.py`. That of subgoals is what each is
+    wished to pay; together they never pay more than a quarter of the smallest true goal."""
+
+    @model_validator(mode="after")
+    def _every_field_has_an_effect(self) -> "HybridConfig":
+        if (self.rom is None) == (self.game == "crystal"):
+            raise ValueError(
+                f"rom {self.rom}: game crystal needs your own copy of Pokemon Crystal (English): set rom to its path"
+                if self.rom is None
+                else f"rom {self.rom}: game {self.game} needs none; leave it out, or set game to crystal"
+            )
+        if self.starts is not None and self.game != "twin":
+            raise ValueError(f"starts: game {self.game} begins at its start alone; leave it out, or set game to twin")
+        if self.mode != "adaptive" and (self.strategy is not None or self.by_confidence):
+            raise ValueError(f"strategy and by_confidence have no effect under mode {self.mode}: leave them out")
+        if self.strategy is not None and self.by_confidence:
+            raise ValueError(f"strategy {self.strategy} and by_confidence exclude each other: leave one out")
+        if "subgoals" in self.weights and not self.subgoals and self.mode != "teacher":
+            raise ValueError("weights.subgoals pays for subgoals, and there are none: leave it out, or write subgoals")
+        return self
+
+    @property
+    def asks_for_buttons(self) -> bool:
+        """Whether a language model may be asked for a button."""
+        return self.mode in ("llm_only", "adaptive")
+
+    @property
+    def has_history(self) -> bool:
+        """Whether decisions are kept."""
+        return self.asks_for_buttons if self.keeps_decisions is None else self.keeps_decisions
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a language model is asked for anything."""
+        return self.asks_for_buttons or (self.mode == "teacher" and not self.subgoals)
+
+
+def hybrid_misfit(config: Sections) -> str | None:
+    """What other sections have that does not go with the section `hybrid`; None: nothing."""
+    hybrid = config.hybrid
+    if hybrid is None:
+        return None
+    if config.population is not None:
+        return "population and hybrid are trained by different flows: leave one section out"
+    if config.environment.name != GAME_BOY:
+        return f"environment.name {config.environment.name}: hybrid plays {GAME_BOY}; name that"
+    if hybrid.asks_model and not config.agents:
+        return f"hybrid.mode {hybrid.mode} asks a language model: name its policy as agents.player.policy"
+    if not hybrid.asks_model and config.agents:
+        return f"agents {sorted(config.agents)}: hybrid.mode {hybrid.mode} asks no language model; leave them and policies out"
+    if set(config.agents) - {PLAYER}:
+        return f"agents {sorted(config.agents)}: {GAME_BOY} has one role; name it {PLAYER}"
+    for name, policy in config.policies.items():
+        if policy.api is not None and hybrid.asks_for_buttons:
+            return (
+                f"policies.{name}.api: a model behind an api gives no probabilities of buttons; use one with weights, or "
+                "hybrid.mode teacher"
+            )
+    if trained := sorted(name for name, policy in config.policies.items() if policy.trained):
+        return f"policies.{trained[0]}.trained: hybrid trains the policy {REFLEXES} alone; set it to false"
+    if REFLEXES in config.policies:
+        return f"policies.{REFLEXES}: the policy that hybrid trains has this name; choose another"
+    return _section_without_effect(config)
+
+
+def _section_without_effect(config: Sections) -> str | None:
+    for name in _SECTIONS_WITHOUT_EFFECT:
+        section: Any = getattr(config, name)
+        for field in sorted(section.model_fields_set - _FILLED_FOR_CHAT.get(name, set())):
+            known = type(section).model_fields[field]
+            if getattr(section, field) != known.get_default(call_default_factory=True):
+                return f"{name}.{field} has no effect beside hybrid: leave it out"
+    return None

@@ -1,0 +1,157 @@
+"""Who decides in each of N games: one actor alone, a fixed share, measured progress, or (to compare) the claimed confidence.
+
+The games share what is known of the actors, so that sixteen games teach one arbiter; each game has a segment of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from components.errors import ConfigurationError
+from components.hybrid.arbitration import (
+    Actor,
+    ArbiterState,
+    ArbitrationRule,
+    Mode,
+    credit_actor,
+    end_episode,
+    new_arbiter,
+    next_actor,
+)
+from components.hybrid.segment_bandit import Tally
+from components.hybrid.strategies import Strategy, llm_decides
+from components.identity import seed_for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRule:
+    """How control is given: fixed for a run.
+
+    In ADAPTIVE a `strategy` fixes the share of the language model; without one the share is an outcome. `by_confidence` asks
+    both actors each time and believes the surer one: an ablation, which a confident fool always wins.
+    """
+
+    arbitration: ArbitrationRule = field(default_factory=ArbitrationRule)
+    strategy: Strategy | None = None
+    by_confidence: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.strategy or self.by_confidence) and self.arbitration.mode is not Mode.ADAPTIVE:
+            raise ConfigurationError(
+                f"mode {self.arbitration.mode.value}: a strategy or by_confidence needs {Mode.ADAPTIVE.value}"
+            )
+        if self.strategy and self.by_confidence:
+            raise ConfigurationError(f"strategy {self.strategy.value}: leave it out, or set by_confidence to false")
+
+    @property
+    def asks_adviser(self) -> bool:
+        """Whether the adviser may ever be asked for a button."""
+        return self.arbitration.mode not in (Mode.RL_ONLY, Mode.TEACHER)
+
+    @property
+    def asks_policy(self) -> bool:
+        """Whether the policy may ever be asked."""
+        return self.arbitration.mode is not Mode.LLM_ONLY
+
+
+class Control:
+    """Who decides in each of `num_games` games. Equal seeds and equal play give equal choices."""
+
+    def __init__(self, rule: ControlRule, num_games: int, *, seed: int) -> None:
+        self.rule = rule
+        self._seed = seed
+        self._arbiters = [new_arbiter(seed) for _ in range(num_games)]
+        self._tallies: tuple[Tally, ...] = ()
+        self._num_segments = 0
+
+    @property
+    def num_llm_decisions(self) -> int:
+        """Decisions that the language model had, in all games together."""
+        return sum(arbiter.num_llm_decisions for arbiter in self._arbiters)
+
+    @property
+    def llm_share(self) -> float:
+        """The share of all decisions that the language model had; 0 before the first."""
+        return self.num_llm_decisions / max(1, sum(arbiter.num_decisions for arbiter in self._arbiters))
+
+    def next_actors(self, phases: Sequence[str], stuck: Sequence[bool], *, explore: bool) -> list[Actor]:
+        """Who has the next decision in each game, by its phase and whether it is stuck. Not for `by_confidence`."""
+        return [
+            self._next_actor(game, phase, is_stuck, explore)
+            for game, (phase, is_stuck) in enumerate(zip(phases, stuck, strict=True))
+        ]
+
+    def surer_actors(self, llm_confidences: Sequence[float], rl_confidences: Sequence[float]) -> list[Actor]:
+        """Who is surer in each game; the language model of two that are equally sure.
+
+        **Example** .95 against .5: the language model, whatever its advice is worth.
+        """
+        actors = [
+            Actor.LLM if claimed >= own else Actor.RL
+            for claimed, own in zip(llm_confidences, rl_confidences, strict=True)
+        ]
+        self._arbiters = [_count(arbiter, actor) for arbiter, actor in zip(self._arbiters, actors, strict=True)]
+        return actors
+
+    def credit(self, game: int, progress: float) -> None:
+        """The last decision of a game has made this progress."""
+        if self._measures:
+            self._arbiters[game] = credit_actor(self._arbiters[game], self.rule.arbitration, progress)
+
+    def end_episode(self, game: int) -> None:
+        """An episode of a game is over."""
+        if self._measures:
+            self._keep(game, end_episode(self._shared(game), self.rule.arbitration))
+
+    def learn_from(self, other: "Control") -> None:
+        """Know what another control has measured, whatever the number of its games: its open segments are left out."""
+        self._tallies, self._num_segments = other._tallies, other._num_segments
+
+    def to_json(self) -> dict[str, Any]:
+        """All that decides later choices, as values of JSON."""
+        arbiters = [arbiter.to_json() for arbiter in self._arbiters]
+        return {"arbiters": [each | {"bandit": each["bandit"] | {"tallies": []}} for each in arbiters]} | {
+            "tallies": self._shared(0).to_json()["bandit"]["tallies"],
+            "num_segments": self._num_segments,
+        }
+
+    def restore(self, value: dict[str, Any]) -> None:
+        """Go on from what `to_json` of a control with the same rule and as many games returned."""
+        self._arbiters = [ArbiterState.from_json(each) for each in value["arbiters"]]
+        self._tallies = tuple(Tally(**tally) for tally in value["tallies"])
+        self._num_segments = value["num_segments"]
+
+    @property
+    def _measures(self) -> bool:
+        return self.rule.arbitration.mode is Mode.ADAPTIVE and not (self.rule.strategy or self.rule.by_confidence)
+
+    def _next_actor(self, game: int, phase: str, is_stuck: bool, explore: bool) -> Actor:
+        if self.rule.strategy is not None:
+            decision, seed = self._arbiters[game].num_decisions, seed_for(self._seed, "game", game)
+            actor = Actor.LLM if llm_decides(self.rule.strategy, decision, seed) else Actor.RL
+            self._arbiters[game] = _count(self._arbiters[game], actor)
+            return actor
+        self._keep(
+            game, next_actor(self._shared(game), self.rule.arbitration, phase, emergency=is_stuck, explore=explore)
+        )
+        return self._arbiters[game].actor
+
+    def _shared(self, game: int) -> ArbiterState:
+        """The arbiter of a game with what all games know."""
+        arbiter = self._arbiters[game]
+        bandit = replace(arbiter.bandit, tallies=self._tallies, num_segments=self._num_segments)
+        return replace(arbiter, bandit=bandit)
+
+    def _keep(self, game: int, arbiter: ArbiterState) -> None:
+        self._arbiters[game] = arbiter
+        self._tallies, self._num_segments = arbiter.bandit.tallies, arbiter.bandit.num_segments
+
+
+def _count(arbiter: ArbiterState, actor: Actor) -> ArbiterState:
+    """The arbiter after a decision that others gave to this actor."""
+    return replace(
+        arbiter,
+        bandit=replace(arbiter.bandit, arm=actor.value),
+        num_decisions=arbiter.num_decisions + 1,
+        num_llm_decisions=arbiter.num_llm_decisions + (actor is Actor.LLM),
+    )

@@ -1,0 +1,251 @@
+"""A step of hybrid training as two functions without side effects: play and collect, then learn from what was collected.
+
+    state = new_learner_state(settings, seed)
+    experience = collect_experience(settings, state, seed, step)
+    state, metrics = update_learner(settings, state, experience, seed)
+
+Both depend on their arguments alone, so that a stage that is done again has the same result. The whole state is one dictionary
+of arrays; these entries decide how a run goes on, and are what a digest must cover:
+
+| entry | what | whose |
+|---|---|---|
+| `weights.*` | policy and value function | `update_learner` |
+| `optimizer.*` | moments and steps of Adam | `update_learner` |
+| `games.*` | facts, records, visited tiles, met subgoals, steps, episodes and chance of each game | `collect_experience` |
+| `games.starts`, `games.position.*`, `games.from_start_N` | curriculum and kept positions, with a `StartRule` | likewise |
+| `agent` | arbiter, open episodes, kept answers, recent actions and states | likewise |
+
+Not in it: generators, since each function is seeded by (seed, step); `num_updates`, which is the step.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.hybrid.adviser import Adviser
+from components.hybrid.agent import AgentRule, Decided, HybridAgent
+from components.hybrid.arbitration import ArbitrationRule, Mode
+from components.hybrid.control import ControlRule
+from components.hybrid.decision_history import Decision
+from components.hybrid.game_facts import Booleans, GamesStep, Integers
+from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout
+from components.hybrid.playing import SnapshotGames
+from components.hybrid.rewards import RewardWeights
+from components.hybrid.start_positions import GamesFromPositions, StartRule
+from components.hybrid.stored_arrays import StoredArrays
+from components.hybrid.subgoals import Subgoal
+from components.hybrid.twin import Twin
+from components.identity import seed_for
+
+LearnerState = dict[str, NDArray[Any]]
+_RL_ONLY = AgentRule(control=ControlRule(arbitration=ArbitrationRule(mode=Mode.RL_ONLY)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HybridSettings:
+    """What is played and how it is learned: fixed for a run. Without `starts` all episodes begin at the start.
+
+    `keeps_decisions` collects the decisions for the history; it costs a tenth of a millisecond each.
+    """
+
+    num_games: int = 64
+    max_steps: int = 600
+    goal_badges: int = 2
+    weights: RewardWeights = field(default_factory=RewardWeights)
+    subgoals: tuple[Subgoal, ...] = ()
+    learner: PPORule = field(default_factory=PPORule)
+    agent: AgentRule = _RL_ONLY
+    starts: StartRule | None = None
+    keeps_decisions: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experience:
+    """What one step of play brought: rows to learn from, the state of games and agent after it, and decisions for the history.
+
+    `goals_from_start` tells of each ended episode that began at the true start whether it reached the goal. `decisions` are
+    those of the episodes that ended, where the settings keep them. `metrics` have the names of `components/metrics.py`'s areas.
+    """
+
+    step: int
+    rollout: StoredArrays
+    after: StoredArrays
+    decisions: tuple[Decision, ...]
+    goals_from_start: tuple[bool, ...]
+    metrics: dict[str, float]
+
+
+GamesOpener = Callable[[HybridSettings, int], AbstractContextManager[SnapshotGames]]
+"""Opens the games of these settings with this seed."""
+
+
+def open_twins(settings: HybridSettings, seed: int) -> AbstractContextManager[SnapshotGames]:
+    """The games on the cartridge's rules in NumPy."""
+    twin = Twin(
+        settings.num_games,
+        seed=seed,
+        max_steps=settings.max_steps,
+        goal_badges=settings.goal_badges,
+        weights=settings.weights,
+        subgoals=settings.subgoals,
+    )
+    return nullcontext(twin if settings.starts is None else GamesFromPositions(twin, settings.starts, seed=seed))
+
+
+def new_learner_state(settings: HybridSettings, seed: int, *, open_games: GamesOpener = open_twins) -> LearnerState:
+    """The state before the first step."""
+    learner = MaskedPPO(settings.learner, seed=seed_for(seed, "weights"))
+    with open_games(settings, seed) as games:
+        return learner.to_arrays() | _prefixed("games.", games.snapshot())
+
+
+def collect_experience(
+    settings: HybridSettings,
+    state: Mapping[str, NDArray[Any]],
+    seed: int,
+    step: int,
+    *,
+    adviser: Adviser | None = None,
+    open_games: GamesOpener = open_twins,
+) -> Experience:
+    """The experience of one step: `settings.learner.steps` decisions in each game.
+
+    **Example** 64 games, 64 steps: 4,096 rows in RL_ONLY; fewer where a language model decided, since the policy does not learn
+    from another's actions.
+    """
+    learner = _learner_from(settings, state)
+    learner.reseed(seed_for(seed, "collect_experience", step))
+    decisions: list[Decision] = []
+    agent = HybridAgent(
+        settings.agent,
+        settings.num_games,
+        seed=seed,
+        policy=learner,
+        adviser=adviser,
+        history=_Ended(decisions) if settings.keeps_decisions else None,
+        clock=lambda: 0.0,
+    )
+    if "agent" in state:
+        agent.load_state_dict(json.loads(state["agent"].tobytes()))
+    with open_games(settings, seed) as games:
+        games.restore(_below(state, "games."))
+        watched = _WatchedGames(games, agent)
+        rollout = learner.collect(watched, watched.choose)
+        after = _prefixed("games.", games.snapshot())
+    after["agent"] = np.frombuffer(json.dumps(agent.state_dict()).encode(), np.uint8)
+    return Experience(
+        step=step,
+        rollout=StoredArrays.from_arrays(rollout.to_arrays()),
+        after=StoredArrays.from_arrays(after),
+        decisions=tuple(decisions),
+        goals_from_start=tuple(watched.goals_from_start),
+        metrics=watched.metrics(),
+    )
+
+
+def update_learner(
+    settings: HybridSettings, state: Mapping[str, NDArray[Any]], experience: Experience, seed: int
+) -> tuple[LearnerState, dict[str, float]]:
+    """The state after learning from the experience, and the metrics of both.
+
+    **Example** 4,096 rows, minibatches of 1,024, 4 epochs: 16 steps of the optimiser.
+    """
+    learner = _learner_from(settings, state)
+    learner.reseed(seed_for(seed, "update_learner", experience.step))
+    rollout = Rollout.from_arrays(experience.rollout.to_arrays())
+    trained = learner.update(rollout) if rollout.num_rows else {}
+    metrics = experience.metrics | {f"train/policy/{name}": value for name, value in trained.items()}
+    return learner.to_arrays() | experience.after.to_arrays(), metrics
+
+
+def read_policy(settings: HybridSettings, state: Mapping[str, NDArray[Any]], *, seed: int) -> MaskedPPO:
+    """The policy of a state, for evaluation: its chance begins at the seed."""
+    learner = _learner_from(settings, state)
+    learner.reseed(seed)
+    return learner
+
+
+def digest_state(state: Mapping[str, NDArray[Any]]) -> str:
+    """A digest of all entries of a state: their names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        values = np.ascontiguousarray(state[name])
+        digest.update(f"{name} {values.dtype.str} {values.shape}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+class _Ended:
+    """Takes the decisions of ended episodes."""
+
+    def __init__(self, decisions: list[Decision]) -> None:
+        self._decisions = decisions
+
+    def record(self, decisions: Any) -> int:
+        self._decisions.extend(decisions)
+        return len(decisions)
+
+
+class _WatchedGames:
+    """Games whose steps the agent is told of, and whose episodes are counted."""
+
+    def __init__(self, games: SnapshotGames, agent: HybridAgent) -> None:
+        self._games, self._agent = games, agent
+        self._ends: list[tuple[float, float, float]] = []
+        self._decided: list[Decided] = []
+        self.goals_from_start: list[bool] = []
+
+    def states(self) -> NDArray[Any]:
+        return self._games.states()
+
+    def masks(self) -> Booleans:
+        return self._games.masks()
+
+    def choose(self, states_N_S: NDArray[Any], masks_N_A: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        decided = self._agent.decide(self._games.facts, states_N_S, masks_N_A)
+        self._decided.append(decided)
+        return decided.actions_N, ~decided.by_llm_N
+
+    def step(self, actions_N: Integers) -> GamesStep:
+        from_start_N = getattr(self._games, "from_start_N", np.ones(len(actions_N), np.bool_)).copy()
+        step = self._games.step(actions_N)
+        self._agent.observe(step)
+        over_N = step.ended_N | step.cut_N
+        self.goals_from_start += step.ended_N[over_N & from_start_N].tolist()
+        for game in np.flatnonzero(over_N).tolist():
+            ended, starter, length = (values_N[game] for values_N in (step.ended_N, step.starter_N, step.lengths_N))
+            self._ends.append((float(ended), float(starter), float(length)))
+        return step
+
+    def metrics(self) -> dict[str, float]:
+        """Rates are of the episodes that ended; there are none without any."""
+        llm_share = np.mean([decided.by_llm_N.mean() for decided in self._decided])
+        counted = {"rollout/num_episodes": float(len(self._ends)), "rollout/llm_share": float(llm_share)}
+        if not self._ends:
+            return counted
+        goal, starter, length = np.mean(self._ends, axis=0).tolist()
+        return counted | {
+            "rollout/goal_rate": goal,
+            "rollout/starter_rate": starter,
+            "rollout/episode_length": length,
+        }
+
+
+def _learner_from(settings: HybridSettings, state: Mapping[str, NDArray[Any]]) -> MaskedPPO:
+    learner = MaskedPPO(settings.learner, seed=0)
+    learner.load_arrays(state)
+    return learner
+
+
+def _prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> LearnerState:
+    return {f"{prefix}{name}": values for name, values in arrays.items()}
+
+
+def _below(arrays: Mapping[str, NDArray[Any]], prefix: str) -> LearnerState:
+    return {name.removeprefix(prefix): values.copy() for name, values in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,110 @@
+"""How good a learner is: episodes that training has not seen, which change nothing in it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.hybrid.adviser import Adviser
+from components.hybrid.agent import HybridAgent, Policy
+from components.hybrid.experience import (
+    GamesOpener,
+    HybridSettings,
+    SnapshotGames,
+    open_twins,
+    read_policy,
+)
+from components.hybrid.game_facts import Booleans, Facts, Floats, GamesStep, Integers
+from components.hybrid.playing import Played, play_episodes
+from components.identity import seed_for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """The first episode of each game (N,), and what it earned."""
+
+    played: Played
+    rewards_N: Floats
+
+
+def play_held_out(
+    settings: HybridSettings,
+    state: Mapping[str, NDArray[Any]],
+    *,
+    num_episodes: int,
+    seed: int,
+    is_greedy: bool,
+    adviser: Adviser | None = None,
+    open_games: GamesOpener = open_twins,
+) -> HeldOut:
+    """So many episodes from the true start with starts of this seed, played at once by what a state has learned.
+
+    What arbitration has measured is used and not changed. `is_greedy`: the policy presses its most likely button.
+
+    **Example** 100 episodes of at most 600 steps: 600 decisions of 100 games at most.
+    """
+    goal = replace(settings, num_games=num_episodes, starts=None, keeps_decisions=False)
+    policy: Policy = read_policy(settings, state, seed=seed_for(seed, "held out"))
+    agent = HybridAgent(
+        settings.agent, num_episodes, seed=seed, policy=_Greedy(policy) if is_greedy else policy, adviser=adviser
+    )
+    if "agent" in state:
+        trained = HybridAgent(settings.agent, settings.num_games, seed=seed, policy=policy, adviser=adviser)
+        trained.load_state_dict(json.loads(state["agent"].tobytes()))
+        agent.control.learn_from(trained.control)
+    with open_games(goal, seed) as games:
+        paid = _PaidGames(games, num_episodes)
+        return HeldOut(played=play_episodes(agent, paid, explore=False), rewards_N=paid.rewards_N)
+
+
+def joined_blocks(blocks: Sequence[HeldOut]) -> HeldOut:
+    """Several blocks of episodes as one."""
+    played = {
+        each.name: np.concatenate([getattr(block.played, each.name) for block in blocks]) for each in fields(Played)
+    }
+    return HeldOut(played=Played(**played), rewards_N=np.concatenate([block.rewards_N for block in blocks]))
+
+
+class _Greedy:
+    """A policy whose most likely button is pressed."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def choose(self, states_N_S: NDArray[Any], masks_N_A: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        _, probabilities_N_A = self._policy.choose(states_N_S, masks_N_A)
+        return probabilities_N_A.argmax(axis=1), probabilities_N_A
+
+
+class _PaidGames:
+    """Games whose first episodes' rewards are summed."""
+
+    def __init__(self, games: SnapshotGames, num_games: int) -> None:
+        self._games = games
+        self._open_N = np.ones(num_games, np.bool_)
+        self.rewards_N = np.zeros(num_games)
+
+    @property
+    def facts(self) -> Facts:
+        return self._games.facts
+
+    def states(self) -> NDArray[Any]:
+        return self._games.states()
+
+    def masks(self) -> Booleans:
+        return self._games.masks()
+
+    def step(self, actions_N: Integers) -> GamesStep:
+        step = self._games.step(actions_N)
+        self.rewards_N += step.rewards_N * self._open_N
+        self._open_N &= ~(step.ended_N | step.cut_N)
+        return step
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        return self._games.snapshot()
+
+    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
+        self._games.restore(snapshot)

@@ -1,0 +1,150 @@
+"""A language model as adviser and as teacher, through the pipeline's `Generator`."""
+
+from collections.abc import Collection, Mapping, Sequence
+from math import exp
+from typing import Any
+
+from components.errors import ConfigurationError
+from components.generation.base import GenerationRequest, Generator
+from components.hybrid.adviser import Advice, Question
+from components.hybrid.game_facts import LARGEST, Action
+from components.hybrid.subgoals import MOST_SUBGOALS, Lesson, read_lesson
+from components.identity import seed_for
+from components.schema import PolicyVersion
+
+WORDS = {
+    Action.A: "A",
+    Action.B: "B",
+    Action.START: "Start",
+    Action.SELECT: "Select",
+    Action.UP: "Up",
+    Action.DOWN: "Down",
+    Action.LEFT: "Left",
+    Action.RIGHT: "Right",
+    Action.NONE: "None",
+}
+"""What a model answers for each action; one token each in the vocabularies of SmolLM2 and Qwen."""
+ADVISER_TASK = "You play a Game Boy game. Answer with one of the buttons that are listed, and with nothing else."
+_TEACHER_TASK = """You teach a player of a Game Boy game who learns by trial. Write subgoals on the way to the goal, one a line,
+as `name: condition`. A condition compares facts with whole numbers (==, !=, <, <=, >, >=), joined by `and` and `or`."""
+_TEACHER_TOKENS = 512
+
+
+class LanguageModelAdviser:
+    """Asks one version of a model for a button: the state, the goal, the last decisions and the legal buttons, in words.
+
+    The answer is drawn from the model's probabilities of the legal buttons, and its confidence is the probability it was drawn
+    with. Raises StaleEngine where the generator holds another version, and the generator's own errors.
+    """
+
+    def __init__(self, generator: Generator, version: PolicyVersion, *, seed: int = 0) -> None:
+        self._generator, self._version, self._seed = generator, version, seed
+
+    def advise(self, questions: Sequence[Question]) -> list[Advice]:
+        """One answer for each question, all in one batch.
+
+        **Example** eight legal buttons of which the model gives LEFT .57: LEFT with a confidence of .57 in 57 of 100 states.
+        """
+        tokenizer = self._generator.tokenizer
+        prompts = [tokenizer.encode_chat(ADVISER_TASK, button_prompt(question)) for question in questions]
+        choices = [[WORDS[action] for action in question.legal] for question in questions]
+        seeds = [seed_for(self._seed, "advice", button_prompt(question)) for question in questions]
+        drawn = draw_choices(self._generator, self._version, prompts, choices, seeds)
+        return [
+            Advice(action=question.legal[index], confidence=probability)
+            for question, (index, probability) in zip(questions, drawn, strict=True)
+        ]
+
+
+def button_prompt(question: Question) -> str:
+    """What the model reads of a question.
+
+    **Example** "You are in the town ... Goal: ... Your last buttons: Up, Up. Buttons: A, B, ... Which button?"
+    """
+    recent = ", ".join(WORDS[action] for action in question.recent) or "none"
+    return f"{question.description} Your last buttons: {recent}. Which button?"
+
+
+def draw_choices(
+    generator: Generator,
+    version: PolicyVersion,
+    prompts: Sequence[tuple[int, ...]],
+    choices: Sequence[Sequence[str]],
+    seeds: Sequence[int],
+) -> list[tuple[int, float]]:
+    """The index of one choice for each prompt, drawn by its seed, and the probability that it was drawn with.
+
+    Raises ConfigurationError where the engine does not know probabilities: then there is no confidence.
+
+    **Example** a log-probability of -.31 among the choices: .73.
+    """
+    tokenizer = generator.tokenizer
+    encoded = [tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in each) for each in choices]
+    requests = [
+        GenerationRequest(
+            prompt_tokens=prompt,
+            seeds_K=(seed,),
+            max_new_tokens=max(map(len, answers)),
+            temperature=1.0,
+            choices=answers,
+        )
+        for prompt, answers, seed in zip(prompts, encoded, seeds, strict=True)
+    ]
+    drawn = []
+    for answers, (completion,) in zip(encoded, generator.generate(requests, version), strict=True):
+        if not completion.logprobs:
+            raise ConfigurationError(
+                "this engine does not tell probabilities, so that its advice has no confidence: use a local or vllm engine"
+            )
+        drawn.append((answers.index(completion.tokens), min(1.0, exp(sum(completion.logprobs)))))
+    return drawn
+
+
+class LanguageModelTeacher:
+    """Asks one version of a model for subgoals, and again with what was refused, at most `most_attempts` times."""
+
+    def __init__(
+        self, generator: Generator, version: PolicyVersion, *, most_attempts: int = 3, temperature: float = 0.7
+    ) -> None:
+        self._generator, self._version = generator, version
+        self._most_attempts, self._temperature = most_attempts, temperature
+
+    def write_lesson(self, situation: str, goal: str, *, seed: int, names: Collection[str] = LARGEST) -> Lesson:
+        """The subgoals towards a goal: those of the attempt with the most of them, which may be none.
+
+        **Example** the first attempt writes `len(x) > 1`, which is refused; the second reads why, and writes `x >= 8`.
+        """
+        best = Lesson(subgoals=(), refusals=())
+        refusals: tuple[str, ...] = ()
+        for attempt in range(self._most_attempts):
+            prompt = lesson_prompt(situation, goal, names, refusals)
+            lesson = read_lesson(self._write(prompt, seed_for(seed, "lesson", attempt)), names)
+            best = max(best, lesson, key=lambda each: len(each.subgoals))
+            if lesson.subgoals and not lesson.refusals:
+                return lesson
+            refusals = lesson.refusals or ("there was no line at all",)
+        return best
+
+    def _write(self, prompt: str, seed: int) -> str:
+        tokens = self._generator.tokenizer.encode_chat(_TEACHER_TASK, prompt)
+        request = GenerationRequest(
+            prompt_tokens=tokens,
+            seeds_K=(seed,),
+            max_new_tokens=_TEACHER_TOKENS,
+            temperature=self._temperature,
+        )
+        ((completion,),) = self._generator.generate([request], self._version)
+        return self._generator.tokenizer.decode(completion.tokens)
+
+
+def lesson_prompt(situation: str, goal: str, names: Collection[str], refusals: Sequence[str]) -> str:
+    """What the teacher reads: where the player begins, the goal, the facts and their ranges, and what was refused before."""
+    ranges = _ranges(names)
+    facts = ", ".join(f"{name} (0 to {largest})" for name, largest in ranges.items())
+    refused = "".join(f"\n- {refusal}" for refusal in refusals[:MOST_SUBGOALS])
+    again = f"\nLines of your last answer were refused:{refused}" if refused else ""
+    return f"{situation} Goal: {goal}.\nFacts: {facts}.\nWrite at most {MOST_SUBGOALS} lines.{again}"
+
+
+def _ranges(names: Collection[str]) -> Mapping[str, Any]:
+    return {name: LARGEST.get(name, "any") for name in names}

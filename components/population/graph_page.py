@@ -1,0 +1,173 @@
+"""The interaction graph for people: one HTML page that loads nothing, and a PNG. Both are pure: text and bytes come back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import combinations
+from math import cos, hypot, log1p, pi, sin
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from components.errors import ConfigurationError
+from components.escaping import printable
+from components.population.interaction_graph import Edge, InteractionGraph, reciprocated_cooperation
+
+SIZE = 480
+"""Of the picture, in its own units."""
+_RADIUS = 0.38
+_BEND = 0.08
+"""How far an arrow's middle lies beside the straight line, so that both directions are seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """The graph at one time, and how that is named."""
+
+    label: str
+    graph: InteractionGraph
+
+
+def graph_page(frames: Sequence[Frame], *, title: str = "Interactions") -> str:
+    """A page with a picture and a table for each frame, in time, and a slider for more than one. Names are escaped.
+
+    Raises ConfigurationError without a frame.
+    """
+    if not frames:
+        raise ConfigurationError("frames: give one or more")
+    texts = Environment(loader=PackageLoader("components.population", "."), undefined=StrictUndefined, autoescape=True)
+    drawn = [
+        {
+            "label": printable(each.label),
+            "nodes": _nodes(each.graph),
+            "edges": _arrows(each.graph),
+            "rows": rows(each.graph),
+        }
+        for each in frames
+    ]
+    return texts.get_template("graph_page.html.jinja").render(title=printable(title), frames=drawn, size=SIZE)
+
+
+def graph_picture(graph: InteractionGraph, *, title: str = "Interactions") -> bytes:
+    """The graph as PNG, 800 x 800 pixels, drawn without a display."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 8), dpi=100)
+    axes = figure.add_subplot()
+    axes.set_axis_off()
+    axes.set_xlim(0, SIZE)
+    axes.set_ylim(SIZE, 0)
+    axes.set_title(printable(title), parse_math=False)
+    places = positions(graph)
+    for source, target, edge in edges(graph):
+        style = {"arrowstyle": "-|>", "color": edge_color(edge), "linewidth": edge_width(edge)}
+        bend = {"connectionstyle": f"arc3,rad={2 * _BEND}", "shrinkA": 8, "shrinkB": 8, "alpha": 0.7}
+        axes.annotate("", xy=places[target], xytext=places[source], arrowprops={**style, **bend})
+    for name, (x, y) in places.items():
+        axes.plot([x], [y], "o", color="#1f77b4", markersize=12)
+        axes.text(x, y - 14, printable(name), ha="center", parse_math=False)
+    picture = BytesIO()
+    figure.set_canvas(FigureCanvasAgg(figure))
+    figure.savefig(picture, format="png")
+    return picture.getvalue()
+
+
+def graph_numbers(graph: InteractionGraph) -> dict[str, Any]:
+    """Counts and shares of the whole graph.
+
+    `density` is the share of ordered pairs with an edge; `cooperation_rate` that of actions which cooperated, and
+    `reciprocity` that of cooperation which was answered, both None where there are none.
+
+    **Example** a cooperates once with b, which competes: 2 members, 2 edges, density 1, cooperation_rate .5, reciprocity 0.
+    """
+    found, num = [edge for _, _, edge in edges(graph)], len(graph.members())
+    cooperated, competed = sum(each.num_cooperated for each in found), sum(each.num_competed for each in found)
+    return {
+        "num_members": num,
+        "num_edges": len(found),
+        "density": len(found) / (num * (num - 1)) if num > 1 else 0.0,
+        "num_cooperated": cooperated,
+        "num_competed": competed,
+        "num_transfers": sum(each.num_transfers for each in found),
+        "cooperation_rate": cooperated / (cooperated + competed) if cooperated + competed else None,
+        "reciprocity": reciprocated_cooperation(graph),
+        "return_correlation": {
+            f"{one} {other}": value
+            for one, other in combinations(graph.members(), 2)
+            if (value := graph.correlation(one, other)) is not None
+        },
+    }
+
+
+def edges(graph: InteractionGraph) -> list[tuple[str, str, Edge]]:
+    """Source, target and edge of all edges with something in them, by name."""
+    found = [
+        (source, target, graph.edge(source, target)) for source in sorted(graph.edges) for target in graph.edges[source]
+    ]
+    return sorted((each for each in found if each[2] != Edge()), key=lambda each: each[:2])
+
+
+def positions(graph: InteractionGraph) -> dict[str, tuple[float, float]]:
+    """Where each member is drawn: on a circle, in the order of the names, the first at the top."""
+    members = graph.members()
+    turns = [2 * pi * index / len(members) for index in range(len(members))]
+    return {
+        name: (SIZE * (0.5 + _RADIUS * sin(turn)), SIZE * (0.5 - _RADIUS * cos(turn)))
+        for name, turn in zip(members, turns, strict=True)
+    }
+
+
+def edge_color(edge: Edge) -> str:
+    """Green for all cooperation, red for all competition, mixed between; blue for weights alone.
+
+    **Example** 1 cooperated and none competed: `#2ca02c`.
+    """
+    total = edge.num_cooperated + edge.num_competed
+    if not total:
+        return "#1f77b4"
+    share, green, red = edge.num_cooperated / total, (44, 160, 44), (214, 39, 40)
+    mixed = (round(share * one + (1 - share) * other) for one, other in zip(green, red, strict=True))
+    return "#" + "".join(f"{each:02x}" for each in mixed)
+
+
+def edge_width(edge: Edge) -> float:
+    """In units of the picture: more for more actions, slower than in proportion."""
+    return round(1 + log1p(edge.num_cooperated + edge.num_competed + edge.num_transfers), 2)
+
+
+def rows(graph: InteractionGraph) -> list[tuple[str, ...]]:
+    """The table: source, target, the four counts, and the correlation of both returns."""
+    shown = []
+    for source, target, edge in edges(graph):
+        correlation = graph.correlation(source, target)
+        counts = (edge.num_cooperated, edge.num_competed, edge.num_transfers, f"{edge.transferred_share:.3g}")
+        cells = (source, target, *counts, "" if correlation is None else f"{correlation:.2f}")
+        shown.append(tuple(printable(str(each)) for each in cells))
+    return shown
+
+
+def _nodes(graph: InteractionGraph) -> list[dict[str, Any]]:
+    return [{"name": printable(name), "x": round(x, 1), "y": round(y, 1)} for name, (x, y) in positions(graph).items()]
+
+
+def _arrows(graph: InteractionGraph) -> list[dict[str, Any]]:
+    places, arrows = positions(graph), []
+    for source, target, edge in edges(graph):
+        path = _arrow(places[source], places[target])
+        words = f"{source} to {target}: cooperated {edge.num_cooperated}, competed {edge.num_competed}"
+        arrows.append({"path": path, "color": edge_color(edge), "width": edge_width(edge), "words": printable(words)})
+    return arrows
+
+
+def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
+    """An SVG path of a bent line with a head, which ends short of the target's circle."""
+    dx, dy = end[0] - start[0], end[1] - start[1]
+    length = hypot(dx, dy) or 1.0
+    middle = ((start[0] + end[0]) / 2 + _BEND * 2 * dy, (start[1] + end[1]) / 2 - _BEND * 2 * dx)
+    tip = (end[0] - 12 * dx / length, end[1] - 12 * dy / length)
+    back = (tip[0] - 9 * dx / length, tip[1] - 9 * dy / length)
+    left = (back[0] - 4 * dy / length, back[1] + 4 * dx / length)
+    right = (back[0] + 4 * dy / length, back[1] - 4 * dx / length)
+    points = [f"{x:.1f} {y:.1f}" for x, y in (start, middle, tip, left, tip, right)]
+    return f"M {points[0]} Q {points[1]} {points[2]} M {points[3]} L {points[4]} L {points[5]}"

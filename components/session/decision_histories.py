@@ -1,0 +1,81 @@
+"""The decision history of a hybrid run: an SQLite file under the home folder, made of what the store has and made anew from it.
+
+Beside the file stands the list of the steps in it, each with the digest of its experience. Where the list and the run disagree,
+as after a restart or in another store, the file is made anew.
+"""
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+from components.artifacts.payloads import get
+from components.artifacts.refs import ArtifactRef
+from components.errors import ArtifactMissing
+from components.home import HOME
+from components.runs.run import CollectedStep
+from components.runs.step_records import step_manifests
+from components.session.session import Session
+
+COLLECT = "collect_experience"
+_log = logging.getLogger(__name__)
+
+
+def history_file(run_id: str, home: Path = HOME) -> Path:
+    """Where the decisions of a run are, once there are some."""
+    return home / "decisions" / run_id / "history.sqlite"
+
+
+def record_step(session: Session, step: int, home: Path = HOME) -> int:
+    """The number of decisions added: those of this step, and of the steps before it where the history lacks them.
+
+    Raises the errors of the history, which lose nothing: the store has all decisions.
+    """
+    assert session.config.hybrid is not None, "this run has no hybrid"
+    if not session.config.hybrid.has_history:
+        return 0
+    file = history_file(session.run.run_id, home)
+    listed = file.with_name("steps.json")
+    known, ref = _known(file, listed), _experience(session, step)
+    if len(known) not in (step, step + 1) or known[step:] not in ([], [ref.sha256]):
+        shutil.rmtree(file.parent, ignore_errors=True)
+        known = []
+    file.parent.mkdir(parents=True, exist_ok=True)
+    num_added = 0
+    for each in range(len(known), step + 1):
+        found = ref if each == step else _experience(session, each)
+        num_added += _add(session, file, found, each)
+        known.append(found.sha256)
+        listed.write_text(json.dumps(known))
+    return num_added
+
+
+def _known(file: Path, listed: Path) -> list[str]:
+    """The digests of the steps in the history; none where a part of it is missing or unreadable."""
+    try:
+        return [str(digest) for digest in json.loads(listed.read_text())] if file.is_file() else []
+    except (OSError, ValueError):
+        return []
+
+
+def _experience(session: Session, step: int) -> ArtifactRef:
+    """What the run's step has collected."""
+    for manifest in step_manifests(session.store, session.run, step, session.manifests):
+        if manifest.stage == COLLECT:
+            return CollectedStep.model_validate(manifest.output).experience
+    raise AssertionError(f"step {step} of {session.run.run_id} has collected nothing")
+
+
+def _add(session: Session, file: Path, ref: ArtifactRef, step: int) -> int:
+    from components.hybrid.decision_history import DecisionHistory
+    from components.hybrid.experience import Experience
+
+    try:
+        experience = get(session.store, ref, Experience)
+    except ArtifactMissing as error:
+        _log.warning("the decisions of step %d of %s are gone: %s", step, session.run.run_id, error)
+        return 0
+    with DecisionHistory(file) as history:
+        added = history.record(experience.decisions)
+        history.analyse()
+        return added

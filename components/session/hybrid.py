@@ -1,0 +1,176 @@
+"""The steps of hybrid training in a session: play, learn, evaluate."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.config.hybrid import PLAYER
+from components.evaluation.held_out import Sampling
+from components.evaluation.statistics import wilson_interval
+from components.identity import fingerprint
+from components.metrics import SUCCESS_RATE
+from components.metrics import evaluation as named
+from components.runs.run import CollectedStep, PolicyUpdate
+from components.schema import EvalReport, PolicyVersion
+from components.session.hybrid_settings import games_opener, hybrid_config, hybrid_settings
+from components.session.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
+from components.session.scenario import SUITE_SEED
+from components.session.session import Session
+from components.torch_state import computing_with
+
+if TYPE_CHECKING:
+    from components.hybrid.adviser import Adviser
+    from components.hybrid.held_out_games import HeldOut
+
+_TRAIN = "train/policy/"
+"""How the learner's own metrics begin; in a report they have the name of its policy."""
+_NAMES = {"rollout/goal_rate": SUCCESS_RATE}
+"""To reach the goal is what other runs call success."""
+_START = "A new game. You are in the town, without a monster."
+
+
+def adviser_for(session: Session, versions: Mapping[str, PolicyVersion]) -> "Adviser | None":
+    """The language model that may be asked for buttons, whose weights are loaded; None in modes without one."""
+    from components.hybrid.language_model import LanguageModelAdviser
+
+    if not hybrid_config(session.config).asks_for_buttons:
+        return None
+    policy = session.config.agents[PLAYER].policy
+    return LanguageModelAdviser(session.engines.of(policy), versions[policy], seed=session.config.seed)
+
+
+def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> CheckpointRef:
+    """Checkpoint 0 of the learner. In mode teacher the language model writes its lesson now."""
+    from components.hybrid.experience import new_learner_state
+
+    config = hybrid_config(session.config)
+    lesson = "\n".join(config.subgoals)
+    if config.mode == "teacher" and not lesson:
+        lesson = _written_lesson(session, models)
+    settings = hybrid_settings(session.scenario, lesson)
+    with computing_with(1):
+        state = new_learner_state(settings, session.config.seed, open_games=games_opener(config))
+    return store_learner(session, with_lesson(state, lesson), step=0)
+
+
+def _written_lesson(session: Session, models: Mapping[str, CheckpointRef]) -> str:
+    from components.hybrid.language_model import LanguageModelTeacher
+    from components.session.checkpoint_loading import load_checkpoint
+    from components.session.engines import fixed_versions
+
+    policy = session.config.agents[PLAYER].policy
+    known = fixed_versions(session.config)
+    version = load_checkpoint(session, models[policy])[0] if policy in models else known[policy]
+    teacher = LanguageModelTeacher(session.engines.of(policy), version)
+    badges = hybrid_settings(session.scenario).goal_badges
+    lesson = teacher.write_lesson(_START, f"win {badges} badges", seed=session.config.seed)
+    return "\n".join(f"{each.name}: {each.condition.text}" for each in lesson.subgoals)
+
+
+def collected(
+    session: Session, step: int, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
+) -> CollectedStep:
+    """What a step of play brought, stored."""
+    from components.hybrid.experience import collect_experience
+
+    state = read_learner(session, checkpoint)
+    with computing_with(1):
+        experience = collect_experience(
+            hybrid_settings(session.scenario, lesson_in(state)),
+            state,
+            session.config.seed,
+            step,
+            adviser=adviser_for(session, versions),
+            open_games=games_opener(hybrid_config(session.config)),
+        )
+    metrics = {_NAMES.get(name, name): value for name, value in experience.metrics.items()}
+    return CollectedStep(experience=session.kept.put(experience), metrics=metrics)
+
+
+def updated(session: Session, step: int, checkpoint: CheckpointRef, experience: ArtifactRef) -> PolicyUpdate:
+    """The learner after a step, stored."""
+    from components.hybrid.experience import Experience, update_learner
+
+    state, played = read_learner(session, checkpoint), session.kept.get(experience, Experience)
+    settings = hybrid_settings(session.scenario, lesson_in(state))
+    with computing_with(1):
+        after, metrics = update_learner(settings, state, played, session.config.seed)
+    return PolicyUpdate(
+        checkpoint=store_learner(session, with_lesson(after, lesson_in(state)), step=step + 1),
+        metrics={name.removeprefix(_TRAIN): value for name, value in metrics.items() if name.startswith(_TRAIN)},
+    )
+
+
+def evaluated(
+    session: Session, step: int, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
+) -> EvalReport:
+    """The report of `evaluation.num_problems` episodes with starts that training has not seen, the same for all runs."""
+    held_out = _held_out(session, sampling, checkpoint, versions)
+    goal_N, played = held_out.played.goal_N, held_out.played
+    n, num_successes = len(goal_N), int(goal_N.sum())
+    values = {
+        "success_rate": num_successes / n,
+        "starter_rate": float(played.starter_N.mean()),
+        "mean_reward": float(held_out.rewards_N.mean()),
+        f"{PLAYER}/payoff": float(held_out.rewards_N.mean()),
+        "llm_share": played.llm_share,
+        "episode_length": float(played.lengths_N.mean()),
+    }
+    if num_successes:
+        values["steps_to_goal"] = float(played.lengths_N[goal_N].mean())
+    return EvalReport(
+        agent=f"{session.run.run_id}@{step}",
+        suite=suite_title(session),
+        suite_digest=suite_digest(session),
+        step=step,
+        sampling=sampling,
+        seed=SUITE_SEED,
+        num_samples=1,
+        n=n,
+        num_successes=num_successes,
+        success_rate=values["success_rate"],
+        interval=wilson_interval(num_successes, n),
+        mean_reward=values["mean_reward"],
+        keep_rate=None,
+        repair_rate=None,
+        metrics={named(sampling, name): value for name, value in values.items()},
+        num_solved_P=tuple(goal_N.astype(int).tolist()),
+    )
+
+
+def suite_title(session: Session) -> str:
+    """**Example** "game_boy/homebrew", on the cartridge as on its rules in NumPy."""
+    return f"{session.config.environment.name}/{'crystal' if hybrid_config(session.config).game == 'crystal' else 'homebrew'}"
+
+
+def suite_digest(session: Session) -> str:
+    """12 hex digits that two evaluations share if their starts, goal and length are equal."""
+    settings, evaluation = hybrid_settings(session.scenario), session.config.evaluation
+    rules = {"game": hybrid_config(session.config).game, "goal": settings.goal_badges, "steps": settings.max_steps}
+    return fingerprint({**rules, "n": evaluation.num_problems, "block": evaluation.problems_per_block})[:12]
+
+
+def _held_out(
+    session: Session, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
+) -> "HeldOut":
+    """All blocks of the suite; each has a seed of its own."""
+    from components.hybrid.held_out_games import joined_blocks, play_held_out
+    from components.identity import seed_for
+
+    state, evaluation = read_learner(session, checkpoint), session.config.evaluation
+    firsts = range(0, evaluation.num_problems, evaluation.problems_per_block)
+    with computing_with(1):
+        return joined_blocks(
+            [
+                play_held_out(
+                    hybrid_settings(session.scenario, lesson_in(state)),
+                    state,
+                    num_episodes=min(evaluation.problems_per_block, evaluation.num_problems - first),
+                    seed=seed_for(SUITE_SEED, "game_boy", first),
+                    is_greedy=sampling == "greedy",
+                    adviser=adviser_for(session, versions),
+                    open_games=games_opener(hybrid_config(session.config)),
+                )
+                for first in firsts
+            ]
+        )

@@ -1,0 +1,138 @@
+"""The section `hybrid` of a configuration as values of `components/hybrid`: settings and games, and checks of both."""
+
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from components.config import HybridConfig, RunConfig
+from components.errors import ConfigurationError, ServiceMissing
+from components.session.scenario import Scenario
+
+if TYPE_CHECKING:
+    from components.hybrid.experience import GamesOpener, HybridSettings, SnapshotGames
+    from components.hybrid.game_boy.cartridges import Cartridge
+    from components.hybrid.masked_ppo import PPORule
+    from components.hybrid.rewards import RewardWeights
+    from components.hybrid.subgoals import Lesson
+
+_LESSON_PAY = 10.0
+"""Wished of each subgoal unless `hybrid.weights` says otherwise."""
+
+
+def hybrid_config(config: RunConfig) -> HybridConfig:
+    """The section `hybrid` of a run that has one."""
+    assert config.hybrid is not None, "this run has no hybrid"
+    return config.hybrid
+
+
+def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
+    """What is played and how it is learned. `lesson` holds the subgoals, one a line. Raises ConfigurationError."""
+    from components.hybrid.agent import AgentRule
+    from components.hybrid.arbitration import ArbitrationRule, Mode
+    from components.hybrid.control import ControlRule
+    from components.hybrid.experience import HybridSettings
+    from components.hybrid.start_positions import StartRule, helped_starts
+    from components.hybrid.strategies import Strategy
+
+    config = hybrid_config(scenario.config)
+    starts = config.starts
+    read = _read_lesson(lesson)
+    control = ControlRule(
+        arbitration=ArbitrationRule(mode=Mode(config.mode)),
+        strategy=None if config.strategy is None else Strategy(config.strategy),
+        by_confidence=config.by_confidence,
+    )
+    return HybridSettings(
+        num_games=config.num_games,
+        max_steps=scenario.config.environment.max_turns,
+        goal_badges=scenario.options.goal_badges,  # type: ignore[attr-defined]
+        weights=_weights(config, read),
+        subgoals=read.subgoals,
+        learner=_learner_rule(config),
+        agent=AgentRule(control=control),
+        starts=None
+        if starts is None
+        else StartRule(curriculum=helped_starts(**starts.model_dump(exclude={"kept"})), kept=starts.kept),
+        keeps_decisions=config.has_history,
+    )
+
+
+def _learner_rule(config: HybridConfig) -> "PPORule":
+    from components.hybrid.game_facts import STATE_VARIABLES
+    from components.hybrid.masked_ppo import PPORule
+
+    gains = config.learner.state_gains
+    if unknown := sorted(set(gains) - set(STATE_VARIABLES)):
+        raise ConfigurationError(
+            f"hybrid.learner.state_gains.{unknown[0]}: no state variable; they are {', '.join(STATE_VARIABLES)}"
+        )
+    gains_S = tuple(gains.get(name, 1.0) for name in STATE_VARIABLES) if gains else ()
+    return PPORule(**config.learner.model_dump(exclude={"state_gains"}), state_gains=gains_S)
+
+
+def _weights(config: HybridConfig, lesson: "Lesson") -> "RewardWeights":
+    from components.hybrid.rewards import RewardWeights
+    from components.hybrid.teacher import weights_with_lesson
+
+    weights = replace(RewardWeights(), **config.weights)
+    if not lesson.subgoals:
+        return weights
+    if weights.party <= 0 and weights.badges <= 0:
+        raise ConfigurationError("hybrid.weights: neither party nor badges pays, so subgoals have no goal; pay for one")
+    return weights_with_lesson(weights, lesson, wanted=config.weights.get("subgoals", _LESSON_PAY))
+
+
+def _read_lesson(text: str) -> "Lesson":
+    from components.hybrid.game_facts import LARGEST
+    from components.hybrid.subgoals import read_lesson
+
+    lesson = read_lesson(text, LARGEST)
+    if lesson.refusals:
+        raise ConfigurationError(f"hybrid.subgoals: {lesson.refusals[0]}")
+    return lesson
+
+
+def check_hybrid(scenario: Scenario) -> None:
+    """Raise ConfigurationError for settings that the game refuses."""
+    hybrid_settings(scenario, "\n".join(hybrid_config(scenario.config).subgoals))
+
+
+def check_cartridge(config: HybridConfig) -> None:
+    """Raise RomMissing or WrongRom for an emulated game without its ROM, and ServiceMissing without the emulator."""
+    if config.game == "twin":
+        return
+    cartridge(config)
+    if find_spec("pyboy") is None:
+        raise ServiceMissing(f"hybrid.game {config.game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`")
+
+
+def cartridge(config: HybridConfig) -> "Cartridge":
+    """The cartridge of an emulated game. Raises RomMissing and WrongRom."""
+    from components.hybrid.game_boy.cartridges import crystal_cartridge, homebrew_cartridge
+
+    return homebrew_cartridge() if config.rom is None else crystal_cartridge(config.rom)
+
+
+def games_opener(config: HybridConfig) -> "GamesOpener":
+    """What opens the games of the configuration."""
+    from components.hybrid.experience import open_twins
+
+    if config.game == "twin":
+        return open_twins
+
+    def open_emulated(settings: "HybridSettings", seed: int) -> "AbstractContextManager[SnapshotGames]":
+        from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
+        from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
+
+        played = cartridge(config)
+        rule = EpisodeRule(
+            max_steps=settings.max_steps,
+            goal_badges=settings.goal_badges,
+            weights=settings.weights,
+            subgoals=settings.subgoals,
+        )
+        emulators = [PyBoyEmulator(played.rom) for _ in range(settings.num_games)]
+        return closing(EmulatedGames(played, emulators, seed=seed, rule=rule))
+
+    return open_emulated

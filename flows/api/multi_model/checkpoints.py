@@ -1,0 +1,105 @@
+"""Checkpoints by their documented names: RUN@STEP, over the store in the folder of checkpoints."""
+
+from pathlib import Path
+from typing import Any
+
+from components.artifacts.base import ArtifactStore
+from components.config import StoreConfig
+from components.errors import ConfigurationError, TroupeError
+from components.runs.available_checkpoints import available_steps, checkpoints_after
+from components.runs.lineages import indexed_runs
+from components.runs.run import Run
+from components.runs.session_records import readable_sessions
+from components.runs.stored_runs import read_run
+from components.session.stores import open_store
+from flows.api.multi_model.errors import CheckpointNotFound
+
+CHECKPOINT_DIR = "./checkpoints/multimodel"
+
+
+def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
+    """The checkpoints whose files are all in the folder, as RUN@STEP: those of the newest run first, its newest step first.
+
+    Steps are compared as numbers. A folder that does not exist has none; damaged runs are left out.
+
+    **Example** after 12 steps of one run: `["multimodel-1f2e3d4c@12", "...@11", ..., "...@0"]`.
+    """
+    store = stored_in(checkpoint_dir)
+    if store is None:
+        return []
+    found = []
+    for run_id in indexed_runs(store):
+        try:
+            run = read_run(store, run_id)
+            found.append((_began(store, run), [f"{run_id}@{step}" for step in reversed(available_steps(store, run))]))
+        except TroupeError:
+            continue  # `troupe verify` says what is wrong with it
+    return [each for _, steps in sorted(found, key=lambda pair: pair[0], reverse=True) for each in steps]
+
+
+def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = CHECKPOINT_DIR) -> dict[str, Any]:
+    """What is known of a checkpoint: run, step, episode, the digest of each model's weights and optimizer, the configuration.
+
+    Raises FileNotFoundError "Checkpoint not found".
+    """
+    store, run, step = find_checkpoint(checkpoint_id, checkpoint_dir)
+    checkpoints = checkpoints_after(store, run, step) or {}
+    return {
+        "checkpoint_id": checkpoint_id,
+        "run_id": run.run_id,
+        "step": step,
+        "episode": step * episodes_per_step(run),
+        "models": {
+            name: {
+                "weights_digest": each.weights_digest,
+                "optimizer_digest": each.optimizer_digest,
+                "folder": each.folder.key,
+                "is_adapter": each.base is not None,
+            }
+            for name, each in checkpoints.items()
+        },
+        "config": run.config.model_dump(mode="json"),
+    }
+
+
+def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[ArtifactStore, Run, int]:
+    """The store, run and step of a checkpoint whose files are there. Raises CheckpointNotFound."""
+    run_id, _, step = checkpoint_id.rpartition("@")
+    store = stored_in(checkpoint_dir)
+    if store is None or not run_id or not step.isdecimal():
+        raise not_found(checkpoint_id, checkpoint_dir)
+    try:
+        run = read_run(store, run_id)
+    except ConfigurationError as error:
+        raise not_found(checkpoint_id, checkpoint_dir) from error
+    if int(step) not in available_steps(store, run):
+        raise not_found(checkpoint_id, checkpoint_dir)
+    return store, run.kept_in(store_config(checkpoint_dir)), int(step)
+
+
+def not_found(checkpoint_id: str, checkpoint_dir: str | Path) -> CheckpointNotFound:
+    """The documented error, with some that exist."""
+    there = ", ".join(list_available_checkpoints(checkpoint_dir)[:5]) or "none"
+    return CheckpointNotFound(f"Checkpoint not found: {checkpoint_id!r} is not in {checkpoint_dir}; there are {there}")
+
+
+def stored_in(checkpoint_dir: str | Path) -> ArtifactStore | None:
+    """The store in the folder; None if there is none."""
+    if not (Path(checkpoint_dir) / "format.json").is_file():
+        return None
+    return open_store(store_config(checkpoint_dir))
+
+
+def store_config(checkpoint_dir: str | Path) -> StoreConfig:
+    """The store of a folder of checkpoints."""
+    return StoreConfig(kind="local", root=str(Path(checkpoint_dir).expanduser().absolute()))
+
+
+def episodes_per_step(run: Run) -> int:
+    """The episodes of one step of a run."""
+    return run.config.rollout.num_problems * run.config.rollout.group_size
+
+
+def _began(store: ArtifactStore, run: Run) -> str:
+    """When the run's last session began, for the order; "" before the first."""
+    return max((each.started_at for each in readable_sessions(store, run.run_id)), default="")

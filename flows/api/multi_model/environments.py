@@ -1,0 +1,174 @@
+"""The games of the reference, to be stepped by hand or given to a trainer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from components.environments.registry import family, family_options
+from components.errors import ConfigurationError
+from components.suggestions import suggest
+from flows.api.multi_model.enums import EnvironmentType
+
+FAMILIES: Mapping[EnvironmentType, str] = {
+    EnvironmentType.COOPERATIVE_COMPETITIVE: "coop_compete",
+    EnvironmentType.MULTI_AGENT_STAGED: "staged",
+    EnvironmentType.TEAM_BATTLE: "team_battle",
+    EnvironmentType.MAZE_NAVIGATION: "maze",
+    EnvironmentType.SOCIAL_INTERACTION: "social_trading",
+}
+TURNS_OF_AN_OFFER = 3
+"""Answers that an offer of social_trading takes: the offer, the reply, and both deliveries at once."""
+
+
+class MultiModelTrainingEnvironment:
+    """A game by its type and its own options; all members act at once, or in turn, as `players_to_act` says.
+
+    **Example**
+
+        env = create_multi_model_coop_compete_env(num_models=2, cooperation_level=0.6)
+        env.reset()
+        state, rewards, done, info = env.step({"player_0": "cooperate", "player_1": 1})  # rewards of about .85 each
+    """
+
+    def __init__(self, env_type: EnvironmentType | str, *, seed: int = 0, **options: Any) -> None:
+        """`options` are those of the environment `FAMILIES` names. Raises ConfigurationError for another type or option."""
+        try:
+            self.env_type = EnvironmentType(env_type)
+        except ValueError as error:
+            known = [each.value for each in EnvironmentType]
+            raise ConfigurationError(f"env_type {env_type!r}: {suggest(str(env_type), known)}") from error
+        self.name = FAMILIES[self.env_type]
+        self.seed = seed
+        self.options = dict(options)
+        self._checked = family_options(self.name, self.options)
+        self._family = family(self.name).under(self._checked)
+        self._game: Any = self._family.environment
+        self.players = self._family.roles
+        self._index = -1
+        self._state: Any = None
+        self._done = True
+
+    def reset(self) -> dict[str, str]:
+        """Begin another episode; what each player sees."""
+        self._index += 1
+        problem = self._family.problem(self._checked, split="train", index=self._index, seed=self.seed)
+        self._state = self._game.start(problem.payload)
+        self._done = False
+        return self._observed()
+
+    def players_to_act(self) -> tuple[str, ...]:
+        """Whose actions the next `step` takes. Raises ConfigurationError before `reset`."""
+        turn = self._game.next_role(self._begun())
+        return (turn,) if isinstance(turn, str) else tuple(turn)
+
+    def actions(self, player: str) -> tuple[str, ...]:
+        """What a player may answer now."""
+        return tuple(self._game.choices(self._begun(), player))
+
+    def step(self, actions: Mapping[str, str | int]) -> tuple[dict[str, str], dict[str, float], bool, dict[str, Any]]:
+        """What each player sees then, what each earned, whether the episode is over, and `info`.
+
+        An action is one of `actions`, or its number: 1 cooperates and 0 competes. Raises ConfigurationError for a wrong player
+        or action, and then nothing has happened.
+        """
+        state, acting = self._begun(), self.players_to_act()
+        if set(actions) != set(acting):
+            raise ConfigurationError(f"actions of {sorted(actions)}: the players who act now are {', '.join(acting)}")
+        outcome = self._game.step_together(state, {each: self._choice(each, actions[each]) for each in acting})
+        self._state, self._done = outcome.state, outcome.done
+        rewards = {each: float(outcome.payoffs.get(each, 0.0)) for each in self.players}
+        info = {"solved": outcome.solved, "team": dict(outcome.team), "players": list(acting)}
+        return self._observed(), rewards, outcome.done, info
+
+    def get_observation(self, agent_id: str) -> str:
+        """What a player sees, as text. Raises ConfigurationError before `reset`, and for an unknown player."""
+        if agent_id not in self.players:
+            raise ConfigurationError(f"agent_id {agent_id!r}: {suggest(agent_id, self.players)}")
+        return str(
+            self._game.observe(self._state if self._done and self._state is not None else self._begun(), agent_id)
+        )
+
+    def get_environment_info(self) -> dict[str, Any]:
+        """Type, players, options and the number of episodes begun."""
+        return {
+            "env_type": self.env_type.value,
+            "environment": self.name,
+            "players": list(self.players),
+            "options": self._checked.model_dump(mode="json"),
+            "num_episodes": self._index + 1,
+        }
+
+    def render(self) -> str:
+        """The state for people."""
+        return str(self._game.render(self._begun()))
+
+    def section(self, num_models: int, episode_length: int) -> dict[str, Any]:
+        """The section `environment` of a configuration that trains `num_models` on this game."""
+        options = dict(self.options)
+        fields = type(self._checked).model_fields
+        if "num_members" in fields and self.env_type is not EnvironmentType.TEAM_BATTLE:
+            options.setdefault("num_members", num_models)
+        rounds = "num_rounds" if "num_rounds" in fields else "num_steps"
+        options.setdefault(rounds, episode_length)
+        turns = options[rounds] * (TURNS_OF_AN_OFFER if rounds == "num_rounds" else 1)
+        return {"name": self.name, "options": options, "max_turns": turns, "answer_format": "choice"}
+
+    def _observed(self) -> dict[str, str]:
+        return {each: self._game.observe(self._state, each) for each in self.players}
+
+    def _begun(self) -> Any:
+        if self._state is None or self._done:
+            raise ConfigurationError("environment: no episode is under way; call reset()")
+        return self._state
+
+    def _choice(self, player: str, action: str | int) -> str:
+        choices = self.actions(player)
+        if isinstance(action, int) and not isinstance(action, bool) and 0 <= action < len(choices):
+            return choices[action]
+        if action not in choices:
+            raise ConfigurationError(f"actions[{player!r}] {action!r}: use one of {', '.join(choices)}, or its number")
+        return str(action)
+
+
+def create_multi_model_coop_compete_env(
+    num_models: int = 8, cooperation_level: float = 0.6, **options: Any
+) -> MultiModelTrainingEnvironment:
+    """Cooperate or compete: two pure equilibria, reached by where play starts. Raises ConfigurationError."""
+    given = {"num_members": num_models, "cooperation_level": cooperation_level, **options}
+    return MultiModelTrainingEnvironment(EnvironmentType.COOPERATIVE_COMPETITIVE, **given)
+
+
+def create_multi_model_team_battle(**options: Any) -> MultiModelTrainingEnvironment:
+    """Two teams of four."""
+    return MultiModelTrainingEnvironment(EnvironmentType.TEAM_BATTLE, **options)
+
+
+def create_multi_model_staged_env(num_models: int = 8, **options: Any) -> MultiModelTrainingEnvironment:
+    """A warm-up, then a game in which some members gain by competing; `warmup_episodes` is an option."""
+    return MultiModelTrainingEnvironment(EnvironmentType.MULTI_AGENT_STAGED, **{"num_members": num_models, **options})
+
+
+def create_maze_training_env(complexity: str = "medium", **options: Any) -> MultiModelTrainingEnvironment:
+    """A maze: simple, medium, complex or drawn. Raises ConfigurationError for another."""
+    known = ("simple", "medium", "complex", "drawn")
+    if complexity not in known:
+        raise ConfigurationError(f"complexity {complexity!r}: {suggest(complexity, known)}")
+    return MultiModelTrainingEnvironment(EnvironmentType.MAZE_NAVIGATION, **{"layout": complexity, **options})
+
+
+def create_social_training_env(
+    scenario: str = "trading", num_models: int = 6, **options: Any
+) -> MultiModelTrainingEnvironment:
+    """Trading by typed offers and promises. Raises ConfigurationError for another scenario."""
+    if scenario != "trading":
+        raise ConfigurationError(
+            f"scenario {scenario!r}: use trading; negotiation is OpenSpiel's bargaining, environment open_spiel with option "
+            "game bargaining in a population's configuration"
+        )
+    return MultiModelTrainingEnvironment(EnvironmentType.SOCIAL_INTERACTION, **{"num_members": num_models, **options})
+
+
+def checked_environment(value: object) -> MultiModelTrainingEnvironment:
+    """`value` itself. Raises ConfigurationError unless it is an environment of this module."""
+    if not isinstance(value, MultiModelTrainingEnvironment):
+        raise ConfigurationError(f"environment {value!r}: give one of create_multi_model_coop_compete_env and its like")
+    return value

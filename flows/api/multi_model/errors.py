@@ -1,0 +1,83 @@
+"""The documented errors. Each is one of our error tree, and the builtin one that the reference names."""
+
+from asyncio import TimeoutError as AsyncTimeoutError
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from components.errors import (
+    ApiIncompatible,
+    ApiUnavailable,
+    ArtifactCorrupt,
+    BudgetSpent,
+    ConfigurationError,
+    PermanentError,
+    ServiceMissing,
+    TransientError,
+    TroupeError,
+)
+
+_API_ERRORS = (ApiUnavailable, ApiIncompatible, BudgetSpent)
+_NAMES = {"openai": "OpenAI", "anthropic": "Anthropic"}
+
+
+class ModelLoadingFailed(PermanentError, RuntimeError):
+    """A model is not on this machine and cannot be fetched, or its files are damaged: "Model loading failed"."""
+
+
+class GpuMemoryInsufficient(TransientError, RuntimeError):
+    """A GPU, or the host, had too little memory: "GPU memory insufficient". With half of `batch_size` it may be enough."""
+
+
+class CheckpointNotFound(PermanentError, FileNotFoundError):
+    """There is no such checkpoint: "Checkpoint not found"."""
+
+
+class EpisodeTimeout(TransientError, AsyncTimeoutError):
+    """An episode took longer than it may: "Episode timeout"."""
+
+
+@contextmanager
+def loading(model_name: str) -> Iterator[None]:
+    """Raise what goes wrong with a model's files inside as ModelLoadingFailed, with what to do."""
+    try:
+        yield
+    except (ConfigurationError, ServiceMissing, ArtifactCorrupt, OSError) as error:
+        raise ModelLoadingFailed(
+            f"Model loading failed: {model_name!r} is not on this machine ({error}); name the folder of a model that is, "
+            '"smollm2-135m" or "tiny", or run `hf download` of it where there is a network'
+        ) from error
+    except MemoryError as error:
+        raise GpuMemoryInsufficient(_memory(error)) from error
+
+
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Raise torch's out-of-memory errors inside, of a GPU or the host, as GpuMemoryInsufficient. Imports no torch for it."""
+    try:
+        yield
+    except (RuntimeError, MemoryError, TroupeError) as error:  # a worker's error holds its traceback as text
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, MemoryError) or "OutOfMemoryError" in said or "can't allocate memory" in said:
+            raise GpuMemoryInsufficient(_memory(error)) from error
+        raise
+
+
+def _memory(error: Exception) -> str:
+    return f"GPU memory insufficient: {error}; halve batch_size and train again, or lower kv_cache_size"
+
+
+@contextmanager
+def api_errors(provider: str) -> Iterator[None]:
+    """Raise what an API answers, or fails to, as the APIError of the provider's own SDK, with our error as the cause."""
+    try:
+        yield
+    except TroupeError as error:
+        sdk: Any = import_module(provider)
+        if not isinstance(error, _API_ERRORS) and not isinstance(error.__cause__, sdk.APIError):
+            raise
+        import httpx
+
+        request = httpx.Request("POST", "https://api")
+        raise sdk.APIError(f"{_NAMES[provider]} API error: {error}", request, body=None) from error

@@ -1,0 +1,337 @@
+"""Adapters by their documented names: a manager that chooses one for each request, and a scheduler that publishes versions."""
+
+import asyncio
+import shutil
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from components.errors import ConfigurationError, TransientError, TroupeError
+from components.generation.adapter_selection import AdapterRecord, selected_adapter
+from components.generation.adapter_versions import newest_version, publish_adapter, read_version, version_numbers
+from components.port_leases import PortLease, lease_port
+from components.session.served_models import Question, ServedModel, ServedPolicy
+from components.suggestions import suggest
+from flows.api.multi_model.enums import LoRALoadingStatus, LoRAUpdateStrategy, TaskPriority
+from flows.api.multi_model.errors import loading, memory_errors
+from flows.api.multi_model.llm import LLMResponse, local_device
+from flows.api.multi_model.model_configs import LLMConfig, LoRAConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class LoRAManager:
+    """Several adapters on one base; each request is answered by one of them. Freed by `close` or a `with` block.
+
+    An adapter that fails is set aside, and its request goes to another one; `update_lora` brings it back.
+
+    **Example** `create_lora_manager({1: LoRAConfig(lora_id=1, rank=8)}, base_model="tiny").process_request("2 + 2 =")`.
+    """
+
+    def __init__(
+        self,
+        configs: Mapping[int, LoRAConfig],
+        strategy: LoRAUpdateStrategy = LoRAUpdateStrategy.ADAPTIVE,
+        *,
+        base_model: str = LLMConfig.model_name,
+        device: str = "auto",
+        seed: int = 0,
+    ) -> None:
+        """The base and its adapters are loaded by the first request. Raises ValueError for no configuration."""
+        if not configs:
+            raise ConfigurationError("configs: none; give one LoRAConfig or more, by id")
+        if wrong := [key for key, each in configs.items() if key != each.lora_id]:
+            raise ConfigurationError(
+                f"configs[{wrong[0]}].lora_id {configs[wrong[0]].lora_id}: use the same number as key"
+            )
+        self.configs = dict(configs)
+        self.strategy = LoRAUpdateStrategy(strategy)
+        self.base_model = base_model
+        self._device = device
+        self._seed = seed
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._ends = ExitStack()
+        self._policies: dict[int, ServedPolicy] = {}
+        self._records = {each: AdapterRecord() for each in configs}
+        self._status = dict.fromkeys(configs, LoRALoadingStatus.IDLE)
+        self._errors: dict[int, str] = {}
+        self._number = 0
+
+    def process_request(
+        self, prompt: str, *, priority: TaskPriority = TaskPriority.MEDIUM, lora_id: int | None = None, **settings: Any
+    ) -> LLMResponse:
+        """An answer by the adapter that the strategy chooses, or by `lora_id`; `settings` are those of a Question.
+
+        Raises RuntimeError "Model loading failed", and the last adapter's error if all have failed.
+        """
+        self.load()
+        while True:
+            chosen = self._chosen(priority) if lora_id is None else self._known(lora_id)
+            began = time.monotonic()
+            try:
+                with memory_errors():
+                    answer = self._policies[chosen].answer(Question(prompt=prompt, **settings))
+            except TransientError as error:
+                self._failed(chosen, time.monotonic() - began, error)
+                if lora_id is not None or not self._ready():
+                    raise
+                continue
+            self._count(chosen, time.monotonic() - began, failed=False)
+            usage = {"prompt_tokens": answer.num_prompt_tokens, "completion_tokens": answer.num_answer_tokens}
+            metadata = {"lora_id": chosen, "version": answer.version.step, **usage}
+            return LLMResponse(text=answer.text, confidence=answer.confidence, metadata=metadata)
+
+    def load(self) -> None:
+        """Load the base and all adapters, if they are not. An adapter that cannot be loaded is set aside with its error.
+
+        Raises RuntimeError "Model loading failed" for the base, and if no adapter can be loaded.
+        """
+        with self._opening:
+            if self._policies:
+                return
+            with loading(self.base_model), memory_errors():
+                model = self._ends.enter_context(ServedModel(self.base_model, device=local_device(self._device)))
+                for each, config in self.configs.items():
+                    self._status[each] = LoRALoadingStatus.LOADING
+                    try:
+                        weights = None if config.weights_path is None else Path(config.weights_path)
+                        policy = model.policy(f"lora-{each}", config.adapter(), seed=self._seed + each, weights=weights)
+                    except TroupeError as error:
+                        self._set_aside(each, error)
+                        last = error
+                        continue
+                    self._policies[each] = policy
+                    self._status[each] = LoRALoadingStatus.READY
+                if not self._policies:
+                    raise last
+
+    def update_lora(self, lora_id: int, weights_path: str | Path) -> int:
+        """Serve the weights in a folder of PEFT's format as the adapter's next version; its number.
+
+        Requests go on during it. Raises ArtifactCorrupt or LogprobMismatch, and then the version before serves on.
+        """
+        self.load()
+        policy, before = self._policies[self._known(lora_id)], self._status[lora_id]
+        self._status[lora_id] = LoRALoadingStatus.UPDATING
+        try:
+            version = policy.swap(Path(weights_path), policy.version.step + 1)
+        except BaseException:
+            self._status[lora_id] = before
+            raise
+        self._status[lora_id] = LoRALoadingStatus.READY
+        self._errors.pop(lora_id, None)
+        return version.step
+
+    def record_reward(self, lora_id: int, reward: float) -> None:
+        """Tell what an answer of the adapter was worth, 0 to 1: by it weighted_random and rl_optimized choose."""
+        with self._lock:
+            self._records[self._known(lora_id)] = self._records[lora_id].after_reward(reward)
+
+    def get_status(self) -> dict[int, dict[str, Any]]:
+        """Of each adapter its status, version, what is known of it, and why it was set aside."""
+        with self._lock:
+            return {
+                each: {
+                    "status": self._status[each].value,
+                    "version": self._policies[each].version.step if each in self._policies else None,
+                    "error": self._errors.get(each),
+                    **asdict(self._records[each]),
+                }
+                for each in self.configs
+            }
+
+    def policy(self, lora_id: int) -> ServedPolicy:
+        """The adapter as the pipeline serves it. Raises ValueError for an unknown one."""
+        self.load()
+        return self._policies[self._known(lora_id)]
+
+    def close(self) -> None:
+        """Free the base and its adapters."""
+        self._ends.close()
+        self._policies.clear()
+
+    def __enter__(self) -> "LoRAManager":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _known(self, lora_id: int) -> int:
+        if lora_id not in self.configs:
+            raise ConfigurationError(f"lora_id {lora_id!r}: {suggest(str(lora_id), map(str, self.configs))}")
+        return lora_id
+
+    def _ready(self) -> dict[int, AdapterRecord]:
+        with self._lock:
+            usable = (LoRALoadingStatus.READY, LoRALoadingStatus.UPDATING)
+            return {each: self._records[each] for each in self._policies if self._status[each] in usable}
+
+    def _chosen(self, priority: TaskPriority) -> int:
+        ready = self._ready()
+        with self._lock:
+            number, self._number = self._number, self._number + 1
+        return selected_adapter(
+            self.strategy.value,
+            ready,
+            number=number,
+            now_seconds=time.time(),
+            priority=priority.value,
+            seed=self._seed,
+        )
+
+    def _count(self, lora_id: int, seconds: float, *, failed: bool) -> None:
+        with self._lock:
+            record = self._records[lora_id]
+            self._records[lora_id] = record.after_request(seconds=seconds, failed=failed, now_seconds=time.time())
+
+    def _failed(self, lora_id: int, seconds: float, error: Exception) -> None:
+        self._count(lora_id, seconds, failed=True)
+        self._set_aside(lora_id, error)
+
+    def _set_aside(self, lora_id: int, error: Exception) -> None:
+        with self._lock:
+            self._status[lora_id] = LoRALoadingStatus.ERROR
+            self._errors[lora_id] = f"{type(error).__name__}: {error}"
+
+
+class DistributedLoRAScheduler:
+    """Adapters 1 to n, one for each GPU, each with a reserved port; new weights are published, and served without a pause.
+
+    **Example**
+
+        scheduler = create_distributed_lora_scheduler(base_port=8001, num_gpus=2, base_model="tiny")
+        await scheduler.start()
+        version = scheduler.submit_rl_update(1, reward=0.8, weights="./adapter")
+        await scheduler.stop()
+    """
+
+    def __init__(
+        self,
+        base_port: int = 8001,
+        num_gpus: int = 8,
+        *,
+        base_model: str = LLMConfig.model_name,
+        root: str | Path = "lora_ckpts",
+        configs: Mapping[int, LoRAConfig] | None = None,
+        **settings: Any,
+    ) -> None:
+        """`settings` are fields of LoRAConfig for all adapters, unless `configs` gives each its own."""
+        if num_gpus < 1:
+            raise ConfigurationError(f"num_gpus {num_gpus}: use 1 or more")
+        made = {
+            index + 1: LoRAConfig(lora_id=index + 1, gpu_id=index, port=base_port + index, **settings)
+            for index in range(num_gpus)
+        }
+        self.root = Path(root)
+        self.manager = LoRAManager(configs or made, base_model=base_model)
+        self._leases: dict[int, PortLease] = {}
+        self._updates = dict.fromkeys(self.manager.configs, 0)
+        self._rollbacks = dict.fromkeys(self.manager.configs, 0)
+
+    async def start(self) -> None:
+        """Reserve a port for each adapter, load them, and serve the newest published version of each.
+
+        A damaged version is passed over for the one before it. Raises RuntimeError "Model loading failed".
+        """
+        await asyncio.to_thread(self._start)
+
+    async def stop(self) -> None:
+        """Give the ports back and free the models; harmless twice."""
+        await asyncio.to_thread(self._stop)
+
+    def submit_rl_update(self, lora_id: int, reward: float, weights: "str | Path | Mapping[str, Tensor]") -> int:
+        """Publish `weights`, a folder of PEFT's format or tensors by name, with their reward, and serve them; the version.
+
+        Raises ArtifactCorrupt or LogprobMismatch for weights that cannot serve; then nothing is published, and the version
+        before serves on.
+        """
+        policy = self.manager.policy(lora_id)
+        with TemporaryDirectory() as folder:
+            made = self._written(policy, weights, Path(folder))
+            number = (newest_version(self._root(lora_id)) or 0) + 1
+            try:
+                policy.swap(made, number)
+            except TroupeError:
+                self._rollbacks[lora_id] += 1
+                raise
+            info, _ = publish_adapter(self._root(lora_id), made, lora_id=lora_id, metrics={"reward": reward})
+        self.manager.record_reward(lora_id, min(max(reward, 0.0), 1.0))
+        self._updates[lora_id] += 1
+        return info.version
+
+    def rollback(self, lora_id: int, version: int) -> None:
+        """Serve a published version again. Raises ArtifactMissing or ArtifactCorrupt."""
+        _, folder = read_version(self._root(lora_id), version)
+        self.manager.policy(lora_id).swap(folder, version)
+
+    def url(self, lora_id: int) -> str:
+        """The address that is reserved for the adapter. Raises ValueError before `start`."""
+        if lora_id not in self._leases:
+            raise ConfigurationError(f"lora_id {lora_id}: has no port yet; start the scheduler")
+        return f"http://127.0.0.1:{self._leases[lora_id].port}/v1"
+
+    def get_system_status(self) -> dict[str, Any]:
+        """`lora_status` by adapter, `hotswap_status` with published versions, `training_stats` and `scheduler_stats`."""
+        return {
+            "lora_status": self.manager.get_status(),
+            "hotswap_status": {
+                each: {"versions": version_numbers(self._root(each)), "rollbacks": self._rollbacks[each]}
+                for each in self.manager.configs
+            },
+            "training_stats": {"updates": dict(self._updates)},
+            "scheduler_stats": {"ports": {each: lease.port for each, lease in self._leases.items()}},
+        }
+
+    def _start(self) -> None:
+        try:
+            for each, config in self.manager.configs.items():
+                if each not in self._leases:
+                    self._leases[each] = lease_port(config.port)
+            self.manager.load()
+            for each in self.manager.configs:
+                for number in reversed(version_numbers(self._root(each))):
+                    with suppress(TroupeError):  # a damaged one is passed over
+                        self.rollback(each, number)
+                        break
+        except BaseException:
+            self._stop()
+            raise
+
+    def _stop(self) -> None:
+        for lease in self._leases.values():
+            lease.release()
+        self._leases.clear()
+        self.manager.close()
+
+    def _root(self, lora_id: int) -> Path:
+        return self.root / f"lora{lora_id}"
+
+    def _written(self, policy: ServedPolicy, weights: "str | Path | Mapping[str, Tensor]", folder: Path) -> Path:
+        if isinstance(weights, str | Path):
+            return Path(shutil.copytree(weights, folder / "adapter"))
+        from components.models.adapters import write_adapter
+
+        assert policy.adapter is not None, "a scheduler's policies are adapters"
+        write_adapter(dict(weights), policy.adapter, folder / "adapter")
+        return folder / "adapter"
+
+
+def create_lora_manager(
+    configs: Mapping[int, LoRAConfig], strategy: LoRAUpdateStrategy = LoRAUpdateStrategy.ADAPTIVE, **settings: Any
+) -> LoRAManager:
+    """A manager of several adapters on one base; `settings` are those of LoRAManager, as `base_model`."""
+    return LoRAManager(configs, strategy, **settings)
+
+
+def create_distributed_lora_scheduler(
+    base_port: int = 8001, num_gpus: int = 8, **settings: Any
+) -> DistributedLoRAScheduler:
+    """A scheduler of one adapter for each GPU; `settings` are those of DistributedLoRAScheduler, as `base_model`."""
+    return DistributedLoRAScheduler(base_port, num_gpus, **settings)

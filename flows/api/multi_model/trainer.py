@@ -1,0 +1,406 @@
+"""The trainer of several models: the documented class over the flow of a population."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from math import isfinite
+from typing import Any
+
+from components.config import RunConfig
+from components.errors import ConfigurationError
+from components.metrics import NUM_FAILED_EPISODES, PEAK_MEMORY, STEP_SECONDS
+from components.population.interaction_graph import PlayedEpisode
+from components.runs.history import StepView, read_history
+from components.runs.run import Run
+from components.runs.steps import first_unfinished_step
+from components.runs.stored_runs import read_run
+from components.schema import IterationReport
+from flows.api.multi_model.checkpoints import find_checkpoint, list_available_checkpoints, stored_in
+from flows.api.multi_model.enums import TrainingMode
+from flows.api.multi_model.environments import (
+    MultiModelTrainingEnvironment,
+    checked_environment,
+    create_multi_model_coop_compete_env,
+)
+from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, memory_errors
+from flows.api.multi_model.model_configs import RLConfig
+from flows.api.multi_model.monitoring import UnifiedMonitor, create_unified_monitor
+from flows.api.multi_model.played import cooperation_rate, played_episodes, seat_names
+from flows.api.multi_model.training import ADAPTER, population_config, run_name, train_population
+from flows.api.multi_model.training_config import MODEL_NAMES, ModelState, MultiModelConfig
+
+_log = logging.getLogger(__name__)
+
+
+class _Stopped(Exception):
+    """The trainer was asked to stop; the step is stored."""
+
+
+class MultiModelTrainer:
+    """Trains N models together on a game; the same configuration in the same folder again continues.
+
+    Nothing is loaded, started or reserved before `train`. `environment`, `config` and `monitor` may be replaced until then.
+
+    **Example**
+
+        trainer = MultiModelTrainer(MultiModelConfig(num_models=2, model_types=["tiny"], model_names={"tiny": "tiny"}))
+        results = await trainer.train()
+        trainer.get_model_performance_summary()["model_0_tiny"]["avg_reward"]
+    """
+
+    def __init__(self, config: MultiModelConfig, rl_config: RLConfig | None = None) -> None:
+        self.config = config
+        self.rl_config = rl_config
+        self.monitor: UnifiedMonitor | None = None
+        self.episode_timeout_seconds: float | None = None
+        """The most seconds that an episode may take on average in a step; None for no limit."""
+        self.is_training = False
+        self._environment: MultiModelTrainingEnvironment | None = None
+        self._resumed: tuple[Run, int] | None = None
+        self._stopping = False
+        self._began_seconds = 0.0
+        self._seconds = 0.0
+        self._played: dict[tuple[str, int], list[PlayedEpisode]] = {}
+
+    @property
+    def environment(self) -> MultiModelTrainingEnvironment:
+        """The game; by default cooperate or compete, at the level `cooperation_strength`."""
+        if self._environment is None:
+            level = self.config.cooperation_strength
+            self._environment = create_multi_model_coop_compete_env(max(2, self.config.num_models), level)
+        return self._environment
+
+    @environment.setter
+    def environment(self, value: MultiModelTrainingEnvironment) -> None:
+        self._environment = checked_environment(value)
+
+    @property
+    def current_episode(self) -> int:
+        """The episodes of all finished steps of the run."""
+        return len(self._history()) * self.config.update_frequency
+
+    async def train(self) -> dict[str, Any]:
+        """Train to `config.max_episodes`; what is trained already is read. The run goes on in a thread.
+
+        Raises asyncio.TimeoutError "Episode timeout", RuntimeError "GPU memory insufficient" and ValueError; after each, the
+        same call goes on behind the last finished step, with the batch size that the configuration has then.
+        """
+        await asyncio.to_thread(self._train, None)
+        steps = self._history()
+        return {
+            "training_completed": len(steps) >= self._run_config().num_steps,
+            "total_episodes": self.current_episode,
+            "training_time": self._seconds,
+            "training_metrics": self._curves(steps),
+            "final_model_states": {name: each.to_json() for name, each in self._model_states(steps).items()},
+            "checkpoints_saved": len(list_available_checkpoints(self.config.checkpoint_dir)),
+            "run_id": self._run_id(),
+        }
+
+    async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
+        """Train on until the step with this episode, counted from 0, is finished; what that step was.
+
+        A step has `update_frequency` episodes. One that is finished already is read.
+        """
+        step = episode_num // self.config.update_frequency
+        if not 0 <= step < self._run_config().num_steps:
+            raise ConfigurationError(
+                f"episode_num {episode_num}: use 0 to max_episodes - 1, {self.config.max_episodes - 1}"
+            )
+        if len(self._history()) <= step:
+            await asyncio.to_thread(self._train, step + 1)
+        view = self._history()[step]
+        metrics, names = view.summary.metrics, self._names()
+        episodes = self._episodes(view)
+        rewards = {name: _mean([each.raw_returns[seat] for each in episodes]) for name, seat in names.items()}
+        before = self._history()[step - 1].checkpoints if step else {}
+        changed = [
+            name
+            for name, each in view.checkpoints.items()
+            if name not in before or before[name].weights_digest != each.weights_digest
+        ]
+        return {
+            "episode": episode_num,
+            "episode_time": sum(view.summary.timings.values()) / self.config.update_frequency,
+            "rewards": rewards,
+            "total_reward": sum(rewards.values()),
+            "model_losses": {name: _of_policy(metrics, name) for name in names},
+            "cooperation_ratio": _cooperation(episodes),
+            "model_actions": [[dict(step) for step in each.actions_T] for each in episodes],
+            "environment_info": self.environment.get_environment_info(),
+            "weight_coordination": {
+                "strategy": self.config.weight_update_strategy.value,
+                "episode": episode_num,
+                "models_updated": changed,
+            },
+            "metrics": dict(metrics),
+        }
+
+    def load_checkpoint(self, checkpoint_id: str) -> bool:
+        """Let the next `train` go on from a checkpoint, with its weights, optimizers and baselines. False if there is none.
+
+        It goes on under the configuration of its own run, with the `max_episodes` and `batch_size` of this one.
+        """
+        try:
+            _, run, step = find_checkpoint(checkpoint_id, self.config.checkpoint_dir)
+        except CheckpointNotFound as error:
+            _log.warning("%s", error)
+            return False
+        self._resumed = (run, step)
+        return True
+
+    def get_training_status(self) -> dict[str, Any]:
+        """Where the training stands."""
+        steps, wanted = self._history(), self._run_config().num_steps
+        seconds = self._seconds + (time.monotonic() - self._began_seconds if self.is_training else 0.0)
+        return {
+            "is_training": self.is_training,
+            "current_episode": len(steps) * self.config.update_frequency,
+            "max_episodes": self.config.max_episodes,
+            "progress": min(1.0, len(steps) / wanted),
+            "training_time": seconds,
+            "model_states": {name: each.to_json() for name, each in self._model_states(steps).items()},
+            "checkpoints_count": len(list_available_checkpoints(self.config.checkpoint_dir)),
+            "config": self.config.to_json(),
+        }
+
+    def get_model_performance_summary(self) -> dict[str, Any]:
+        """Of each model what it is and how it did: average raw return of an episode, share of steps won, updates."""
+        return {
+            name: {
+                "model_type": state.model_type,
+                "model_name": state.model_name,
+                "avg_reward": state.total_reward / state.episode_count if state.episode_count else 0.0,
+                "win_rate": state.win_count / state.episode_count if state.episode_count else 0.0,
+                "total_episodes": state.episode_count,
+                "update_count": state.update_count,
+                "cooperation_score": state.cooperation_score,
+                "gpu_id": state.gpu_id,
+            }
+            for name, state in self._model_states(self._history()).items()
+        }
+
+    async def shutdown(self) -> None:
+        """Let a training end behind its current step, which is stored, and stop the monitor. Harmless twice."""
+        self._stopping = True
+        while self.is_training:
+            await asyncio.sleep(0.05)
+        self._stopping = False
+        if self.monitor is not None:
+            monitor, self.monitor = self.monitor, None
+            monitor.stop()
+
+    async def save_checkpoint(self, episode: int | None = None, final: bool = False) -> str:
+        """The newest checkpoint: each step's is stored before the next begins. Raises FileNotFoundError before the first."""
+        found = [each for each in list_available_checkpoints(self.config.checkpoint_dir) if self._run_id() in each]
+        if not found:
+            raise CheckpointNotFound(
+                f"Checkpoint not found: {self._run_id()} has none yet in {self.config.checkpoint_dir}"
+            )
+        return found[0]
+
+    _save_checkpoint = save_checkpoint
+
+    def _train(self, num_steps: int | None) -> None:
+        """Train to a number of steps of the whole; None: to its end."""
+        if self.is_training:
+            raise ConfigurationError("train: this trainer is training; await it first")
+        config, run_id = self._run_config(), self._run_id()
+        if num_steps is not None:
+            config = config.model_copy(update={"num_steps": num_steps})
+        from_step = None if self._resumed is None else self._resumed[1]
+        self.is_training, self._began_seconds = True, time.monotonic()
+        self._start_monitor()
+        try:
+            with memory_errors(), suppress(_Stopped):
+                train_population(config, run_id, from_step=from_step, on_step=self._on_step)
+        finally:
+            self.is_training = False
+            self._seconds += time.monotonic() - self._began_seconds
+        if self._resumed is not None:  # it has gone back; from here it goes on
+            self._resumed = (self._resumed[0], config.num_steps)
+
+    def _on_step(self, report: IterationReport) -> None:
+        seconds = sum(report.timings.values()) / self.config.update_frequency
+        episodes = (report.step + 1) * self.config.update_frequency
+        if self.monitor is not None and self._is_logged(report.step):
+            played = self._episodes_of_step(report.step)
+            self.monitor.update_metrics(_monitored(report, played, self.config, seconds))
+            if self.monitor.graph_visualizer is not None:
+                for each in played:
+                    actions: Any = [dict(step) for step in each.actions_T]
+                    self.monitor.graph_visualizer.log_episode(each.raw_returns, actions)
+        if self.episode_timeout_seconds is not None and seconds > self.episode_timeout_seconds:
+            raise EpisodeTimeout(
+                f"Episode timeout: episodes of step {report.step} took {seconds:.3g} s on average, more than "
+                f"{self.episode_timeout_seconds:g}; {episodes} are stored, and train() goes on behind them"
+            )
+        if self._stopping:
+            raise _Stopped
+
+    def _is_logged(self, step: int) -> bool:
+        """Whether a multiple of `log_metrics_interval` episodes lies in the step."""
+        length, interval = self.config.update_frequency, self.config.log_metrics_interval
+        return (step + 1) * length // interval > step * length // interval
+
+    def _start_monitor(self) -> None:
+        if not self.config.enable_monitoring:
+            return
+        self.monitor = self.monitor or create_unified_monitor()
+        self.monitor.start()
+
+    def _run_config(self) -> RunConfig:
+        config = population_config(self.config, self.environment, self.rl_config)
+        if self._resumed is None:
+            return config
+        stored = self._resumed[0].config
+        training = stored.training.model_copy(update={"tokens_per_micro_batch": config.training.tokens_per_micro_batch})
+        return stored.model_copy(update={"num_steps": max(config.num_steps, 1), "training": training})
+
+    def _run_id(self) -> str:
+        return self._resumed[0].run_id if self._resumed is not None else run_name(self._run_config())
+
+    def _names(self) -> dict[str, str]:
+        """Each model, and the name of its first seat in the episodes."""
+        seats = seat_names(Run(run_id="names", config=self._run_config()))
+        names: dict[str, str] = {}
+        for seat in seats.values():
+            names.setdefault(seat.partition("/")[0], seat)
+        return names
+
+    def _episodes(self, view: StepView) -> list[PlayedEpisode]:
+        return self._episodes_of_step(view.step)
+
+    def _episodes_of_step(self, step: int) -> list[PlayedEpisode]:
+        """The episodes of a step that has its rollouts, read once."""
+        store, key = stored_in(self.config.checkpoint_dir), (self._run_id(), step)
+        if key not in self._played and store is not None:
+            self._played[key] = played_episodes(store, read_run(store, key[0]), step)
+        return self._played.get(key, [])
+
+    def _history(self) -> tuple[StepView, ...]:
+        """The finished steps of the run."""
+        store = stored_in(self.config.checkpoint_dir)
+        if store is None:
+            return ()
+        try:
+            run = read_run(store, self._run_id())
+        except ConfigurationError:
+            return ()  # it has not begun
+        return read_history(store, run, first_unfinished_step(store, run)).steps
+
+    def _curves(self, steps: tuple[StepView, ...]) -> dict[str, Any]:
+        """What the steps were, by the documented names; rewards are raw returns, summed over members."""
+        played = [self._episodes(view) for view in steps]
+        return {
+            "episodes": [(view.step + 1) * self.config.update_frequency for view in steps],
+            "total_rewards": [_mean([sum(each.raw_returns.values()) for each in episodes]) for episodes in played],
+            "cooperation_ratios": [_cooperation(episodes) for episodes in played],
+            "weight_update_counts": [len(view.checkpoints) for view in steps],
+            "model_performances": [
+                {name: value for name, value in view.summary.metrics.items() if name.startswith("population/")}
+                for view in steps
+            ],
+        }
+
+    def _model_states(self, steps: tuple[StepView, ...]) -> dict[str, ModelState]:
+        names, kinds = self._names(), self.config.member_types()
+        states = {}
+        for index, name in enumerate(names):
+            kind = kinds.get(name, name.rpartition("_")[2])
+            model = self.config.model_names.get(kind) or MODEL_NAMES.get(kind, kind)
+            states[name] = ModelState(
+                model_id=name,
+                model_type=kind,
+                model_name=model,
+                gpu_id=index % max(1, self.config.num_gpus),
+                lora_rank=int(ADAPTER["rank"]),
+                lora_alpha=float(ADAPTER["alpha"]),
+            )
+        digests: dict[str, str] = {}
+        for view in steps:
+            metrics, episodes = view.summary.metrics, self._episodes(view)
+            for name, seat in names.items():
+                earned = [each.raw_returns[seat] for each in episodes]
+                num_won = sum(own >= max(each.raw_returns.values()) for own, each in zip(earned, episodes, strict=True))
+                states[name] = states[name].after_step(
+                    _mean(earned), len(earned), num_won=num_won, cooperated=cooperation_rate(episodes, name)
+                )
+            for name, each in view.checkpoints.items():
+                if name in states and digests.get(name) != each.weights_digest:
+                    states[name].update_count += 1
+                    states[name].gradient_norm = metrics.get(f"train/{name}/grad_norm", 0.0)
+                    digests[name] = each.weights_digest
+            if (peak := metrics.get(PEAK_MEMORY)) is not None:
+                for state in states.values():
+                    state.memory_usage = peak
+        return states
+
+
+def _monitored(
+    report: IterationReport, episodes: list[PlayedEpisode], config: MultiModelConfig, seconds: float
+) -> dict[str, float]:
+    """The metrics of a step, and those with thresholds under the documented names."""
+    metrics = {name: value for name, value in report.metrics.items() if isfinite(value)}
+    failed = metrics.get(NUM_FAILED_EPISODES, 0.0) / config.update_frequency
+    named = {"error_rate": failed, "response_time": seconds, STEP_SECONDS: sum(report.timings.values())}
+    cooperation = _cooperation(episodes)
+    return {**metrics, **named, **({} if cooperation is None else {"engagement_rate": cooperation})}
+
+
+def _cooperation(episodes: list[PlayedEpisode]) -> float | None:
+    """The share of all actions that cooperated; None in games without cooperation."""
+    actions = [action for each in episodes for step in each.actions_T for action in step.values()]
+    return sum(each == "cooperate" for each in actions) / len(actions) if actions else None
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _of_policy(metrics: Mapping[str, float], name: str) -> dict[str, float]:
+    start = f"train/{name}/"
+    return {key.removeprefix(start): value for key, value in metrics.items() if key.startswith(start)}
+
+
+def create_multimodel_trainer(
+    num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED, model_types: list[str] | None = None
+) -> MultiModelTrainer:
+    """A trainer of the documented four families, or of `model_types`."""
+    config = MultiModelConfig(num_models=num_models, training_mode=training_mode)
+    if model_types is not None:
+        config.model_types = model_types
+    return MultiModelTrainer(config)
+
+
+def create_cooperative_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
+    """Cooperating models of one base, so that their adapters can be mixed."""
+    return create_multimodel_trainer(num_models, TrainingMode.COOPERATIVE, ["qwen3"])
+
+
+def create_competitive_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
+    """Competing models of four families; those behind an API play, and are never updated."""
+    return create_multimodel_trainer(num_models, TrainingMode.COMPETITIVE)
+
+
+async def quick_start_multimodel_training(
+    num_models: int = 4, max_episodes: int = 100, *, config: MultiModelConfig | None = None
+) -> dict[str, Any]:
+    """Train by the defaults, or by `config` with these two numbers: `status` completed, results and performance; or failed.
+
+    What failed is logged with its traceback, and `error` holds its type and message.
+    """
+    chosen = MultiModelConfig(**{**(config or MultiModelConfig()).to_json(), "num_models": num_models})
+    chosen.max_episodes = max_episodes
+    trainer = MultiModelTrainer(chosen)
+    try:
+        results = await trainer.train()
+        performance = trainer.get_model_performance_summary()
+    except Exception as error:  # the documented answer is a dict, whatever failed
+        _log.exception("the training failed")
+        return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+    finally:
+        await trainer.shutdown()
+    return {"status": "completed", "training_results": results, "model_performance": performance}

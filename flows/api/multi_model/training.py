@@ -1,0 +1,264 @@
+"""From the documented configuration to that of a population's run, and the run itself: the one place that knows the flow."""
+
+from collections.abc import Callable, Mapping
+from math import ceil
+from typing import Any
+
+from components.artifacts.base import ArtifactStore
+from components.config import RunConfig, parse_config
+from components.config.training import LEAST_ROW
+from components.environments.registry import family, family_options
+from components.errors import ConfigurationError
+from components.identity import fingerprint
+from components.runs.lineages import read_config
+from components.runs.restarts import Restart
+from components.runs.resume_checks import validate_start
+from components.runs.run import Run
+from components.runs.steps import first_unfinished_step
+from components.runs.stored_runs import read_run
+from components.schema import IterationReport
+from components.session.checkpoint_loading import model_settings
+from components.session.stores import open_store
+from components.session.user_sources import with_sources
+from components.suggestions import suggest
+from flows.api.multi_model.enums import CompetenceType, CooperationType, RLAlgorithm, TrainingMode
+from flows.api.multi_model.environments import MultiModelTrainingEnvironment
+from flows.api.multi_model.model_configs import CompetenceFactor, CooperationFactor, RLConfig
+from flows.api.multi_model.training_config import MODEL_NAMES, MultiModelConfig
+
+PROVIDERS: Mapping[str, str] = {"openai": "openai", "claude": "anthropic"}
+"""Types of members behind an API."""
+TOKENS_PER_ANSWER = 256
+"""Of a prompt and its answer, as a part of a micro-batch."""
+BATCH_FIELD = "training.tokens_per_micro_batch"
+FIRST_STAGE = "collect_rollouts"
+UPDATE_STAGE = "update_policy"
+ADAPTER = {"rank": 16, "alpha": 32.0}
+PLACES: Mapping[str, str] = {
+    "num_models": "policies, agents",
+    "model_types": "policies",
+    "model_names": "policies.*.base, policies.*.api.model",
+    "training_mode": "population.training_mode",
+    "weight_update_strategy": "population.weight_updates.strategy",
+    "max_episodes": "num_steps",
+    "episode_length": "environment.options, environment.max_turns",
+    "update_frequency": "rollout.num_problems, rollout.group_size",
+    "learning_rate": "training.learning_rate",
+    "cooperation_strength": "population.cooperation_strength",
+    "competition_intensity": "population.competition_intensity",
+    "base_port": "generation.vllm.port",
+    "num_gpus": "generation.device, training.device, resources.max_updates_at_once",
+    "batch_size": BATCH_FIELD,
+    "checkpoint_dir": "store.root",
+    "save_interval": "retention.every",
+    "max_checkpoints": "retention.newest",
+    "enable_verl": "training.share_prompts",
+    "enable_areal": "rollout.num_shards, resources.max_shards_at_once",
+    "kv_cache_size": "generation.max_batch_tokens",
+    "enable_monitoring": "the trainer's UnifiedMonitor",
+    "log_metrics_interval": "the trainer's UnifiedMonitor",
+}
+"""Each field of MultiModelConfig, and what it sets."""
+
+
+def population_config(
+    config: MultiModelConfig, environment: MultiModelTrainingEnvironment, rl: RLConfig | None = None
+) -> RunConfig:
+    """The configuration of the run. Raises ConfigurationError for what does not go together."""
+    members = list(config.member_types())
+    problems, replicas = episodes_of_a_step(config.update_frequency)
+    device, num_gpus = _devices(config.num_gpus)
+    shards = 2 if config.enable_areal and problems > 1 else 1
+    section = environment.section(config.num_models, config.episode_length)
+    players = environment_players(section)
+    values: dict[str, Any] = {
+        "preset": "multimodel",
+        "num_steps": ceil(config.max_episodes / config.update_frequency),
+        "environment": section,
+        "agents": {player: {"policy": members[index % len(members)]} for index, player in enumerate(players)},
+        "policies": {name: _policy(config, kind) for name, kind in config.member_types().items()},
+        "warm_start": {"max_steps": 0},
+        "population": {
+            "training_mode": config.training_mode.value,
+            "cooperation_strength": config.cooperation_strength,
+            "competition_intensity": config.competition_intensity,
+            "weight_updates": {"strategy": config.weight_update_strategy.value},
+        },
+        "rollout": {
+            "mode": "independent",
+            "num_problems": problems,
+            "group_size": replicas,
+            "num_shards": shards,
+        },
+        "algorithm": {"advantage": "role_baseline"},
+        "training": {
+            "learning_rate": config.learning_rate,
+            "tokens_per_micro_batch": max(LEAST_ROW, config.batch_size * TOKENS_PER_ANSWER),
+            "share_prompts": config.enable_verl,
+            "device": device,
+        },
+        "generation": {
+            "max_batch_tokens": config.kv_cache_size,
+            "device": device,
+            "vllm": {"port": config.base_port},
+        },
+        "evaluation": {"num_problems": min(16, config.update_frequency), "sampling": ["sample"]},
+        "resources": {"max_updates_at_once": num_gpus, "max_shards_at_once": shards},
+        "store": {"kind": "local", "root": config.checkpoint_dir},
+        "tracking": {"kind": "none"},
+        "retention": _retention(config),
+    }
+    if rl is not None:
+        _apply(rl, values)
+    return parse_config(values)
+
+
+def environment_players(section: Mapping[str, Any]) -> tuple[str, ...]:
+    """The players of the section `environment`."""
+    return family(section["name"]).under(family_options(section["name"], section["options"])).roles
+
+
+def episodes_of_a_step(update_frequency: int) -> tuple[int, int]:
+    """Problems, and how often each is played, so that their product is `update_frequency` and each is played twice or more.
+
+    **Example** 10: 5 problems, twice each; 5: one problem, five times. Raises ConfigurationError for 1.
+    """
+    replicas = next((each for each in range(2, update_frequency + 1) if update_frequency % each == 0), 0)
+    if not replicas:
+        raise ConfigurationError(f"update_frequency {update_frequency}: use 2 or more, as one episode has no baseline")
+    return update_frequency // replicas, replicas
+
+
+def run_name(config: RunConfig) -> str:
+    """The name of the run: that of a configuration without what may change between two calls of `train`.
+
+    **Example** with half of the batch, or more episodes, the name is the same.
+    """
+    fields = config.result_fields()
+    fields.pop("num_steps", None)
+    fields["training"].pop("tokens_per_micro_batch", None)
+    return f"multimodel-{fingerprint(fields)[:8]}"
+
+
+def train_population(
+    config: RunConfig,
+    run_id: str,
+    *,
+    from_step: int | None = None,
+    on_step: Callable[[IterationReport], None] | None = None,
+) -> dict[str, Any]:
+    """Train the run to `config.num_steps`; the flow's summary. A run of the name is continued.
+
+    If only the micro-batch differs from the stored run's, that is recorded first, so that the run goes on with it. `from_step`
+    goes back to that step. Raises what the flow raises.
+    """
+    from flows.starts import recorded_restart
+    from flows.train import checked_session, using
+    from flows.train_population import POPULATION
+    from flows.train_population import train_population as flow
+
+    settled = with_sources(config)
+    store = open_store(settled.store)
+    restart = restart_for(store, settled, run_id, from_step)
+    with checked_session(Run(run_id=run_id, config=settled)) as session:
+        session.on_step = on_step
+        if restart is None:
+            validate_start(session.store, run_id, settled, POPULATION.pipeline)
+        else:
+            recorded_restart(session, restart, POPULATION.pipeline)
+        with using(session):
+            return flow(settled, run_id)
+
+
+def restart_for(store: ArtifactStore, config: RunConfig, run_id: str, from_step: int | None) -> Restart | None:
+    """The restart by which a stored run goes on under `config`; None if it needs none, or is new."""
+    if read_config(store, run_id) is None:
+        return None
+    run = read_run(store, run_id)
+    finished = first_unfinished_step(store, run)
+    if from_step is not None and from_step < min(finished, config.num_steps):
+        return Restart(step=from_step, stage=FIRST_STAGE)
+    differs = run.config.training.tokens_per_micro_batch != config.training.tokens_per_micro_batch
+    return Restart(step=finished, stage=UPDATE_STAGE) if differs and finished < config.num_steps else None
+
+
+def _policy(config: MultiModelConfig, kind: str) -> dict[str, Any]:
+    """A member's policy: a model behind an API, which is never updated, or an adapter on a base."""
+    name = config.model_names.get(kind) or MODEL_NAMES.get(kind)
+    if name is None:
+        raise ConfigurationError(
+            f"model_names: names no model of type {kind!r}; add one, or {suggest(kind, {**MODEL_NAMES, **config.model_names})}"
+        )
+    if kind in PROVIDERS:
+        api = {"provider": PROVIDERS[kind], "model": name}
+        return {"prompt_format": "chat", "trained": False, "api": api}
+    format_ = "compact" if name == "tiny" else model_settings(name).prompt_format
+    return {"base": name, "prompt_format": format_, "adapter": ADAPTER}
+
+
+def _devices(num_gpus: int) -> tuple[str, int]:
+    """The device, and how many members are updated at once: one for each GPU that is asked for and there."""
+    import torch
+
+    found = min(num_gpus, torch.cuda.device_count()) if torch.cuda.is_available() else 0
+    return ("cuda", found) if found else ("cpu", 1)
+
+
+def _retention(config: MultiModelConfig) -> dict[str, Any]:
+    if config.max_checkpoints == -1:
+        return {"every": 1}
+    every = max(1, config.save_interval // config.update_frequency)
+    return {"newest": config.max_checkpoints, "every": every, "evaluated": "best"}
+
+
+def _apply(rl: RLConfig, values: dict[str, Any]) -> None:
+    """Write the learner's settings over those of the configuration. Raises ConfigurationError for one without an effect."""
+    _check_factors(rl)
+    values["training"] |= {
+        "learning_rate": rl.learning_rate,
+        "max_grad_norm": rl.max_grad_norm,
+        "num_epochs": rl.ppo_epochs,
+        "tokens_per_micro_batch": max(LEAST_ROW, rl.batch_size * TOKENS_PER_ANSWER),
+    }
+    values["loss"] = {
+        "clip_low": rl.clip_ratio,
+        "clip_high": rl.clip_ratio,
+        "entropy_coefficient": rl.entropy_coef,
+    }
+    values["population"]["discount"] = rl.gamma
+    if rl.algorithm is RLAlgorithm.GRPO:
+        values["algorithm"] = {"advantage": "at_grpo"}
+        values["rollout"]["mode"] = "tree"
+    factor = rl.cooperation_factor
+    if factor.cooperation_type is CooperationType.NONE:
+        return
+    if values["population"]["training_mode"] not in (TrainingMode.COOPERATIVE.value, TrainingMode.MIXED.value):
+        raise ConfigurationError(
+            f"cooperation_factor {factor.cooperation_type.value}: has no effect under training_mode "
+            f"{values['population']['training_mode']}; use cooperative or mixed"
+        )
+    if factor.cooperation_type is CooperationType.TEAM_BASED:
+        shared = {"cooperation_strength": factor.cooperation_strength, "team_size": factor.team_size}
+    else:
+        shared = {"cooperation_strength": factor.shared_reward_ratio}
+    values["population"] |= shared
+
+
+def _check_factors(rl: RLConfig) -> None:
+    """Raise ConfigurationError for what the flow of a population does not do yet, or not in these games."""
+    factor, none = rl.cooperation_factor, CooperationFactor()
+    if factor.cooperation_type is CooperationType.KNOWLEDGE_TRANSFER:
+        raise ConfigurationError(
+            "cooperation_factor knowledge_transfer: the flow has no pull to a teammate; use team_based or shared_rewards, or "
+            "weight_update_strategy federated, which transfers weights"
+        )
+    if factor.communication_cost != none.communication_cost:
+        raise ConfigurationError(
+            f"cooperation_factor.communication_cost {factor.communication_cost}: members send no messages in these games; "
+            "leave it out"
+        )
+    if rl.competence_factor != CompetenceFactor(competence_type=CompetenceType.GENERAL):
+        raise ConfigurationError(
+            "competence_factor: the flow routes no problems by skill, and gives all members one learning rate; leave it out, "
+            "or use weight_update_strategy selective, in which the best learn"
+        )

@@ -1,0 +1,65 @@
+"""One step of hybrid training, stage by stage."""
+
+from functools import partial
+
+from prefect import flow
+
+from components import progress
+from components.artifacts.refs import CheckpointRef
+from components.config.hybrid import REFLEXES
+from components.runs.run import StepBatches
+from components.runs.steps import finish_step
+from components.schema import EvalReport, PolicyVersion
+from components.session.reports import report_iteration
+from components.session.session import Session
+from components.session.step_snapshot import locally_computed_stages, prefetch_snapshot, snapshot_of
+from flows.prefect_runtime.iteration_runs import create_next_run, in_background
+from flows.training_iteration import create_step_page
+from tasks.collect_experience import collect_experience
+from tasks.evaluate_games import evaluate_games
+from tasks.evaluate_policy import named_versions
+from tasks.publish_checkpoint import publish_checkpoint
+from tasks.record_decisions import record_decisions
+from tasks.update_learner import update_learner
+
+
+@flow(name="hybrid-iteration", flow_run_name="{session.run.run_id}/step-{step:06d}", validate_parameters=False)
+def hybrid_iteration(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
+    """From the learner of a step to that of the next. A finished step returns its recorded checkpoints."""
+    run, store = session.run, session.store
+    look = snapshot_of(session, step)
+    if look.finished is not None:
+        return look.finished
+    with look.used():
+        learner = checkpoints[REFLEXES]
+        played = collect_experience(session, step, learner, model_versions(session, checkpoints))
+        if step + 1 < run.config.num_steps:
+            create_next_run(session, step + 1, dict(checkpoints))
+            prefetch_snapshot(session, step + 1)
+        update = update_learner(session, step, REFLEXES, learner, played.experience)
+        report = publish_checkpoint(session, step, StepBatches(batches={}, metrics=played.metrics), {REFLEXES: update})
+        record_decisions(session, step)
+        report_iteration(session, report)
+        in_background(partial(create_step_page, session, report))
+        left = checkpoints | {REFLEXES: update.checkpoint}
+        left = finish_step(store, run, step, left, report, locally_computed_stages(session, step))
+        if session.on_step is not None:
+            store.flush()
+            session.on_step(report)
+    session.forget_manifests(step)
+    return left
+
+
+def model_versions(session: Session, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
+    """The versions of the language models, which training leaves as they are."""
+    return named_versions(session.config, {name: each for name, each in checkpoints.items() if name != REFLEXES})
+
+
+def evaluate_player(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
+    """One report per configured way of sampling."""
+    versions = model_versions(session, checkpoints)
+    samplings = session.config.evaluation.sampling
+    reports = [evaluate_games(session, step, each, checkpoints[REFLEXES], versions) for each in samplings]
+    for report in reports:
+        progress.report("evaluated", step, 1, 1, report=report)
+    return reports

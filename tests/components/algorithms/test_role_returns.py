@@ -1,0 +1,55 @@
+"""Advantages of a population's returns: as they are, or less the mean of the agent's returns in that turn."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.algorithms.role_returns import credited_returns, less_role_mean
+from components.config import AlgorithmConfig
+from components.population.baselines import sum_then_normalise
+from components.schema import Episode
+from tests.components.algorithms.episodes import episode
+
+MEAN = AlgorithmConfig(advantage="role_mean")
+RETURNS = st.lists(st.lists(st.floats(-3, 3), min_size=4, max_size=4), min_size=1, max_size=5)
+
+
+def games(num: int) -> list[Episode]:
+    """Two turns of both agents each."""
+    return [episode("p", number, "tptp") for number in range(num)]
+
+
+def rewards(returns: list[list[float]]) -> tuple[tuple[tuple[float, ...], ...], ...]:
+    return tuple(tuple((each,) for each in of_episode) for of_episode in returns)
+
+
+def test_credits_are_advantages_and_what_is_not_trained_on_stays_out() -> None:
+    given_credits = (((0.4,), (-0.6,), (None,), (1.0,)),)
+    config = AlgorithmConfig(advantage="role_baseline")
+    assert credited_returns(games(1), given_credits, config) == [*given_credits]
+    with_gap = less_role_mean(games(2), (((1.0,), (5.0,), (2.0,), (0.0,)), ((0.0,), (None,), (2.0,), (1.0,))), MEAN)
+    assert with_gap == [((0.5,), (0.0,), (0.0,), (-0.5,)), ((-0.5,), (None,), (0.0,), (0.5,))]
+
+
+@given(RETURNS, st.booleans())
+def test_each_agent_and_turn_has_its_own_mean_by_numpy(returns: list[list[float]], std: bool) -> None:
+    config = AlgorithmConfig(advantage="role_mean", normalize_std=std)
+    found = np.array(less_role_mean(games(len(returns)), rewards(returns), config))[..., 0]
+    centered = np.array(returns) - np.mean(returns, axis=0)
+    assert np.allclose(found.sum(axis=0), 0, atol=1e-6)
+    if not std:
+        assert np.allclose(found, centered, atol=1e-9)
+        return
+    assert config.normalize_over == "batch"
+    scale = np.sqrt(np.mean(centered**2)) + config.epsilon
+    assert np.allclose(found, centered / scale, atol=1e-6)
+
+
+def test_summed_rewards_less_the_role_mean_are_marshals() -> None:
+    """One turn a role: the sums of `sum_then_normalise` are the returns that the population's stage hands over."""
+    earned = [[1.0, -1.0], [3.0, 0.5], [0.0, 2.0]]
+    played = [episode("p", number, "tp") for number in range(3)]
+    found = less_role_mean(played, tuple(tuple((each,) for each in row) for row in earned), MEAN)
+    wanted = sum_then_normalise(earned, [["tool", "plan"]] * 3)
+    assert np.array(found)[..., 0] == pytest.approx(np.array(wanted))

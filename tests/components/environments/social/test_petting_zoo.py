@@ -1,0 +1,123 @@
+"""PettingZoo behind the environment: exact clones or replays, the game's own rewards, texts, and what is refused."""
+
+import copy
+from collections.abc import Mapping
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from components.environments.social import petting_games
+from components.environments.social.petting_games import PettingGame, cloned, petting_game
+from components.environments.social.petting_zoo import observation_text
+from components.errors import ConfigurationError, ServiceMissing
+from tests.components.environments.social.games import Line, made
+
+MODULES = ("mpe2.simple_tag_v3", "mpe2.simple_spread_v3", "pettingzoo.classic.rps_v2")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_games_own_rewards_are_paid(module: str) -> None:
+    """The same seed and actions, played by PettingZoo alone."""
+    known, problem = made("petting_zoo", {"game": module, "max_steps": 6}, 4)
+    line, rng = Line(known, problem), Random(4)
+    paid = [[outcome.local["payoff"] for outcome in line.advance(phase, line.drawn(phase, rng))] for phase, _ in line]
+    state = line.position.state.played
+    alone = petting_game(module, {}).made()
+    alone.reset(seed=state.seed % 2**31)
+    for step, rewards in zip(state.steps, paid, strict=True):
+        assert list(alone.step(dict(step))[1].values()) == pytest.approx(rewards)
+    assert len(paid) == 6
+
+
+def test_deepcopy_of_a_game_is_another_game_and_a_clone_is_not() -> None:
+    """The reason for `cloned`: after a copy by deepcopy the very next step fails or differs."""
+    game = petting_game("mpe2.simple_spread_v3", {})
+    live = game.start(3).live
+    live.step(dict.fromkeys(live.agents, 1))
+    actions = dict.fromkeys(live.agents, 2)
+    with pytest.raises(AttributeError):
+        copy.deepcopy(live).step(actions)
+    first, second = cloned(live), cloned(live)
+    first.step(dict.fromkeys(live.agents, 4))
+    assert second.step(actions)[1] == live.step(actions)[1]
+
+
+def test_a_game_whose_clones_are_wrong_is_replayed_and_one_by_chance_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(petting_games, "cloned", copy.deepcopy)
+    game = PettingGame(("mpe2.simple_spread_v3", "{}"))
+    assert game.copying == "replay"
+    monkeypatch.undo()
+    exact, rng = PettingGame(("mpe2.simple_spread_v3", "{}")), Random(1)
+    assert exact.copying == "clone"
+    one, other = game.start(5), exact.start(5)
+    for _ in range(4):
+        actions = petting_games.random_actions(one, rng)
+        one, other = game.after(one, actions), exact.after(other, actions)
+        assert one.rewards == other.rewards
+
+    original, whim = PettingGame.start, Random(0)
+    monkeypatch.setattr(PettingGame, "start", lambda self, seed: original(self, whim.randrange(2**31)))
+    with pytest.raises(ConfigurationError, match=r"'mpe2\.simple_spread_v3': it neither clones nor replays exactly"):
+        PettingGame(("mpe2.simple_spread_v3", "{}"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"game": "mpe2.simple_spred_v3"}, r"no such module; did you mean 'mpe2\.simple_spread_v3'"),
+        ({"game": "pettingzoo.classic.tictactoe_v3"}, r"it has no parallel_env; games in turns have none"),
+        ({"game": "pettingzoo.mpe.simple_v3"}, r"MPE has been moved into its own package"),
+        (
+            {"game": "mpe2.simple_v3", "parameters": {"continuous_actions": True}},
+            r"acts in Box.*continuous_actions: false",
+        ),
+        ({"game": "mpe2.simple_v3", "parameters": {"size": 3}}, r"parameters .*refuses them: .*'size'"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_by_name(options: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        made("petting_zoo", options)
+
+
+def test_a_library_that_a_game_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = petting_games.import_module
+
+    def missing(name: str) -> Any:
+        if name in ("pettingzoo", "mpe2.simple_v3"):
+            lacking = "pettingzoo" if name == "pettingzoo" else "pymunk"
+            raise ModuleNotFoundError(f"No module named {lacking!r}", name=lacking)
+        return real(name)
+
+    petting_games._game_types.cache_clear()
+    monkeypatch.setattr(petting_games, "import_module", missing)
+    with pytest.raises(ServiceMissing, match=r"PettingZoo is not installed; .*pip install 'troupe\[populations\]'"):
+        petting_games.import_game("mpe2.simple_v3")
+    monkeypatch.setattr(petting_games, "_game_types", lambda: ())
+    with pytest.raises(ConfigurationError, match=r"'mpe2\.simple_v3': needs pymunk, which is not installed"):
+        petting_games.import_game("mpe2.simple_v3")
+
+
+def test_observations_as_text() -> None:
+    assert observation_text(np.array([0.5, -1.0, 0.0, 12.345, -0.25, -0.001])) == ".5 -1 0 12.35 -.25 0"
+    assert observation_text(np.array([0.5, -1.0]), ("x", "y")) == "x .5 y -1"
+    assert observation_text(np.array([0.5]), ("x", "y")) == ".5"
+    channels = np.zeros((2, 3, 2))
+    channels[0, 1, 0] = channels[1, 2, 1] = channels[1, 2, 0] = 1
+    assert observation_text(channels) == ".1.\n..2"
+    assert observation_text({"observation": np.array([[0, 0], [1, 2]]), "action_mask": [1]}) == "1 2"
+
+
+def test_a_mask_leaves_the_legal_actions() -> None:
+    game = SimpleNamespace(agents=("a",), first_action=(1,), num_actions=(3,))
+    masked = petting_games.PettingState(
+        game=game,  # type: ignore[arg-type]
+        seed=0,
+        live=SimpleNamespace(agents=["a"]),
+        seen={"a": {"observation": 0, "action_mask": np.array([0, 1, 1])}},
+    )
+    assert masked.legal(0) == [2, 3]

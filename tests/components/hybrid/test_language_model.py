@@ -1,0 +1,99 @@
+"""A model's answers are drawn from its own probabilities, and its lessons are read and asked for again."""
+
+from collections import Counter
+from math import log
+from random import Random
+from typing import Any
+
+import pytest
+
+from components.generation.base import Completion
+from components.hybrid.adviser import Question
+from components.hybrid.game_facts import Action, no_facts
+from components.hybrid.game_text import split_games
+from components.hybrid.language_model import LanguageModelAdviser, LanguageModelTeacher, draw_choices
+from components.hybrid.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
+from components.hybrid.twin import Twin
+from components.schema import PolicyVersion
+
+VERSION = PolicyVersion(policy_id="hybrid", step=0, weights_digest="0" * 64)
+
+
+class Characters:
+    """One token for each character."""
+
+    end_token = 0
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        return tuple(map(ord, text))
+
+    def encode_chat(self, instructions: str, state: str) -> tuple[int, ...]:
+        return self.encode(f"{instructions}\n{state}\n")
+
+    def decode(self, tokens: Any) -> str:
+        return "".join(chr(token) for token in tokens if token)
+
+
+class Table:
+    """A generator with given probabilities of whole answers, divided among their tokens, and given texts."""
+
+    def __init__(self, probabilities: dict[str, float], texts: Any = ()) -> None:
+        self.tokenizer, self.probabilities, self.texts, self.prompts = Characters(), probabilities, list(texts), []
+
+    def generate(self, requests: Any, version: PolicyVersion) -> Any:
+        return [(self._completion(request, version),) for request in requests]
+
+    def _completion(self, request: Any, version: PolicyVersion) -> Completion:
+        self.prompts.append(self.tokenizer.decode(request.prompt_tokens))
+        if request.choices:
+            weights = [self.probabilities.get(self.tokenizer.decode(choice), 1e-9) for choice in request.choices]
+            (tokens,) = Random(request.seeds_K[0]).choices(request.choices, weights)
+            logprob = log(weights[request.choices.index(tokens)] / sum(weights))
+        else:
+            tokens, logprob = self.tokenizer.encode(self.texts.pop(0)), 0.0
+        logprobs = (logprob / max(1, len(tokens)),) * len(tokens)
+        return Completion(tokens=tokens, logprobs=logprobs, finish_reason="stop", version=version)
+
+
+def test_the_confidence_of_a_choice_is_the_probability_it_was_drawn_with() -> None:
+    generator = Table({"Left": 0.3, "Up": 0.1, "Down": 0.6})
+    drawn = draw_choices(generator, VERSION, [(1,)] * 2000, [["Left", "Up"]] * 2000, range(2000))
+    counts = Counter(index for index, _ in drawn)
+    assert counts[0] / 2000 == pytest.approx(0.75, abs=0.04)
+    assert {(index, round(probability, 6)) for index, probability in drawn} == {(0, 0.75), (1, 0.25)}
+
+
+def test_a_model_is_asked_for_legal_buttons_with_the_state_the_goal_and_the_last_decisions() -> None:
+    generator = Table({"Start": 0.9, "Left": 0.05})
+    (game,) = split_games(Twin(1, seed=0).facts)
+    question = Question(facts=game, legal=(Action.LEFT, Action.NONE), recent=(Action.UP, Action.DOWN))
+    (advice,) = LanguageModelAdviser(generator, VERSION).advise([question])
+    assert (advice.action, round(advice.confidence, 4)) == (Action.LEFT, 1.0), "Start is not legal"
+    for part in ("town at column 4, row 5", "Goal: take your first monster", "Up, Down", "Buttons: LEFT, NONE"):
+        assert part in generator.prompts[0]
+
+
+def test_a_teacher_is_shown_what_was_refused_and_writes_again() -> None:
+    generator = Table({}, ["far: len(x) > 1", "far: x >= 8\nnorth: y <= 2"])
+    lesson = LanguageModelTeacher(generator, VERSION).write_lesson("You are in the town.", "the badge", seed=0)
+    assert [subgoal.name for subgoal in lesson.subgoals] == ["far", "north"]
+    assert "were refused" not in generator.prompts[0]
+    assert "`len(x)` (Call) is not in the language" in generator.prompts[1]
+    hopeless = Table({}, ["nothing", "far: x >= 8\nfight()", ""])
+    lesson = LanguageModelTeacher(hopeless, VERSION).write_lesson("You are in the town.", "the badge", seed=0)
+    assert [subgoal.name for subgoal in lesson.subgoals] == ["far"]
+    assert hopeless.texts == []
+
+
+def test_scripted_advisers_give_legal_answers_that_depend_on_the_question_alone() -> None:
+    facts = no_facts(4) | {"map_group": no_facts(4)["x"] + 24, "map_number": no_facts(4)["x"] + 4}
+    facts["battle_mode"] = facts["battle_mode"].copy()
+    facts["battle_mode"][1] = 1
+    facts["script"] = facts["script"].copy()
+    facts["script"][2] = 1
+    legal = (Action.A, Action.B, Action.NONE)
+    questions = [Question(facts=game, legal=legal) for game in split_games(facts)]
+    for adviser in (CompetentAdviser(seed=1), ConfidentBadAdviser(seed=1)):
+        answers = adviser.advise(questions)
+        assert answers == [type(adviser)(seed=1).advise([question])[0] for question in questions]
+        assert all(answer.action in legal for answer in answers)

@@ -1,0 +1,72 @@
+"""The graph for people: a page that a hostile name cannot break out of, a picture, and numbers by networkx."""
+
+from html.parser import HTMLParser
+from typing import Any
+
+import networkx
+import pytest
+
+from components.errors import ConfigurationError
+from components.population.graph_page import Frame, edge_color, graph_numbers, graph_page, graph_picture
+from components.population.interaction_graph import Edge, InteractionGraph, PlayedEpisode
+
+HOSTILE = "</title></text><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e$x_{1}$"
+STEP: Any = {"a": "cooperate", "b": "compete", HOSTILE: "cooperate"}
+
+
+class Tags(HTMLParser):
+    """The tags of a page, with their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def played(*names: str) -> InteractionGraph:
+    episodes = [
+        PlayedEpisode(order=i, raw_returns={each: float(i) for each in names}, actions_T=[STEP]) for i in range(3)
+    ]
+    return InteractionGraph().after_episodes(episodes).after_transfer("a", "b", 0.25)
+
+
+def test_a_page_loads_nothing_and_holds_names_as_text_alone() -> None:
+    page = graph_page([Frame(label=HOSTILE, graph=played("a", "b")), Frame(label="end", graph=played("a", "b"))])
+    tags = Tags(page).found
+    assert [tag for tag, _ in tags].count("script") == 1
+    assert not any(tag in {"img", "link", "iframe"} for tag, _ in tags)
+    assert not any(name.startswith("on") or name in {"src", "href"} for _, attributes in tags for name in attributes)
+    assert "\u202e" not in page
+    assert sum(tag == "circle" for tag, _ in tags) == 2 * 3
+    assert ("input", "1") in [(tag, attributes.get("max")) for tag, attributes in tags], "a slider over two frames"
+    with pytest.raises(ConfigurationError, match="frames"):
+        graph_page([])
+
+
+def test_a_picture_of_any_name_is_drawn_without_a_display() -> None:
+    picture = graph_picture(played("a", "b"), title=HOSTILE)
+    assert picture.startswith(b"\x89PNG")
+    assert picture != graph_picture(InteractionGraph(), title=HOSTILE)
+
+
+def test_the_numbers_are_those_of_networkx() -> None:
+    graph = InteractionGraph().after_episodes(
+        [PlayedEpisode(order=0, raw_returns={}, actions_T=[{"a": "cooperate", "b": "compete"}])]
+    )
+    graph = graph.after_transfer("b", "c", 0.5)
+    other = networkx.DiGraph([("a", "b"), ("b", "a"), ("b", "c")])
+    numbers = graph_numbers(graph)
+    assert numbers["density"] == networkx.density(other)
+    assert (numbers["num_members"], numbers["num_edges"], numbers["num_transfers"]) == (3, 3, 1)
+    assert (numbers["cooperation_rate"], numbers["reciprocity"]) == (0.5, 0)
+    assert graph_numbers(InteractionGraph())["cooperation_rate"] is None
+    assert graph_numbers(played("a", "b"))["return_correlation"] == {"a b": pytest.approx(1.0)}
+
+
+def test_colors_by_hand() -> None:
+    assert edge_color(Edge(num_cooperated=3)) == "#2ca02c"
+    assert edge_color(Edge(num_competed=3)) == "#d62728"
+    assert edge_color(Edge(num_cooperated=1, num_competed=1)) == "#81642a"

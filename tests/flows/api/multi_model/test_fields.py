@@ -1,0 +1,113 @@
+"""Every field of the configuration changes the run's, or is refused: the table of places is walked."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from components.config import RunConfig
+from flows.api.multi_model.enums import CooperationType, RLAlgorithm, TrainingMode, WeightUpdateStrategy
+from flows.api.multi_model.environments import create_multi_model_coop_compete_env
+from flows.api.multi_model.model_configs import CooperationFactor, RLConfig
+from flows.api.multi_model.training import PLACES, episodes_of_a_step, population_config, run_name
+from flows.api.multi_model.training_config import MultiModelConfig
+
+TINY: dict[str, Any] = {"num_models": 2, "model_types": ["tiny"], "model_names": {"tiny": "tiny"}}
+CHANGES: dict[str, Any] = {
+    "num_models": 3,
+    "model_types": ["tiny", "openai"],
+    "model_names": {"tiny": "smollm2-135m"},
+    "training_mode": TrainingMode.COOPERATIVE,
+    "weight_update_strategy": WeightUpdateStrategy.FEDERATED,
+    "max_episodes": 500,
+    "episode_length": 8,
+    "update_frequency": 5,
+    "learning_rate": 1e-3,
+    "cooperation_strength": 0.1,
+    "competition_intensity": 0.1,
+    "base_port": 9001,
+    "batch_size": 16,
+    "checkpoint_dir": "./elsewhere",
+    "save_interval": 50,
+    "max_checkpoints": 3,
+    "enable_verl": False,
+    "enable_areal": False,
+    "kv_cache_size": 5000,
+}
+OF_THE_TRAINER = {"enable_monitoring", "log_metrics_interval"}
+"""Fields that the monitor reads; `test_trainer.py` changes them."""
+OF_THE_MACHINE = {"num_gpus"}
+"""Without a GPU all numbers of them compute on the CPU; `tests/gpu` has the rest."""
+
+
+def run_config(**values: Any) -> RunConfig:
+    config = MultiModelConfig(**{**TINY, **values})
+    return population_config(config, create_multi_model_coop_compete_env(config.num_models, 0.6))
+
+
+def at(config: RunConfig, place: str) -> Any:
+    values: Any = config.model_dump(mode="json")
+    for part in place.split("."):
+        values = {name: value[part] for name, value in values.items()} if part == "*" else values.get(part)
+        if values is None:
+            return None
+    return values
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(MultiModelConfig)])
+def test_every_field_changes_what_the_table_says(name: str) -> None:
+    assert name in PLACES
+    if name in OF_THE_TRAINER | OF_THE_MACHINE:
+        return
+    before, after = run_config(), run_config(**{name: CHANGES[name]})
+    places = [each.partition(".*")[0] for each in PLACES[name].split(", ")]
+    assert all(at(before, place) != at(after, place) for place in places), places
+    assert before != after
+
+
+def test_what_may_change_between_two_calls_keeps_the_name_of_the_run() -> None:
+    name = run_name(run_config())
+    assert name == run_name(run_config(batch_size=1, max_episodes=7, checkpoint_dir="elsewhere"))
+    assert name != run_name(run_config(learning_rate=1e-3))
+
+
+def test_a_field_without_effect_in_its_mode_is_refused() -> None:
+    with pytest.raises(ValueError, match="competition_intensity"):
+        run_config(training_mode=TrainingMode.COOPERATIVE, competition_intensity=0.9)
+    with pytest.raises(ValueError, match=r"differ in base|trained"):
+        run_config(
+            model_types=["tiny", "smol"],
+            model_names={"tiny": "tiny", "smol": "smollm2-135m"},
+            weight_update_strategy=WeightUpdateStrategy.SYNCHRONIZED,
+        )
+    with pytest.raises(ValueError, match="model_names"):
+        run_config(model_types=["gemini"])
+    assert (episodes_of_a_step(10), episodes_of_a_step(5)) == ((5, 2), (1, 5))
+
+
+def test_models_behind_an_api_play_and_are_never_updated() -> None:
+    config = run_config(model_types=["tiny", "claude"])
+    assert (config.policies["model_1_claude"].trained, config.policies["model_0_tiny"].trained) == (False, True)
+    assert config.policies["model_1_claude"].api is not None
+
+
+def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
+    config = MultiModelConfig(**TINY, training_mode=TrainingMode.COOPERATIVE)
+    env = create_multi_model_coop_compete_env(2, 0.6)
+    team = CooperationFactor(CooperationType.TEAM_BASED, cooperation_strength=0.9, team_size=2)
+    learner = RLConfig(
+        gamma=0.5, clip_ratio=0.1, ppo_epochs=2, max_grad_norm=0.2, batch_size=8, cooperation_factor=team
+    )
+    run = population_config(config, env, learner)
+    assert run.population is not None
+    assert (run.population.discount, run.population.cooperation_strength, run.population.team_size) == (0.5, 0.9, 2)
+    assert (run.loss.clip_low, run.training.num_epochs, run.training.max_grad_norm) == (0.1, 2, 0.2)
+    assert run.training.tokens_per_micro_batch == 2048
+    grpo = population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO))
+    assert (grpo.algorithm.advantage, grpo.rollout.mode) == ("at_grpo", "tree")
+    for factor, said in (
+        (CooperationFactor(CooperationType.KNOWLEDGE_TRANSFER), "knowledge_transfer"),
+        (CooperationFactor(communication_cost=0.5), "communication_cost"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            population_config(config, env, RLConfig(cooperation_factor=factor))

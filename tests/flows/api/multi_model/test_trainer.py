@@ -1,0 +1,135 @@
+"""A population trained by the documented class: it goes on, goes back, halves its batch, stops, and tells what it did."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from components.runs.lineages import read_lineages
+from flows.api.multi_model import training
+from flows.api.multi_model.checkpoints import list_available_checkpoints, load_checkpoint_metadata, stored_in
+from flows.api.multi_model.environments import create_multi_model_coop_compete_env
+from flows.api.multi_model.model_configs import MonitoringConfig
+from flows.api.multi_model.monitoring import create_unified_monitor
+from flows.api.multi_model.trainer import MultiModelTrainer, quick_start_multimodel_training
+from flows.api.multi_model.training_config import MultiModelConfig
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+TINY: dict[str, Any] = {
+    "num_models": 2,
+    "model_types": ["tiny"],
+    "model_names": {"tiny": "tiny"},
+    "max_episodes": 4,
+    "update_frequency": 2,
+    "episode_length": 2,
+    "enable_areal": False,
+}
+
+
+@pytest.fixture(scope="module")
+def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MultiModelTrainer, Any]]:
+    """A trainer whose update ran out of memory once, in its second step, and its results."""
+    folder = tmp_path_factory.mktemp("population")
+    trainer = MultiModelTrainer(MultiModelConfig(**TINY, checkpoint_dir=str(folder / "ck"), log_metrics_interval=4))
+    trainer.monitor = create_unified_monitor(MonitoringConfig(log_file_path=str(folder / "metrics.json")))
+    first = asyncio.run(trainer.train_multi_model_episode(0))
+    assert (first["episode"], first["weight_coordination"]["strategy"]) == (0, "asynchronous")
+    assert sorted(first["weight_coordination"]["models_updated"]) == ["model_0_tiny", "model_1_tiny"]
+    real = training.train_population
+
+    def short_of_memory(*arguments: Any, **named: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("flows.api.multi_model.trainer.train_population", short_of_memory)
+        with pytest.raises(RuntimeError, match="GPU memory insufficient"):
+            asyncio.run(trainer.train())
+    assert training.train_population is real
+    trainer.config.batch_size //= 2
+    yield trainer, asyncio.run(trainer.train())
+    asyncio.run(trainer.shutdown())
+
+
+def test_results_are_those_that_the_reference_names(trained: tuple[MultiModelTrainer, Any]) -> None:
+    trainer, results = trained
+    assert (results["training_completed"], results["total_episodes"], results["checkpoints_saved"]) == (True, 4, 3)
+    assert results["training_metrics"]["episodes"] == [2, 4]
+    assert len(results["training_metrics"]["cooperation_ratios"]) == 2
+    json.dumps(results)
+    performance = trainer.get_model_performance_summary()
+    assert set(performance) == {"model_0_tiny", "model_1_tiny"}
+    assert all(0.5 < each["avg_reward"] < 2.0 and each["total_episodes"] == 4 for each in performance.values())
+    assert max(each["win_rate"] for each in performance.values()) > 0
+    status = trainer.get_training_status()
+    assert (status["progress"], status["current_episode"], status["is_training"]) == (1.0, 4, False)
+
+
+def test_the_halved_batch_is_committed_before_the_retry_and_the_run_is_one(
+    trained: tuple[MultiModelTrainer, Any],
+) -> None:
+    trainer, results = trained
+    store = stored_in(trainer.config.checkpoint_dir)
+    assert store is not None
+    (lineage,) = read_lineages(store, results["run_id"])
+    assert (lineage.from_step, lineage.from_stage) == (1, training.UPDATE_STAGE)
+    assert lineage.config.training.tokens_per_micro_batch == 16 * training.TOKENS_PER_ANSWER
+
+
+def test_checkpoints_are_listed_by_number_and_name_their_weights(trained: tuple[MultiModelTrainer, Any]) -> None:
+    trainer, results = trained
+    folder = trainer.config.checkpoint_dir
+    checkpoints = list_available_checkpoints(folder)
+    assert checkpoints == [f"{results['run_id']}@{step}" for step in (2, 1, 0)]
+    metadata = [load_checkpoint_metadata(each, folder) for each in checkpoints]
+    assert [each["episode"] for each in metadata] == [4, 2, 0]
+    digests = [{name: model["weights_digest"] for name, model in each["models"].items()} for each in metadata]
+    assert all(len({each[name] for each in digests}) == 3 for name in digests[0]), "each update changed each adapter"
+    for missing in ("nobody@1", f"{results['run_id']}@9", "none"):
+        with pytest.raises(FileNotFoundError, match="Checkpoint not found"):
+            load_checkpoint_metadata(missing, folder)
+    assert list_available_checkpoints(Path(folder) / "none") == []
+    assert asyncio.run(trainer._save_checkpoint(trainer.current_episode)) == checkpoints[0]
+
+
+def test_a_trainer_goes_on_from_a_checkpoint_and_repeats_what_followed(
+    trained: tuple[MultiModelTrainer, Any],
+) -> None:
+    trainer, results = trained
+    again = MultiModelTrainer(MultiModelConfig(**{**trainer.config.to_json(), "enable_monitoring": False}))
+    assert not again.load_checkpoint("nobody@1")
+    assert again.load_checkpoint(f"{results['run_id']}@1")
+    before = load_checkpoint_metadata(f"{results['run_id']}@2", trainer.config.checkpoint_dir)
+    asyncio.run(again.train())
+    after = load_checkpoint_metadata(f"{results['run_id']}@2", trainer.config.checkpoint_dir)
+    assert {name: each["weights_digest"] for name, each in after["models"].items()} == {
+        name: each["weights_digest"] for name, each in before["models"].items()
+    }
+    assert again.monitor is None
+
+
+def test_metrics_are_sent_as_often_as_the_configuration_says(trained: tuple[MultiModelTrainer, Any]) -> None:
+    trainer, _ = trained
+    assert trainer.monitor is not None
+    stats = trainer.monitor.get_comprehensive_stats()
+    assert stats["metrics_summary"]["population/player_0/return"]["count"] == 1, "of two steps, one per four episodes"
+    assert {"error_rate", "response_time", "engagement_rate"} <= stats["metrics_summary"].keys()
+
+
+def test_a_slow_episode_and_a_failed_start_are_told(prefect_harness: None, tmp_path: Path) -> None:
+    config = MultiModelConfig(**{**TINY, "checkpoint_dir": str(tmp_path), "enable_monitoring": False})
+    trainer = MultiModelTrainer(config)
+    trainer.environment = create_multi_model_coop_compete_env(2, 0.9, num_steps=1)
+    trainer.episode_timeout_seconds = 1e-6
+    with pytest.raises(asyncio.TimeoutError, match="Episode timeout"):
+        asyncio.run(trainer.train())
+    assert trainer.current_episode == 2, "the step is stored"
+    with pytest.raises(ValueError, match="environment"):
+        trainer.environment = "maze"  # type: ignore[assignment]
+    wrong = MultiModelConfig(**{**config.to_json(), "model_names": {"tiny": str(tmp_path / "none")}})
+    answer = asyncio.run(quick_start_multimodel_training(2, 4, config=wrong))
+    assert answer["status"] == "failed"
+    assert "none" in answer["error"]

@@ -1,0 +1,116 @@
+"""A hybrid run, killed at every stage, ends as it would have ended; its history follows from what is stored."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from components.artifacts.local import LocalArtifactStore
+from components.artifacts.refs import CheckpointRef
+from components.errors import ArtifactCorrupt, ConfigurationError
+from components.hybrid.decision_history import DecisionHistory
+from components.runs.steps import checkpoints_before
+from components.runs.stored_runs import read_run
+from components.session.contenders import run_checkpoints
+from components.session.decision_histories import history_file, record_step
+from components.session.learner_checkpoints import read_learner, store_learner
+from components.session.session import Session
+from flows.presets import preset_values
+from tests.integration.outcomes import order, outcome
+from tests.integration.trainings import Trainings, await_no_workers
+from troupe.exporting.export import export
+from troupe.runs.documents import run_document
+from troupe.runs.verify import verify_document
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+BOUNDARIES = (
+    "/steps/000000/evaluate_policy-v*/greedy/",
+    "/steps/000001/collect_experience-v*/",
+    "/steps/000001/update_policy-v*/reflexes/",
+    "/steps/000001/publish_checkpoint-v*/",
+    "/steps/000003/evaluate_policy-v*/sample/",
+)
+
+
+def config(root: Path) -> dict[str, Any]:
+    return {
+        **preset_values()["hybrid-tiny"],
+        "store": {"kind": "local", "root": str(root / "store")},
+        "tracking": {"kind": "none"},
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nothing happened to."""
+    root = tmp_path_factory.mktemp("whole")
+    assert trainings.run(order(root, "whole", config=config(root))).code == 0, trainings.log()
+    return root
+
+
+def test_killed_at_every_stage_it_ends_in_the_same_player(trainings: Trainings, whole: Path, tmp_path: Path) -> None:
+    for part in BOUNDARIES:
+        ended = trainings.run(
+            order(tmp_path, "cut", config=config(tmp_path), stop={"part": part, "moment": "computed"})
+        )
+        assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
+        await_no_workers("cut")
+    assert trainings.run(order(tmp_path, "cut", config=config(tmp_path))).code == 0, trainings.log()
+    one, other = LocalArtifactStore(whole / "store"), LocalArtifactStore(tmp_path / "store")
+    assert outcome(one, "whole") == outcome(other, "cut")
+    digests = [step["checkpoint_digest"]["reflexes"] for step in run_document(one, "whole")["steps"]]
+    assert len(set(digests)) == 3, "each step learns"
+
+
+def test_its_history_is_made_anew_from_the_store(whole: Path, tmp_path: Path) -> None:
+    with stored_session(whole) as session:
+        assert record_step(session, 0, tmp_path) == 0, "no episode has ended"
+        num_decisions = record_step(session, 2, tmp_path)
+        assert num_decisions == 2 * 4 * 30
+        assert record_step(session, 2, tmp_path) == 0, "done again"
+        file = history_file("whole", tmp_path)
+        listed = json.loads(file.with_name("steps.json").read_text())
+        file.with_name("steps.json").write_text(json.dumps([*listed[:2], "of another lineage"]))
+        assert record_step(session, 2, tmp_path) == num_decisions
+        shutil.rmtree(file.parent)
+        assert record_step(session, 2, tmp_path) == num_decisions
+    with DecisionHistory(file) as history:
+        assert history.num_decisions() == num_decisions
+
+
+def test_every_array_is_under_one_of_its_two_digests(whole: Path) -> None:
+    with stored_session(whole) as session:
+        checkpoint = reflexes(whole)
+        state = read_learner(session, checkpoint)
+        assert store_learner(session, state, step=3) == checkpoint
+        for name, values in state.items():
+            raw = np.frombuffer(values.tobytes() or b"\0", np.uint8).copy()
+            raw[0] ^= 1
+            changed = {**state, name: raw.view(values.dtype).reshape(values.shape) if values.size else np.ones(1)}
+            found = store_learner(session, changed, step=3)
+            assert (found.weights_digest != checkpoint.weights_digest) == name.startswith("weights.")
+            assert (found.optimizer_digest != checkpoint.optimizer_digest) != name.startswith("weights.")
+        with pytest.raises(ArtifactCorrupt, match="digests"):
+            read_learner(session, checkpoint.model_copy(update={"weights_digest": "0" * 64}))
+
+
+def test_commands_for_language_models_refuse_it_by_name(whole: Path, tmp_path: Path) -> None:
+    store = LocalArtifactStore(whole / "store")
+    assert verify_document(store, "whole")["state"] == "whole"
+    said = "a player of buttons, no language model"
+    with pytest.raises(ConfigurationError, match=said):
+        run_checkpoints(read_run(store, "whole"), None)
+    with pytest.raises(ConfigurationError, match=said):
+        export("whole@3", str(tmp_path), policy=None, is_merged=False, store_uri=store.uri, progress=lambda *_: None)
+
+
+def stored_session(root: Path) -> Session:
+    return Session(read_run(LocalArtifactStore(root / "store"), "whole"))
+
+
+def reflexes(root: Path) -> CheckpointRef:
+    store = LocalArtifactStore(root / "store")
+    return checkpoints_before(store, read_run(store, "whole"), 3)["reflexes"]
