@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,8 +68,42 @@ def visited(address: str, there: Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+EVALUATION = """
+import json, os, sys
+from pathlib import Path
+from components.config import StoreConfig
+from components.runs.stored_runs import read_run
+from components.session.stores import open_store
+from flows.evaluate import evaluate
+from flows.suites import suite_to_play
+root, told, *overrides = sys.argv[1:]
+store = StoreConfig(kind="local", root=root)
+wanted = suite_to_play(None, read_run(open_store(store), "cluster").config, num_problems=50).suite
+report = evaluate("cluster@1", wanted, "sample", 1, 3, overrides, store)
+Path(told).write_text(json.dumps([report, os.getpid()]))
+"""
+
+
+def evaluated(store: Path, overrides: tuple[str, ...], env: dict[str, str]) -> tuple[dict[str, Any], set[bool]]:
+    """The report of the flow `evaluate`, without times, and whether its blocks were played in the process of the flow."""
+    attempts = "runs/_shared/steps/000000/play_suite-v1/sample/*/attempts/*"
+    before, told = set(store.glob(attempts)), store.with_suffix(".report")
+    command = [sys.executable, "-c", EVALUATION, str(store), str(told), *overrides]
+    done = subprocess.run(command, cwd=ROOT, env={**env, "PYTHONPATH": str(ROOT)}, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report, pid = json.loads(told.read_text())
+    report["metrics"] = {name: value for name, value in report["metrics"].items() if not name.endswith("/seconds")}
+    played = [json.loads(each.read_text())["pid"] == pid for each in set(store.glob(attempts)) - before]
+    assert len(played) == 3, "50 problems in blocks of 20"
+    return report, set(played)
+
+
 def test_a_cluster_gives_what_threads_give(
-    ray_address: str, trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
+    ray_address: str,
+    trainings: Trainings,
+    uninterrupted: dict[str, Any],
+    client_environment: dict[str, str],
+    tmp_path: Path,
 ) -> None:
     overrides = ("resources.runner=ray", f"resources.ray_address={ray_address}", "resources.max_shards_at_once=2")
     before = visited(ray_address, tmp_path)
@@ -77,3 +112,10 @@ def test_a_cluster_gives_what_threads_give(
     assert after["job"] - before["job"] == 2, "a run of several steps connects to the cluster once"
     assert (after["own"], after["seeing"], after["blind"]) == ([], [], [after["here"]])
     assert outcome(LocalArtifactStore(tmp_path / "store"), "cluster") == uninterrupted
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    apart, on_cluster = evaluated(tmp_path / "store", (), client_environment)
+    here, in_flow = evaluated(tmp_path / "copy", ("resources.runner=thread",), client_environment)
+    assert apart == here
+    assert (on_cluster, in_flow) == ({False}, {True}), (
+        "the run's configuration places blocks of problems as it does shards"
+    )
