@@ -16,7 +16,7 @@ from components.hybrid.scripted_advisers import CompetentAdviser, ConfidentBadAd
 from components.hybrid.twin import Twin
 from components.schema import PolicyVersion
 
-VERSION = PolicyVersion(policy_id="hybrid", step=0, weights_digest="0" * 64)
+VERSION = PolicyVersion(policy="hybrid", step=0, weights_digest="0" * 64)
 
 
 class Characters:
