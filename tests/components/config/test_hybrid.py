@@ -1,0 +1,75 @@
+"""The section `hybrid`: what has no effect, or does not fit, is refused by name with a remedy."""
+
+from typing import Any
+
+import pytest
+
+from components.config import parse_config
+from components.errors import ConfigurationError
+from components.session.hybrid_settings import check_cartridge, check_hybrid
+from components.session.scenario import scenario_of
+from flows.presets import preset_values
+
+MODEL = {
+    "agents": {"player": {"policy": "m"}},
+    "policies": {"m": {"base": "smollm2-135m", "prompt_format": "chat", "trained": False}},
+}
+
+
+def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
+    values = preset_values()["hybrid-tiny"]
+    return parse_config({**values, "hybrid": values["hybrid"] if hybrid is None else hybrid, **sections})
+
+
+@pytest.mark.parametrize(
+    ("said", "hybrid", "sections"),
+    [
+        ("rom roms/x.gbc: game twin needs none", {"rom": "roms/x.gbc"}, {}),
+        ("game crystal needs your own copy of Pokemon Crystal", {"game": "crystal"}, {}),
+        ("starts: game homebrew begins at its start alone", {"game": "homebrew", "starts": {}}, {}),
+        ("strategy and by_confidence have no effect under mode rl_only", {"strategy": "balanced"}, {}),
+        ("exclude each other", {"mode": "adaptive", "strategy": "balanced", "by_confidence": True}, MODEL),
+        ("weights.subgoals pays for subgoals, and there are none", {"weights": {"subgoals": 1.0}}, {}),
+        ("share 0.1: help only falls", {"starts": {"share": 0.1}}, {}),
+        ("hybrid.mode adaptive asks a language model", {"mode": "adaptive"}, {}),
+        ("hybrid.mode rl_only asks no language model", {}, MODEL),
+        ("name it player", {"mode": "adaptive"}, {**MODEL, "agents": {"hero": {"policy": "m"}}}),
+        ("policies.m.trained: hybrid trains the policy reflexes alone", {"mode": "adaptive"},
+         {**MODEL, "policies": {"m": {"base": "tiny"}}}),
+        ("hybrid plays game_boy; name that", {}, {"environment": {"name": "plan_path"}}),
+        ("rollout.group_size has no effect beside hybrid", {}, {"rollout": {"group_size": 4}}),
+        ("trained by different flows", {}, {"population": {}, "algorithm": {"advantage": "role_mean"},
+                                            "rollout": {"mode": "independent"}}),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_by_name(said: str, hybrid: dict[str, Any], sections: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        config(hybrid, **sections)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "hybrid"),
+    [
+        ("state_gains.altitude: no state variable", {"learner": {"state_gains": {"altitude": 2.0}}}),
+        ("hybrid.subgoals: line 1", {"subgoals": ["win: fight()"]}),
+        ("neither party nor badges pays", {"subgoals": ["exit: x > 7"], "weights": {"party": 0.0, "badges": 0.0}}),
+        ("weight step 1.0: give a finite number up to 0", {"weights": {"step": 1.0}}),
+    ],
+)
+def test_what_the_game_does_not_know_is_refused_before_anything_starts(said: str, hybrid: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        check_hybrid(scenario_of(config(hybrid)))
+    assert said in str(refused.value)
+
+
+def test_a_rom_that_is_not_there_is_asked_for_with_its_place() -> None:
+    with pytest.raises(ConfigurationError, match=r"rom roms/crystal.gbc: there is no such file. Put your own copy"):
+        check_cartridge(parse_config(preset_values()["hybrid-crystal"]).hybrid)  # type: ignore[arg-type]
+
+
+def test_a_model_may_be_asked_and_a_history_is_kept_where_it_is() -> None:
+    asked = config({"mode": "adaptive"}, **MODEL).hybrid
+    assert (asked.asks_model, asked.has_history) == (True, True)
+    alone = config({"mode": "teacher", "subgoals": ["exit: map_number == 3"]}).hybrid
+    assert (alone.asks_model, alone.has_history) == (False, False)

@@ -1,0 +1,51 @@
+"""The cartridge by name: it is played as the twin is, its expert wins, and what cannot be pressed is malformed."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from components.environments.registry import family, family_options
+from components.errors import MalformedAction
+from components.hybrid.game_environment import PLAYER, GameBoyEnvironment, GameBoyOptions
+from components.hybrid.language_model import WORDS
+from components.hybrid.twin import Twin
+
+ACTIONS = {word: action for action, word in WORDS.items()}
+GAME = GameBoyEnvironment()
+
+
+def test_it_is_played_as_the_twin_of_its_seed_and_earns_as_much() -> None:
+    state = GAME.start({"seed": 7, "goal_badges": 1})
+    twin, rng, earned, paid = Twin(1, seed=7, goal_badges=9, max_steps=10_000), Random(1), 0.0, 0.0
+    for _ in range(200):
+        assert np.array_equal(
+            twin.masks()[0], [any(word == WORDS[action] for word in GAME.choices(state, PLAYER)) for action in WORDS]
+        )
+        before, answer = state.game["facts.x"].copy(), GAME.noisy_expert(state, PLAYER, noise=0.2, rng=rng)
+        step = GAME.step(state, PLAYER, answer)
+        assert np.array_equal(state.game["facts.x"], before), "a state is never changed"
+        earned += step.payoffs[PLAYER]
+        paid += float(twin.step(np.array([ACTIONS[answer]])).rewards_N[0])
+        state = step.state
+    assert all(np.array_equal(values, state.game[name]) for name, values in twin.snapshot().items())
+    assert earned == pytest.approx(paid)
+
+
+@pytest.mark.parametrize("goal_badges", [1, 2])
+def test_its_expert_solves_it_and_is_asked_in_words(goal_badges: int) -> None:
+    known = family("game_boy", "choice")
+    problem = known.problem(family_options("game_boy", {"goal_badges": goal_badges}), split="test", index=0, seed=0)
+    played = known.build(problem)
+    assert "You are in the town at column 4, row 5" in GAME.observe(GAME.start(problem.payload), PLAYER)
+    for _ in range(600):
+        if played.act(PLAYER, known.expert_action(played.position, PLAYER)).done:
+            break
+    assert played.position.state.game["facts.johto_badges"][0] == goal_badges
+
+
+def test_what_cannot_be_pressed_is_malformed() -> None:
+    state = GAME.start(GAME.draw(GameBoyOptions(), Random(0)))
+    for answer in ("Select", "a", "Left, Left", ""):
+        with pytest.raises(MalformedAction, match="no button that can be pressed now"):
+            GAME.step(state, PLAYER, answer)
