@@ -13,12 +13,11 @@ from components.hybrid.agent import HybridAgent, Policy
 from components.hybrid.experience import (
     GamesOpener,
     HybridSettings,
-    SnapshotGames,
     open_twins,
     read_policy,
 )
 from components.hybrid.game_facts import Booleans, Facts, Floats, GamesStep, Integers
-from components.hybrid.playing import Played, play_episodes
+from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.identity import seed_for
 
 

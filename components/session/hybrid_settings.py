@@ -10,9 +10,10 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.session.scenario import Scenario
 
 if TYPE_CHECKING:
-    from components.hybrid.experience import GamesOpener, HybridSettings, SnapshotGames
+    from components.hybrid.experience import GamesOpener, HybridSettings
     from components.hybrid.game_boy.cartridges import Cartridge
     from components.hybrid.masked_ppo import PPORule
+    from components.hybrid.playing import SnapshotGames
     from components.hybrid.rewards import RewardWeights
     from components.hybrid.subgoals import Lesson
 
@@ -75,7 +76,7 @@ def _weights(config: HybridConfig, lesson: "Lesson") -> "RewardWeights":
     from components.hybrid.rewards import RewardWeights
     from components.hybrid.teacher import weights_with_lesson
 
-    weights = replace(RewardWeights(), **config.weights)
+    weights = replace(RewardWeights(), **{str(name): value for name, value in config.weights.items()})
     if not lesson.subgoals:
         return weights
     if weights.party <= 0 and weights.badges <= 0:

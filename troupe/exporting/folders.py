@@ -91,12 +91,13 @@ class FolderWriter:
         base, tokenizer = self._base(base_ref)
         adapter = self._fetched(checkpoint.folder, ADAPTER_FOLDER, self._work / f"{policy}.adapter")
         whole = self._store.get_folder(checkpoint.folder, self._work / f"{policy}.manifest", under=MANIFEST_FILE)
-        config = self._run.config
+        config, probe = self._run.config, read_manifest(whole).probe
+        assert probe is not None, f"{policy} has an adapter and no probe"
         difference = merge(
             base,
             adapter,
             folder,
-            probe=read_manifest(whole).probe,
+            probe=probe,
             tolerance=config.generation.probe_tolerance,
             trained_in=config.training.dtype,
         )
