@@ -10,6 +10,7 @@ from components.config.hybrid import REFLEXES
 from components.runs.run import StepBatches
 from components.runs.steps import finish_step
 from components.schema import EvalReport, PolicyVersion
+from components.session.hybrid_settings import hybrid_config
 from components.session.reports import report_iteration
 from components.session.session import Session
 from components.session.step_snapshot import locally_computed_stages, prefetch_snapshot, snapshot_of
@@ -38,7 +39,8 @@ def hybrid_iteration(session: Session, step: int, checkpoints: dict[str, Checkpo
             prefetch_snapshot(session, step + 1)
         update = update_learner(session, step, REFLEXES, learner, played.experience)
         report = publish_checkpoint(session, step, StepBatches(batches={}, metrics=played.metrics), {REFLEXES: update})
-        record_decisions(session, step)
+        if hybrid_config(run.config).has_history:
+            record_decisions(session, step)
         report_iteration(session, report)
         in_background(partial(create_step_page, session, report))
         left = checkpoints | {REFLEXES: update.checkpoint}

@@ -13,6 +13,7 @@ from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactMissing
 from components.home import HOME
+from components.hybrid.errors import DecisionConflict, HistoryCorrupt
 from components.runs.run import CollectedStep
 from components.runs.step_records import step_manifests
 from components.session.session import Session
@@ -29,12 +30,19 @@ def history_file(run_id: str, home: Path = HOME) -> Path:
 def record_step(session: Session, step: int, home: Path = HOME) -> int:
     """The number of decisions added: those of this step, and of the steps before it where the history lacks them.
 
-    Raises the errors of the history, which lose nothing: the store has all decisions.
+    One that is damaged, or has other decisions, is made anew. Raises the other errors of the history, which lose nothing: the
+    store has all decisions.
     """
-    assert session.config.hybrid is not None, "this run has no hybrid"
-    if not session.config.hybrid.has_history:
-        return 0
     file = history_file(session.run.run_id, home)
+    try:
+        return _bring_up_to(session, step, file)
+    except (HistoryCorrupt, DecisionConflict) as error:
+        _log.warning("%s; it is made anew from the store", error)
+        shutil.rmtree(file.parent)
+        return _bring_up_to(session, step, file)
+
+
+def _bring_up_to(session: Session, step: int, file: Path) -> int:
     listed = file.with_name("steps.json")
     known, ref = _known(file, listed), _experience(session, step)
     if len(known) not in (step, step + 1) or known[step:] not in ([], [ref.sha256]):
