@@ -1,5 +1,6 @@
 """README.md and the pages of docs/ speak of what exists: commands, options, presets, paths, fields, links and examples."""
 
+import ast
 import importlib.util
 import re
 import shlex
@@ -199,7 +200,7 @@ def test_every_path_that_is_named_exists() -> None:
 
 @pytest.mark.parametrize("block", PYTHON_BLOCKS)
 def test_every_python_block_compiles(block: str) -> None:
-    compile(block, "block", "exec")
+    compile(block, "block", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)  # as notebooks allow
 
 
 def test_no_placeholder_is_left() -> None:

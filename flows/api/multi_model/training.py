@@ -78,25 +78,8 @@ def population_config(
         "agents": {player: {"policy": members[index % len(members)]} for index, player in enumerate(players)},
         "policies": {name: _policy(config, kind) for name, kind in config.member_types().items()},
         "warm_start": {"max_steps": 0},
-        "population": {
-            "training_mode": config.training_mode.value,
-            "cooperation_strength": config.cooperation_strength,
-            "competition_intensity": config.competition_intensity,
-            "weight_updates": {"strategy": config.weight_update_strategy.value},
-        },
-        "rollout": {
-            "mode": "independent",
-            "num_problems": problems,
-            "group_size": replicas,
-            "num_shards": shards,
-        },
-        "algorithm": {"advantage": "role_baseline"},
-        "training": {
-            "learning_rate": config.learning_rate,
-            "tokens_per_micro_batch": max(LEAST_ROW, config.batch_size * TOKENS_PER_ANSWER),
-            "share_prompts": config.enable_verl,
-            "device": device,
-        },
+        **_learning(config, device),
+        "rollout": {"mode": "independent", "num_problems": problems, "group_size": replicas, "num_shards": shards},
         "generation": {
             "max_batch_tokens": config.kv_cache_size,
             "device": device,
@@ -111,6 +94,25 @@ def population_config(
     if rl is not None:
         _apply(rl, values)
     return parse_config(values)
+
+
+def _learning(config: MultiModelConfig, device: str) -> dict[str, Any]:
+    """The sections that say how members learn from play."""
+    return {
+        "population": {
+            "training_mode": config.training_mode.value,
+            "cooperation_strength": config.cooperation_strength,
+            "competition_intensity": config.competition_intensity,
+            "weight_updates": {"strategy": config.weight_update_strategy.value},
+        },
+        "algorithm": {"advantage": "role_baseline"},
+        "training": {
+            "learning_rate": config.learning_rate,
+            "tokens_per_micro_batch": max(LEAST_ROW, config.batch_size * TOKENS_PER_ANSWER),
+            "share_prompts": config.enable_verl,
+            "device": device,
+        },
+    }
 
 
 def environment_players(section: Mapping[str, Any]) -> tuple[str, ...]:
@@ -225,10 +227,15 @@ def _apply(rl: RLConfig, values: dict[str, Any]) -> None:
         "clip_high": rl.clip_ratio,
         "entropy_coefficient": rl.entropy_coef,
     }
-    values["population"]["discount"] = rl.gamma
     if rl.algorithm is RLAlgorithm.GRPO:
+        if rl.gamma != RLConfig().gamma:
+            raise ConfigurationError(
+                f"gamma {rl.gamma}: GRPO compares what each action earns at once; leave it out, or use PPO"
+            )
         values["algorithm"] = {"advantage": "at_grpo"}
         values["rollout"]["mode"] = "tree"
+    else:
+        values["population"]["discount"] = rl.gamma
     factor = rl.cooperation_factor
     if factor.cooperation_type is CooperationType.NONE:
         return

@@ -5,11 +5,13 @@ from random import Random
 import numpy as np
 import pytest
 
+from components.environments.base import AnswerFormat
 from components.environments.registry import family, family_options
 from components.errors import MalformedAction
 from components.hybrid.game_environment import PLAYER, GameBoyEnvironment, GameBoyOptions
 from components.hybrid.language_model import WORDS
 from components.hybrid.twin import Twin
+from troupe.testing import check_environment
 
 ACTIONS = {word: action for action, word in WORDS.items()}
 GAME = GameBoyEnvironment()
@@ -49,3 +51,8 @@ def test_what_cannot_be_pressed_is_malformed() -> None:
     for answer in ("Select", "a", "Left, Left", ""):
         with pytest.raises(MalformedAction, match="no button that can be pressed now"):
             GAME.step(state, PLAYER, answer)
+
+
+@pytest.mark.parametrize("answer_format", ["strict", "choice"])
+def test_it_keeps_the_contract_of_environments(answer_format: AnswerFormat) -> None:
+    check_environment(GameBoyEnvironment, num_problems=2, max_turns=300, answer_format=answer_format)

@@ -11,9 +11,9 @@ from components.schema import ActionOutcome, Problem
 from components.turn_order import Phase
 
 SOCIAL = frozenset(name for name, place in FAMILIES.items() if ".environments.social." in place)
-"""Those whose answers are choices."""
-ALONE = tuple(name for name in FAMILIES if name not in SOCIAL)
-"""All others."""
+"""Games of several players, whose answers are choices."""
+ALONE = tuple(name for name in FAMILIES if name not in SOCIAL | {"game_boy"})
+"""Those whose answers are texts; game_boy has choices, and its tests are those of `components/hybrid`."""
 
 GAMES: list[tuple[str, dict[str, Any]]] = [
     ("coop_compete", {"num_members": 3, "num_steps": 4}),
