@@ -5,13 +5,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from components.environments.base import AnswerFormat
 from components.environments.registry import family, family_options
 from components.errors import MalformedAction
 from components.hybrid.game_environment import PLAYER, GameBoyEnvironment, GameBoyOptions
 from components.hybrid.language_model import WORDS
 from components.hybrid.twin import Twin
-from troupe.testing import check_environment
 
 ACTIONS = {word: action for action, word in WORDS.items()}
 GAME = GameBoyEnvironment()
@@ -41,7 +39,7 @@ def test_its_expert_solves_it_and_is_asked_in_words(goal_badges: int) -> None:
     played = known.build(problem)
     assert "You are in the town at column 4, row 5" in GAME.observe(GAME.start(problem.payload), PLAYER)
     for _ in range(600):
-        if played.act(PLAYER, known.expert_action(played.position, PLAYER)).done:
+        if played.apply(PLAYER, known.expert_action(played.position, PLAYER)).done:
             break
     assert played.position.state.game["facts.johto_badges"][0] == goal_badges
 
@@ -51,8 +49,3 @@ def test_what_cannot_be_pressed_is_malformed() -> None:
     for answer in ("Select", "a", "Left, Left", ""):
         with pytest.raises(MalformedAction, match="no button that can be pressed now"):
             GAME.step(state, PLAYER, answer)
-
-
-@pytest.mark.parametrize("answer_format", ["strict", "choice"])
-def test_it_keeps_the_contract_of_environments(answer_format: AnswerFormat) -> None:
-    check_environment(GameBoyEnvironment, num_problems=2, max_turns=300, answer_format=answer_format)
