@@ -131,14 +131,8 @@ class RunConfig(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _population_fits(self) -> "RunConfig":
-        if misfit := population_misfit(self) or members_misfit(self):
-            raise ValueError(misfit)
-        return self
-
-    @model_validator(mode="after")
-    def _hybrid_fits(self) -> "RunConfig":
-        if misfit := hybrid_misfit(self):
+    def _flows_fit(self) -> "RunConfig":
+        if misfit := hybrid_misfit(self) or population_misfit(self) or members_misfit(self):
             raise ValueError(misfit)
         return self
 
