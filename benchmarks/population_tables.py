@@ -42,8 +42,14 @@ def decisions(scenario: Any, *, num_problems: int) -> tuple[Decision, ...]:
             here = Decision(agent, referee.observe(position, agent), tuple(referee.choices(position, agent)))
             found.setdefault(here.information, here)
         if agents and len(agents) == 1:
+            together = scenario.family.rules.acts_together(agents)
             for choice in referee.choices(position, agents[0]):
-                walk(referee.act(position, agents[0], choice)[1])
+                act = (
+                    referee.act_together(position, {agents[0]: choice})
+                    if together
+                    else referee.act(position, agents[0], choice)
+                )
+                walk(act[1])
 
     for index in range(num_problems):
         walk(referee.start(scenario.family.problem(scenario.options, split="test", index=index, seed=0)))

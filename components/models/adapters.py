@@ -54,10 +54,15 @@ def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed:
                 f"policies.{policy}.adapter.targets {list(config.targets)}: {error}; name linear layers of the base"
             ) from error
     model.requires_grad_(False)
+    _mark_frozen(model, policy, config.freeze_a)
+    use_adapter(model, policy)
+
+
+def _mark_frozen(model: "nn.Module", policy: str, freeze_a: bool) -> None:
+    """Note at the adapter's A whether it stays as it is, for `use_adapter`."""
     for layer in _adapted_layers(model):
         if module_name(policy) in layer.lora_A:
-            setattr(layer.lora_A[module_name(policy)], _FREEZE_A, config.freeze_a)
-    use_adapter(model, policy)
+            setattr(layer.lora_A[module_name(policy)], _FREEZE_A, freeze_a)
 
 
 def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
@@ -68,8 +73,10 @@ def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
     """
     import torch
 
+    config = read_adapter_config(folder)
     if not has_adapter(model, policy):
-        add_adapter(model, policy, read_adapter_config(folder), seed=0)
+        add_adapter(model, policy, config, seed=0)
+    _mark_frozen(model, policy, config.freeze_a)
     stored = stored_adapter(folder)
     live = adapter_tensors(model, policy)
     if {name: tensor.shape for name, tensor in stored.items()} != {name: tensor.shape for name, tensor in live.items()}:

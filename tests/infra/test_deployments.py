@@ -49,7 +49,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("folder")
 def test_troupes_own_run_from_the_current_folder_without_it_on_the_module_path() -> None:
     deployments = found()
-    presets = {title.removeprefix("train/"): each for title, each in deployments.items() if title.startswith("train/")}
+    trainings = ("train/", "train-population/", "train-hybrid/")
+    presets = {title.partition("/")[2]: each for title, each in deployments.items() if title.startswith(trainings)}
     assert {name: each["parameters"]["config"] for name, each in presets.items()} == preset_values()
     assert deployments.keys() >= {"evaluate/tiny", "nightly-evaluation/nightly", "collect-garbage/nightly"}
     assert deployments["nightly-evaluation/nightly"]["schedules"][0]["cron"] == "0 3 * * *"

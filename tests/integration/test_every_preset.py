@@ -76,6 +76,8 @@ def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> d
     local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
     config = preset_config(preset, [])
     small = [*SMALL, *small_team(preset), *without_downloads(preset)] if config.hybrid is None else [*SMALL_HYBRID]
+    if config.population is not None:
+        small.append("warm_start={max_steps: 0}")  # games without an expert start from random weights
     if config.hybrid is not None and config.hybrid.game == "crystal":
         small += OUR_CARTRIDGE
     small += overrides

@@ -125,7 +125,7 @@ def test_a_block_is_played_by_the_loaded_engines_and_by_scripts(wired: Wired) ->
     assert wired.calls == [
         call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
         call("ensure_loaded", session=session, versions=VERSIONS),
-        call("router", self=session, versions=VERSIONS),
+        call("router", self=session, versions=VERSIONS, seating=None),
         call("play_block", plan=plan, block=plan.problems, setting=Setting(rubric="the rubric", **PLAYERS)),  # type: ignore[arg-type]
     ]
     assert wired.hears(reporter) == Progress(stage="play_suite", step=0, done=7, total=9)
@@ -303,8 +303,8 @@ def test_a_checkpoint_is_loaded_from_its_copy_and_proved_by_its_probe(
     assert checkpoint_loading.load_checkpoint(session, stored) == (LOADED, 0.25)
     assert wired.calls == [
         call("copies.path", checkpoint=stored),
-        call("engines.of", policy="team"),
         call("read_manifest", folder=folder),
+        call("engines.of", policy="team"),
         call(
             "refresh",
             generator="the engine",

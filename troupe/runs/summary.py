@@ -65,8 +65,8 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
 def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
     """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222, 95% interval +0.181 to +0.262)", then the last agent's
     contribution, or what each agent earned in a game of payoffs. The interval is paired by problem."""
-    gain, earned = after["success_rate"] - before["success_rate"], metrics.payoffs(after["metrics"])
-    was = metrics.payoffs(before["metrics"])
+    gain, earned = after["success_rate"] - before["success_rate"], metrics.payoffs(after.get("metrics", {}))
+    was = metrics.payoffs(before.get("metrics", {}))
     detail = (
         "    an episode pays "
         + ", ".join(f"{agent} {was.get(agent, 0.0):.3f} -> {now:.3f}" for agent, now in earned.items())
