@@ -125,7 +125,7 @@ def test_a_block_is_played_by_the_loaded_engines_and_by_scripts(wired: Wired) ->
     assert wired.calls == [
         call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
         call("ensure_loaded", session=session, versions=VERSIONS),
-        call("router", self=session, versions=VERSIONS, seating=None),
+        call("router", self=session, versions=VERSIONS),
         call("play_block", plan=plan, block=plan.problems, setting=Setting(rubric="the rubric", **PLAYERS)),  # type: ignore[arg-type]
     ]
     assert wired.hears(reporter) == Progress(stage="play_suite", step=0, done=7, total=9)
@@ -226,7 +226,7 @@ def test_a_shard_is_played_by_its_plan_with_journals_and_refills_of_its_own(wire
     assert wired.calls == [
         call("ensure_loaded", session=session, versions=VERSIONS),
         call("scenario.shard_plan", step=5, shard=3),
-        call("router", self=session, versions=VERSIONS),
+        call("router", self=session, versions=VERSIONS, seating=None),
         call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
         call("scenario.refilling", step=5, shard=3),
         call("Journal", store=session.store, prefix=key.path),
