@@ -217,7 +217,7 @@ def test_a_shard_is_played_by_its_plan_with_journals_and_refills_of_its_own(wire
     wired.replace(collect_rollouts, "Journal", "the journal")
     wired.replace(collect_rollouts, "collect_shard", shard)
     ref = collect_rollouts.collect_rollouts.fn(session, 5, 3, VERSIONS)
-    arguments = {"step": 5, "part": 3, "versions": VERSIONS}
+    arguments = {"step": 5, "part": 3, "versions": VERSIONS, "seating": None}
     key = stage_key(collect_rollouts.collect_rollouts.stage, session.run, arguments)
     (name, played) = wired.calls.pop()
     reporter = played.pop("progress")
