@@ -1,21 +1,17 @@
 """One step of hybrid training, stage by stage."""
 
-from functools import partial
-
 from prefect import flow
 
 from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config.hybrid import REFLEXES
 from components.runs.run import StepBatches
-from components.runs.steps import finish_step
 from components.schema import EvalReport, PolicyVersion
 from components.session.hybrid_settings import hybrid_config
-from components.session.reports import report_iteration
 from components.session.session import Session
-from components.session.step_snapshot import locally_computed_stages, prefetch_snapshot, snapshot_of
-from flows.prefect_runtime.iteration_runs import create_next_run, in_background
-from flows.training_iteration import create_step_page
+from components.session.step_snapshot import prefetch_snapshot, snapshot_of
+from flows.prefect_runtime.iteration_runs import create_next_run
+from flows.training_iteration import end_step
 from tasks.collect_experience import collect_experience
 from tasks.evaluate_games import evaluate_games
 from tasks.evaluate_policy import named_versions
@@ -27,7 +23,7 @@ from tasks.update_learner import update_learner
 @flow(name="hybrid-iteration", flow_run_name="{session.run.run_id}/step-{step:06d}", validate_parameters=False)
 def hybrid_iteration(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
     """From the learner of a step to that of the next. A finished step returns its recorded checkpoints."""
-    run, store = session.run, session.store
+    run = session.run
     look = snapshot_of(session, step)
     if look.finished is not None:
         return look.finished
@@ -41,13 +37,7 @@ def hybrid_iteration(session: Session, step: int, checkpoints: dict[str, Checkpo
         report = publish_checkpoint(session, step, StepBatches(batches={}, metrics=played.metrics), {REFLEXES: update})
         if hybrid_config(run.config).has_history:
             record_decisions(session, step)
-        report_iteration(session, report)
-        in_background(partial(create_step_page, session, report))
-        left = checkpoints | {REFLEXES: update.checkpoint}
-        left = finish_step(store, run, step, left, report, locally_computed_stages(session, step))
-        if session.on_step is not None:
-            store.flush()
-            session.on_step(report)
+        left = end_step(session, step, checkpoints | {REFLEXES: update.checkpoint}, report)
     session.forget_manifests(step)
     return left
 

@@ -1,18 +1,14 @@
 """One step of a population, stage by stage."""
 
-from functools import partial
-
 from prefect import flow
 
 from components.artifacts.refs import CheckpointRef
-from components.runs.steps import finish_step
 from components.session.population import state_before
-from components.session.reports import report_iteration
 from components.session.session import Session
-from components.session.step_snapshot import locally_computed_stages, prefetch_snapshot, snapshot_of
-from flows.prefect_runtime.iteration_runs import create_next_run, in_background
+from components.session.step_snapshot import prefetch_snapshot, snapshot_of
+from flows.prefect_runtime.iteration_runs import create_next_run
 from flows.shards import collect_matches, score_all
-from flows.training_iteration import create_step_page, update_policies
+from flows.training_iteration import end_step, update_policies
 from tasks.compute_advantages import compute_advantages
 from tasks.coordinate_weights import coordinate_weights
 from tasks.mix_returns import mix_returns
@@ -24,7 +20,7 @@ def population_iteration(
     session: Session, step: int, checkpoints: dict[str, CheckpointRef]
 ) -> dict[str, CheckpointRef]:
     """From the members' checkpoints of a step to those of the next. A finished step returns its recorded checkpoints."""
-    run, store = session.run, session.store
+    run = session.run
     look = snapshot_of(session, step)
     if look.finished is not None:
         return look.finished
@@ -42,12 +38,8 @@ def population_iteration(
         updates = update_policies(session, step, checkpoints, batches.model_copy(update={"batches": learning}))
         updates = coordinate_weights(session, step, checkpoints, updates, mixed.state)
         report = publish_checkpoint(session, step, batches, updates)
-        report_iteration(session, report)
-        in_background(partial(create_step_page, session, report))
-        left = checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
-        left = finish_step(store, run, step, left, report, locally_computed_stages(session, step))
-        if session.on_step is not None:
-            store.flush()
-            session.on_step(report)
+        left = end_step(
+            session, step, checkpoints | {policy: update.checkpoint for policy, update in updates.items()}, report
+        )
     session.forget_manifests(step)
     return left

@@ -25,7 +25,7 @@ from tasks.update_policy import update_policy
 @flow(name="training-iteration", flow_run_name="{session.run.run_id}/step-{step:06d}", validate_parameters=False)
 def training_iteration(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, CheckpointRef]:
     """From the checkpoints of a step to those of the next. A finished step returns its recorded checkpoints."""
-    run, store = session.run, session.store
+    run = session.run
     look = snapshot_of(session, step)
     if look.finished is not None:
         return look.finished
@@ -40,14 +40,24 @@ def training_iteration(session: Session, step: int, checkpoints: dict[str, Check
                     prefetch_snapshot(session, step + 1)
             updates = update_policies(session, step, checkpoints, batches)
         report = publish_checkpoint(session, step, batches, updates)
-        report_iteration(session, report)
-        in_background(partial(create_step_page, session, report))
-        left = checkpoints | {policy: update.checkpoint for policy, update in updates.items()}
-        left = finish_step(store, run, step, left, report, locally_computed_stages(session, step))
-        if session.on_step is not None:
-            store.flush()
-            session.on_step(report)
+        left = end_step(
+            session, step, checkpoints | {policy: update.checkpoint for policy, update in updates.items()}, report
+        )
     session.forget_manifests(step)
+    return left
+
+
+def end_step(
+    session: Session, step: int, checkpoints: dict[str, CheckpointRef], report: IterationReport
+) -> dict[str, CheckpointRef]:
+    """The checkpoints after a step, recorded as finished and told to the terminal, to Prefect's page and to the caller."""
+    report_iteration(session, report)
+    in_background(partial(create_step_page, session, report))
+    stages = locally_computed_stages(session, step)
+    left = finish_step(session.store, session.run, step, checkpoints, report, stages)
+    if session.on_step is not None:
+        session.store.flush()
+        session.on_step(report)
     return left
 
 
