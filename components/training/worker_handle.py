@@ -21,7 +21,8 @@ from components.training.worker_protocol import (
     read_failures,
 )
 
-_START_TIMEOUT_SECONDS = 180.0
+_START_TIMEOUT_SECONDS = 900.0
+"""Long: a worker that ended is noticed at once, so one that still lives is only slow, on a machine that is busy."""
 _END_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _LOG_TAIL_CHARACTERS = 3000
