@@ -85,7 +85,7 @@ class ResourceConfig(Frozen):
     """Concurrent shards of this process, or concurrent tasks on Ray."""
     ray_address: str | None = None
     """ray: the cluster's address; None starts one on this machine."""
-    prefect_patience_seconds: float = Field(120.0, ge=0)
+    prefect_patience_seconds: float = Field(600.0, ge=0)
     """How long a run waits for a Prefect server that does not answer before it ends. Finished work is kept."""
     fast_iterations: bool = True
     """Create and report the flow runs of iterations in the background, by parts of Prefect that it does not document.
