@@ -1,0 +1,192 @@
+"""What grows during a long run with nights beside it: memory, open files and threads of each process, databases, the store.
+
+    python -m benchmarks.soak [--preset tiny] [--steps 300] [--nights 3]
+
+It starts services of its own, trains, and lets the worker play the nightly evaluation while it trains. Each figure is compared
+between the second tenth of the steps and the last tenth: what a process needs at all is there by then, what leaks goes on.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from benchmarks.markdown import markdown
+from benchmarks.training import services
+from tests.processes import tree
+
+SERVICES = ("s3", "mlflow", "prefect", "worker")
+COMMAND = (sys.executable, "-P", "-c", "from troupe.cli import main; main()")
+SAMPLE_SECONDS = 1.0
+LARGEST_SLOPE = 0.10
+KINDS = ("memory MiB", "open files", "threads")
+"""What must not grow. Files on disk hold what a run keeps, and grow by a stated number of bytes a step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What was held when the run had finished `step` steps: figures by (owner, kind)."""
+
+    step: int
+    figures: Mapping[tuple[str, str], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """The median of a figure in the second tenth of the steps and in the last."""
+
+    early: float
+    late: float
+
+    @property
+    def slope(self) -> float:
+        """The relative growth between the two.
+
+        **Example**
+
+            Growth(early=200.0, late=210.0).slope  # 0.05
+        """
+        return self.late / self.early - 1.0 if self.early else 0.0
+
+
+def main() -> int:
+    """Print a table, and return 1 if something grew by 10% or more, or the run or a night did not succeed."""
+    arguments = _arguments()
+    with services(only=("prefect", "s3", "mlflow", "worker")) as home:
+        order = [*COMMAND, "train", arguments.preset, "--set", f"num_steps={arguments.steps}"]
+        with open(home / "run.log", "wb") as log:
+            run = subprocess.Popen(order, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            samples, nights = _watch(run, home, arguments.steps, arguments.nights)
+        finally:
+            run.terminate()
+            run.wait()
+    print(_report(samples, arguments.steps))
+    grown = [
+        f"{owner}, {kind}: {growth.slope:+.1%}"
+        for (owner, kind), growth in growths(samples, arguments.steps).items()
+        if kind in KINDS and growth.slope >= LARGEST_SLOPE
+    ]
+    print(f"{'MISSED: ' if grown else ''}grown by {LARGEST_SLOPE:.0%} or more: {'; '.join(grown) or 'nothing'}")
+    print(
+        f"nights beside it: {len(nights)}, of which ended well: {nights.count(0)}; the run's exit code: {run.returncode}"
+    )
+    return 1 if grown or any(nights) or run.returncode else 0
+
+
+def growths(samples: Sequence[Sample], num_steps: int) -> dict[tuple[str, str], Growth]:
+    """The growth of every figure that both tenths have. Raises ValueError where a tenth has no sample."""
+    tenth = num_steps / 10
+    early = [each.figures for each in samples if tenth <= each.step < 2 * tenth]
+    late = [each.figures for each in samples if each.step >= num_steps - tenth]
+    if not early or not late:
+        raise ValueError(f"{num_steps} steps went by with {len(samples)} samples; take more steps")
+    common = set.intersection(*(set(each) for each in (*early, *late)))
+    return {
+        key: Growth(early=median(each[key] for each in early), late=median(each[key] for each in late))
+        for key in sorted(common)
+    }
+
+
+def bytes_per_step(samples: Sequence[Sample], key: tuple[str, str]) -> float:
+    """The median growth of a figure from one step to another, by the step."""
+    last = {each.step: each.figures[key] for each in samples if key in each.figures}
+    rates = [(last[to] - last[since]) / (to - since) for since, to in pairwise(sorted(last))]
+    return median(rates) if rates else 0.0
+
+
+def _watch(run: subprocess.Popen[bytes], home: Path, num_steps: int, num_nights: int) -> tuple[list[Sample], list[int]]:
+    """Samples until the run has ended, and the exit codes of the nightly flows that were played meanwhile."""
+    samples: list[Sample] = []
+    night: subprocess.Popen[bytes] | None = None
+    codes: list[int] = []
+    while run.poll() is None:
+        step = _finished_steps(home / "run.log")
+        samples.append(Sample(step=step, figures=_figures(run.pid, home)))
+        print(f"\rstep {step}/{num_steps}, {len(codes)} nights", end="", file=sys.stderr)
+        if night is not None and night.poll() is not None:
+            codes.append(night.returncode)
+            night = None
+        if night is None and step * num_nights > (len(codes) + 0.5) * num_steps:
+            night = subprocess.Popen(
+                [sys.executable, "-m", "prefect", "deployment", "run", "nightly-evaluation/nightly", "--watch"],
+                stdout=subprocess.DEVNULL,
+            )
+        time.sleep(SAMPLE_SECONDS)
+    if night is not None:
+        codes.append(night.wait())
+    print(file=sys.stderr)
+    return samples, codes
+
+
+def _finished_steps(log: Path) -> int:
+    """How many steps the run has told of."""
+    steps = re.findall(r"^step +(\d+)/", log.read_text(errors="replace"), re.MULTILINE)
+    return int(steps[-1]) if steps else 0
+
+
+def _figures(run_pid: int, home: Path) -> dict[tuple[str, str], float]:
+    from infra.services.process import read_record
+
+    records = {name: record.pid for name in SERVICES if (record := read_record(home, name))}
+    figures = {}
+    for owner, pid in {"run and its training worker": run_pid, **records}.items():
+        # The worker's children are the nights, which come and go.
+        processes = tree(pid) if owner != "worker" else tree(pid)[:1]
+        with suppress(psutil.NoSuchProcess):
+            figures[owner, "memory MiB"] = sum(each.memory_full_info().pss for each in processes) / 2**20
+            figures[owner, "open files"] = float(sum(each.num_fds() for each in processes))
+            figures[owner, "threads"] = float(sum(each.num_threads() for each in processes))
+    for owner in ("prefect", "mlflow", "s3"):
+        figures[owner, "bytes on disk"] = float(_bytes_below(home / owner))
+    return figures
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.stat(Path(parent, name)).st_blocks * 512
+    return total
+
+
+def _report(samples: Sequence[Sample], num_steps: int) -> str:
+    rows = [
+        (
+            owner,
+            kind,
+            f"{growth.early:,.0f}",
+            f"{growth.late:,.0f}",
+            f"{growth.slope:+.1%}" if kind in KINDS else f"{bytes_per_step(samples, (owner, kind)):,.0f} a step",
+        )
+        for (owner, kind), growth in growths(samples, num_steps).items()
+    ]
+    return markdown(("process", "what", "second tenth", "last tenth", "growth"), rows)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--preset", default="tiny")
+    parser.add_argument("--steps", type=int, default=300, help="at least 40")
+    parser.add_argument("--nights", type=int, default=3, help="nightly evaluations while it trains")
+    arguments = parser.parse_args()
+    if arguments.steps < 40 or arguments.nights < 0:
+        parser.error(
+            f"--steps {arguments.steps} --nights {arguments.nights}: take at least 40 steps, and no night below 0"
+        )
+    return arguments
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

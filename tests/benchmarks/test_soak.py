@@ -1,0 +1,31 @@
+"""What grew between the second tenth of a run and its last."""
+
+import pytest
+
+from benchmarks.soak import Sample, bytes_per_step, growths
+
+KEY, DISK, PASSING = ("run", "memory MiB"), ("s3", "bytes on disk"), ("worker", "threads")
+
+
+def samples() -> list[Sample]:
+    """100 steps: a start of 500 MiB that a run needs for a moment, then 100 MiB and a tenth of a MiB more each step."""
+    return [
+        Sample(
+            step=step,
+            figures={KEY: 500.0 if step < 10 else 100 + step / 10, DISK: 7.0 * step, **({PASSING: 1.0} if step < 50 else {})},
+        )
+        for step in range(101)
+    ]
+
+
+def test_growth_is_from_the_second_tenth_to_the_last_of_what_both_have() -> None:
+    found = growths(samples(), 100)
+    assert found.keys() == {KEY, DISK}
+    assert (found[KEY].early, found[KEY].late) == pytest.approx((101.45, 109.5))
+    assert found[KEY].slope == pytest.approx(109.5 / 101.45 - 1)
+    assert bytes_per_step(samples(), DISK) == 7.0
+
+
+def test_a_run_that_was_too_short_to_tell_says_so() -> None:
+    with pytest.raises(ValueError, match="100 steps went by with 20 samples"):
+        growths(samples()[:20], 100)
