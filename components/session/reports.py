@@ -41,7 +41,7 @@ def stage_seconds(manifests: list[StageManifest]) -> dict[str, float]:
 def iteration_page(report: IterationReport, *, run_url: str | None, view: str) -> str:
     """A Markdown page for one step: rewards, learning and seconds in tables, the tracked run, and the command `view`."""
     groups = {
-        "Rollout and reward": ("rollout/", "reward/", "advantage/", "api/"),
+        "Rollout and reward": ("rollout/", "reward/", "signal/", "api/"),
         "Update": ("train/",),
         "Seconds": ("time/",),
     }

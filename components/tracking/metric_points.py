@@ -20,9 +20,9 @@ def iteration_points(report: IterationReport) -> dict[str, float]:
 
 
 def evaluation_points(report: EvalReport) -> dict[str, float]:
-    """A held-out evaluation as `eval/<sampling>/<name>`, each once; rates that are None are left out.
+    """A held-out evaluation as `eval/<sampling>_success_rate` and `eval/<sampling>/<name>`; rates that are None are left out.
 
-    **Example** 30 of 40 problems under sampling "greedy" give `eval/greedy/success_rate` 0.75, `eval/greedy/n` 40,
+    **Example** 30 of 40 problems under sampling "greedy" give `eval/greedy_success_rate` 0.75, `eval/greedy/n` 40,
     `eval/greedy/interval_low` 0.598 and `eval/greedy/interval_high` 0.858.
     """
     low, high = report.interval

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from components.identity import canonical_json
+from components.metrics import evaluation
 from components.schema import EvalReport, IterationReport
 from components.tracking.base import EpisodeTrace, ProblemSet, TeamCheckpoint
 from components.tracking.metric_points import evaluation_points, evaluation_rows, iteration_points
@@ -67,7 +68,7 @@ class MlflowTracker:
             self._runs.log(run_id, points, report.step, timestamp_ms)
             self._runs.log_table(run_id, evaluation_rows(report), name)
             self._runs.log_problems(self._runs.mlflow_id(run_id), [played])
-            self._runs.show_first(f"eval/{report.sampling}/success_rate")
+            self._runs.show_first(evaluation(report.sampling, "success_rate"))
             if self._register_models:
                 self.registry.score(run_id, model, report)
 

@@ -12,7 +12,11 @@ def samples() -> list[Sample]:
     return [
         Sample(
             step=step,
-            figures={KEY: 500.0 if step < 10 else 100 + step / 10, DISK: 7.0 * step, **({PASSING: 1.0} if step < 50 else {})},
+            figures={
+                KEY: 500.0 if step < 10 else 100 + step / 10,
+                DISK: 7.0 * step,
+                **({PASSING: 1.0} if step < 50 else {}),
+            },
         )
         for step in range(101)
     ]

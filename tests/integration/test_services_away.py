@@ -82,7 +82,7 @@ def test_mlflow_away_for_a_whole_iteration(services: StackStatus, trainings: Tra
         assert trainings.wait(pid).code == 0, trainings.log()
     summary = json.loads((tmp_path / "untracked.json").read_text())
     assert summary["num_unpublished"] == 0
-    for metric in ("rollout/success_rate", "train/team/loss", "advantage/zero_group_frac"):
+    for metric in ("rollout/success_rate", "train/team/loss", "signal/zero_group_frac"):
         history = metric_history(services, "untracked", metric)
         assert sorted(point["step"] for point in history) == [0, 1, 2, 3, 4], metric
 

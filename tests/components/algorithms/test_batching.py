@@ -41,15 +41,15 @@ def test_groups_without_signal_are_left_out_and_counted() -> None:
     assert batches["large"].lengths_without_signal == (2,), "what could not be scored counts nowhere"
     assert batches["large"].truncated_without_signal == (False,)
     assert metrics == {
-        "advantage/num_groups": 4.0,
-        "advantage/zero_group_frac": 0.75,
-        "advantage/tool/zero_group_frac": 1.0,
-        "advantage/plan/zero_group_frac": 0.5,
+        "signal/num_groups": 4.0,
+        "signal/zero_group_frac": 0.75,
+        "signal/tool/zero_group_frac": 1.0,
+        "signal/plan/zero_group_frac": 0.5,
     }
     assert batches["large"].metrics == {
-        "advantage/num_groups": 2.0,
-        "advantage/zero_group_frac": 0.5,
-        "advantage/plan/zero_group_frac": 0.5,
+        "signal/num_groups": 2.0,
+        "signal/zero_group_frac": 0.5,
+        "signal/plan/zero_group_frac": 0.5,
     }
 
 
@@ -90,9 +90,9 @@ def test_a_node_without_a_score_and_a_continuation_are_no_groups(with_silent_gro
     assert (batches["large"].num_groups_without_signal, batches["large"].agents) == (0, ())
     assert len(batches["small"].groups) == 1
     assert metrics == {
-        "advantage/num_groups": 1.0,
-        "advantage/zero_group_frac": 0.0,
-        "advantage/tool/zero_group_frac": 0.0,
+        "signal/num_groups": 1.0,
+        "signal/zero_group_frac": 0.0,
+        "signal/tool/zero_group_frac": 0.0,
     }
 
 
@@ -120,7 +120,7 @@ def test_every_policy_gets_a_batch_even_an_empty_one() -> None:
         "small": ((), 0),
         "large": ((), 0),
     }
-    assert metrics["advantage/num_groups"] == 0.0
+    assert metrics["signal/num_groups"] == 0.0
 
 
 def test_a_policy_that_is_not_trained_gets_no_batch_but_is_counted() -> None:
@@ -129,7 +129,7 @@ def test_a_policy_that_is_not_trained_gets_no_batch_but_is_counted() -> None:
         [played], [scores(((1.0, 0.0), (0.0, 3.0)))], algorithm=AT_GRPO, policies=("large",)
     )
     assert list(batches) == ["large"]
-    assert metrics["advantage/num_groups"] == 2.0
+    assert metrics["signal/num_groups"] == 2.0
 
 
 def test_the_order_is_that_of_shards_whatever_order_they_came_in() -> None:
@@ -155,7 +155,7 @@ def test_whole_episodes_are_compared_across_shards_and_policies() -> None:
     )
     for policy in BOTH:
         assert [group.advantages_K for group in batches[policy].groups] == [(0.5,), (-0.5,)]
-    assert metrics["advantage/zero_group_frac"] == 0.0
+    assert metrics["signal/zero_group_frac"] == 0.0
 
 
 def test_rewards_of_another_shard_or_step_are_refused() -> None:
@@ -182,7 +182,7 @@ def test_every_group_is_trained_on_or_counted_and_advantages_sum_to_zero(
     batches, metrics = train_batches([played], [scored], algorithm=AT_GRPO, policies=BOTH)
     counted = sum(len(batch.groups) + batch.num_groups_without_signal for batch in batches.values())
     with_a_score = sum(any(r is not None for r in node) for nodes in rewards for node in nodes)
-    assert counted == metrics["advantage/num_groups"] == with_a_score
+    assert counted == metrics["signal/num_groups"] == with_a_score
     for batch in batches.values():
         for group in batch.groups:
             assert sum(group.advantages_K) == pytest.approx(0.0, abs=1e-12)
@@ -205,7 +205,7 @@ def test_episodes_that_begin_alike_share_one_prompt_and_keep_their_own_tokens_an
     assert alike.advantages_K == (1.0, -1.0)
     assert alike.truncated_K == (False, True)
     assert [group.advantages_K for group in apart] == [(1.0,), (-1.0,)]
-    assert (batches["small"].num_groups_without_signal, metrics["advantage/num_groups"]) == (1, 6.0)
+    assert (batches["small"].num_groups_without_signal, metrics["signal/num_groups"]) == (1, 6.0)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def texts(shards: list[RolloutShard], run: RunConfig, *, silent: float) -> list[
         ScoredShard(step=0, shard=0, rewards_E_N_K=((tuple(0.0 for _ in each.episodes[0].nodes[0].candidates),),))
         for each in shards
     ]
-    values = {**step_metrics(shards, scores), "advantage/zero_group_frac": silent}
+    values = {**step_metrics(shards, scores), "signal/zero_group_frac": silent}
     return [warning.text for warning in step_warnings(shards, values, run)]
 
 

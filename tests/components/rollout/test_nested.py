@@ -249,7 +249,7 @@ def test_only_compared_candidates_make_rows() -> None:
     scored = score_shard(shard, family=FAMILY, rubric=RUBRIC, credit="leaves")
     batches, metrics = train_batches([shard], [scored], algorithm=AlgorithmConfig(), policies=["p"])
     compared = [node for episode in shard.episodes for node in episode.nodes if node.is_trained_on]
-    assert metrics["advantage/num_groups"] == len(compared) == 6 * 3
+    assert metrics["signal/num_groups"] == len(compared) == 6 * 3
     rows = sum(len(group.completions_K_T) for group in batches["p"].groups)
     assert rows + len(batches["p"].lengths_without_signal) == sum(len(node.candidates) for node in compared)
 

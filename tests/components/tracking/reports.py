@@ -64,5 +64,5 @@ def evaluation(step: int, *, num_successes: int = 30, sampling: Literal["sample"
         mean_reward=1.25,
         keep_rate=1.0,
         repair_rate=None,
-        metrics={f"eval/{sampling}/num_generated_tokens": 800.0, f"eval/{sampling}/success_rate": num_successes / 40},
+        metrics={f"eval/{sampling}/num_generated_tokens": 800.0, f"eval/{sampling}_success_rate": num_successes / 40},
     )

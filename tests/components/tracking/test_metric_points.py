@@ -33,7 +33,7 @@ def test_an_evaluation_is_named_by_its_sampling_and_leaves_out_what_did_not_occu
         "eval/greedy/num_generated_tokens": 800.0,
         "eval/greedy/n": 40.0,
         "eval/greedy/num_successes": 30.0,
-        "eval/greedy/success_rate": 0.75,
+        "eval/greedy_success_rate": 0.75,
         "eval/greedy/interval_low": 0.598,
         "eval/greedy/interval_high": 0.858,
         "eval/greedy/mean_reward": 1.25,

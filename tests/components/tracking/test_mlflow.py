@@ -88,7 +88,7 @@ def test_an_evaluation_is_a_table_a_problem_set_and_the_first_chart(mlflow: Mlfl
     assert sum(solved for _, solved in table["data"]) == 30
     assert mlflow.problems("tables") == [("plan_path/test", "5f0c00aa11bb", "evaluation")]
     experiment = mlflow.client.get_experiment_by_name(EXPERIMENT)
-    assert experiment.tags["mlflow.experiment.primaryMetric.name"] == "eval/greedy/success_rate"
+    assert experiment.tags["mlflow.experiment.primaryMetric.name"] == "eval/greedy_success_rate"
 
 
 def test_a_changed_parameter_is_kept_as_a_tag(mlflow: MlflowReader, mlflow_url: str) -> None:

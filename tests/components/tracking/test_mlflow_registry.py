@@ -127,7 +127,7 @@ def test_the_best_of_none_is_none_and_greedy_play_counts_before_sampled() -> Non
 
 def test_a_checkpoint_that_is_not_registered_is_evaluated_all_the_same(mlflow: MlflowReader, mlflow_url: str) -> None:
     tracker_at(mlflow_url).publish_evaluation("absent", evaluation(3), model="absent", timestamp_ms=1)
-    assert mlflow.history("absent", "eval/greedy/success_rate") == [(3, 0.75)]
+    assert mlflow.history("absent", "eval/greedy_success_rate") == [(3, 0.75)]
     assert mlflow.model_versions("absent", "absent") == []
 
 

@@ -50,7 +50,7 @@ def test_everything_that_was_posted_arrives(store: FaultyStore) -> None:
     run = tracker.runs["r"]
     assert (run.params, run.tags) == ({"seed": "0"}, {"preset": "t"})
     assert tracker.history("r", REWARD) == [(0, 2.0)]
-    assert tracker.history("r", "eval/greedy/success_rate") == [(0, 0.75)]
+    assert tracker.history("r", "eval/greedy_success_rate") == [(0, 0.75)]
     assert [c.team for c in run.checkpoints] == [team(1, "aa", other="bb")]
     assert run.traces == {"a": trace("a", error="exit 1"), "b": trace("b")}
     assert outbox.drain(tracker) == DrainReport(num_published=0, num_pending=0)

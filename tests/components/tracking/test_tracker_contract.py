@@ -31,7 +31,7 @@ def test_an_evaluation_published_twice_is_there_once(tracked: Tracked, run_id: s
     tracked.tracker.open_run(run_id, {}, {})
     for _ in range(2):
         tracked.tracker.publish_evaluation(run_id, evaluation(4), model="line", timestamp_ms=99)
-    assert tracked.read.history(run_id, "eval/greedy/success_rate") == [(4, 0.75)]
+    assert tracked.read.history(run_id, "eval/greedy_success_rate") == [(4, 0.75)]
     assert tracked.read.history(run_id, "eval/greedy/repair_rate") == []
 
 

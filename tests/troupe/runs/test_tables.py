@@ -24,7 +24,7 @@ def test_the_steps_of_two_policies_fit_eighty_columns_uncut() -> None:
         "reward/plan_agent/std": 0.5,
         "rollout/keep_rate": 0.98,
         "rollout/repair_rate": None,
-        "advantage/zero_group_frac": 0.25,
+        "signal/zero_group_frac": 0.25,
     }
     step = {
         "step": 119,
