@@ -1,6 +1,7 @@
 """One rank of a training worker. Between updates its learners are only caches of checkpoints."""
 
 import logging
+import re
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,8 @@ from components.user_code import is_own, make_findable
 
 LOGGER = "troupe.training"
 _log = logging.getLogger(LOGGER)
+_CANNOT_REPEAT = re.compile(r"does not have a deterministic implementation|this operation is not deterministic")
+"""How PyTorch refuses an operator under `use_deterministic_algorithms(True)`."""
 
 
 class Worker:
@@ -44,7 +47,24 @@ class Worker:
         self._reference: tuple[Path, nn.Module] | None = None
 
     def update(self, job: UpdateJob) -> UpdateResult:
-        """Run one update. After an error no learner is kept, so that the next update starts from its checkpoint."""
+        """Run one update. After an error no learner is kept, so that the next update starts from its checkpoint.
+
+        Where an operator of the model cannot repeat its result on this device, updates run without that demand from then on, and
+        their metrics say `repeatable` 0. Every rank runs the same operators, so all come to the same decision.
+        """
+        try:
+            done = self._update_or_release(job)
+        except RuntimeError as error:
+            if not _CANNOT_REPEAT.search(str(error)):
+                raise
+            _log.warning("updates do not repeat bit for bit on this device: %s", error)
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            done = self._update_or_release(job)
+        if torch.is_deterministic_algorithms_warn_only_enabled():
+            return done.model_copy(update={"metrics": {**done.metrics, "repeatable": 0.0}})
+        return done
+
+    def _update_or_release(self, job: UpdateJob) -> UpdateResult:
         try:
             return self._updated(job)
         except BaseException:

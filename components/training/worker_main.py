@@ -95,7 +95,8 @@ def main() -> None:
     torch.set_num_threads(handover.training.num_threads)
     if handover.training.device == "cuda":
         torch.cuda.set_device(arguments.local_rank)
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        # With `warn_only` the gradients of attention would not repeat.
+        torch.use_deterministic_algorithms(True)
     ranks = join_ranks(handover.training, handover.rendezvous)
     connection = None
     if ranks.first:

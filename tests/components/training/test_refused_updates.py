@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from components.artifacts.codec import encode
 from components.config import LossConfig, TrainingConfig
@@ -103,3 +104,34 @@ def test_whatever_ends_an_update_nothing_is_held_after_it(monkeypatch: pytest.Mo
             holder.update(make_job())
         assert (holder._learners, holder._held, holder._base) == ({}, {}, None)
     assert Learner.num_destroyed == 6
+
+
+def test_an_operator_that_cannot_repeat_is_told_in_the_metrics_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, make_job: Any
+) -> None:
+    """PyTorch's own refusal, by an operator that has none but this kind: the update starts anew from its checkpoint."""
+    from components.training import worker
+
+    result = UpdateResult.model_construct(manifest=None, metrics={"loss": 1.0})
+    strict: list[bool] = []
+
+    def uses_put(job: UpdateJob) -> UpdateResult:
+        strict.append(not torch.is_deterministic_algorithms_warn_only_enabled())
+        torch.zeros(3).put_(torch.tensor([0, 0]), torch.tensor([1.0, 2.0]))
+        return result
+
+    holder = worker.Worker.__new__(worker.Worker)
+    holder._learners, holder._held, holder._base = {}, {"b": ("w", "o")}, None
+    monkeypatch.setattr(holder, "_updated", uses_put)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.warns(UserWarning, match="put_ does not have a deterministic implementation"):
+            first = holder.update(make_job())
+        with pytest.warns(UserWarning, match="put_ does not have a deterministic implementation"):
+            second = holder.update(make_job())
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert first.metrics == second.metrics == {"loss": 1.0, "repeatable": 0.0}
+    assert strict == [True, False, False]
+    assert holder._held == {}
+    assert holder.update(make_job()) is result
