@@ -49,8 +49,8 @@ class Worker:
     def update(self, job: UpdateJob) -> UpdateResult:
         """Run one update. After an error no learner is kept, so that the next update starts from its checkpoint.
 
-        Where an operator of the model cannot repeat its result on this device, updates run without that demand from then on, and
-        their metrics say `repeatable` 0. Every rank runs the same operators, so all come to the same decision.
+        Where an operator of the model cannot repeat its result on this device, updates run without that demand from then
+        on, and their metrics say `repeatable` 0. Every rank runs the same operators, so all come to the same decision.
         """
         try:
             done = self._update_or_release(job)
