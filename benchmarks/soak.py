@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import IO
 
 import psutil
 
@@ -27,6 +28,7 @@ from tests.processes import tree
 
 SERVICES = ("s3", "mlflow", "prefect", "worker")
 COMMAND = (sys.executable, "-P", "-c", "from troupe.cli import main; main()")
+NIGHT = ("deployment", "run", "nightly-evaluation/nightly", "--watch")
 SAMPLE_SECONDS = 1.0
 LARGEST_SLOPE = 0.10
 KINDS = ("memory MiB", "open files", "threads")
@@ -64,13 +66,16 @@ def main() -> int:
     arguments = _arguments()
     with services(only=("prefect", "s3", "mlflow", "worker")) as home:
         order = [*COMMAND, "train", arguments.preset, "--set", f"num_steps={arguments.steps}"]
-        with open(home / "run.log", "wb") as log:
+        with open(home / "run.log", "wb") as log, open(home / "nights.log", "wb") as nights_log:
             run = subprocess.Popen(order, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            samples, nights = _watch(run, home, arguments.steps, arguments.nights)
-        finally:
-            run.terminate()
-            run.wait()
+            try:
+                samples, nights = _watch(run, home, arguments.steps, arguments.nights, nights_log)
+            finally:
+                run.terminate()
+                run.wait()
+        for name, failed in (("run.log", run.returncode), ("nights.log", any(nights))):
+            if failed:
+                print(f"{name}, its end:", (home / name).read_text(errors="replace")[-1500:], sep="\n")
     print(_report(samples, arguments.steps))
     grown = [
         f"{owner}, {kind}: {growth.slope:+.1%}"
@@ -105,7 +110,9 @@ def bytes_per_step(samples: Sequence[Sample], key: tuple[str, str]) -> float:
     return median(rates) if rates else 0.0
 
 
-def _watch(run: subprocess.Popen[bytes], home: Path, num_steps: int, num_nights: int) -> tuple[list[Sample], list[int]]:
+def _watch(
+    run: subprocess.Popen[bytes], home: Path, num_steps: int, num_nights: int, log: IO[bytes]
+) -> tuple[list[Sample], list[int]]:
     """Samples until the run has ended, and the exit codes of the nightly flows that were played meanwhile."""
     samples: list[Sample] = []
     night: subprocess.Popen[bytes] | None = None
@@ -118,10 +125,7 @@ def _watch(run: subprocess.Popen[bytes], home: Path, num_steps: int, num_nights:
             codes.append(night.returncode)
             night = None
         if night is None and step * num_nights > (len(codes) + 0.5) * num_steps:
-            night = subprocess.Popen(
-                [sys.executable, "-m", "prefect", "deployment", "run", "nightly-evaluation/nightly", "--watch"],
-                stdout=subprocess.DEVNULL,
-            )
+            night = subprocess.Popen([sys.executable, "-m", "prefect", *NIGHT], stdout=log, stderr=subprocess.STDOUT)
         time.sleep(SAMPLE_SECONDS)
     if night is not None:
         codes.append(night.wait())
