@@ -7,7 +7,11 @@ from components.errors import PrefectUnavailable
 from components.outages import Outage
 
 _DELAY_SECONDS = 1.0
-_AWAY = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ReadError, httpx.RemoteProtocolError)
+_AWAY = (
+    *(httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError),
+    *(httpx.ConnectTimeout, httpx.ReadTimeout, httpx.WriteTimeout),
+)
+"""A server that is there and too busy to answer is waited for as well. Prefect's client sends these requests again itself."""
 
 
 class PatientTransport(httpx.BaseTransport):
