@@ -242,7 +242,7 @@ class _IterationEngine(InterruptibleEngine):
 def _link_result(flow_run: FlowRun, result: Any) -> None:
     """Let Prefect's graph draw an edge from a flow run to the runs that take its result.
 
-    The input is declared as that of a task run, with the flow run's id: the pages of Prefect 3.8 cannot read inputs of the kind
+    The input is declared as that of a task run, with the flow run's id: the pages of Prefect cannot read inputs of the kind
     `flow_run`, and list no task runs at all of a flow run that has one.
     """
     link_state_to_task_run_result(Completed(state_details=StateDetails(task_run_id=flow_run.id)), result)

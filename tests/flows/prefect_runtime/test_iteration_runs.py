@@ -26,7 +26,7 @@ from flows.prefect_runtime.interruptible_flow import InterruptibleFlow
 from flows.prefect_runtime.iteration_runs import create_next_run, in_background, iteration_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect")]
-READ_IN = {"3.8"}
+READ_IN = {"3.9"}
 """The minor versions of Prefect in which FlowRunEngine was read and found to be as `iteration_runs` takes it."""
 
 NUM_STEPS = 3
