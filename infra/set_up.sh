@@ -42,6 +42,10 @@ links=$(echo ${PIP_FIND_LINKS-$(pip_setting find-links)} | tr ' ' ',')
 tell_uv UV_FIND_LINKS "${UV_FIND_LINKS-$links}"
 tell_uv UV_DEFAULT_INDEX "${UV_DEFAULT_INDEX-$(echo ${PIP_INDEX_URL-$(pip_setting index-url)})}"
 tell_uv SSL_CERT_FILE "${SSL_CERT_FILE-$(echo ${PIP_CERT-$(pip_setting cert)})}"
+# A company's certificates are in the system's store, where pip looks too; a bare container may have none.
+if [ "$(uname -s)" != Linux ] || [ -s /etc/ssl/certs/ca-certificates.crt ] || [ -s /etc/pki/tls/certs/ca-bundle.crt ]; then
+    export UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS-1}"
+fi
 export VIRTUAL_ENV="$PWD/$environment"
 # A lock is complete, so nothing is resolved here. Bars and names are for people; a log gets the steps.
 quiet=--quiet
