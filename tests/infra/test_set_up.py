@@ -40,10 +40,15 @@ def set_up(checkout: Path, wanted: str, **variables: str) -> tuple[str, dict[str
     return finished.stdout.splitlines()[-1], told
 
 
+SYSTEM = {"UV_SYSTEM_CERTS": "1"} if Path("/etc/ssl/certs/ca-certificates.crt").is_file() else {}
+"""What uv is told where the system has certificates."""
+
+
 def test_setup_ends_with_how_to_call_the_command(checkout: Path) -> None:
     last, told = set_up(checkout, "troupe")
     assert all(f"`{way}`" in last for way in ("source .venv/bin/activate", ".venv/bin/troupe"))
-    assert told == {}
+    assert told == SYSTEM
+    assert set_up(checkout, "troupe", UV_SYSTEM_CERTS="0")[1] == {"UV_SYSTEM_CERTS": "0"}
     assert set_up(checkout, "vllm")[0] == "[4/4] PyTorch"
 
 
@@ -53,6 +58,7 @@ def test_what_pip_is_told_of_is_told_to_uv(checkout: Path) -> None:
         "UV_FIND_LINKS": "/a,/b",
         "UV_DEFAULT_INDEX": "https://index.example/simple",
         "SSL_CERT_FILE": "/etc/own.pem",
+        **SYSTEM,
     }
     assert set_up(checkout, "troupe", **settings)[1] == wanted
     answers = "case $5 in global.find-links) printf '\\n/a\\n/b\\n';; global.cert) echo /etc/own.pem;; esac"
