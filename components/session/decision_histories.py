@@ -27,6 +27,16 @@ def history_file(run_id: str, home: Path = HOME) -> Path:
     return home / "decisions" / run_id / "history.sqlite"
 
 
+def remove_history(run_id: str, home: Path = HOME) -> Path | None:
+    """Remove the decision history of a run; the folder it was in, None without one. A run that is still in some store gets it
+    back from there."""
+    folder = history_file(run_id, home).parent
+    if not folder.is_dir():
+        return None
+    shutil.rmtree(folder)
+    return folder
+
+
 def record_step(session: Session, step: int, home: Path = HOME) -> int:
     """The number of decisions added: those of this step, and of the steps before it where the history lacks them.
 
