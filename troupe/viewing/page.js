@@ -110,6 +110,9 @@ function returnsOf(episode) {
 const whoPlays = (seat) => seat.past_step === null ? seat.member : `${seat.member} as before step ${seat.past_step}`;
 const whatItDoes = (seat) => seat.past_step !== null ? "past self" : seat.learns ? "learns" : "does not learn";
 
+const seatOf = (side, episode, agent) => episode.population &&
+  episode.population.seats[side.population.agents.indexOf(agent)];
+
 function table(className, heads, rows) {
   return make("table", { class: className },
     make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", {}, head)))),
@@ -118,10 +121,10 @@ function table(className, heads, rows) {
 
 function drawSeatings(side) {
   const population = side.population;
-  const seatOf = (seat) => make("td", {}, whoPlays(seat), make("small", { class: "soft" },
+  const cell = (seat) => make("td", {}, whoPlays(seat), make("small", { class: "soft" },
     ` ${whatItDoes(seat)}`), make("div", {}, `${number(seat.mean_return, 3)} → ${number(seat.mean_mixed, 3)}`));
   const shards = table("seats", ["", ...population.agents], population.shards.map((shard) =>
-    [`shard ${shard.shard} (${plural(shard.num_episodes, "episode")})`, ...shard.seats.map(seatOf)]));
+    [`shard ${shard.shard} (${plural(shard.num_episodes, "episode")})`, ...shard.seats.map(cell)]));
   const shares = population.shares === null ? [] : [
     make("p", { class: "under" }, `What each agent learned from (${population.mode}): its share of every agent's return. Rows learn, columns earn.`),
     table("seats", ["", ...population.agents], population.agents.map((agent, a) =>
@@ -135,9 +138,12 @@ function drawSeatings(side) {
 function drawSeats(episode) {
   const { seats, moves } = episode.population;
   const paid = (value, digits) => make("td", { class: signOf(value) }, signed(value, digits));
-  return table("seats", ["agent", "played by", "", ...moves.map((move, m) => `move ${m + 1}`), "return", "learned from"],
+  const told = "Return: what the agent earned. Learned from: the mix of all returns that the training mode gives it. Below, credit is that mix " +
+    "from a move on, less what the learner subtracts, and the advantage is what the update used.";
+  const earned = table("seats", ["agent", "played by", "", ...moves.map((move, m) => `move ${m + 1}`), "return", "learned from"],
     seats.map((seat, a) => [seat.agent, whoPlays(seat), make("td", { class: "soft" }, whatItDoes(seat) + (seat.is_away ? ", away from its seat" : "")),
       ...moves.map((move) => move.payoffs === null ? "–" : paid(move.payoffs[a], 2)), paid(seat.return, 3), paid(seat.mixed, 3)]));
+  return make("div", {}, earned, make("p", { class: "under" }, told));
 }
 
 function drawMove(side, episode, move, m) {
@@ -145,11 +151,12 @@ function drawMove(side, episode, move, m) {
   const isJoint = names.length > 1;
   return make("div", { class: isJoint ? "move joint" : "move" },
     make("h3", {}, `Move ${m + 1}`, make("small", {}, `turn ${move.turn} · ${isJoint ? `at once: ${names.join(", ")}` : `${names[0]} alone`}`)),
-    ...move.nodes.map((index) => drawNode(side, episode.nodes[index], index, false)));
+    ...move.nodes.map((index) => drawNode(side, episode, index, false)));
 }
 
-function drawChoices(choices) {
-  const rows = choices.rows.map(([said, probability, wasDrawn]) => make("div", { class: wasDrawn ? "choice" : "choice soft" },
+function drawChoices(choices, taken) {
+  const rows = choices.rows.map(([said, probability, wasDrawn]) => make("div",
+    { class: wasDrawn && said === taken ? "choice taken" : wasDrawn ? "choice" : "choice soft" },
     make("span", { class: "said" }, said), make("meter", { value: probability || 0 }), make("span", {}, probability === null ? "?" : number(probability, 3))));
   const rest = choices.rest === null ? [] :
     [make("p", { class: "under" }, `? together ${number(choices.rest, 3)}: nobody drew these from this prompt in the step`)];
@@ -199,7 +206,7 @@ function drawSide(side, episode, wanted) {
     .map((cut) => make("p", { class: "note" }, `A line below ${parent === "-1/0" ? "the start" : `candidate ${parent.split("/")[1]}`} failed: ${cut.error}`));
   // What hangs below a candidate, line by line, is folded: the branch taken comes first.
   const linesBelow = (parents) => parents.flatMap((parent) => [...cuts(parent), ...(below.get(parent) || []).flatMap((index) =>
-    [drawNode(side, episode.nodes[index], index, true), ...linesBelow(candidatesOf(index))])]);
+    [drawNode(side, episode, index, true), ...linesBelow(candidatesOf(index))])]);
   const candidatesOf = (index) => episode.nodes[index].candidates.map((candidate, k) => `${index}/${k}`);
   const folded = (parents, title) => {
     const lines = linesBelow(parents);
@@ -212,18 +219,21 @@ function drawSide(side, episode, wanted) {
     return section;
   }
   for (const index of below.get("branch") || []) {
-    section.append(drawNode(side, episode.nodes[index], index, false));
+    section.append(drawNode(side, episode, index, false));
     folded(candidatesOf(index), "Other lines below its candidates");
   }
   return section;
 }
 
-function drawNode(side, node, index, isAside) {
+function drawNode(side, episode, index, isAside) {
+  const node = episode.nodes[index];
   const scored = node.candidates.filter((candidate) => candidate.reward !== null).map((candidate) => candidate.reward);
   const mean = scored.length ? scored.reduce((sum, reward) => sum + reward, 0) / scored.length : null;
-  const facts = [`turn ${node.turn}`, node.policy, mean === null ? "no reward" : `mean reward ${number(mean, 3)}`];
+  const seat = seatOf(side, episode, node.agent);
+  const facts = seat ? [whoPlays(seat), whatItDoes(seat)] : [`turn ${node.turn}`, node.policy];
+  if (!seat || node.candidates.length > 1) facts.push(mean === null ? "no reward" : `mean reward ${number(mean, 3)}`);
   if (node.temperature !== null) facts.push(`temperature ${node.temperature}`);
-  if (node.parallel_index) facts.push("in parallel");
+  if (node.parallel_index && !seat) facts.push("in parallel");
   if (node.chosen_randomly) facts.push("branch drawn at random");
   if (node.parent !== null) facts.push(node.parent[0] < 0 ? "from the start" : `below candidate ${node.parent[1]}`);
   if (!node.is_trained_on) facts.push("not trained on");
@@ -238,7 +248,7 @@ function drawNode(side, node, index, isAside) {
     make("table", {},
       make("thead", {}, make("tr", {}, ...heads.map((name) => make("th", {}, name)), make("th", { class: "answer" }, node.choices ? "what it chose" : "what it wrote"))),
       make("tbody", {}, ...node.candidates.map((candidate, k) => drawCandidate(side, node, candidate, k)))),
-    node.choices ? drawChoices(node.choices) : null);
+    node.choices ? drawChoices(node.choices, node.candidates[node.chosen].text) : null);
 }
 
 function drawCandidate(side, node, candidate, k) {
@@ -251,7 +261,7 @@ function drawCandidate(side, node, candidate, k) {
     candidate.finish_reason === "length" ? "cut off at its longest" : null,
     ...Object.entries(candidate.components).filter(([, value]) => value).map(([name, value]) => `${name} ${value}`)].filter(Boolean);
   return make("tr", { class: isTaken ? "taken" : null, "data-candidate": k },
-    make("td", {}, isTaken ? `${k} taken` : String(k)),
+    make("td", {}, node.candidates.length === 1 ? "taken" : isTaken ? `${k} taken` : String(k)),
     make("td", { class: candidate.solves ? "good" : null }, number(candidate.reward, 3)),
     side.population ? compared(candidate.credit) : null,
     side.has_advantages ? compared(candidate.advantage) : null,

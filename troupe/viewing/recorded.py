@@ -81,8 +81,7 @@ def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) ->
     run = effective_run(store, read_run(store, run_id))
     if run.config.hybrid is not None:
         raise ConfigurationError(
-            f"run {run_id!r}: it trained a player of buttons, whose games are no texts to view; its course is in `troupe show "
-            f"{run_id}`"
+            f"run {run_id!r}: it trained a player of buttons, whose games are no texts; `troupe view {run_id}` shows them"
         )
     reached = first_unfinished_step(store, run)
     candidates = [step] if step is not None else [each for each in (reached, reached - 1) if each >= 0]
