@@ -9,7 +9,7 @@ from components.runs.steps import checkpoints_before, first_unfinished_step
 from components.session.hybrid import episode_picture
 from components.session.session import Session
 from components.session.stores import open_store
-from tasks.evaluate_policy import named_versions
+from flows.hybrid_iteration import model_versions
 from tasks.refresh_weights import ensure_loaded
 from troupe.teams.run_team import stored_run
 
@@ -32,7 +32,7 @@ def write_episode(
         raise ConfigurationError(f"--step {at}: run {run_id!r} has finished {reached} updates; use 0 to {reached}")
     checkpoints = checkpoints_before(store, run, at)
     with Session(run) as session:
-        versions = named_versions(run.config, {name: each for name, each in checkpoints.items() if name != REFLEXES})
+        versions = model_versions(session, checkpoints)
         ensure_loaded(session, versions)
         picture = episode_picture(session, sampling, checkpoints[REFLEXES], versions, seed=seed)
     try:

@@ -142,7 +142,9 @@ class DrawnChoices:
         known = self._drawn.get(_drew(node), {})
         rest = max(0.0, 1.0 - sum(known[choice][1] for choice in node.choices if choice in known))
         undrawn = [choice for choice in node.choices if choice not in known]
-        rows = [(*known[choice], True) for choice in node.choices if choice in known]
+        rows: list[tuple[str, float | None, bool]] = [
+            (*known[choice], True) for choice in node.choices if choice in known
+        ]
         rows += [(_choice_text(choice, text), rest if len(undrawn) == 1 else None, False) for choice in undrawn]
         rows.sort(key=lambda row: -1.0 if row[1] is None else row[1], reverse=True)
         return {
