@@ -3,7 +3,8 @@
 A history is read from its file where that is whole, else from the store. What is missing or damaged is a note.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 NUM_PARTS = 24
 """Of the episode and of the history, in pictures of who acted."""
+_MAP = re.compile(r"map (\d+)\.(\d+)")
 _NUM_EPISODES, _NUM_PATTERNS = 8, 30
 _COURSE = {
     "llm_share": "rollout/llm_share",
@@ -107,10 +109,11 @@ def _decisions_document(
         if not history.num_decisions():
             notes.append("no decisions: no episode has ended yet")
             return None
-        return _history_document(history)
+        return _history_document(history, _phase_words if hybrid.game != "crystal" else _as_it_is)
 
 
-def _history_document(history: "DecisionHistory") -> dict[str, Any]:
+def _history_document(history: "DecisionHistory", words: Callable[[str], str]) -> dict[str, Any]:
+    """The decisions of a run; `words` says what a phase is called."""
     from components.hybrid.arbitration import Actor
     from components.hybrid.decision_counts import llm_shares
 
@@ -123,7 +126,7 @@ def _history_document(history: "DecisionHistory") -> dict[str, Any]:
         "strategies": _strategies(over_history),
         "phases": [
             {
-                "phase": printable(phase, keep=""),
+                "phase": words(phase),
                 "over_history": [
                     _share(*each)
                     for each in llm_shares([one for one in over_history if one.phase == phase], NUM_PARTS, Actor.LLM)
@@ -138,7 +141,7 @@ def _history_document(history: "DecisionHistory") -> dict[str, Any]:
             "rows": [
                 {
                     "state": f"{each.state_hash:016x}",
-                    "phase": printable(history.phase_of(each.state_hash), keep=""),
+                    "phase": words(history.phase_of(each.state_hash)),
                     "buttons": [_button(action) for action in each.actions],
                     **{name: getattr(each, name) for name in ("effect", "seen", "won", "low", "high", "base_rate")},
                     "p_value": each.p_value,
@@ -146,7 +149,7 @@ def _history_document(history: "DecisionHistory") -> dict[str, Any]:
                 for each in report.patterns[:_NUM_PATTERNS]
             ],
         },
-        "episodes": [_episode_document(each) for each in episodes],
+        "episodes": [_episode_document(each, words) for each in episodes],
     }
 
 
@@ -170,7 +173,18 @@ def _strategies(counts: Sequence["DecisionCount"]) -> list[dict[str, Any]]:
     return found
 
 
-def _episode_document(decisions: Sequence["Decision"]) -> dict[str, Any]:
+def _phase_words(phase: str) -> str:
+    """A phase of our own cartridge. **Example** "map 24.4, 0 badges" is "the town, 0 badges"."""
+    from components.hybrid.game_text import place_name
+
+    return _MAP.sub(lambda found: place_name(int(found[1]), int(found[2])), _as_it_is(phase))
+
+
+def _as_it_is(phase: str) -> str:
+    return printable(phase, keep="")
+
+
+def _episode_document(decisions: Sequence["Decision"], words: Callable[[str], str]) -> dict[str, Any]:
     return {
         "episode": decisions[0].episode_id,
         "decisions": [
@@ -178,7 +192,7 @@ def _episode_document(decisions: Sequence["Decision"]) -> dict[str, Any]:
                 "button": _button(each.action),
                 "by": each.source,
                 "confidence": round(each.confidence, 3),
-                "phase": printable(each.phase, keep=""),
+                "phase": words(each.phase),
                 "outcome": round(each.outcome_reward, 3),
                 "reasoning": printable(each.reasoning),
             }

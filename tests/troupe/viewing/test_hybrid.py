@@ -174,13 +174,13 @@ def test_an_episode_as_gif_shows_every_button(made: Any) -> None:
     shown = np.asarray(gif.convert("RGB"), int)[:288:2, :320:2]
     assert np.abs(shown - frames[0].screen).max() <= 8, "the screen, but for the palette"
     bars = [_bar(frame) for frame in (replace(frames[0], confidence=each) for each in (0.25, 0.75))]
-    assert bars[1] == pytest.approx(3 * bars[0], abs=3)
+    assert bars[1] == pytest.approx(3 * bars[0], abs=4)
 
 
 def _bar(frame: EpisodeFrame) -> int:
-    """The length of the bar of confidence, in pixels."""
+    """The length of the bar of confidence between its two edges, in pixels."""
     from PIL import Image
 
     picture = np.asarray(Image.open(BytesIO(episode_gif([frame]))).convert("RGB"), int)
     row = picture[94, 320:]
-    return int((row.max(axis=1) > 100).sum())
+    return int((row.max(axis=1) > 100).sum()) - 2
