@@ -143,7 +143,7 @@ function drawSeats(episode) {
   const earned = table("seats", ["agent", "played by", "", ...moves.map((move, m) => `move ${m + 1}`), "return", "learned from"],
     seats.map((seat, a) => [seat.agent, whoPlays(seat), make("td", { class: "soft" }, whatItDoes(seat) + (seat.is_away ? ", away from its seat" : "")),
       ...moves.map((move) => move.payoffs === null ? "–" : paid(move.payoffs[a], 2)), paid(seat.return, 3), paid(seat.mixed, 3)]));
-  return make("div", {}, earned, make("p", { class: "under" }, told));
+  return make("div", {}, make("div", { class: "wide" }, earned), make("p", { class: "under" }, told));
 }
 
 function drawMove(side, episode, move, m) {
