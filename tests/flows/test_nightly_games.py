@@ -1,5 +1,6 @@
 """Nights of players of games: by their own evaluations, side by side where these are equal, and never left out silently."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,12 @@ def test_a_checkpoint_is_played_once_and_compared_with_the_one_before(
     monkeypatch.setattr(nightly_games, "evaluated", None)
     (again,) = games_nights(store, kept, "2026-01-02", 10**4)
     assert (again.reports, again.changes) == (night.reports, ())
-    monkeypatch.undo()
+    worse = replace(night.reports[0], num_solved_P=(0,) * 6, agent="one@1")
+    monkeypatch.setattr(nightly_games, "first_unfinished_step", lambda *_: 1)
+    monkeypatch.setattr(nightly_games, "evaluated", lambda *_: worse)
+    (later,) = games_nights(store, kept, "2026-01-03", 10**4)
+    [change] = later.changes
+    assert (change.base, change.other, change.num_problems) == ("one@0", "one@1", 6)
 
 
 @pytest.mark.usefixtures("prefect", "checkpoint")
