@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,14 @@ from components.evaluation.nightly import (
 from components.evaluation.nightly_page import night_page
 from components.evaluation.promotion import Decision, PromotionState
 from components.evaluation.suites import Suite
-from components.runs.lineages import list_runs
-from components.runs.session_records import effective_run, readable_sessions
 from components.runs.steps import first_unfinished_step
-from components.runs.stored_runs import read_run
 from components.schema import EvalReport
 from components.session.contenders import ResultsStore
 from components.session.stores import open_store
 from components.session.trackers import name_champion, tracking_url
+from flows.active_runs import active_runs
 from flows.evaluate import evaluate_subject, find_stored_run
+from flows.nightly_games import games_nights
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.suite_blocks import play_in_flow
@@ -58,7 +57,7 @@ def nightly_evaluation(
     store: StoreConfig | None = None,
     pages: str | None = None,
 ) -> dict[str, Any]:
-    """Evaluate all subjects of all suites and return what changed.
+    """Evaluate all subjects of all suites, and all active runs of train-hybrid by their own evaluations; return what changed.
 
     `night`: None is the date for which the run was scheduled, so that a run that comes late, or again, plays the same problems.
     `active_days`: runs whose last session began earlier do not play. `pages`: a folder for the report as HTML. Raises
@@ -68,6 +67,7 @@ def nightly_evaluation(
     tonight, kept = _night(night), store or StoreConfig()
     opened, rule = open_store(kept), promotion or PromotionConfig()
     nights = [suite_night(each, tonight, opened, kept, rule, active_days) for each in suites]
+    nights += games_nights(opened, kept, tonight, active_days)
     records = [keep_night(opened, each) for each in nights]
     report_nights(nights, Path(pages) if pages else None)
     mark_champions(nights)
@@ -121,18 +121,16 @@ def suite_night(
 
 
 def newest_checkpoints(store: ArtifactStore, nightly: NightlySuite, tonight: date, active_days: int) -> Iterator[str]:
-    """The newest checkpoint of each active run that plays the suite's environment, as RUN@STEP."""
-    oldest = tonight - timedelta(days=active_days)
-    for run_id in list_runs(store):
-        run = effective_run(store, read_run(store, run_id))
-        sessions = readable_sessions(store, run_id)
+    """The newest checkpoint of each active run that plays the suite's environment, as RUN@STEP. Players of games have nights of
+    their own."""
+    for run in active_runs(store, tonight, active_days):
         is_wanted = (
             run.config.environment.name == nightly.suite.environment.name
             if nightly.presets is None
             else run.config.preset in nightly.presets
         )
-        if is_wanted and sessions and datetime.fromisoformat(sessions[-1].started_at).date() >= oldest:
-            yield f"{run_id}@{first_unfinished_step(store, run)}"
+        if is_wanted and run.config.hybrid is None:
+            yield f"{run.run_id}@{first_unfinished_step(store, run)}"
 
 
 def report_nights(nights: Sequence[SuiteNight], folder: Path | None) -> None:

@@ -148,7 +148,12 @@ def hybrid_misfit(config: Sections) -> str | None:
     if set(config.agents) - {PLAYER}:
         return f"agents {sorted(config.agents)}: {GAME_BOY} has one role; name it {PLAYER}"
     for role, agent in config.agents.items():
-        if unused := sorted(agent.model_fields_set - {"policy", "max_new_tokens"}):
+        unused = sorted(
+            name
+            for name in agent.model_fields_set - {"policy", "max_new_tokens"}
+            if getattr(agent, name) != type(agent).model_fields[name].default
+        )
+        if unused:
             return f"agents.{role}.{unused[0]} has no effect beside hybrid, whose questions have their own form: leave it out"
     for name, policy in config.policies.items():
         if policy.api is not None and hybrid.asks_for_buttons:

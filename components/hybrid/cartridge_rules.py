@@ -30,16 +30,23 @@ _EXITS = {"E": (ROUTE, 1, 4), "W": (TOWN, 8, 4), "S": (HILL, 2, 1), "N": (ROUTE,
 _FACINGS = {Action.DOWN: 0, Action.UP: 4, Action.LEFT: 8, Action.RIGHT: 12}
 _STEP_X = {8: -1, 12: 1}
 _STEP_Y = {4: -1, 0: 1}
-_GROUP, _STARTER, _START_MONEY, _POTION_HP = 24, 155, 3000, 20
+HOMEBREW_GROUP = 24
+"""The map group of all three."""
+_STARTER, _START_MONEY, _POTION_HP = 155, 3000, 20
 _GYM_LEVELS = {"G": 9, "K": 20}
 _WILD_LEVELS = {ROUTE: 2, HILL: 5}
 """The lowest of each map, of four."""
 _LARGEST_LEVEL = 100
 
 
+def map_rows(number: int) -> tuple[str, ...]:
+    """The cells of a map, from the top, as the signs above; () for a number that is none of the maps'."""
+    return _MAPS.get(number, ())
+
+
 def first_facts(num_games: int) -> dict[str, Integers]:
     """The facts of that many games at their start: in the town at (4, 5), with 3000 of money and no party."""
-    start = {"map_group": _GROUP, "map_number": TOWN, "x": 4, "y": 5, "money": _START_MONEY}
+    start = {"map_group": HOMEBREW_GROUP, "map_number": TOWN, "x": 4, "y": 5, "money": _START_MONEY}
     return no_facts(num_games) | {name: np.full(num_games, value, np.int64) for name, value in start.items()}
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from components.hybrid.decision_counts import DecisionCount, Over, count_decisions
 from components.hybrid.errors import (
     DecisionConflict,
     HistoryCorrupt,
@@ -122,6 +123,29 @@ class DecisionHistory:
         with self._translate_errors():
             rows = self._connection.execute(f"{_SELECT} ORDER BY number DESC LIMIT ?", (count,)).fetchall()
         return [_decision(row) for row in rows]
+
+    def last_episodes(self, count: int = 8) -> list[list[Decision]]:
+        """The decisions of the last `count` episodes that ended, the newest episode first."""
+        ended = "SELECT episode_id FROM decisions WHERE is_last ORDER BY number DESC LIMIT ?"
+        with self._translate_errors():
+            ids = [int(episode) for (episode,) in self._connection.execute(ended, (count,))]
+            where = "WHERE episode_id = ? ORDER BY step_number"
+            return [
+                [_decision(row) for row in self._connection.execute(f"{_SELECT} {where}", (episode,))]
+                for episode in ids
+            ]
+
+    def counts(self, over: Over, num_parts: int) -> list[DecisionCount]:
+        """The decisions by part, phase, strategy and actor: see `count_decisions`."""
+        with self._translate_errors():
+            return count_decisions(self._connection, over, num_parts)
+
+    def phase_of(self, state_hash: int) -> str:
+        """The phase of the game that a state is in, as it was last recorded; "" for an unknown state."""
+        select = "SELECT phase FROM decisions WHERE state_hash = ? ORDER BY number DESC LIMIT 1"
+        with self._translate_errors():
+            row = self._connection.execute(select, (state_hash,)).fetchone()
+        return "" if row is None else str(row[0])
 
     def num_decisions(self) -> int:
         """The number of decisions stored."""

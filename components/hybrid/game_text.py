@@ -6,12 +6,11 @@ are one state. So they leave out what changes without meaning, as experience and
 
 from collections.abc import Iterator, Mapping
 
-from components.hybrid.cartridge_rules import HILL, ROUTE, TOWN
+from components.hybrid.cartridge_rules import HILL, HOMEBREW_GROUP, ROUTE, TOWN
 from components.hybrid.game_facts import Facts
 
 Game = Mapping[str, int]
 """The facts of one game."""
-HOMEBREW_GROUP = 24
 _PLACES = {TOWN: "the town", ROUTE: "the route", HILL: "the hill"}
 _FACINGS = {0: "down", 4: "up", 8: "left", 12: "right"}
 _LEVEL_FOR_SECOND_GYM = 15
@@ -28,7 +27,8 @@ def describe_state(game: Game) -> str:
 
     **Example** "You are in the town at column 4, row 5, facing down. You have no party."
     """
-    place = f"You are in {_place(game)} at column {game['x']}, row {game['y']}, facing {_facing(game)}."
+    where = place_name(game["map_group"], game["map_number"])
+    place = f"You are in {where} at column {game['x']}, row {game['y']}, facing {_facing(game)}."
     party = f"Your level is {game['level']}, you are {_health(game['hp'], game['max_hp'])}."
     if game["battle_mode"]:
         kind = "a trainer" if game["battle_mode"] == 2 else "a wild enemy"
@@ -86,9 +86,10 @@ def _way_to_badge(game: Game) -> str:
     return "go to the gym at column 8, row 8: stand above it, face down, press A"
 
 
-def _place(game: Game) -> str:
-    named = _PLACES.get(game["map_number"]) if game["map_group"] == HOMEBREW_GROUP else None
-    return named or f"map {game['map_group']}.{game['map_number']}"
+def place_name(map_group: int, map_number: int) -> str:
+    """A map in words. **Example** "the town", "map 3.1"."""
+    named = _PLACES.get(map_number) if map_group == HOMEBREW_GROUP else None
+    return named or f"map {map_group}.{map_number}"
 
 
 def _facing(game: Game) -> str:

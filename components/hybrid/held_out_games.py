@@ -46,17 +46,31 @@ def play_held_out(
     **Example** 100 episodes of at most 600 steps: 600 decisions of 100 games at most.
     """
     goal = replace(settings, num_games=num_episodes, starts=None, keeps_decisions=False)
+    agent = trained_agent(settings, state, num_episodes, seed=seed, is_greedy=is_greedy, adviser=adviser)
+    with open_games(goal, seed) as games:
+        paid = _PaidGames(games, num_episodes)
+        return HeldOut(played=play_episodes(agent, paid, explore=False), rewards_N=paid.rewards_N)
+
+
+def trained_agent(
+    settings: HybridSettings,
+    state: Mapping[str, NDArray[Any]],
+    num_games: int,
+    *,
+    seed: int,
+    is_greedy: bool,
+    adviser: Adviser | None = None,
+) -> HybridAgent:
+    """The player of `num_games` games that a state has learned to be, with what its arbitration has measured."""
     policy: Policy = read_policy(settings, state, seed=seed_for(seed, "held out"))
     agent = HybridAgent(
-        settings.agent, num_episodes, seed=seed, policy=_Greedy(policy) if is_greedy else policy, adviser=adviser
+        settings.agent, num_games, seed=seed, policy=_Greedy(policy) if is_greedy else policy, adviser=adviser
     )
     if "agent" in state:
         trained = HybridAgent(settings.agent, settings.num_games, seed=seed, policy=policy, adviser=adviser)
         trained.load_state_dict(json.loads(state["agent"].tobytes()))
         agent.control.learn_from(trained.control)
-    with open_games(goal, seed) as games:
-        paid = _PaidGames(games, num_episodes)
-        return HeldOut(played=play_episodes(agent, paid, explore=False), rewards_N=paid.rewards_N)
+    return agent
 
 
 def joined_blocks(blocks: Sequence[HeldOut]) -> HeldOut:

@@ -82,16 +82,7 @@ def credited_step(
 
     **Example** ann and bob earn (1, 0); cooperative at strength .6 credits them with (.7, .3).
     """
-    leader = (config.leader or agents[0]) if config.training_mode == "hierarchical" else None
-    matrix = mode_matrix(
-        config.training_mode,
-        len(agents),
-        cooperation_strength=config.cooperation_strength,
-        competition_intensity=config.competition_intensity,
-        team_size=config.team_size,
-        correlation=state.correlation.value,
-        leader=0 if leader is None else agents.index(leader),
-    )
+    leader, matrix = leader_of(agents, config), mixing_matrix(state, agents, config)
     state = replace(state, baselines=replace(state.baselines, decay=config.baseline_decay))
     credits: Credits = []
     raw_E_A, followed = [], []
@@ -109,6 +100,28 @@ def credited_step(
         state=replace(state, num_steps=state.num_steps + 1),
         matrix_A_A=matrix,
         metrics=_metrics(agents, raw_E_A, matrix, state, None if leader is None else followed) if raw_E_A else {},
+    )
+
+
+def leader_of(agents: Sequence[str], config: PopulationConfig) -> str | None:
+    """The agent that leads; None in modes without one."""
+    return (config.leader or agents[0]) if config.training_mode == "hierarchical" else None
+
+
+def mixing_matrix(state: PopulationState, agents: Sequence[str], config: PopulationConfig) -> Floats:
+    """The matrix [A, A] by which the training mode mixes returns in the step after `state`.
+
+    **Example** two agents, cooperative at strength .6: ((.7, .3), (.3, .7)).
+    """
+    leader = leader_of(agents, config)
+    return mode_matrix(
+        config.training_mode,
+        len(agents),
+        cooperation_strength=config.cooperation_strength,
+        competition_intensity=config.competition_intensity,
+        team_size=config.team_size,
+        correlation=state.correlation.value,
+        leader=0 if leader is None else agents.index(leader),
     )
 
 

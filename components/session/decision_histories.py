@@ -8,15 +8,21 @@ import json
 import logging
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from components.artifacts.base import ArtifactStore
+from components.artifacts.parallel import in_parallel
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef
-from components.errors import ArtifactMissing
+from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.home import HOME
 from components.hybrid.errors import DecisionConflict, HistoryCorrupt
-from components.runs.run import CollectedStep
-from components.runs.step_records import step_manifests
+from components.runs.run import CollectedStep, RunAddress
+from components.runs.step_records import manifest_keys, read_manifest_at, stage_of, step_manifests, step_of
 from components.session.session import Session
+
+if TYPE_CHECKING:
+    from components.hybrid.decision_history import DecisionHistory
 
 COLLECT = "collect_experience"
 _log = logging.getLogger(__name__)
@@ -25,6 +31,46 @@ _log = logging.getLogger(__name__)
 def history_file(run_id: str, home: Path = HOME) -> Path:
     """Where the decisions of a run are, once there are some."""
     return home / "decisions" / run_id / "history.sqlite"
+
+
+def open_history(store: ArtifactStore, run: RunAddress, home: Path = HOME) -> tuple["DecisionHistory", tuple[str, ...]]:
+    """The decisions of all steps of a run, to read, and notes of what is gone: the file where it has them all, else in memory
+    from the store. Nothing is written."""
+    from components.hybrid.decision_history import DecisionHistory
+    from components.hybrid.experience import Experience
+
+    collected, file = collected_steps(store, run), history_file(run.run_id, home)
+    if collected and _known(file, file.with_name("steps.json")) == [each.sha256 for each in collected.values()]:
+        return DecisionHistory(file), ()
+    history, notes = DecisionHistory(), []
+    for step, ref in collected.items():
+        try:
+            history.record(get(store, ref, Experience).decisions)
+        except (ArtifactCorrupt, ArtifactMissing) as error:
+            notes.append(f"no decisions of step {step}: {error}")
+    history.analyse()
+    return history, tuple(notes)
+
+
+def collected_steps(store: ArtifactStore, run: RunAddress) -> dict[int, ArtifactRef]:
+    """What each step of a run has collected, by step, in their order."""
+    keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/"))
+    found = in_parallel(
+        lambda key: (step_of(key), read_manifest_at(store, key)), [key for key in keys if stage_of(key) == COLLECT]
+    )
+    return {
+        step: CollectedStep.model_validate(each.output).experience for step, each in sorted(found, key=lambda of: of[0])
+    }
+
+
+def remove_history(run_id: str, home: Path = HOME) -> Path | None:
+    """Remove the decision history of a run; the folder it was in, None without one. A run that is still in some store gets it
+    back from there."""
+    folder = history_file(run_id, home).parent
+    if not folder.is_dir():
+        return None
+    shutil.rmtree(folder)
+    return folder
 
 
 def record_step(session: Session, step: int, home: Path = HOME) -> int:

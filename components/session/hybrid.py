@@ -1,6 +1,7 @@
 """The steps of hybrid training in a session: play, learn, evaluate."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
@@ -12,7 +13,7 @@ from components.metrics import SUCCESS_RATE
 from components.metrics import evaluation as named
 from components.runs.run import CollectedStep, PolicyUpdate
 from components.schema import EvalReport, PolicyVersion
-from components.session.hybrid_settings import games_opener, hybrid_config, hybrid_settings
+from components.session.hybrid_settings import emulated_games, games_opener, hybrid_config, hybrid_settings
 from components.session.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
 from components.session.scenario import SUITE_SEED
 from components.session.session import Session
@@ -136,6 +137,32 @@ def evaluated(
         metrics={named(sampling, name): value for name, value in values.items()},
         num_solved_P=tuple(goal_N.astype(int).tolist()),
     )
+
+
+def episode_picture(
+    session: Session, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion], *, seed: int
+) -> bytes:
+    """An episode on the cartridge as a GIF; `seed` decides its chance. A run on the cartridge's rules in NumPy plays the
+    cartridge all the same: it is the same game.
+
+    Raises ServiceMissing without the emulator.
+    """
+    from components.hybrid.game_boy.episode_gif import episode_gif, played_frames
+    from components.hybrid.held_out_games import trained_agent
+
+    config, state = hybrid_config(session.config), read_learner(session, checkpoint)
+    settings = hybrid_settings(session.scenario, lesson_in(state))
+    one_game = replace(settings, num_games=1, starts=None, keeps_decisions=False)
+    with computing_with(1), emulated_games(config, one_game, seed, renders=True) as games:
+        agent = trained_agent(
+            settings,
+            state,
+            1,
+            seed=seed,
+            is_greedy=sampling == "greedy",
+            adviser=adviser_for(session, versions),
+        )
+        return episode_gif(list(played_frames(games, agent)))
 
 
 def suite_title(session: Session) -> str:

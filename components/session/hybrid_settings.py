@@ -1,6 +1,6 @@
 """The section `hybrid` of a configuration as values of `components/hybrid`: settings and games, and checks of both."""
 
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -12,8 +12,8 @@ from components.session.scenario import Scenario
 if TYPE_CHECKING:
     from components.hybrid.experience import GamesOpener, HybridSettings
     from components.hybrid.game_boy.cartridges import Cartridge
+    from components.hybrid.game_boy.games import EmulatedGames
     from components.hybrid.masked_ppo import PPORule
-    from components.hybrid.playing import SnapshotGames
     from components.hybrid.rewards import RewardWeights
     from components.hybrid.subgoals import Lesson
 
@@ -122,18 +122,25 @@ def games_opener(config: HybridConfig) -> "GamesOpener":
     if config.game == "twin":
         return open_twins
 
-    def open_emulated(settings: "HybridSettings", seed: int) -> "AbstractContextManager[SnapshotGames]":
-        from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
-        from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
+    return lambda settings, seed: emulated_games(config, settings, seed)
 
-        played = cartridge(config)
-        rule = EpisodeRule(
-            max_steps=settings.max_steps,
-            goal_badges=settings.goal_badges,
-            weights=settings.weights,
-            subgoals=settings.subgoals,
-        )
-        emulators = [PyBoyEmulator(played.rom) for _ in range(settings.num_games)]
-        return closing(EmulatedGames(played, emulators, seed=seed, rule=rule))
 
-    return open_emulated
+def emulated_games(
+    config: HybridConfig, settings: "HybridSettings", seed: int, *, renders: bool = False
+) -> "closing[EmulatedGames]":
+    """The games on the cartridge: for `twin`, that whose rules it plays.
+
+    Raises ServiceMissing without the emulator, RomMissing and WrongRom.
+    """
+    from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
+    from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
+
+    played = cartridge(config)
+    rule = EpisodeRule(
+        max_steps=settings.max_steps,
+        goal_badges=settings.goal_badges,
+        weights=settings.weights,
+        subgoals=settings.subgoals,
+    )
+    emulators = [PyBoyEmulator(played.rom) for _ in range(settings.num_games)]
+    return closing(EmulatedGames(played, emulators, seed=seed, rule=rule, renders=renders))

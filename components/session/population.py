@@ -1,18 +1,19 @@
 """A population's step between its rewards and its updates: credits, the run's state, and who learns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
 from components.population.credit import CreditedStep, Played, PopulationState, credited_step
-from components.population.move_rewards import moves_of
+from components.population.move_rewards import Move, moves_of
 from components.population.seating import Seating, homes_in_step, pools_after, step_seatings
 from components.population.selective import selected_members
 from components.rollout.statistics import reward_metrics
 from components.runs.run import MixedStep
 from components.runs.step_records import step_manifests
 from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard
+from components.session.scenario import Scenario
 from components.session.session import Session
 
 MIX_RETURNS = "mix_returns"
@@ -33,15 +34,14 @@ def credited_shards(
     session: Session, rollouts: list[ArtifactRef], scored: list[ArtifactRef], state: ArtifactRef | None
 ) -> tuple[list[ScoredShard], CreditedStep]:
     """The step's shards with credits in place of rewards, and all that crediting gave, the metrics of raw rewards included."""
-    config, rules = session.config, session.scenario.family.rules
+    config = session.config
     assert config.population is not None, "this run has no population"
     shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
     scores = [session.kept.get(ref, ScoredShard) for ref in scored]
     agents = tuple(config.agents)
-    weight = session.scenario.training_rubric.weights.get("local.payoff", 1.0)
 
     def played(episode: Episode, rewards_N_K: tuple[tuple[float | None, ...], ...]) -> Played:
-        moves = moves_of(episode, rewards_N_K, agents=agents, acts_together=rules.acts_together, payoff_weight=weight)
+        moves = played_moves(session.scenario, episode, rewards_N_K)
         members = {node.group.agent: node.policy for node in episode.nodes}
         return Played(
             moves=() if episode.error is not None else moves,
@@ -70,6 +70,19 @@ def credited_shards(
         ScoredShard(step=score.step, shard=score.shard, rewards_E_N_K=tuple(next(each) for _ in score.rewards_E_N_K))
         for score in scores
     ], credited
+
+
+def played_moves(
+    scenario: Scenario, episode: Episode, rewards_N_K: Sequence[Sequence[float | None]]
+) -> tuple[Move, ...]:
+    """The moves of an episode by the rules of its game, with what each agent earned at each, in the order of the agents."""
+    return moves_of(
+        episode,
+        rewards_N_K,
+        agents=tuple(scenario.config.agents),
+        acts_together=scenario.family.rules.acts_together,
+        payoff_weight=scenario.training_rubric.weights.get("local.payoff", 1.0),
+    )
 
 
 def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Seating, ...]:

@@ -29,12 +29,16 @@ def view(
         bool, typer.Option("--play", help="Play the step's problems now with the weights of --against; stores nothing.")
     ] = False,
     to: Annotated[Path | None, typer.Option(help="The page's file; default: RUN-step-N.html here.")] = None,
+    gif: Annotated[
+        Path | None, typer.Option(help="A run of train-hybrid: also play an episode on the cartridge, into this file.")
+    ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a page of a step's rollouts: what each agent saw and wrote, rewards, advantages, the branch taken."""
+    """Write a page of a step's rollouts: what each agent saw and wrote, rewards, advantages, the branch taken. Of a run of
+    train-hybrid: its course, who acted, patterns, visited tiles."""
     from troupe.runs.stores import opened_store
-    from troupe.viewing.view import view_document, write_page
+    from troupe.viewing.view import is_of_games, view_document, write_page
 
     if play and against is None:
         raise ConfigurationError("--play: name the step whose weights are to play, as --against 40")
@@ -42,16 +46,33 @@ def view(
     with progress_bar(run) as progress:
         played = _played_by(store, problem, progress) if play else None
         document = view_document(opened, run, step=step, problem=problem, against=against, play=played)
+    if gif is not None:
+        _write_gif(run, gif, step, store)
     if as_json:
         emit_json(document)
         return
-    file = to or Path(f"{document['run_id']}-step-{document['main']['step']}.html")
+    of_games = is_of_games(document)
+    at = document["step"] if of_games else document["main"]["step"]
+    file = to or Path(f"{document['run_id']}-step-{at}.html")
     write_page(document, file)
+    if of_games:
+        for note in document["notes"]:
+            typer.echo(f"warning: {note}", err=True)
+        typer.echo(f"{file.resolve().as_uri()}: games of step {at}; open it in a browser")
+        return
     for side in (document["main"], document["against"]):
         for note in side["notes"] if side else ():
             typer.echo(f"warning: step {side['step']}: {note}", err=True)
     count = len(document["main"]["episodes"])
     typer.echo(f"{file.resolve().as_uri()}: {count} episode{'' if count == 1 else 's'}; open it in a browser")
+
+
+def _write_gif(run: str, file: Path, step: int | None, store: str | None) -> None:
+    from troupe.viewing.episode_gif import write_episode
+
+    with progress_bar(run, doing="playing"):
+        at = write_episode(run, file, step=step, store_uri=store)
+    typer.echo(f"{file.resolve().as_uri()}: an episode after {at} updates", err=True)
 
 
 def _played_by(store: str | None, problem: str | None, progress: "Progress") -> "PlayedBy":

@@ -1,15 +1,18 @@
 """`troupe rm`: plans and carries out the removal of a run or of its newest restart."""
 
+from pathlib import Path
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as
 from components.config import TrackingConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
+from components.home import HOME
 from components.runs.lineages import drop_lineage, read_config
 from components.runs.removal import Removal, RemovalReport, removal_of_lineage, removal_of_run, remove
 from components.runs.session_records import SessionStart
 from components.runs.stored_runs import unknown_run
+from components.session.decision_histories import remove_history
 from components.session.trackers import tracker_of
 
 
@@ -23,8 +26,10 @@ def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlfl
     return removal
 
 
-def removed(store: ArtifactStore, removal: Removal, *, lineage: int | None, from_mlflow: bool) -> dict[str, Any]:
-    """Carry out a removal; what was removed and what remains, as plain JSON."""
+def removed(
+    store: ArtifactStore, removal: Removal, *, lineage: int | None, from_mlflow: bool, home: Path = HOME
+) -> dict[str, Any]:
+    """Carry out a removal; what was removed and what remains, as plain JSON. `home` is where decision histories are."""
     run_id = removal.run_id
     tracking = _tracking(store, run_id)
     gone_from_mlflow = tracker_of(tracking).remove_run(run_id) if from_mlflow else []
@@ -32,10 +37,12 @@ def removed(store: ArtifactStore, removal: Removal, *, lineage: int | None, from
         drop_lineage(store, run_id, lineage)
     others = any(not key.startswith(f"runs/{run_id}/") for key in _live(store, removal))
     report = remove(store, removal, spare_young=others)
+    history = remove_history(run_id, home) if lineage is None else None
     return {
         "run_id": run_id,
         "lineage": lineage,
         **report.model_dump(mode="json"),
+        "removed_history": None if history is None else str(history),
         "removed_from_mlflow": gone_from_mlflow,
         "is_shown_by_mlflow": lineage is None and not from_mlflow and tracking.kind == "mlflow",
     }
@@ -55,6 +62,8 @@ def told(document: dict[str, Any], *, what: str) -> str:
         "the rest once they are repaired or removed": report.num_unsure_objects,
     }
     lines += [f"{count} payloads and files {reason}" for reason, count in kept.items() if count]
+    if document["removed_history"]:
+        lines.append(f"removed the decision history: {document['removed_history']}")
     if document["removed_from_mlflow"]:
         lines.append(f"removed from MLflow: {', '.join(document['removed_from_mlflow'])}")
     if document["is_shown_by_mlflow"]:

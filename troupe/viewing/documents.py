@@ -7,17 +7,26 @@ from statistics import fmean
 from typing import Any
 
 from components.escaping import printable
+from components.population.seating import member_and_step
 from components.rollout.statistics import keep_and_repair, last_agent_of
 from components.schema import Candidate, Episode, Node
 from components.session.prompt_texts import PromptText
 from components.session.tool_runs import ProgramRun
+from troupe.viewing.populations import (
+    DrawnChoices,
+    ShownPopulation,
+    episode_population,
+    population_document,
+    shown_population,
+)
 from troupe.viewing.recorded import RecordedEpisode, RecordedStep
 from troupe.viewing.tool_results import Runs
 
 _LONGEST_PART = 2000
-TAGS = ("solved", "unsolved", "failed", "repaired", "spoiled", "malformed", "unscorable")
+TAGS = ("solved", "unsolved", "failed", "repaired", "spoiled", "malformed", "unscorable", "past self")
 """failed: the episode ended with an error. repaired, spoiled: the last agent's chosen answer solved what the proposal before it
-did not, or the other way round. malformed, unscorable: one of the candidates was."""
+did not, or the other way round. malformed, unscorable: one of the candidates was. past self: in a
+population, one of the players was a member as it was before."""
 
 
 def step_document(
@@ -39,23 +48,32 @@ def step_document(
         if problem in (None, each.episode.problem.problem_id)
     ]
     shared = _Shared(prompts, runs or {})
+    population = shown_population(recorded)
+    drawn = DrawnChoices([node for each in recorded.episodes for node in each.episode.nodes])
+    episodes = [_episode_document(each, index, shared, last_agent, drawn, population) for index, each in shown]
     return {
         "step": recorded.step,
         "versions": {
             printable(policy, keep=""): {"step": version.step, "digest": printable(version.weights_digest, keep="")}
             for policy, version in sorted(recorded.versions.items())
         },
-        "notes": [printable(note, keep="") for note in (*recorded.notes, *notes)],
+        "notes": [
+            printable(note, keep="") for note in (*recorded.notes, *notes, *(population.notes if population else ()))
+        ],
         "has_advantages": all(each.advantages_N_K is not None for _, each in shown),
         "is_scored": all(each.is_scored for _, each in shown),
-        "episodes": [_episode_document(each, index, shared, last_agent) for index, each in shown],
+        "population": None if population is None else population_document(population, episodes),
+        "episodes": episodes,
         "prompts": shared.prompts,
         "programs": shared.programs,
     }
 
 
-def tags_of(episode: Episode, last_agent: str | None) -> list[str]:
-    """Those of `TAGS` that apply. **Example** a proposal that solves nothing, then an answer that solves: solved, repaired."""
+def tags_of(episode: Episode, last_agent: str | None, *, in_population: bool = False) -> list[str]:
+    """Those of `TAGS` that apply; in a population nobody hands an answer on.
+
+    **Example** a proposal that solves nothing, then an answer that solves: solved, repaired.
+    """
     chosen = tuple(replace(node, candidates=(node.candidates[node.chosen],), chosen=0) for node in episode.nodes)
     handed = keep_and_repair([replace(episode, nodes=chosen)], last_agent=last_agent)
     outcomes = [candidate.outcome for node in episode.nodes for candidate in node.candidates]
@@ -63,10 +81,11 @@ def tags_of(episode: Episode, last_agent: str | None) -> list[str]:
         "solved": episode.success,
         "unsolved": not episode.success,
         "failed": episode.error is not None,
-        "repaired": handed.num_repaired > 0,
-        "spoiled": handed.num_kept < handed.num_solving,
+        "repaired": handed.num_repaired > 0 and not in_population,
+        "spoiled": handed.num_kept < handed.num_solving and not in_population,
         "malformed": any(outcome.error is not None for outcome in outcomes),
         "unscorable": any(outcome.unscorable is not None for outcome in outcomes),
+        "past self": any(member_and_step(node.policy)[1] is not None for node in episode.nodes),
     }
     return [tag for tag in TAGS if applies[tag]]
 
@@ -85,10 +104,14 @@ class _Shared:
         key = (node.policy, node.prompt_tokens)
         if key not in self._index:
             self._index[key] = len(self.prompts)
-            text = self._prompt_texts.get(node.policy)
+            text = self.text_of(node)
             shown = " ".join(map(str, node.prompt_tokens)) if text is None else text(node.prompt_tokens)
             self.prompts.append(printable(shown))
         return self._index[key]
+
+    def text_of(self, node: Node) -> PromptText | None:
+        """What reads the tokens of the node's player; a past self reads as its member does."""
+        return self._prompt_texts.get(member_and_step(node.policy)[0])
 
     def programs_of(self, place: tuple[int, int, int], answer: str) -> list[int]:
         """The indices of a candidate's runs."""
@@ -127,7 +150,14 @@ def _bounded(text: str) -> str:
     return printable(shown)
 
 
-def _episode_document(recorded: RecordedEpisode, at: int, shared: _Shared, last_agent: str | None) -> dict[str, Any]:
+def _episode_document(
+    recorded: RecordedEpisode,
+    at: int,
+    shared: _Shared,
+    last_agent: str | None,
+    drawn: DrawnChoices,
+    population: ShownPopulation | None,
+) -> dict[str, Any]:
     episode = recorded.episode
     return {
         "problem": printable(episode.problem.problem_id, keep=""),
@@ -136,19 +166,20 @@ def _episode_document(recorded: RecordedEpisode, at: int, shared: _Shared, last_
         "payload": _printable_tree(episode.problem.payload),
         "success": episode.success,
         "error": None if episode.error is None else printable(episode.error),
-        "tags": tags_of(episode, last_agent),
+        "tags": tags_of(episode, last_agent, in_population=population is not None),
         "num_tokens": episode.num_generated_tokens,
         "cuts": [{"parent": list(cut.parent), "error": printable(cut.error)} for cut in episode.cuts or ()],
-        "nodes": [_node_document(recorded, at, n, shared) for n in range(len(episode.nodes))],
+        "nodes": [_node_document(recorded, at, n, shared, drawn) for n in range(len(episode.nodes))],
+        "population": None if population is None else episode_population(population, recorded),
     }
 
 
-def _node_document(recorded: RecordedEpisode, at: int, n: int, shared: _Shared) -> dict[str, Any]:
+def _node_document(recorded: RecordedEpisode, at: int, n: int, shared: _Shared, drawn: DrawnChoices) -> dict[str, Any]:
     node = recorded.episode.nodes[n]
-    advantages_K: Sequence[float | None] = (
-        (None,) * len(node.candidates) if recorded.advantages_N_K is None else recorded.advantages_N_K[n]
-    )
-    rows = zip(node.candidates, recorded.rewards_N_K[n], advantages_K, strict=True)
+    unknown_K: Sequence[float | None] = (None,) * len(node.candidates)
+    advantages_K = unknown_K if recorded.advantages_N_K is None else recorded.advantages_N_K[n]
+    credits_K = unknown_K if recorded.credits_N_K is None else recorded.credits_N_K[n]
+    rows = zip(node.candidates, recorded.rewards_N_K[n], credits_K, advantages_K, strict=True)
     return {
         "agent": printable(node.group.agent, keep=""),
         "policy": printable(node.policy, keep=""),
@@ -160,6 +191,7 @@ def _node_document(recorded: RecordedEpisode, at: int, n: int, shared: _Shared) 
         "temperature": node.temperature,
         "prompt": shared.prompt(node),
         "num_prompt_tokens": len(node.prompt_tokens),
+        "choices": drawn.document(node, shared.text_of(node)),
         "chosen": node.chosen,
         "chosen_randomly": node.chosen_randomly,
         "candidates": [
@@ -169,11 +201,14 @@ def _node_document(recorded: RecordedEpisode, at: int, n: int, shared: _Shared) 
     }
 
 
-def _candidate_document(candidate: Candidate, reward: float | None, advantage: float | None) -> dict[str, Any]:
+def _candidate_document(
+    candidate: Candidate, reward: float | None, credit: float | None, advantage: float | None
+) -> dict[str, Any]:
     outcome, logprobs = candidate.outcome, candidate.sampler_logprobs
     return {
         "text": printable(candidate.text),
         "reward": _rounded(reward),
+        "credit": _rounded(credit),
         "advantage": _rounded(advantage),
         "logprob": _rounded(sum(logprobs)),
         "mean_logprob": _rounded(fmean(logprobs) if logprobs else None),

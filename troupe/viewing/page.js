@@ -27,6 +27,8 @@ function drawing(tag, attributes, ...children) {
 const number = (value, digits) => value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 const keyOf = (episode) => `${episode.problem}/${episode.episode}`;
+const signed = (value, digits) => (value > 0 ? "+" : "") + number(value, digits);
+const signOf = (value) => value > 0 ? "good" : value < 0 ? "bad" : "soft";
 const spans = (className, texts) => make("p", { class: className }, ...texts.filter(Boolean).map((text) => make("span", {}, text)));
 
 const sides = [shown.main, shown.against].filter(Boolean);
@@ -67,6 +69,7 @@ function drawHead() {
   const line = make("span", { class: "facts" }, ...facts.filter(Boolean).map((fact) => make("span", {}, fact)));
   head.append(make("h1", {}, shown.run_id), line);
   for (const side of sides) {
+    if (side.population) head.append(drawSeatings(side));
     for (const note of side.notes) head.append(make("p", { class: "note" }, sides.length > 1 ? `step ${side.step}: ${note}` : note));
   }
 }
@@ -93,9 +96,71 @@ function drawList() {
       make("span", { class: `dot ${status}` }),
       make("span", { class: "name" }, episode.episode ? `${episode.problem} #${episode.episode}` : episode.problem),
       make("span", { class: "size" }, episode.num_tokens.toLocaleString("en")),
-      special.length ? make("span", { class: "tags" }, special.join(", ")) : null));
+      special.length || episode.population ? make("span", { class: "tags" }, [...returnsOf(episode), ...special].join(", ")) : null));
   }));
   choose(state.chosen);
+}
+
+// A population: what each player earned, in the order of the agents.
+function returnsOf(episode) {
+  if (!episode.population || episode.population.seats.some((seat) => seat.return === null)) return [];
+  return [episode.population.seats.map((seat) => signed(seat.return, 2)).join(" ")];
+}
+
+const whoPlays = (seat) => seat.past_step === null ? seat.member : `${seat.member} as before step ${seat.past_step}`;
+const whatItDoes = (seat) => seat.past_step !== null ? "past self" : seat.learns ? "learns" : "does not learn";
+
+const seatOf = (side, episode, agent) => episode.population &&
+  episode.population.seats[side.population.agents.indexOf(agent)];
+
+function table(className, heads, rows) {
+  return make("table", { class: className },
+    make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", {}, head)))),
+    make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) => cell instanceof Node ? cell : make("td", {}, cell))))));
+}
+
+function drawSeatings(side) {
+  const population = side.population;
+  const cell = (seat) => make("td", {}, whoPlays(seat), make("small", { class: "soft" },
+    ` ${whatItDoes(seat)}`), make("div", {}, `${number(seat.mean_return, 3)} → ${number(seat.mean_mixed, 3)}`));
+  const shards = table("seats", ["", ...population.agents], population.shards.map((shard) =>
+    [`shard ${shard.shard} (${plural(shard.num_episodes, "episode")})`, ...shard.seats.map(cell)]));
+  const shares = population.shares === null ? [] : [
+    make("p", { class: "under" }, `What each agent learned from (${population.mode}): its share of every agent's return. Rows learn, columns earn.`),
+    table("seats", ["", ...population.agents], population.agents.map((agent, a) =>
+      [agent, ...population.shares[a].map((share) => number(share, 3))]))];
+  return make("details", { class: "seatings" },
+    make("summary", {}, `Who sat where in step ${side.step}: ${population.mode} returns, ${population.strategy} updates`),
+    make("p", { class: "under" }, "A shard is a match. Each cell: who played the agent, and the mean return it earned → the mean return it learned from."),
+    shards, ...shares);
+}
+
+function drawSeats(episode) {
+  const { seats, moves } = episode.population;
+  const paid = (value, digits) => make("td", { class: signOf(value) }, signed(value, digits));
+  const told = "Return: what the agent earned. Learned from: the mix of all returns that the training mode gives it. Below, credit is that mix " +
+    "from a move on, less what the learner subtracts, and the advantage is what the update used.";
+  const earned = table("seats", ["agent", "played by", "", ...moves.map((move, m) => `move ${m + 1}`), "return", "learned from"],
+    seats.map((seat, a) => [seat.agent, whoPlays(seat), make("td", { class: "soft" }, whatItDoes(seat) + (seat.is_away ? ", away from its seat" : "")),
+      ...moves.map((move) => move.payoffs === null ? "–" : paid(move.payoffs[a], 2)), paid(seat.return, 3), paid(seat.mixed, 3)]));
+  return make("div", {}, make("div", { class: "wide" }, earned), make("p", { class: "under" }, told));
+}
+
+function drawMove(side, episode, move, m) {
+  const names = move.nodes.map((index) => episode.nodes[index].agent);
+  const isJoint = names.length > 1;
+  return make("div", { class: isJoint ? "move joint" : "move" },
+    make("h3", {}, `Move ${m + 1}`, make("small", {}, `turn ${move.turn} · ${isJoint ? `at once: ${names.join(", ")}` : `${names[0]} alone`}`)),
+    ...move.nodes.map((index) => drawNode(side, episode, index, false)));
+}
+
+function drawChoices(choices, taken) {
+  const rows = choices.rows.map(([said, probability, wasDrawn]) => make("div",
+    { class: wasDrawn && said === taken ? "choice taken" : wasDrawn ? "choice" : "choice soft" },
+    make("span", { class: "said" }, said), make("meter", { value: probability || 0 }), make("span", {}, probability === null ? "?" : number(probability, 3))));
+  const rest = choices.rest === null ? [] :
+    [make("p", { class: "under" }, `? together ${number(choices.rest, 3)}: nobody drew these from this prompt in the step`)];
+  return make("div", { class: "choices" }, ...rows, ...rest);
 }
 
 function choose(index) {
@@ -128,7 +193,9 @@ function drawSide(side, episode, wanted) {
   ]));
   section.append(make("p", {}, ...episode.tags.map((tag) => make("span", { class: `tag ${tag}` }, tag))));
   if (episode.error !== null) section.append(make("p", { class: "note" }, `Failed: ${episode.error}`));
-  if (episode.nodes.length) section.append(drawTree(episode, section));
+  const isTree = episode.nodes.some((node) => node.candidates.length > 1);
+  if (episode.population) section.append(drawSeats(episode));
+  if (episode.nodes.length && (isTree || !episode.population)) section.append(drawTree(episode, section));
   section.append(make("details", { class: "payload" }, make("summary", {}, "The problem"), make("pre", {}, JSON.stringify(episode.payload, null, 2))));
   const below = new Map();
   episode.nodes.forEach((node, index) => {
@@ -139,55 +206,66 @@ function drawSide(side, episode, wanted) {
     .map((cut) => make("p", { class: "note" }, `A line below ${parent === "-1/0" ? "the start" : `candidate ${parent.split("/")[1]}`} failed: ${cut.error}`));
   // What hangs below a candidate, line by line, is folded: the branch taken comes first.
   const linesBelow = (parents) => parents.flatMap((parent) => [...cuts(parent), ...(below.get(parent) || []).flatMap((index) =>
-    [drawNode(side, episode.nodes[index], index, true), ...linesBelow(candidatesOf(index))])]);
+    [drawNode(side, episode, index, true), ...linesBelow(candidatesOf(index))])]);
   const candidatesOf = (index) => episode.nodes[index].candidates.map((candidate, k) => `${index}/${k}`);
   const folded = (parents, title) => {
     const lines = linesBelow(parents);
     if (lines.length) section.append(make("details", { class: "lines" }, make("summary", {}, `${title} (${lines.length})`), ...lines));
   };
   folded(["-1/0"], "Other lines from the start");
+  const moves = episode.population ? episode.population.moves : [];
+  if (moves.length && !isTree) {
+    section.append(...moves.map((move, m) => drawMove(side, episode, move, m)));
+    return section;
+  }
   for (const index of below.get("branch") || []) {
-    section.append(drawNode(side, episode.nodes[index], index, false));
+    section.append(drawNode(side, episode, index, false));
     folded(candidatesOf(index), "Other lines below its candidates");
   }
   return section;
 }
 
-function drawNode(side, node, index, isAside) {
+function drawNode(side, episode, index, isAside) {
+  const node = episode.nodes[index];
   const scored = node.candidates.filter((candidate) => candidate.reward !== null).map((candidate) => candidate.reward);
   const mean = scored.length ? scored.reduce((sum, reward) => sum + reward, 0) / scored.length : null;
-  const facts = [`turn ${node.turn}`, node.policy, mean === null ? "no reward" : `mean reward ${number(mean, 3)}`];
+  const seat = seatOf(side, episode, node.agent);
+  const facts = seat ? [whoPlays(seat), whatItDoes(seat)] : [`turn ${node.turn}`, node.policy];
+  if (!seat || node.candidates.length > 1) facts.push(mean === null ? "no reward" : `mean reward ${number(mean, 3)}`);
   if (node.temperature !== null) facts.push(`temperature ${node.temperature}`);
-  if (node.parallel_index) facts.push("in parallel");
+  if (node.parallel_index && !seat) facts.push("in parallel");
   if (node.chosen_randomly) facts.push("branch drawn at random");
   if (node.parent !== null) facts.push(node.parent[0] < 0 ? "from the start" : `below candidate ${node.parent[1]}`);
   if (!node.is_trained_on) facts.push("not trained on");
   const prompt = side.prompts[node.prompt];
   const isShort = prompt.split("\n").length <= 16 && prompt.length <= 1200;
-  const heads = ["", "reward", side.has_advantages ? "advantage" : null, "log-prob", "per token", "tokens"].filter((name) => name !== null);
+  const drawn = node.choices ? ["probability"] : ["log-prob", "per token", "tokens"];
+  const heads = ["", "reward", side.population ? "credit" : null, side.has_advantages ? "advantage" : null, ...drawn].filter((name) => name !== null);
   return make("article", { class: isAside ? "node aside" : "node", "data-node": index },
     make("h3", {}, node.agent, make("small", {}, facts.join(" · "))),
     make("details", { class: "prompt", open: state.opensPrompts === null ? isShort : state.opensPrompts },
       make("summary", {}, `What it saw (${plural(node.num_prompt_tokens, "token")})`), make("pre", {}, prompt)),
     make("table", {},
-      make("thead", {}, make("tr", {}, ...heads.map((name) => make("th", {}, name)), make("th", { class: "answer" }, "what it wrote"))),
-      make("tbody", {}, ...node.candidates.map((candidate, k) => drawCandidate(side, node, candidate, k)))));
+      make("thead", {}, make("tr", {}, ...heads.map((name) => make("th", {}, name)), make("th", { class: "answer" }, node.choices ? "what it chose" : "what it wrote"))),
+      make("tbody", {}, ...node.candidates.map((candidate, k) => drawCandidate(side, node, candidate, k)))),
+    node.choices ? drawChoices(node.choices, node.candidates[node.chosen].text) : null);
 }
 
 function drawCandidate(side, node, candidate, k) {
   const isTaken = k === node.chosen && node.parent === null;
-  const signed = (value, digits) => make("td", { class: value > 0 ? "good" : value < 0 ? "bad" : "soft" },
-    value > 0 ? `+${number(value, digits)}` : number(value, digits));
+  const compared = (value) => make("td", { class: signOf(value) }, signed(value, 2));
+  const soft = (text) => make("td", { class: "soft" }, text);
+  const drawn = node.choices ? [soft(number(Math.exp(candidate.logprob), 3))]
+    : [soft(number(candidate.logprob, 2)), soft(number(candidate.mean_logprob, 2)), soft(String(candidate.num_tokens))];
   const outcome = [candidate.solves ? "solves" : null, candidate.done ? "ends the episode" : null,
     candidate.finish_reason === "length" ? "cut off at its longest" : null,
     ...Object.entries(candidate.components).filter(([, value]) => value).map(([name, value]) => `${name} ${value}`)].filter(Boolean);
   return make("tr", { class: isTaken ? "taken" : null, "data-candidate": k },
-    make("td", {}, isTaken ? `${k} taken` : String(k)),
+    make("td", {}, node.candidates.length === 1 ? "taken" : isTaken ? `${k} taken` : String(k)),
     make("td", { class: candidate.solves ? "good" : null }, number(candidate.reward, 3)),
-    side.has_advantages ? signed(candidate.advantage, 2) : null,
-    make("td", { class: "soft" }, number(candidate.logprob, 2)),
-    make("td", { class: "soft" }, number(candidate.mean_logprob, 2)),
-    make("td", { class: "soft" }, String(candidate.num_tokens)),
+    side.population ? compared(candidate.credit) : null,
+    side.has_advantages ? compared(candidate.advantage) : null,
+    ...drawn,
     make("td", { class: "answer" }, make("pre", {}, candidate.text === "" ? "(nothing)" : candidate.text),
       candidate.malformed === null ? null : make("p", { class: "under bad" }, `malformed: ${candidate.malformed}`),
       candidate.unscorable === null ? null : make("p", { class: "under bad" }, `not scorable: ${candidate.unscorable}`),

@@ -17,17 +17,26 @@ _UNSAFE_IN_SCRIPTS = str.maketrans(
 
 def view_page(document: Mapping[str, Any]) -> str:
     """The document as a page. Recorded text is data to its script, and no script or style but its own is allowed to run."""
-    own = files(__package__)
-    style, script = own.joinpath("page.css").read_text(), own.joinpath("page.js").read_text()
-    texts = Environment(loader=PackageLoader(__package__, "."), undefined=StrictUndefined, autoescape=True)
-    return texts.get_template("page.html.jinja").render(
+    script = own_text("page.js")
+    return rendered(
+        "page.html.jinja",
         title=f"{document['run_id']}, step {document['main']['step']}",
-        style=Markup(style),
-        style_digest=_digest(style),
+        style=own_text("colors.css") + own_text("page.css"),
         script=Markup(script),
         script_digest=_digest(script),
         document=Markup(json_in_script(document)),
     )
+
+
+def own_text(name: str) -> str:
+    """A file of this folder."""
+    return files(__package__).joinpath(name).read_text()
+
+
+def rendered(template: str, *, style: str, **values: Any) -> str:
+    """A template of this folder as a page with this style. All values but markup are escaped."""
+    texts = Environment(loader=PackageLoader(__package__, "."), undefined=StrictUndefined, autoescape=True)
+    return texts.get_template(template).render(style=Markup(style), style_digest=_digest(style), **values)
 
 
 def json_in_script(document: Any) -> str:

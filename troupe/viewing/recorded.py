@@ -1,7 +1,8 @@
 """The rollouts of a step as they are stored, with rewards and advantages. Damaged parts are named; intact ones are read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from components.algorithms.registry import ESTIMATORS, estimator
@@ -11,18 +12,21 @@ from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef, StageManifest
 from components.config import RunConfig
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StoreRefused
+from components.population.credit import PopulationState
 from components.runs.available_checkpoints import format_ranges
 from components.runs.lineages import lineage_for, read_config
 from components.runs.recovery_hints import with_recovery_hints
-from components.runs.run import Run
+from components.runs.run import MixedStep, Run
 from components.runs.session_records import effective_run, readable_sessions
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of, step_of
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard, ToolRecord
+from components.session.population import MIX_RETURNS
 
 T = TypeVar("T")
 _SHARDS, _SCORES, _ADVANTAGES = "collect_rollouts", "compute_rewards", "compute_advantages"
+_MISSING_CREDITS = "no advantages: they need the mixed returns of all shards of the step"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,8 @@ class RecordedEpisode:
     """An episode with the rewards and advantages of its candidates. Axes: N nodes, K candidates.
 
     Rewards are those of the reward stage; without them, `is_scored` is False and they are those by which the sampler chose.
-    `advantages_N_K` is None if they cannot be computed from what is stored.
+    `advantages_N_K` is None if they cannot be computed from what is stored. `credits_N_K` are what a population's actions are
+    credited with, from the returns that its training mode mixes; None in other runs, and where they are not stored.
     """
 
     episode: Episode
@@ -39,6 +44,16 @@ class RecordedEpisode:
     rewards_N_K: tuple[tuple[float | None, ...], ...]
     advantages_N_K: tuple[tuple[float | None, ...], ...] | None
     tools: ToolRecord
+    credits_N_K: tuple[tuple[float | None, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedMixing:
+    """How a population's returns were mixed in a step. `learning` are the members that learned in it, None where the step has
+    not come so far; `before` is the state by which returns were mixed, None where it cannot be read."""
+
+    learning: tuple[str, ...] | None
+    before: PopulationState | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +69,8 @@ class RecordedStep:
     notes: tuple[str, ...]
     images: tuple[str, ...] = ()
     """The digests of the sandbox images in which the run's sessions ran programs, the newest first."""
+    mixing: RecordedMixing | None = None
+    """None unless it is a step of a population."""
 
 
 def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) -> RecordedStep:
@@ -64,8 +81,7 @@ def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) ->
     run = effective_run(store, read_run(store, run_id))
     if run.config.hybrid is not None:
         raise ConfigurationError(
-            f"run {run_id!r}: it trained a player of buttons, whose games are no texts to view; its course is in `troupe show "
-            f"{run_id}`"
+            f"run {run_id!r}: it trained a player of buttons, whose games are no texts; `troupe view {run_id}` shows them"
         )
     reached = first_unfinished_step(store, run)
     candidates = [step] if step is not None else [each for each in (reached, reached - 1) if each >= 0]
@@ -76,11 +92,16 @@ def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) ->
 
 
 def _read_step(store: ArtifactStore, run: Run, step: int) -> RecordedStep:
-    reading = _Reading(store, run, step)
-    manifests = reading.manifests()
+    config, reading = _config_at(store, run, step), _Reading(store, run, step)
+    manifests = reading.manifests((_SHARDS, _SCORES))
     shards = reading.payloads(manifests, _SHARDS, RolloutShard)
     scores = reading.payloads(manifests, _SCORES, ScoredShard)
-    read = as_recorded(run, step, _config_at(store, run, step), shards, scores, is_whole=reading.is_whole)
+    mixed = reading.mixed_step() if config.population is not None else None
+    credited = {} if mixed is None else reading.credited(mixed)
+    read = as_recorded(run, step, config, shards, scores, credited, is_whole=reading.is_whole)
+    if config.population is not None:
+        learning = None if mixed is None else tuple(mixed.learning)
+        read = replace(read, mixing=RecordedMixing(learning=learning, before=reading.state_before()))
     images = [each.sandbox_image for each in reversed(readable_sessions(store, run.run_id)) if each.sandbox_image]
     return replace(read, notes=(*reading.notes, *read.notes), images=tuple(dict.fromkeys(images)))
 
@@ -91,10 +112,12 @@ def as_recorded(
     config: RunConfig,
     shards: Mapping[str, RolloutShard],
     scores: Mapping[str, ScoredShard],
+    credited: Mapping[str, ScoredShard] = MappingProxyType({}),
     *,
     is_whole: bool = True,
 ) -> RecordedStep:
-    """The step of these shards and scores, by part. `is_whole`: no other part exists.
+    """The step of these shards and scores, by part; `credited` are a population's scores with credits in place of rewards.
+    `is_whole`: no other part exists.
 
     Advantages are computed by the estimator of `config` if they follow from what is given; else a note says why not.
     """
@@ -102,13 +125,15 @@ def as_recorded(
     if unscored := sorted(set(shards) - set(scores)):
         notes.append(f"no rewards of shard {', '.join(unscored)}: shown are those by which the sampler chose")
     missing = _missing_advantages(config, is_whole=is_whole and not unscored)
+    if missing is None and config.population is not None and set(shards) - set(credited):
+        missing = _MISSING_CREDITS
     if missing is not None:
         notes.append(missing)
     versions: dict[str, PolicyVersion] = {}
     for shard in shards.values():
         versions.update(shard.policy_versions)
     episodes = [
-        _recorded(shard, scores.get(part), index)
+        _recorded(shard, scores.get(part), credited.get(part), index)
         for part, shard in shards.items()
         for index in range(len(shard.episodes))
     ]
@@ -122,7 +147,9 @@ def as_recorded(
     )
 
 
-def _recorded(shard: RolloutShard, score: ScoredShard | None, index: int) -> RecordedEpisode:
+def _recorded(
+    shard: RolloutShard, score: ScoredShard | None, credited: ScoredShard | None, index: int
+) -> RecordedEpisode:
     episode = shard.episodes[index]
     sampled = tuple(tuple(candidate.reward for candidate in node.candidates) for node in episode.nodes)
     return RecordedEpisode(
@@ -132,6 +159,7 @@ def _recorded(shard: RolloutShard, score: ScoredShard | None, index: int) -> Rec
         rewards_N_K=sampled if score is None else score.rewards_E_N_K[index],
         advantages_N_K=None,
         tools=shard.tools,
+        credits_N_K=None if credited is None else credited.rewards_E_N_K[index],
     )
 
 
@@ -144,11 +172,10 @@ def _missing_advantages(config: RunConfig, *, is_whole: bool) -> str | None:
 
 
 def _with_advantages(episodes: Sequence[RecordedEpisode], config: RunConfig) -> list[RecordedEpisode]:
-    """The episodes with their advantages, computed again by the estimator of the run."""
+    """The episodes with their advantages, computed again by the estimator of the run, from credits where there are some."""
     compute = estimator(config.algorithm.advantage)
-    found_E_N_K = compute(
-        [each.episode for each in episodes], [each.rewards_N_K for each in episodes], config.algorithm
-    )
+    learned_from_E_N_K = [each.rewards_N_K if each.credits_N_K is None else each.credits_N_K for each in episodes]
+    found_E_N_K = compute([each.episode for each in episodes], learned_from_E_N_K, config.algorithm)
     return [replace(each, advantages_N_K=found_N_K) for each, found_N_K in zip(episodes, found_E_N_K, strict=True)]
 
 
@@ -165,10 +192,11 @@ class _Reading:
         if text not in self.notes:
             self.notes.append(text)
 
-    def manifests(self) -> list[StageManifest]:
-        """The committed shards and scores in the run's newest lineages, the newest last."""
-        keys = manifest_keys(self._run, self._store.list(_folder(self._run, self._step)))
-        wanted = [key for key in keys if stage_of(key) in (_SHARDS, _SCORES)]
+    def manifests(self, stages: Collection[str], step: int | None = None) -> list[StageManifest]:
+        """The committed results of `stages` in the run's newest lineages, the newest last; of another step if one is given."""
+        folder = _folder(self._run, self._step if step is None else step)
+        keys = manifest_keys(self._run, self._store.list(folder))
+        wanted = [key for key in keys if stage_of(key) in stages]
         found = [self._part(lambda key=key: read_manifest_at(self._store, key)) for key in wanted]  # type: ignore[misc]
         return sorted((each for each in found if each is not None), key=lambda each: each.finished_at)
 
@@ -182,6 +210,23 @@ class _Reading:
         parts = sorted(refs, key=lambda part: (len(part), part))
         read = in_parallel(lambda part: self._part(lambda: get(self._store, refs[part], as_type)), parts)
         return {part: value for part, value in zip(parts, read, strict=True) if value is not None}
+
+    def mixed_step(self, step: int | None = None) -> MixedStep | None:
+        """What the step's mixing of returns came to; None while it has not come so far."""
+        found = self.manifests((MIX_RETURNS,), step)
+        return MixedStep.model_validate(found[-1].output) if found else None
+
+    def credited(self, mixed: MixedStep) -> dict[str, ScoredShard]:
+        """The step's credits by part."""
+        read = in_parallel(lambda ref: self._part(lambda: get(self._store, ref, ScoredShard)), mixed.credited)
+        return {str(each.shard): each for each in read if each is not None}
+
+    def state_before(self) -> PopulationState | None:
+        """The population's state before the step; None if it cannot be read."""
+        if self._step == 0:
+            return PopulationState()
+        mixed = self.mixed_step(self._step - 1)
+        return None if mixed is None else self._part(lambda: get(self._store, mixed.state, PopulationState))
 
     def _part(self, read: Callable[[], T]) -> T | None:
         """The result of `read`; None, with a note, if it is damaged."""

@@ -7,9 +7,13 @@ from typing import Any
 from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.escaping import printable
+from components.runs.session_records import effective_run
+from components.runs.stored_runs import read_run
 from components.session.prompt_texts import prompt_texts
 from components.suggestions import did_you_mean
 from troupe.viewing.documents import TAGS, step_document
+from troupe.viewing.hybrid import hybrid_document
+from troupe.viewing.hybrid_page import hybrid_page
 from troupe.viewing.page import view_page
 from troupe.viewing.recorded import RecordedStep, read_recorded
 from troupe.viewing.tool_results import program_runs
@@ -28,11 +32,19 @@ def view_document(
     play: PlayedBy | None = None,
 ) -> dict[str, Any]:
     """What the page shows, as plain JSON: the episodes of `step` (None: the newest), only those of `problem` if it is given,
-    and beside them those of the step `against` on the same problems: the recorded ones, or what `play` makes of them.
+    and beside them those of the step `against` on the same problems: the recorded ones, or what `play` makes of them. Of a
+    hybrid run, its course and games: see `hybrid_document`.
 
     Raises ConfigurationError for an unknown run, step or problem, and if the two steps share no problem; ArtifactCorrupt if
     nothing of the step can be read.
     """
+    run = effective_run(store, read_run(store, run_id))
+    if run.config.hybrid is not None:
+        if problem is not None or against is not None:
+            raise ConfigurationError(
+                f"run {run_id!r} played games, whose problems are seeds: leave out --problem and --against"
+            )
+        return hybrid_document(store, run, step=step)
     recorded = read_recorded(store, run_id, step)
     if not recorded.episodes:
         reason = "; ".join(recorded.notes) or "no shard has an episode"
@@ -50,16 +62,21 @@ def view_document(
         "preset": printable(recorded.config.preset or "", keep=""),
         "environment": printable(recorded.config.environment.name, keep=""),
         "store": store.uri,
-        "tags": list(TAGS),
+        "tags": [tag for tag in TAGS if tag not in _foreign_tags(recorded)],
         "main": _document(store, recorded, problem),
         "against": None if other is None else _document(store, other, problem),
     }
 
 
+def is_of_games(document: Mapping[str, Any]) -> bool:
+    """Whether the document is that of a hybrid run."""
+    return document.get("kind") == "hybrid"
+
+
 def write_page(document: Mapping[str, Any], file: Path) -> None:
     """Write the page. Raises ConfigurationError if the file cannot be written."""
     try:
-        file.write_text(view_page(document), encoding="utf-8")
+        file.write_text(hybrid_page(document) if is_of_games(document) else view_page(document), encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(
             f"--to {str(file)!r}: {error.strerror}; name a file in a folder that exists"
@@ -70,6 +87,11 @@ def _document(store: ArtifactStore, recorded: RecordedStep, problem: str | None)
     prompts, prompt_notes = prompt_texts(store, recorded.run, recorded.step, recorded.config.policies)
     runs, run_notes = program_runs(recorded)
     return step_document(recorded, prompts, runs=runs, notes=(*prompt_notes, *run_notes), problem=problem)
+
+
+def _foreign_tags(recorded: RecordedStep) -> tuple[str, ...]:
+    """The tags that no episode of such a run can have."""
+    return ("past self",) if recorded.config.population is None else ("repaired", "spoiled")
 
 
 def _check_shared(recorded: RecordedStep, other: RecordedStep) -> None:

@@ -73,3 +73,8 @@ def test_a_model_may_be_asked_and_a_history_is_kept_where_it_is() -> None:
     assert (asked.asks_model, asked.has_history) == (True, True)
     alone = config({"mode": "teacher", "subgoals": ["exit: map_number == 3"]}).hybrid
     assert (alone.asks_model, alone.has_history) == (False, False)
+
+
+def test_a_stored_configuration_with_a_model_is_read_again() -> None:
+    made = config({"mode": "adaptive"}, **MODEL)
+    assert parse_config(made.model_dump(mode="json")) == made

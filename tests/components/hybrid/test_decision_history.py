@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from components.hybrid.decision_counts import llm_shares
 from components.hybrid.decision_history import Decision, DecisionHistory, state_hash
 from components.hybrid.errors import (
     DecisionConflict,
@@ -49,6 +50,42 @@ def test_gaps_and_steps_after_the_last_are_refused() -> None:
     history.record([decision(0), decision(1, is_last=True), decision(0, episode=3)])
     with pytest.raises(DecisionConflict, match="ended with step 1"):
         history.record([decision(2)])
+
+
+def test_decisions_are_counted_by_part_phase_and_actor() -> None:
+    history = DecisionHistory()
+    for episode, source in ((0, "llm"), (1, "rl")):
+        history.record(
+            [
+                decision(
+                    step,
+                    episode=episode,
+                    source=source if step < 2 else "rl",
+                    state_hash=step,
+                    phase="start" if step < 3 else "battle",
+                    outcome_reward=float(step),
+                    is_last=step == 3,
+                )
+                for step in range(4)
+            ]
+        )
+    found = [
+        (each.part, each.phase, each.source, each.num_decisions, each.mean_outcome)
+        for each in history.counts("episode", 2)
+    ]
+    assert found == [
+        (0, "start", "llm", 2, 0.5),
+        (0, "start", "rl", 2, 0.5),
+        (1, "battle", "rl", 2, 3.0),
+        (1, "start", "rl", 2, 2.0),
+    ]
+    assert [each.num_decisions for each in history.counts("history", 8)] == [1] * 8
+    assert list(llm_shares(history.counts("episode", 2), 3, "llm")) == [(4, 0.5), (4, 0.0), (0, None)]
+    assert [[each.source for each in one] for one in history.last_episodes(2)] == [
+        ["rl"] * 4,
+        ["llm", "llm", "rl", "rl"],
+    ]
+    assert (history.phase_of(3), history.phase_of(9)) == ("battle", "")
 
 
 @pytest.mark.parametrize("wrong", [{"confidence": 1.5}, {"outcome_reward": float("nan")}, {"state_hash": -1}])

@@ -16,11 +16,12 @@ from components.runs.resume_checks import validate_start
 from components.runs.session_records import begin_session, end_session
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
+from components.session.decision_histories import history_file
 from flows.train import PIPELINE
 from tests.tasks.stored_runs import config_in, finish, reread, stored_run
 from troupe.cli import app
 from troupe.runs.documents import run_document
-from troupe.runs.removal import planned, removed
+from troupe.runs.removal import planned, removed, told
 
 
 @pytest.fixture
@@ -67,6 +68,20 @@ def test_content_that_another_run_shares_stays_until_that_goes(root: Path, store
     assert (document["num_objects"], document["num_shared_objects"]) == (0, 3 * 3 + 3 * 2)
     assert contents(store, "payloads/", "folders/") == before
     assert taken_away(store, "other")["num_objects"] == 3 * 3 + 3 * 2
+
+
+def test_the_decision_history_goes_with_the_run(root: Path, store: LocalArtifactStore, tmp_path: Path) -> None:
+    stored_run(root, "goes")
+    others = [history_file(name, tmp_path / "home") for name in ("goes", "stays")]
+    for file in others:
+        file.parent.mkdir(parents=True)
+        file.write_text("decisions")
+    removal = planned(store, "goes", lineage=None, from_mlflow=False, force=False)
+    document = removed(store, removal, lineage=None, from_mlflow=False, home=tmp_path / "home")
+    assert [file.parent.exists() for file in others] == [False, True]
+    assert f"removed the decision history: {others[0].parent}" in told(document, what="run goes")
+    again = removed(store, removal, lineage=None, from_mlflow=False, home=tmp_path / "home")
+    assert "decision history" not in told(again, what="run goes")
 
 
 @pytest.mark.parametrize("num_deletions", [0, 1, 2, 3, 10, 20])

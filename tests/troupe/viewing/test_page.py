@@ -47,7 +47,7 @@ def hostile_run(store: LocalArtifactStore) -> None:
     run = started_run(store, "r")
     made = [
         episode(
-            node(candidate(text, error=text), candidate(text, unscorable=text), agent=text),
+            node(candidate(text, error=text), candidate(text, unscorable=text), agent=text, choices=choices_of(text)),
             problem=f"p{index}{text if text.isascii() else ''}",
             error=text,
         )
@@ -55,6 +55,11 @@ def hostile_run(store: LocalArtifactStore) -> None:
         if text != "\ud800"
     ]
     commit_rollouts(store, run, shard(0, 0, *made), rewards=[((1.0, None),)] * len(made))
+
+
+def choices_of(text: str) -> tuple[tuple[int, ...], ...]:
+    """The answer as a choice, and one that nobody drew."""
+    return candidate(text).tokens, (1, 2)
 
 
 class Elements(HTMLParser):

@@ -1,0 +1,110 @@
+"""Nights of players of games: by their own evaluations, side by side where these are equal, and never left out silently."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.artifacts.local import LocalArtifactStore
+from components.config import StoreConfig, parse_config
+from components.config.hybrid import REFLEXES
+from components.errors import NightFailed
+from components.evaluation.night_records import keep_night, read_nights
+from components.runs.lineages import freeze_config
+from components.runs.run import Run
+from components.runs.session_records import begin_session
+from components.session.hybrid import initial_reflexes
+from components.session.session import Session
+from flows import nightly_games
+from flows.nightly_evaluation import nightly_evaluation
+from flows.nightly_games import games_nights
+from flows.presets import preset_values
+from flows.train_hybrid import PIPELINE
+
+TONIGHT = datetime.now(UTC).date().isoformat()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> StoreConfig:
+    return StoreConfig(kind="local", root=str(tmp_path / "store"))
+
+
+@pytest.fixture
+def store(kept: StoreConfig) -> LocalArtifactStore:
+    return LocalArtifactStore(Path(str(kept.root)))
+
+
+def active_run(
+    store: LocalArtifactStore, kept: StoreConfig, run_id: str, *, goal_badges: int = 1, **hybrid: Any
+) -> Run:
+    """A run whose session has just begun."""
+    values = preset_values()["hybrid-tiny"]
+    config = parse_config(
+        {
+            **values,
+            "environment": {**values["environment"], "options": {"goal_badges": goal_badges}},
+            "hybrid": {"mode": "rl_only", "num_games": 2, **hybrid},
+            "store": kept.model_dump(mode="json"),
+            "tracking": {"kind": "none"},
+        }
+    )
+    freeze_config(store, run_id, config, PIPELINE)
+    run = Run(run_id=run_id, config=config)
+    begin_session(store, run, PIPELINE)
+    return run
+
+
+@pytest.fixture
+def checkpoint(store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint that all runs have come to."""
+    run = active_run(store, kept, "one")
+    with Session(run) as session:
+        found = {REFLEXES: initial_reflexes(session, {})}
+    monkeypatch.setattr(nightly_games, "checkpoints_before", lambda *_: found)
+
+
+@pytest.mark.usefixtures("checkpoint")
+def test_runs_of_one_evaluation_are_one_night(store: LocalArtifactStore, kept: StoreConfig, tmp_path: Path) -> None:
+    active_run(store, kept, "other")
+    active_run(store, kept, "farther", goal_badges=2)
+    active_run(store, kept, "unplayable", game="crystal", rom=str(tmp_path / "none.gbc"))
+    nights = games_nights(store, kept, TONIGHT, 7)
+    assert [[each.agent for each in night.reports] for night in nights] == [["farther@0"], ["one@0", "other@0"], []]
+    first, second = nights[1].reports
+    assert first.num_solved_P == second.num_solved_P, "equal players meet equal starts"
+    assert (first.n, first.sampling, first.suite) == (6, "sample", "game_boy/homebrew")
+    assert nights[1].name == f"game_boy-homebrew-{first.suite_digest}"
+    assert "none.gbc" in nights[2].failures["unplayable@0"]
+    assert games_nights(store, kept, "2099-01-01", 7) == [], "nobody works on them any more"
+
+
+@pytest.mark.usefixtures("checkpoint")
+def test_a_checkpoint_is_played_once_and_compared_with_the_one_before(
+    store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (night,) = games_nights(store, kept, "2026-01-01", 10**4)
+    keep_night(store, night)
+    monkeypatch.setattr(nightly_games, "evaluated", None)
+    (again,) = games_nights(store, kept, "2026-01-02", 10**4)
+    assert (again.reports, again.changes) == (night.reports, ())
+    worse = replace(night.reports[0], num_solved_P=(0,) * 6, agent="one@1")
+    monkeypatch.setattr(nightly_games, "first_unfinished_step", lambda *_: 1)
+    monkeypatch.setattr(nightly_games, "evaluated", lambda *_: worse)
+    (later,) = games_nights(store, kept, "2026-01-03", 10**4)
+    [change] = later.changes
+    assert (change.base, change.other, change.num_problems) == ("one@0", "one@1", 6)
+
+
+@pytest.mark.usefixtures("prefect", "checkpoint")
+def test_the_nightly_flow_keeps_and_judges_them(store: LocalArtifactStore, kept: StoreConfig, tmp_path: Path) -> None:
+    nightly_evaluation([], night=date.fromisoformat(TONIGHT), store=kept, pages=str(tmp_path))
+    page = (tmp_path / f"{TONIGHT}.html").read_text()
+    (name,) = {key.split("/")[1] for key in store.list("nights/")}
+    assert name in page
+    assert "one@0" in page
+    assert [each.agent for each in read_nights(store, name, before="2099")[0].reports] == ["one@0"]
+    active_run(store, kept, "unplayable", game="crystal", rom=str(tmp_path / "none.gbc"))
+    with pytest.raises(NightFailed, match=r"unplayable@0: RomMissing"):
+        nightly_evaluation([], night=date.fromisoformat(TONIGHT), store=kept)

@@ -1,0 +1,129 @@
+"""A population on the page: seats, moves made at once, raw and mixed returns, choices with what is known of their chances."""
+
+from dataclasses import replace
+from math import log
+from typing import Any
+
+import pytest
+
+from components.artifacts.local import LocalArtifactStore
+from components.artifacts.payloads import put
+from components.config import RunConfig, parse_config
+from components.population.credit import PopulationState
+from components.runs.lineages import freeze_config
+from components.runs.run import MixedStep, Run
+from components.runs.stage_protocol import run_stage
+from components.schema import Candidate, Episode, Node, ScoredShard
+from flows.presets import preset_values
+from flows.train_population import PIPELINE
+from tests.committed_runs import stage_key
+from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
+from troupe.viewing.populations import DrawnChoices
+from troupe.viewing.view import view_document
+
+CHOICES = ((5, 2), (6, 2), (7, 2))
+"""cooperate, compete, and a third that nobody draws."""
+
+
+def config() -> RunConfig:
+    values = preset_values()["population-tiny"]
+    member = values["policies"]["first"]
+    return parse_config(
+        {
+            **values,
+            "environment": {**values["environment"], "options": {"num_members": 2, "num_steps": 1}},
+            "agents": {"player_0": {"policy": "first"}, "player_1": {"policy": "second"}},
+            "policies": {"first": member, "second": member},
+            "population": {"training_mode": "cooperative", "opponents": {"every": 1}},
+        }
+    )
+
+
+def said(text: str, choice: int, probability: float, payoffs: dict[str, float]) -> Candidate:
+    made = candidate(text, team={}, payoffs=payoffs)
+    return replace(made, tokens=CHOICES[choice], sampler_logprobs=(log(probability), 0.0))
+
+
+def asked(agent: str, player: str, answer: Candidate, *, beside: int = 0) -> Node:
+    made = node(answer, agent=agent, parallel_index=beside, choices=CHOICES)
+    return replace(made, policy=player)
+
+
+def met(second: str, *, error: str | None = None) -> Episode:
+    """player_0 cooperates and player_1, as `second`, competes at once: they earn 2 and -1."""
+    payoffs = {"player_0": 2.0, "player_1": -1.0}
+    nodes = (
+        asked("player_0", "first", said("cooperate", 0, 0.5, payoffs)),
+        asked("player_1", second, said("compete", 1, 0.25, payoffs), beside=1),
+    )
+    return episode(*nodes, error=error)
+
+
+@pytest.fixture
+def document(tmp_path: Any) -> dict[str, Any]:
+    store, made = LocalArtifactStore(tmp_path / "store"), config()
+    freeze_config(store, "r", made, PIPELINE)
+    run = Run(run_id="r", config=made)
+    episodes = [[met("second")], [met("second@0"), met("second@0", error="broke")]]
+    for number, each in enumerate(episodes):
+        commit_rollouts(store, run, shard(0, number, *each), rewards=[((2.0,), (-1.0,))] * len(each))
+    credited = [
+        put(store, ScoredShard(step=0, shard=number, rewards_E_N_K=(((1.1,), (-0.1,)),) * len(each)))
+        for number, each in enumerate(episodes)
+    ]
+    mixed = MixedStep(credited=credited, state=put(store, PopulationState()), learning=["first"], metrics={})
+    run_stage(store, stage_key(run, 0, "mix_returns"), lambda: mixed, MixedStep)
+    return view_document(store, "r")
+
+
+def test_an_episode_tells_who_sat_where_and_what_each_learned_from(document: dict[str, Any]) -> None:
+    own, against_past, failed = document["main"]["episodes"]
+    seats = own["population"]["seats"]
+    assert [(seat["agent"], seat["member"], seat["learns"]) for seat in seats] == [
+        ("player_0", "first", True),
+        ("player_1", "second", False),
+    ]
+    assert [seat["return"] for seat in seats] == [2.0, -1.0]
+    assert [seat["mixed"] for seat in seats] == pytest.approx([0.7 * 2 - 0.3, 0.3 * 2 - 0.7])
+    assert own["population"]["moves"] == [{"turn": 0, "nodes": [0, 1], "payoffs": [2.0, -1.0]}]
+    assert [seat["past_step"] for seat in against_past["population"]["seats"]] == [None, 0]
+    assert ("past self" in against_past["tags"], "past self" in own["tags"]) == (True, False)
+    assert [seat["return"] for seat in failed["population"]["seats"]] == [None, None]
+
+
+def test_the_step_tells_its_seatings_and_shares(document: dict[str, Any]) -> None:
+    population = document["main"]["population"]
+    assert population["mode"] == "cooperative"
+    assert population["shares"] == (pytest.approx((0.7, 0.3)), pytest.approx((0.3, 0.7)))
+    assert [[seat["player"] for seat in each["seats"]] for each in population["shards"]] == [
+        ["first", "second"],
+        ["first", "second@0"],
+    ]
+    assert population["shards"][1]["seats"][0]["mean_return"] == 2.0, "a failed episode has no return"
+    assert not {"repaired", "spoiled"} & set(document["tags"])
+
+
+def test_actions_have_the_credits_of_the_step_and_advantages_from_these(document: dict[str, Any]) -> None:
+    first, second = document["main"]["episodes"][0]["nodes"]
+    for shown, raw, credit in ((first, 2.0, 1.1), (second, -1.0, -0.1)):
+        [found] = shown["candidates"]
+        assert (found["reward"], found["credit"], found["advantage"]) == (raw, credit, credit)
+
+
+def test_choices_have_the_probabilities_with_which_they_were_drawn() -> None:
+    nodes = [asked("a", "first", said("cooperate", 0, 0.5, {})), asked("a", "first", said("compete", 1, 0.2, {}))]
+    shown = DrawnChoices(nodes).document(nodes[0], lambda tokens: f"token {tokens[0]}")
+    assert shown is not None
+    assert [(text, was_drawn) for text, _, was_drawn in shown["rows"]] == [
+        ("cooperate", True),
+        ("token 7", False),
+        ("compete", True),
+    ]
+    assert [probability for _, probability, _ in shown["rows"]] == pytest.approx([0.5, 0.3, 0.2])
+    assert shown["rest"] is None
+    alone = DrawnChoices(nodes[:1]).document(nodes[0], None)
+    assert alone == {
+        "rows": [["cooperate", pytest.approx(0.5), True], ["6", None, False], ["7", None, False]],
+        "rest": 0.5,
+    }
+    assert DrawnChoices(nodes).document(replace(nodes[0], choices=()), None) is None
