@@ -26,11 +26,15 @@ _HIGH_RAM = (0xFF80, 0xFFFF)
 
 
 class PyBoyEmulator:
-    """A cartridge in memory: no file is read or written, the battery of a cartridge neither."""
+    """A cartridge in memory: no file is read or written, the battery of a cartridge neither.
 
-    def __init__(self, rom: bytes) -> None:
+    With `has_window` the frames that are drawn are shown, and keys do nothing.
+    """
+
+    def __init__(self, rom: bytes, *, has_window: bool = False) -> None:
         self._rom = rom
-        self._boy: Any = PyBoy(io.BytesIO(rom), window="null", sound_emulated=False, log_level="ERROR")
+        window = "SDL2" if has_window else "null"
+        self._boy: Any = PyBoy(io.BytesIO(rom), window=window, no_input=True, sound_emulated=False, log_level="ERROR")
         self._boy.set_emulation_speed(0)
 
     def run(self, frames: int, *, render: bool) -> None:
