@@ -58,7 +58,7 @@ class AdaptiveStrategySystem:
     def select_strategy(self, context: Mapping[str, Any]) -> StrategyType:
         """The strategy of the next decision.
 
-        Of the context count `llm_error_rate`, `has_llm_budget`, `is_stuck` and, for the planner, `facts`; the rest may be there.
+        Of the context count `llm_error_rate`, `has_llm_budget`, `is_stuck` and, for the planner, `facts`; others may be there.
         """
         planner = self.goal_planner
         if planner is not None and "facts" in context:
@@ -87,7 +87,7 @@ class AdaptiveStrategySystem:
         )
 
     def get_strategy_stats(self) -> dict[str, Any]:
-        """The strategy in force, how often it changed, and what each has earned; a success is a decision with reward above 0."""
+        """The strategy in force, its changes, and what each has earned; a success is a decision with reward above 0."""
         decisions = sum(each[0] for each in self._earned.values())
         return {
             "current_strategy": self.current_strategy.value,

@@ -47,7 +47,7 @@ class AskedManager:
         self.lines.append(f"{description} You pressed {WORDS[Action(action)]}: {reward:+.2f}.")
 
     def advise(self, questions: Sequence[Question]) -> list[Advice]:
-        """One answer for each question. Raises LLMConnectionError if the model cannot be reached, and what its manager raises."""
+        """One answer for each question. Raises LLMConnectionError without a connection, and what the manager raises."""
         return [self._advice(question) for question in questions]
 
     def _advice(self, question: Question) -> Advice:

@@ -44,11 +44,12 @@ class Curriculum:
 
 def _rule(config: Mapping[str, Any]) -> CurriculumRule:
     _check_keys("curriculum_config", config, _KEYS)
-    stages = tuple(_stage(number, each) for number, each in enumerate(config.get("stages", ())))
     known = {"patience": "advancement_patience", "decay": "confidence_decay_rate"}
     values: dict[str, Any] = {ours: config[theirs] for ours, theirs in known.items() if theirs in config}
+    if "stages" in config:
+        values["stages"] = tuple(_stage(number, each) for number, each in enumerate(config["stages"]))
     try:
-        return CurriculumRule(**values, **({"stages": stages} if "stages" in config else {}))
+        return CurriculumRule(**values)
     except TypeError as error:
         raise ConfigurationError(f"curriculum_config: {error}; give numbers") from error
 

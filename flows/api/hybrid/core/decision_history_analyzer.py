@@ -47,8 +47,8 @@ class DecisionHistoryAnalyzer:
     ) -> None:
         """Store a decision; with `ends_episode` False the next one belongs to the same episode.
 
-        An outcome above 0 is a success. A trainer stores its decisions by itself, whole episodes at once, each credited with the
-        rewards of eight steps. Raises DecisionValidationError for an action or a confidence that is none.
+        An outcome above 0 is a success. A trainer stores its decisions by itself, whole episodes at once, each credited with
+        the rewards of eight steps. Raises DecisionValidationError for an action or a confidence that is none.
         """
         if isinstance(action_taken, bool) or action_taken not in range(NUM_ACTIONS):
             raise DecisionValidationError(f"action_taken {action_taken!r}: use 0 to {NUM_ACTIONS - 1}")

@@ -1,6 +1,7 @@
 """The documented environment over the games of `components/hybrid`; it needs Gymnasium, of the extra `hybrid`."""
 
 import string
+import weakref
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -45,8 +46,8 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
     `rom_path` is your own copy of Pokemon Crystal, which we have never played; "homebrew", our own small cartridge; or "twin",
     the rules of that cartridge without an emulator, which has no screen. With `headless` False a window shows the game.
 
-    An observation is a dict: `screen` (144, 160, 3), `state_variables` (25,), and `strategic_context` in words; the types `screen`
-    and `state` have that key alone. `info` has `action_mask` (9,), which holds for the next step, `facts`, what
+    An observation is a dict: `screen` (144, 160, 3), `state_variables` (25,), and `strategic_context` in words; the types
+    `screen` and `state` have one key alone. `info` has `action_mask` (9,), which holds for the next step, `facts`, what
     `GameStateAnalysis` reads under `state`, and after a step `reward_terms`, whose sum is the reward.
 
     **Example**
@@ -83,6 +84,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         self._game: OpenedGame | None = open_game(
             Path(rom_path), has_window=not headless, has_screen=observation_type != "state", weights=self._weights
         )
+        self._close = weakref.finalize(self, self._game.close)  # also at the end of the process
         self._state: dict[str, Any] = {}
         self._tiles: set[tuple[int, ...]] = set()
         self._num_steps = 0
@@ -94,7 +96,9 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         """
         options = kwargs.get("options") or {}
         if unknown := sorted([*(kwargs.keys() - {"seed", "options"}), *(options.keys() - {"state"})]):
-            raise ConfigurationError(f"reset: {', '.join(unknown)} is not known; give seed, or options with the key state")
+            raise ConfigurationError(
+                f"reset: {', '.join(unknown)} is not known; give seed, or options with the key state"
+            )
         super().reset(seed=kwargs.get("seed"))
         seed = int(self.np_random.integers(np.iinfo(np.int64).max))
         self._opened().begin(seed, options.get("state"))
@@ -142,9 +146,8 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         """Close the emulator; once more does nothing."""
-        game, self._game = self._game, None
-        if game is not None:
-            game.close()
+        self._game = None
+        self._close()
 
     def _opened(self) -> OpenedGame:
         if self._game is None:

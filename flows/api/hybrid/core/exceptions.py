@@ -1,4 +1,4 @@
-"""The documented exceptions. Each is one of our error tree; whoever catches TrainingError catches all that a training raises."""
+"""The documented exceptions. Each is of our error tree; TrainingError catches all that a training raises."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

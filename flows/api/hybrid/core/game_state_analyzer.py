@@ -31,9 +31,11 @@ class GameStateAnalysis:
     def __init__(self, state_variables: Mapping[str, Any]) -> None:
         for name, value in state_variables.items():
             if name not in LARGEST and name not in MEASURED:
-                raise DecisionValidationError(f"state_variables.{name}: no fact; {suggest(name, [*LARGEST, *MEASURED])}")
+                raise DecisionValidationError(
+                    f"state_variables.{name}: no fact; {suggest(name, [*LARGEST, *MEASURED])}"
+                )
             largest = LARGEST.get(name, float("inf"))
-            if isinstance(value, str) or not 0 <= value <= largest and name != "potential":
+            if isinstance(value, str) or (name != "potential" and not 0 <= value <= largest):
                 raise DecisionValidationError(f"state_variables.{name} {value!r}: give a number from 0 to {largest:g}")
         self.facts = {name: int(state_variables.get(name, 0)) for name in LARGEST}
         self._measured = {name: state_variables.get(name, 0) for name in MEASURED}

@@ -84,7 +84,9 @@ class HybridAgent:
     ) -> None:
         """Raises ConfigurationError for another number of actions, a wrong curriculum, or a mode without its manager."""
         if action_space_size != NUM_ACTIONS:
-            raise ConfigurationError(f"action_space_size {action_space_size}: a Game Boy has {NUM_ACTIONS} actions; use that")
+            raise ConfigurationError(
+                f"action_space_size {action_space_size}: a Game Boy has {NUM_ACTIONS} actions; use that"
+            )
         self.mode, self.seed = AgentMode(mode), seed
         if llm_manager is None and self.mode is not AgentMode.RL_ONLY:
             raise ConfigurationError(f"llm_manager None: mode {self.mode.value} asks one; give it, or use rl_only")
@@ -132,15 +134,17 @@ class HybridAgent:
     ) -> None:
         """What the last decision has brought: credit, the record, and a lesson for the policy when there are steps for one.
 
-        `truncated` says that `done` is a limit, behind which there was more to come. Where observations are screens, `next_info`
-        tells the policy's next state. Another action than the decided one is nobody's. Raises DecisionValidationError without
-        a decision before.
+        `truncated` says that `done` is a limit, behind which there was more to come. Where observations are screens,
+        `next_info` tells the policy's next state. Another action than the decided one is nobody's. Raises
+        DecisionValidationError without a decision before.
         """
         made, self._made = self._made, None
         if made is None:
             raise DecisionValidationError("update: there is no decision that it belongs to; call get_action first")
         next_facts = None if next_info is None else _facts(next_info)
-        final_S = _state(next_observation, None if next_facts is None else {k: np.array([v]) for k, v in next_facts.items()})
+        final_S = _state(
+            next_observation, None if next_facts is None else {k: np.array([v]) for k, v in next_facts.items()}
+        )
         step = game_step(reward, final_S, ended=done and not truncated, cut=done and truncated)
         self._player.observe(step)
         if self._asked is not None:
@@ -204,16 +208,18 @@ class HybridAgent:
 
     @property
     def last_decision(self) -> dict[str, Any]:
-        """Who made the last decision that has no outcome yet, with what confidence. Raises DecisionValidationError without one."""
+        """Who made the decision that has no outcome yet, how sure. Raises DecisionValidationError without one."""
         if self._made is None:
             raise DecisionValidationError("last_decision: there is none without an outcome; call get_action first")
         confidence = float(self._made.decided.confidences_N[0])
         return {"action": self._made.action, "source": self._source(self._made), "confidence": confidence}
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All that decides how the agent goes on between two episodes: the policy, the steps since its last lesson, and the rest."""
+        """All that decides how the agent goes on between two episodes: the policy, the steps of its next lesson, the rest."""
         weights = {} if self._learner is None else self._learner.to_arrays()
-        steps = {f"steps.{name}": values for name, values in self._played.to_arrays().items()} if len(self._played) else {}
+        steps = (
+            {f"steps.{name}": values for name, values in self._played.to_arrays().items()} if len(self._played) else {}
+        )
         asked = self._asked
         state = {
             "mode": self.mode.value,
@@ -309,7 +315,9 @@ class HybridAgent:
             source=self._source(made),
             confidence=float(made.decided.confidences_N[0]),
             phase=phase_name(made.question.facts),
-            strategy=self.adaptive_strategy.current_strategy.value if self.mode is AgentMode.ADAPTIVE else self.mode.value,
+            strategy=self.adaptive_strategy.current_strategy.value
+            if self.mode is AgentMode.ADAPTIVE
+            else self.mode.value,
             reasoning=made.decided.reasons_N[0] if made.decided.reasons_N else "",
             timestamp=time.time(),
         )
@@ -328,14 +336,18 @@ class HybridAgent:
 def _facts(info: Mapping[str, Any]) -> dict[str, int]:
     facts = info.get("facts")
     if not isinstance(facts, Mapping) or set(facts) != set(LARGEST):
-        raise DecisionValidationError("info.facts: has not the facts of a game; give the info that the environment returned")
+        raise DecisionValidationError(
+            "info.facts: has not the facts of a game; give the info that the environment returned"
+        )
     return {name: int(value) for name, value in facts.items()}
 
 
 def _mask(info: Mapping[str, Any]) -> Booleans:
     mask_A = np.asarray(info.get("action_mask"), dtype=np.bool_)
     if mask_A.shape != (NUM_ACTIONS,) or not mask_A.any():
-        raise DecisionValidationError(f"info.action_mask {info.get('action_mask')!r}: give {NUM_ACTIONS} of which one is allowed")
+        raise DecisionValidationError(
+            f"info.action_mask {info.get('action_mask')!r}: give {NUM_ACTIONS} of which one is allowed"
+        )
     return mask_A
 
 
@@ -344,6 +356,8 @@ def _state(observation: Mapping[str, Any], facts_N: Mapping[str, NDArray[Any]] |
     if "state_variables" in observation:
         return np.asarray(observation["state_variables"], np.float32)
     if facts_N is None:
-        raise DecisionValidationError("next_observation: has no state_variables; give next_info, too, where observations are screens")
+        raise DecisionValidationError(
+            "next_observation: has no state_variables; give next_info, too, where observations are screens"
+        )
     states_S: NDArray[Any] = state_variables(facts_N)[0]
     return states_S

@@ -15,8 +15,8 @@ _COLUMNS = ("states", "masks", "actions", "own", "rewards", "ended", "cut", "fin
 class PlayedSteps:
     """Steps of one game, in order: each with its state, mask, action, whose it was, reward, end and the state after it.
 
-    `MaskedPPO.collect` plays games; here it plays what was played, so that log-probabilities, values and advantages are its own.
-    They are those of play, since the policy does not change between two lessons.
+    `MaskedPPO.collect` plays games; here it plays what was played, so that log-probabilities, values and advantages are its
+    own. They are those of play, since the policy does not change between two lessons.
     """
 
     def __init__(self) -> None:

@@ -95,14 +95,16 @@ class _EmulatedGame:
         return self._games.facts
 
     def state_variables(self) -> NDArray[np.float32]:
-        return self._games.states()[0]
+        states_S: NDArray[np.float32] = self._games.states()[0]
+        return states_S
 
     def mask(self) -> Booleans:
         mask_A: Booleans = self._games.masks()[0]
         return mask_A
 
     def screen(self) -> NDArray[np.uint8]:
-        return self._games.screens()[0]
+        screen: NDArray[np.uint8] = self._games.screens()[0]
+        return screen
 
     def save_state(self) -> bytes:
         return self._games.save_states()[0]

@@ -40,7 +40,9 @@ def write_checkpoint(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 def read_checkpoint(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a file. Raises CheckpointError if there is none, or it is damaged."""
     if not path.is_file():
-        raise CheckpointError(f"{path}: there is no such checkpoint; use one that is listed in its folder, latest or best")
+        raise CheckpointError(
+            f"{path}: there is no such checkpoint; use one that is listed in its folder, latest or best"
+        )
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}

@@ -10,7 +10,7 @@ from flows.api.hybrid.core.hybrid_agent import HybridAgent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodePlayed:
-    """What an episode earned, its steps, whether it reached its goal, the share of the language model, and its seconds of steps."""
+    """What an episode earned, its steps, whether it reached its goal, the language model's share, and seconds of steps."""
 
     reward: float
     length: int
@@ -54,6 +54,4 @@ def play_episode(
             on_step({**decided, "action": action, "reward": reward, "reward_terms": info.get("reward_terms", {})})
     num = max(1, agent.num_decisions - decisions)
     usage = (agent.num_llm_decisions - by_llm) / num
-    return EpisodePlayed(
-        reward=total, length=length, succeeded=bool(terminated), llm_usage=usage, env_seconds=seconds
-    )
+    return EpisodePlayed(reward=total, length=length, succeeded=bool(terminated), llm_usage=usage, env_seconds=seconds)

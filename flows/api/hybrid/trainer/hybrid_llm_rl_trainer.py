@@ -18,7 +18,7 @@ from components.suggestions import suggest
 from components.whole_files import write_whole
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
-from flows.api.hybrid.core.exceptions import CheckpointError, EnvironmentError, TrainingError
+from flows.api.hybrid.core.exceptions import CheckpointError, TrainingError
 from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
 from flows.api.hybrid.trainer.checkpoints import (
@@ -41,7 +41,7 @@ EVENTS = (
 )
 """What callbacks are registered for."""
 Callback = Callable[["HybridLLMRLTrainer", int, dict[str, Any]], None]
-"""Called with the trainer, the number of the episode, counted from 1, and what the event says."""
+"""Called with the trainer, the number of the episode, counted from 1 and 0 before it, and what the event says."""
 _WINDOW = 10
 """Episodes of `average_reward`, `final_avg_reward` and `success_rate`."""
 _log = logging.getLogger(__name__)
@@ -86,6 +86,7 @@ class HybridLLMRLTrainer:
         """Seconds in the environment's steps, since this object was made."""
         self._callbacks: dict[str, list[Callback]] = {event: [] for event in EVENTS}
         self._played: list[EpisodePlayed] = []
+        self._number = 0
         self._num_advances, self._best_evaluation = 0, float("-inf")
         self._record_decisions()
         self._boundary = self._to_arrays()
@@ -119,7 +120,7 @@ class HybridLLMRLTrainer:
     ) -> dict[str, Any]:
         """Train so many more episodes; the summary, which is also in `save_dir/training_summary.json`.
 
-        Raises TrainingError, or one of its kind, when an episode fails; the episodes before are in the checkpoint "latest" then.
+        Raises TrainingError, or one of its kind, when an episode fails; the checkpoint "latest" has the episodes before.
         """
         asked = {name: value for name, value in locals().items() if name != "self"}
         for name, value in asked.items():
@@ -129,7 +130,7 @@ class HybridLLMRLTrainer:
         self._emit("training_start", asked)
         try:
             for _ in range(total_episodes):
-                self._train_episode(max_steps_per_episode)
+                self.train_episode(max_steps_per_episode)
                 if self.episode % eval_interval == 0:
                     self._evaluated(self.num_evaluation_episodes, max_steps_per_episode)
                 if self.episode % save_interval == 0:
@@ -199,7 +200,7 @@ class HybridLLMRLTrainer:
         return path
 
     def load_checkpoint(self, checkpoint_path: str) -> bool:
-        """Go on from a checkpoint: "latest", "best", a path, or a name in `save_dir`. False, with the reason in the log, if not.
+        """Go on from a checkpoint: "latest", "best", a path, or a name in `save_dir`. False, with a line in the log, if not.
 
         Decisions of episodes that are played again are stored again, under new numbers.
         """
@@ -224,8 +225,9 @@ class HybridLLMRLTrainer:
         self.decision_analyzer.close()
         self.llm_manager.close()
 
-    def _train_episode(self, max_steps: int) -> None:
-        number = self.episode + 1
+    def train_episode(self, max_steps_per_episode: int = 10000) -> dict[str, float]:
+        """Train one more episode, without evaluation and checkpoint; its metrics."""
+        self._number = number = self.episode + 1
         self._emit("episode_start", {"episode": number})
         self.agent.reseed(seed_for(self.agent.seed, "policy", number))
         switches = self.strategy_system.num_switches
@@ -237,7 +239,7 @@ class HybridLLMRLTrainer:
                 switches = self.strategy_system.num_switches
                 self._emit("strategy_switch", {"strategy": self.strategy_system.current_strategy.value})
 
-        played = self._play(self.agent, seed_for(self.agent.seed, "episode", number), max_steps, on_step)
+        played = self._play(self.agent, seed_for(self.agent.seed, "episode", number), max_steps_per_episode, on_step)
         self._played.append(played)
         event = self.agent.end_of_training_episode(played.reward)
         self._num_advances += event == "curriculum_advance"
@@ -247,6 +249,7 @@ class HybridLLMRLTrainer:
         if event is not None:
             self._emit(event, {"stage": self.agent.curriculum.state.stage})
         self._emit("episode_end", {**metrics, "reward": played.reward})
+        return metrics
 
     def _play(
         self, agent: HybridAgent, seed: int, max_steps: int, on_step: Callable[[dict[str, Any]], None] | None = None
@@ -285,7 +288,7 @@ class HybridLLMRLTrainer:
     def _emit(self, event: str, said: Mapping[str, Any]) -> None:
         for callback in self._callbacks[event]:
             try:
-                callback(self, self.episode, dict(said))
+                callback(self, self._number, dict(said))
             except TrainingError:
                 raise
             except Exception:  # a callback of the user's must not end a night's training
@@ -306,7 +309,9 @@ class HybridLLMRLTrainer:
         state = {
             "played": [each.to_json() for each in self._played],
             "num_advances": self._num_advances,
-            "best_evaluation": self._best_evaluation if self._played and self._best_evaluation > float("-inf") else None,
+            "best_evaluation": self._best_evaluation
+            if self._played and self._best_evaluation > float("-inf")
+            else None,
         }
         return self.agent.to_arrays() | {"trainer": np.frombuffer(json.dumps(state).encode(), np.uint8)}
 
@@ -314,6 +319,7 @@ class HybridLLMRLTrainer:
         state = json.loads(arrays["trainer"].tobytes())
         self.agent.load_arrays(arrays)
         self._played = [EpisodePlayed(**each) for each in state["played"]]
+        self._number = len(self._played)
         self._num_advances = state["num_advances"]
         best = state["best_evaluation"]
         self._best_evaluation = float("-inf") if best is None else best
@@ -325,11 +331,11 @@ def create_trainer_from_config(config_path: str) -> HybridLLMRLTrainer:
 
     Raises ConfigurationError for unknown keys and wrong values, by name; EnvironmentError without the ROM.
     """
-    return create_trainer(read_training_config(config_path))
+    return HybridLLMRLTrainer(**training_parts(read_training_config(config_path)))
 
 
-def create_trainer(config: TrainingConfig) -> HybridLLMRLTrainer:
-    """The trainer of a configuration."""
+def training_parts(config: TrainingConfig) -> dict[str, Any]:
+    """The arguments of a trainer by this configuration: environment, agent and the rest, opened."""
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
     env = EnhancedPyBoyPokemonCrystalEnv(config.rom_path, config.headless, config.observation_type)
@@ -341,8 +347,15 @@ def create_trainer(config: TrainingConfig) -> HybridLLMRLTrainer:
     strategies = AdaptiveStrategySystem(analyzer, GoalOrientedPlanner())
     strategies.prefer_strategy(Strategy(config.initial_strategy))
     manager = _manager(config)
-    agent = HybridAgent(manager, strategies)
-    return HybridLLMRLTrainer(env, agent, strategies, analyzer, manager, config.save_dir, config.log_level)
+    return {
+        "env": env,
+        "agent": HybridAgent(manager, strategies),
+        "strategy_system": strategies,
+        "decision_analyzer": analyzer,
+        "llm_manager": manager,
+        "save_dir": config.save_dir,
+        "log_level": config.log_level,
+    }
 
 
 def _manager(config: TrainingConfig) -> BaseLLMManager:

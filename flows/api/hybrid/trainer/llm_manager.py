@@ -38,7 +38,7 @@ class BaseLLMManager(ABC):
     def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
         """The action, 0 to 8, and metadata: `source`, `confidence` from 0 to 1, and `reasoning` if there is one.
 
-        `context` has a line for each step of the episode, oldest first; the last line is the state, the goal, the allowed buttons
+        `context` has a line for each step of the episode, oldest first; the last one is the state, the goal, the allowed buttons
         and the question. Raise LLMConnectionError, or an OSError, if the model cannot be reached.
         """
 
@@ -51,7 +51,9 @@ class BaseLLMManager(ABC):
             return int(response)
         found = _WORDS.findall(response)
         if not found:
-            raise DecisionValidationError(f"response {response!r}: names no button; answer with one of {', '.join(WORDS.values())}")
+            raise DecisionValidationError(
+                f"response {response!r}: names no button; answer with one of {', '.join(WORDS.values())}"
+            )
         return int(_NAMES[found[-1].lower()])
 
     def count_tokens(self, text: str) -> int:
@@ -72,7 +74,7 @@ class BaseLLMManager(ABC):
             )
         return "\n".join(lines[first:])
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (nothing to free is no error)
         """Free the model, if there is one."""
 
     def _fits(self, lines: list[str]) -> bool:
@@ -82,11 +84,13 @@ class BaseLLMManager(ABC):
 class LLMManager(BaseLLMManager):
     """Asks a model in this process: "tiny" (random weights), "smollm2-135m", a model folder or a name on the hub.
 
-    The answer is drawn from the model's probabilities of the allowed buttons, its confidence is the probability that it was drawn
-    with. The model is loaded by the first question; equal contexts have equal answers.
+    The answer is drawn from the model's probabilities of the allowed buttons, its confidence is the probability that it was
+    drawn with. The model is loaded by the first question; equal contexts have equal answers.
     """
 
-    def __init__(self, model: str = "tiny", *, max_context_length: int = 2048, seed: int = 0, device: str = "cpu") -> None:
+    def __init__(
+        self, model: str = "tiny", *, max_context_length: int = 2048, seed: int = 0, device: str = "cpu"
+    ) -> None:
         super().__init__(max_context_length=max_context_length)
         self.model, self._seed, self._device = model, seed, device
         self._served: ServedModel | None = None
@@ -123,7 +127,7 @@ class LLMManager(BaseLLMManager):
 
 
 class ScriptedLLMManager(BaseLLMManager):
-    """Reads the words that a model reads and knows the way of our own cartridge: no model, for tests and as the best adviser."""
+    """Reads what a model reads and knows the way of our own cartridge: no model, for tests and as the best adviser."""
 
     def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
         """The next button on the way to both badges, with a confidence of .9; NONE, with 0, on other cartridges."""

@@ -73,7 +73,9 @@ def read_training_config(path: str | Path) -> TrainingConfig:
     try:
         stored = json.loads(Path(path).read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ConfigurationError(f"{path}: {error}; give a JSON file with the keys {', '.join(TrainingConfig.checks)}") from error
+        raise ConfigurationError(
+            f"{path}: {error}; give a JSON file with the keys {', '.join(TrainingConfig.checks)}"
+        ) from error
     if not isinstance(stored, dict):
         raise ConfigurationError(f"{path}: give one object with the keys {', '.join(TrainingConfig.checks)}")
     try:
