@@ -122,13 +122,17 @@ class ServedModel:
 
         from components.generation.local.base_models import BaseModels
         from components.models.loading import prepare_model_folder
+        from components.models.stored_models import most_tokens
 
         prepare_model_folder(self.settings, alphabet=string.printable, seed=seed, into=self.folder)
         self._bases = BaseModels()
         dtype = getattr(torch, self._config.dtype)
         base = self._bases.base(self.folder, device=self._config.device, dtype=dtype)
         self._base_digest = base.digest
-        size = int(base.module.config.get_text_config().vocab_size)
+        text = base.module.config.get_text_config()
+        self.most_tokens: int | None = most_tokens(text)
+        """Of a prompt and its answer; None if no limit is known."""
+        size = int(text.vocab_size)
         self._probe = tuple((7 * index + 3) % size for index in range(_NUM_PROBE_TOKENS))
 
 

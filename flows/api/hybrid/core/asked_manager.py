@@ -4,8 +4,9 @@ import logging
 import time
 from collections import deque
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any, Protocol
+
+import numpy as np
 
 from components.hybrid.adviser import Advice, Question
 from components.hybrid.game_facts import Action
@@ -82,7 +83,7 @@ def _check(action: Any, metadata: Any) -> None:
     if isinstance(action, bool) or action not in list(Action):
         raise DecisionValidationError(f"get_action returned the action {action!r}: return 0 to {len(Action) - 1}")
     confidence = metadata.get("confidence") if isinstance(metadata, dict) else None
-    if not isinstance(confidence, Real) or not 0 <= confidence <= 1:
+    if not isinstance(confidence, int | float | np.floating) or not 0 <= confidence <= 1:
         raise DecisionValidationError(
             f"get_action returned the metadata {metadata!r}: return a dict with a confidence from 0 to 1"
         )

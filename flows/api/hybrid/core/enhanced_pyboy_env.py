@@ -171,7 +171,8 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         }
 
     def _observation(self) -> dict[str, Any]:
-        game, parts = self._opened(), {}
+        game = self._opened()
+        parts: dict[str, Any] = {}
         if self.observation_type != "state":
             parts["screen"] = game.screen()
         if self.observation_type != "screen":

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,15 @@ from components.hybrid.control import ControlRule
 from components.hybrid.decision_log import CreditRule, DecisionLog, DecisionSink
 from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans, GamesStep, state_variables
 from components.hybrid.game_text import describe_state, phase_name
-from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.identity import seed_for
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.asked_manager import AskedManager, Manager
 from flows.api.hybrid.core.curriculum import Curriculum
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 from flows.api.hybrid.core.lessons import PlayedSteps, game_step
+
+if TYPE_CHECKING:
+    from components.hybrid.masked_ppo import MaskedPPO, PPORule
 
 _RECENT_STATES, _RECENT_REWARDS = 8, 100
 
@@ -80,7 +82,7 @@ class HybridAgent:
         *,
         mode: AgentMode = AgentMode.ADAPTIVE,
         seed: int = 0,
-        learner: PPORule | None = None,
+        learner: "PPORule | None" = None,
     ) -> None:
         """Raises ConfigurationError for another number of actions, a wrong curriculum, or a mode without its manager."""
         if action_space_size != NUM_ACTIONS:
@@ -94,9 +96,8 @@ class HybridAgent:
         self.curriculum = Curriculum(curriculum_config)
         if self.curriculum.has_preference:
             adaptive_strategy.prefer_strategy(self.curriculum.state.strategy)
-        self._learner = None
-        if self.mode is not AgentMode.LLM_ONLY:
-            self._learner = MaskedPPO(learner or PPORule(), seed=seed_for(seed, "weights"))
+        has_policy = self.mode is not AgentMode.LLM_ONLY
+        self._learner = _new_learner(learner, seed_for(seed, "weights")) if has_policy else None
         self._asked = None if llm_manager is None else AskedManager(llm_manager)
         self._player, self._played, self._is_frozen = self._new_player(), PlayedSteps(), False
         self._log = DecisionLog(None, 1, rule=CreditRule())
@@ -114,8 +115,9 @@ class HybridAgent:
         if self.mode is AgentMode.ADAPTIVE and not self._is_frozen:
             strategy = self.adaptive_strategy.select_strategy(self._context(question))
             self._player.follow(strategy, least_confidence=self.curriculum.least_confidence)
-        if self._asked is not None and self.adaptive_strategy.goal_planner is not None:
-            goal = self.adaptive_strategy.goal_planner.update(facts)
+        planner = self.adaptive_strategy.goal_planner
+        if self._asked is not None and planner is not None:
+            goal = planner.update(facts)
             self._asked.plan = "" if goal is None else f"Plan: {goal.name}. "
         decided = self._player.decide(facts_N, state_S[None], mask_A[None], explore=not self._is_frozen)
         self._made = _Made(question=question, state_S=state_S, mask_A=mask_A, decided=decided)
@@ -175,7 +177,7 @@ class HybridAgent:
         other._log = DecisionLog(None, 1, rule=CreditRule())
         other.adaptive_strategy = copy.deepcopy(self.adaptive_strategy, {id(self._history): self._history})
         if self._learner is not None:
-            other._learner = MaskedPPO(self._learner.rule, seed=seed)
+            other._learner = _new_learner(self._learner.rule, seed)
             other._learner.load_arrays(self._learner.to_arrays())
             other._learner.reseed(seed)
         other._asked = None if self.llm_manager is None else AskedManager(self.llm_manager)
@@ -331,6 +333,12 @@ class HybridAgent:
             self.adaptive_strategy.goal_planner.reset()
         if not self._is_frozen:
             self._log.end_episodes([0])
+
+
+def _new_learner(rule: "PPORule | None", seed: int) -> "MaskedPPO":
+    from components.hybrid.masked_ppo import MaskedPPO, PPORule
+
+    return MaskedPPO(rule or PPORule(), seed=seed)
 
 
 def _facts(info: Mapping[str, Any]) -> dict[str, int]:

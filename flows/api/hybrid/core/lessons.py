@@ -1,13 +1,15 @@
 """The steps of one game since the last lesson, which the learner is then shown again to learn from."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from components.hybrid.game_facts import Booleans, GamesStep, Integers, no_facts
-from components.hybrid.masked_ppo import MaskedPPO, Rollout
+
+if TYPE_CHECKING:
+    from components.hybrid.masked_ppo import MaskedPPO, Rollout
 
 _COLUMNS = ("states", "masks", "actions", "own", "rewards", "ended", "cut", "finals")
 
@@ -31,7 +33,7 @@ class PlayedSteps:
         final_S = step.final_states_N_S[0]
         self._rows.append((state_S, mask_A, action, is_own, float(step.rewards_N[0]), ended, cut, final_S))
 
-    def rollout(self, learner: MaskedPPO) -> Rollout:
+    def rollout(self, learner: "MaskedPPO") -> "Rollout":
         """All steps as rows of the learner, whose rule wants as many, and none are left."""
         assert len(self._rows) == learner.rule.steps, f"{len(self._rows)} steps for a lesson of {learner.rule.steps}"
         columns, self._rows = self.to_arrays(), []

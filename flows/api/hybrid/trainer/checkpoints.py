@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.hybrid.experience import digest_state
 from flows.api.hybrid.core.exceptions import CheckpointError
 
 BEST = "best_model.npz"
@@ -24,11 +23,13 @@ def checkpoint_name(episode: int) -> str:
 
 def write_checkpoint(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays to a file. Raises CheckpointError if that is not possible."""
+    from components.hybrid.experience import digest_state
+
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
-            np.savez(file, allow_pickle=False, digest=np.array(digest_state(arrays)), **arrays)  # type: ignore[arg-type]
+            np.savez(file, allow_pickle=False, digest=np.array(digest_state(arrays)), **arrays)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
@@ -39,6 +40,8 @@ def write_checkpoint(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 def read_checkpoint(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a file. Raises CheckpointError if there is none, or it is damaged."""
+    from components.hybrid.experience import digest_state
+
     if not path.is_file():
         raise CheckpointError(
             f"{path}: there is no such checkpoint; use one that is listed in its folder, latest or best"

@@ -2,6 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from typing import Any
 
 from components.errors import ConfigurationError
@@ -17,6 +18,8 @@ _WORDS = re.compile(r"\b(?:A|B|(?i:start|select|up|down|left|right|none))\b")
 _NAMES = {word.lower(): action for action, word in WORDS.items()}
 _LEGAL = re.compile(r"Buttons: ([A-Z, ]+)\.")
 _POSITION = re.compile(r"You are in the (town|route|hill) at column (\d+), row (\d+), facing (down|up|left|right)\.")
+_ANSWER_TOKENS = 8
+"""What is left for a button."""
 _MAPS = {"town": TOWN, "route": ROUTE, "hill": HILL}
 _FACINGS = {"down": 0, "up": 4, "left": 8, "right": 12}
 
@@ -38,7 +41,7 @@ class BaseLLMManager(ABC):
     def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
         """The action, 0 to 8, and metadata: `source`, `confidence` from 0 to 1, and `reasoning` if there is one.
 
-        `context` has a line for each step of the episode, oldest first; the last one is the state, the goal, the allowed buttons
+        `context` has a line for each step of the episode, oldest first; the last one is the state, the goal, the buttons
         and the question. Raise LLMConnectionError, or an OSError, if the model cannot be reached.
         """
 
@@ -60,25 +63,30 @@ class BaseLLMManager(ABC):
         """The tokens of a context: its words, unless a subclass knows its model's."""
         return len(text.split())
 
+    def longest_context(self) -> int:
+        """The most tokens of a context: `max_context_length`, unless a subclass knows that its model computes less."""
+        return self.max_context_length
+
     def fit_context(self, context: str) -> str:
-        """The context without its oldest lines, as long as `max_context_length` allows.
+        """The context without its oldest lines, as long as `longest_context` allows.
 
         Raises ConfigurationError if the question alone is longer.
         """
-        lines = context.split("\n")
-        first = next((k for k in range(len(lines)) if self._fits(lines[k:])), None)
-        if first is None:
+        lines, most = context.split("\n"), self.longest_context()
+
+        def negative_count(first: int) -> int:
+            return -self.count_tokens("\n".join(lines[first:]))
+
+        first = bisect_left(range(len(lines)), -most, key=negative_count)  # fewer lines have fewer tokens
+        if first == len(lines):
             raise ConfigurationError(
-                f"max_context_length {self.max_context_length}: the question alone has {self.count_tokens(lines[-1])} tokens; "
-                "use more"
+                f"max_context_length {self.max_context_length}: the question alone has {self.count_tokens(lines[-1])} tokens, "
+                f"more than {most}; use more, or a model that computes more"
             )
         return "\n".join(lines[first:])
 
     def close(self) -> None:  # noqa: B027  (nothing to free is no error)
         """Free the model, if there is one."""
-
-    def _fits(self, lines: list[str]) -> bool:
-        return self.count_tokens("\n".join(lines)) <= self.max_context_length
 
 
 class LLMManager(BaseLLMManager):
@@ -107,6 +115,11 @@ class LLMManager(BaseLLMManager):
         """The tokens that the model reads of a context, those of its instructions included."""
         return self._opened().num_prompt_tokens(self._question(text))
 
+    def longest_context(self) -> int:
+        """`max_context_length`, or less where the model itself computes less at once."""
+        most = self._opened_model().most_tokens
+        return self.max_context_length if most is None else min(self.max_context_length, most - _ANSWER_TOKENS)
+
     def close(self) -> None:
         """Free the model; the next question loads it again."""
         served, self._served, self._policy = self._served, None, None
@@ -118,12 +131,16 @@ class LLMManager(BaseLLMManager):
 
     def _opened(self) -> ServedPolicy:
         if self._policy is None:
+            self._policy = self._opened_model().policy("adviser")
+        return self._policy
+
+    def _opened_model(self) -> ServedModel:
+        if self._served is None:
             try:
                 self._served = ServedModel(self.model, device=self._device)
             except OSError as error:
                 raise LLMConnectionError(f"llm_model {self.model!r} cannot be loaded: {error}") from error
-            self._policy = self._served.policy("adviser")
-        return self._policy
+        return self._served
 
 
 class ScriptedLLMManager(BaseLLMManager):
