@@ -73,14 +73,7 @@ class _EmulatedGame:
         from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
 
         rule = EpisodeRule(max_steps=_ENDLESS, goal_badges=_ENDLESS, weights=weights)
-        try:
-            emulator = PyBoyEmulator(cartridge.rom, has_window=has_window)
-        except Exception as error:
-            if not has_window:
-                raise
-            raise EnvironmentError(
-                f"headless False: no window can be opened ({error}); set headless to true, or start where there is a screen"
-            ) from error
+        emulator = PyBoyEmulator(cartridge.rom, has_window=has_window)
         self._games = EmulatedGames(cartridge, [emulator], seed=0, rule=rule, renders=has_screen or has_window)
 
     def begin(self, seed: int, state: bytes | None) -> None:

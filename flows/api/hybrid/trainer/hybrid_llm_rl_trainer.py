@@ -66,7 +66,7 @@ class HybridLLMRLTrainer:
         agent: HybridAgent,
         strategy_system: AdaptiveStrategySystem,
         decision_analyzer: DecisionHistoryAnalyzer,
-        llm_manager: BaseLLMManager,
+        llm_manager: BaseLLMManager | None,
         save_dir: str = "checkpoints",
         log_level: str = "INFO",
     ) -> None:
@@ -223,7 +223,8 @@ class HybridLLMRLTrainer:
         """Close environment, history and model."""
         self.env.close()
         self.decision_analyzer.close()
-        self.llm_manager.close()
+        if self.llm_manager is not None:
+            self.llm_manager.close()
 
     def train_episode(self, max_steps_per_episode: int = 10000) -> dict[str, float]:
         """Train one more episode, without evaluation and checkpoint; its metrics."""

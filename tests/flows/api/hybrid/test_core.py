@@ -186,6 +186,12 @@ def test_the_cartridge_and_its_twin_play_alike_and_a_save_state_is_gone_on_from(
     emulated.close()
 
 
+def test_a_window_that_nobody_would_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    with pytest.raises(EnvironmentError, match=r"would not be seen .*start it where there is a screen"):
+        EnhancedPyBoyPokemonCrystalEnv("homebrew", headless=False)
+
+
 def test_a_lesson_is_what_the_learner_would_have_collected_itself() -> None:
     def begun() -> tuple[MaskedPPO, Twin]:
         return MaskedPPO(PPORule(steps=40), seed=1), Twin(1, seed=2, max_steps=15)

@@ -23,13 +23,12 @@ from flows.api.hybrid.testing.utils import SmallTrainer
 from flows.api.hybrid.trainer import BaseLLMManager, LLMManager, ScriptedLLMManager, create_trainer_from_config
 from flows.api.hybrid.trainer.checkpoints import read_checkpoint
 
+STEPS = 90
 TWIN: dict[str, Any] = {"rom_path": "twin", "observation_type": "state"}
 
 
 def twin_trainer(folder: Path) -> SmallTrainer:
-    trainer = create_test_trainer(2, temp_dir=str(folder), **TWIN)
-    trainer.env._max_steps = 90
-    return trainer
+    return create_test_trainer(2, temp_dir=str(folder), **TWIN)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallTrainer]:
         trainer.register_callback(
             event, lambda _, episode, said, event=event: trainer.said.append((event, episode, said))
         )  # type: ignore[attr-defined]
-    trainer.train(4, save_interval=2, eval_interval=4)
+    trainer.train(4, STEPS, save_interval=2, eval_interval=4)
     yield trainer
     trainer.close()
 
@@ -53,7 +52,7 @@ def test_a_training_that_goes_on_from_a_checkpoint_is_the_one_that_was_not_inter
     resumed = twin_trainer(tmp_path)
     assert resumed.load_checkpoint(str(path))
     assert (resumed.episode, resumed.agent.num_decisions) == (2, 180)
-    resumed.train(2, save_interval=2, eval_interval=2)
+    resumed.train(2, STEPS, save_interval=2, eval_interval=2)
     after = read_checkpoint(resumed.save_dir / "checkpoint_episode_4.npz")
     assert after.keys() == whole.keys()
     for name, values in whole.items():
@@ -124,10 +123,10 @@ def test_what_fails_in_an_episode_is_a_training_error_and_the_episodes_before_ar
     step = trainer.env.step
     trainer.env.step = lambda action: step(action) if trainer.episode < 1 else 1 / 0  # type: ignore[assignment]
     with pytest.raises(TrainingError, match=r"episode 2 failed: ZeroDivisionError.*behind episode 1"):
-        trainer.train(3)
+        trainer.train(3, STEPS)
     trainer.env.step = step  # type: ignore[method-assign]
     assert trainer.load_checkpoint("latest")
-    assert trainer.train(1)["total_episodes"] == 2
+    assert trainer.train(1, STEPS)["total_episodes"] == 2
     with pytest.raises(ConfigurationError, match="save_interval 0"):
         trainer.train(1, save_interval=0)
     trainer.close()
