@@ -228,7 +228,6 @@ class HybridAgent:
             "player": self._player.state_dict(),
             "strategy": self.adaptive_strategy.state_dict(),
             "curriculum": self.curriculum.state.to_json(),
-            "lines": [] if asked is None else list(asked.lines),
             "rejections": [] if asked is None else list(asked.rejections),
             "rewards": list(self._rewards),
             "counts": [self.num_decisions, self.num_llm_decisions, self.num_updates],
@@ -251,7 +250,6 @@ class HybridAgent:
         self.curriculum.state = type(self.curriculum.state).from_json(state["curriculum"])
         if self._asked is not None:
             self._asked.lines.clear()
-            self._asked.lines.extend(state["lines"])
             self._asked.rejections.clear()
             self._asked.rejections.extend(state["rejections"])
         self._rewards = deque(state["rewards"], maxlen=_RECENT_REWARDS)

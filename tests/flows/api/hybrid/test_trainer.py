@@ -11,14 +11,21 @@ import pytest
 
 from components.errors import ConfigurationError
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem, StrategyType
+from flows.api.hybrid.core.curriculum import Curriculum
 from flows.api.hybrid.core.exceptions import (
     DecisionValidationError,
     EnvironmentError,
     LLMConnectionError,
     TrainingError,
 )
+from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
-from flows.api.hybrid.testing import cleanup_test_files, create_test_trainer, generate_test_config
+from flows.api.hybrid.testing import (
+    cleanup_test_files,
+    create_mock_environment,
+    create_test_trainer,
+    generate_test_config,
+)
 from flows.api.hybrid.testing.utils import SmallTrainer
 from flows.api.hybrid.trainer import BaseLLMManager, LLMManager, ScriptedLLMManager, create_trainer_from_config
 from flows.api.hybrid.trainer.checkpoints import read_checkpoint
@@ -93,8 +100,41 @@ def test_the_history_has_each_decision_of_training_and_none_of_an_evaluation(tra
     decisions = analyzer.get_recent_decisions(360)
     assert [each["step_number"] for each in decisions[:90]] == list(reversed(range(90)))
     assert {each["episode_id"] for each in decisions} == {"0", "1", "2", "3"}
+    stats = trained.strategy_system.get_strategy_stats()
+    assert stats["decisions"] == 360
+    assert stats["average_reward"] * 360 == pytest.approx(sum(each.reward for each in trained._played))
     sources = [each.source for each in analyzer.history.recent_decisions(360)]
     assert sources.count("llm") == trained.agent.num_llm_decisions
+
+
+def test_a_lesson_has_the_policys_own_steps_and_the_cuts(trained: SmallTrainer) -> None:
+    arrays = trained.agent.to_arrays()
+    assert trained.agent.num_updates == 2
+    assert len(arrays["steps.own"]) == 360 - 2 * 128
+    newest = [each.source for each in trained.decision_analyzer.history.recent_decisions(104)]
+    assert arrays["steps.own"].tolist() == [source == "rl" for source in reversed(newest)]
+    assert np.flatnonzero(arrays["steps.cut"]).tolist() == [103 - 90, 103]
+    assert not arrays["steps.ended"].any()
+    planner = trained.strategy_system.goal_planner
+    assert planner is not None
+    assert set(planner.statuses().values()) == {"pending"}, "an episode has ended"
+
+
+def test_stages_are_passed_by_reward_and_stall_after_the_patience_of_the_call(tmp_path: Path) -> None:
+    trainer, events = twin_trainer(tmp_path), []
+    for event in ("curriculum_advance", "curriculum_stalled"):
+        trainer.register_callback(event, lambda _, episode, said, event=event: events.append((event, episode, said)))  # type: ignore[misc]
+    stage = {"min_episodes": 1, "llm_confidence": 0.9}
+    passed = stage | {"reward_threshold": -1.0, "strategy_preference": "rule_heavy"}
+    last = stage | {"reward_threshold": 1e9, "strategy_preference": "llm_heavy"}
+    trainer.agent.curriculum = Curriculum({"stages": [passed, last]})
+    preferred = []
+    trainer.strategy_system.prefer_strategy = preferred.append  # type: ignore[method-assign]
+    summary = trainer.train(22, 2, curriculum_patience=2)
+    assert events == [("curriculum_advance", 10, {"stage": 1}), ("curriculum_stalled", 22, {"stage": 1})]
+    assert (summary["curriculum_advancements"], summary["curriculum_stage_reached"]) == (1, 1)
+    assert preferred == ["llm_heavy", "llm_heavy"]
+    trainer.close()
 
 
 def test_a_damaged_and_a_missing_checkpoint_are_false_and_leave_the_trainer_as_it_was(
@@ -210,10 +250,14 @@ class Sure(BaseLLMManager):
         return action, {"source": "test", "confidence": self.confidence}
 
 
-def played(manager: BaseLLMManager, steps: int, mode: AgentMode = AgentMode.LLM_ONLY, **settings: Any) -> HybridAgent:
-    from flows.api.hybrid.testing import create_mock_environment
-
-    agent = HybridAgent(manager, AdaptiveStrategySystem(), mode=mode, **settings)
+def played(
+    manager: BaseLLMManager,
+    steps: int,
+    mode: AgentMode = AgentMode.LLM_ONLY,
+    planner: GoalOrientedPlanner | None = None,
+    **settings: Any,
+) -> HybridAgent:
+    agent = HybridAgent(manager, AdaptiveStrategySystem(goal_planner=planner), mode=mode, **settings)
     env = create_mock_environment("twin", "state")
     observation, info = env.reset(seed=3)
     for _ in range(steps):
@@ -235,6 +279,16 @@ def test_a_context_is_the_last_steps_and_the_question_within_its_tokens() -> Non
     assert all(short.count_tokens(each) <= 80 for each in short.contexts)
     assert short.contexts[-1].split("\n")[-1] == long.contexts[-1].split("\n")[-1]
     assert len(short.contexts[-1]) < len(long.contexts[-1])
+    planning = Sure("Down")
+    agent = played(planning, 2, planner=GoalOrientedPlanner())
+    assert planning.contexts[1].split("\n")[1].startswith("Plan: get the first monster. You are in the town")
+    env = create_mock_environment("twin", "state")
+    observation, info = env.reset(seed=9)
+    agent.get_action(observation, info)
+    agent.update(observation, 5, 0.0, observation, True)
+    observation, _, _, _, info = env.step(6)
+    agent.get_action(observation, info)
+    assert planning.contexts[-1].count("\n") == 0, "a new episode has a context of its own"
     with pytest.raises(ConfigurationError, match="max_context_length 20: the question alone has"):
         played(Sure("Down", max_context_length=20), 1)
 
