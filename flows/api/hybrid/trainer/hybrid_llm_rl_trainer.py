@@ -120,7 +120,8 @@ class HybridLLMRLTrainer:
     ) -> dict[str, Any]:
         """Train so many more episodes; the summary, which is also in `save_dir/training_summary.json`.
 
-        Raises TrainingError, or one of its kind, when an episode fails; the checkpoint "latest" has the episodes before.
+        Raises TrainingError, or one of its kind, when an episode fails. The trainer is then behind the episode before, as is
+        the checkpoint "latest".
         """
         asked = {name: value for name, value in locals().items() if name != "self"}
         for name, value in asked.items():
@@ -136,12 +137,12 @@ class HybridLLMRLTrainer:
                 if self.episode % save_interval == 0:
                     self.save_checkpoint()
         except BaseException as error:
-            self._keep_last_episode()
+            self._go_back_to_last_episode()
             if isinstance(error, TrainingError | ConfigurationError) or not isinstance(error, Exception):
                 raise
             raise TrainingError(
-                f"episode {self.episode + 1} failed: {type(error).__name__}: {error}; load_checkpoint('latest') goes on behind "
-                f"episode {self.episode}"
+                f"episode {self.episode + 1} failed: {type(error).__name__}: {error}; train() goes on behind episode "
+                f"{self.episode}, and so does load_checkpoint('latest') elsewhere"
             ) from error
         evaluation = self._evaluated(self.num_final_episodes, max_steps_per_episode)
         self.save_checkpoint()
@@ -295,7 +296,9 @@ class HybridLLMRLTrainer:
             except Exception:  # a callback of the user's must not end a night's training
                 _log.exception("a callback of %s failed; the training goes on", event)
 
-    def _keep_last_episode(self) -> None:
+    def _go_back_to_last_episode(self) -> None:
+        """Forget the half of an episode that failed, and keep what is behind the last whole one."""
+        self._from_arrays(self._boundary)
         if not self.episode:
             return
         try:

@@ -161,12 +161,15 @@ def test_a_damaged_and_a_missing_checkpoint_are_false_and_leave_the_trainer_as_i
 def test_what_fails_in_an_episode_is_a_training_error_and_the_episodes_before_are_kept(tmp_path: Path) -> None:
     trainer = twin_trainer(tmp_path)
     step = trainer.env.step
-    trainer.env.step = lambda action: step(action) if trainer.episode < 1 else 1 / 0  # type: ignore[assignment]
+    lit = iter(range(STEPS + 20))
+    trainer.env.step = lambda action: step(action) if next(lit, None) is not None else 1 / 0  # type: ignore[assignment]
     with pytest.raises(TrainingError, match=r"episode 2 failed: ZeroDivisionError.*behind episode 1"):
         trainer.train(3, STEPS)
     trainer.env.step = step  # type: ignore[method-assign]
+    assert trainer.agent.num_decisions == STEPS, "the half of an episode is forgotten"
     assert trainer.load_checkpoint("latest")
     assert trainer.train(1, STEPS)["total_episodes"] == 2
+    assert trainer.decision_analyzer.history.num_decisions() == 2 * STEPS
     with pytest.raises(ConfigurationError, match="save_interval 0"):
         trainer.train(1, save_interval=0)
     trainer.close()
