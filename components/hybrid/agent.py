@@ -9,7 +9,7 @@ the policy never.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import time
 from typing import Any, Protocol
@@ -25,12 +25,14 @@ from components.hybrid.decision_history import state_hash
 from components.hybrid.decision_log import CreditRule, DecisionLog, DecisionSink
 from components.hybrid.game_facts import Action, Booleans, Facts, Floats, GamesStep, Integers
 from components.hybrid.game_text import phase_name, split_games
+from components.hybrid.strategies import Strategy
 
 RECENT_ACTIONS, _RECENT_STATES = 4, 8
 
 
 @lru_cache(maxsize=4096)
-def _description_hash(description: str) -> int:
+def description_hash(description: str) -> int:
+    """The `state_hash` under which decisions in a state of this description are remembered."""
     return state_hash({"description": description})
 
 
@@ -53,11 +55,12 @@ class AgentRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """A legal action of each game (N,), who chose it, and with what confidence of its own."""
+    """A legal action of each game (N,), who chose it, with what confidence of its own, and the language model's reasons."""
 
     actions_N: Integers
     by_llm_N: Booleans
     confidences_N: Floats
+    reasons_N: tuple[str, ...] = ()
 
 
 class HybridAgent:
@@ -91,7 +94,20 @@ class HybridAgent:
         self._recent_actions: list[list[int]] = [[] for _ in range(num_games)]
         self._recent_states: list[list[int]] = [[] for _ in range(num_games)]
         self._clock = clock
+        self._least_confidence = 0.0
         self.num_questions = 0
+
+    def follow(self, strategy: Strategy, *, least_confidence: float = 0.0) -> None:
+        """Give the language model the share of a strategy from the next decision on; advice less sure than that does not count.
+
+        Where advice does not count the policy decides. Raises ConfigurationError outside of ADAPTIVE.
+
+        **Example** `follow(Strategy.LLM_HEAVY, least_confidence=.3)`: 40 of 50 decisions, less those of which the model is not
+        sure.
+        """
+        control = replace(self.rule.control, strategy=strategy)
+        self.rule = replace(self.rule, control=control)
+        self.control.rule, self._least_confidence = control, least_confidence
 
     def decide(self, facts: Facts, states_N_S: NDArray[Any], masks_N_A: Booleans, *, explore: bool = True) -> Decided:
         """The next action in each game. `explore` is False in evaluation.
@@ -117,12 +133,18 @@ class HybridAgent:
             actors = self.control.next_actors(phases, stuck, explore=explore)
             led = {game: questions[game] for game, actor in enumerate(actors) if actor is Actor.LLM}
             advices = self._ask_adviser(led, stuck)
-        by_llm_N = np.array([actor is Actor.LLM for actor in actors])
+        by_llm_N = np.array(
+            [
+                actor is Actor.LLM and advices[game].confidence >= self._least_confidence
+                for game, actor in enumerate(actors)
+            ]
+        )
         actions_N, confidences_N = chosen.copy(), probabilities.copy()
         for game in np.flatnonzero(by_llm_N).tolist():
             actions_N[game], confidences_N[game] = advices[game].action, advices[game].confidence
-        decided = Decided(actions_N=actions_N, by_llm_N=by_llm_N, confidences_N=confidences_N)
-        self._remember(questions, phases, decided, advices)
+        reasons_N = tuple(advices[game].reasoning if led else "" for game, led in enumerate(by_llm_N))
+        decided = Decided(actions_N=actions_N, by_llm_N=by_llm_N, confidences_N=confidences_N, reasons_N=reasons_N)
+        self._remember(questions, phases, decided)
         return decided
 
     def observe(self, step: GamesStep) -> None:
@@ -205,9 +227,7 @@ class HybridAgent:
             del self._answers[next(iter(self._answers))]
         return advices
 
-    def _remember(
-        self, questions: list[Question], phases: list[str], decided: Decided, advices: Mapping[int, Advice]
-    ) -> None:
+    def _remember(self, questions: list[Question], phases: list[str], decided: Decided) -> None:
         now = self._clock()
         strategy = self.rule.control.strategy or self.rule.control.arbitration.mode
         for game, (question, phase) in enumerate(zip(questions, phases, strict=True)):
@@ -217,12 +237,12 @@ class HybridAgent:
                 continue
             self._log.add(
                 game,
-                state_hash=_description_hash(question.description),
+                state_hash=description_hash(question.description),
                 action=action,
                 source=Actor.LLM if by_llm else Actor.RL,
                 confidence=float(decided.confidences_N[game]),
                 phase=phase,
                 strategy=strategy.value,
-                reasoning=advices[game].reasoning if by_llm else "",
+                reasoning=decided.reasons_N[game],
                 timestamp=now,
             )

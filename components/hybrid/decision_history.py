@@ -153,6 +153,16 @@ class DecisionHistory:
             (number,) = self._connection.execute("SELECT count(*) FROM decisions").fetchone()
         return int(number)
 
+    def decision(self, number: int) -> Decision | None:
+        """The decision of a number, as patterns name those where they were seen; None if there is none."""
+        return self._find("WHERE number = ?", number)
+
+    def next_episode(self) -> int:
+        """The first number of an episode above all that are stored. **Example** 0 of an empty history."""
+        with self._translate_errors():
+            (last,) = self._connection.execute("SELECT max(episode_id) FROM decisions").fetchone()
+        return 0 if last is None else int(last) + 1
+
     def analyse(self) -> int:
         """The number of episodes counted now for `patterns`: those closed since the last call.
 

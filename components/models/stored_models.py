@@ -30,6 +30,15 @@ def stored_model(folder: Path) -> Any:
     return model.eval()
 
 
+def most_tokens(config: Any) -> int | None:
+    """The most tokens of a prompt and its answer that a model computes; None if no limit is known.
+
+    `config` is a text configuration. **Example** SmolLM2-135M: 8192.
+    """
+    known = (getattr(config, "max_position_embeddings", None), fixed_positions(config), chosen_beyond(config))
+    return min((each for each in known if each is not None), default=None)
+
+
 def fixed_positions(config: Any) -> int | None:
     """The most tokens up to which rotary positions do not depend on the longest row of a batch; None if they never do.
 

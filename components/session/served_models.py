@@ -4,6 +4,7 @@ import copy
 import shutil
 import string
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import exp, fsum
@@ -121,13 +122,17 @@ class ServedModel:
 
         from components.generation.local.base_models import BaseModels
         from components.models.loading import prepare_model_folder
+        from components.models.stored_models import most_tokens
 
         prepare_model_folder(self.settings, alphabet=string.printable, seed=seed, into=self.folder)
         self._bases = BaseModels()
         dtype = getattr(torch, self._config.dtype)
         base = self._bases.base(self.folder, device=self._config.device, dtype=dtype)
         self._base_digest = base.digest
-        size = int(base.module.config.get_text_config().vocab_size)
+        text = base.module.config.get_text_config()
+        self.most_tokens: int | None = most_tokens(text)
+        """Of a prompt and its answer; None if no limit is known."""
+        size = int(text.vocab_size)
         self._probe = tuple((7 * index + 3) % size for index in range(_NUM_PROBE_TOKENS))
 
 
@@ -171,10 +176,7 @@ class ServedPolicy:
     def answer(self, question: Question) -> Answer:
         """One answer, all of one version. Raises ConfigurationError for a prompt that leaves no room for an answer."""
         tokenizer = self._serving.tokenizer
-        if self._model.settings.prompt_format == "chat":
-            prompt = tokenizer.encode_chat(question.instructions, question.prompt)
-        else:
-            prompt = tokenizer.encode(question.instructions + question.prompt)
+        prompt = self._prompt(question)
         room = question.max_new_tokens if question.max_length is None else question.max_length - len(prompt)
         if not prompt or room < 1:
             raise ConfigurationError(
@@ -198,6 +200,27 @@ class ServedPolicy:
             finish_reason=completion.finish_reason,
             version=completion.version,
         )
+
+    def choose(self, question: Question, choices: Sequence[str]) -> tuple[int, float]:
+        """The index of a choice, drawn from the model's probabilities of these texts alone, and the probability of it.
+
+        **Example** choices "Up" and "Down" of which the model gives "Up" .57: (0, .57) for 57 of 100 seeds.
+        """
+        tokenizer = self._serving.tokenizer
+        answers = tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in choices)
+        request = GenerationRequest(
+            prompt_tokens=self._prompt(question),
+            seeds_K=(question.seed,),
+            max_new_tokens=max(map(len, answers)),
+            temperature=1.0,
+            choices=answers,
+        )
+        ((completion,),) = self._serving.generate([request])
+        return answers.index(completion.tokens), min(1.0, exp(fsum(completion.logprobs)))
+
+    def num_prompt_tokens(self, question: Question) -> int:
+        """The tokens that the model reads of a question."""
+        return len(self._prompt(question))
 
     def tensors(self) -> "dict[str, Tensor]":
         """Copies of the adapter's tensors, by their names in PEFT's files. Raises ConfigurationError without an adapter."""
@@ -235,6 +258,12 @@ class ServedPolicy:
         with self._changing:
             self._steps = AdapterSteps(self._swap(folder, step))
             return self.version
+
+    def _prompt(self, question: Question) -> tuple[int, ...]:
+        tokenizer = self._serving.tokenizer
+        if self._model.settings.prompt_format == "chat":
+            return tokenizer.encode_chat(question.instructions, question.prompt)
+        return tokenizer.encode(question.instructions + question.prompt)
 
     def _swap(self, folder: Path, step: int) -> "dict[str, Tensor]":
         from safetensors import SafetensorError

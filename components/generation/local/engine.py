@@ -16,7 +16,7 @@ from components.generation.local.decoding import Choose, decode
 from components.generation.local.self_test import check_engine
 from components.generation.local.token_selection import Sampling, TeacherForcing
 from components.models.adapters import adapted_digest, load_adapter, use_adapter
-from components.models.stored_models import chosen_beyond, fixed_positions
+from components.models.stored_models import most_tokens
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.models.weights import architecture_of, built_model, check_weights, refreshed_model
 from components.schema import PolicyVersion
@@ -171,9 +171,7 @@ class TransformersGenerator:
 
     def _most_tokens(self) -> int | None:
         """The most tokens of a prompt and its answer that the model computes, and this engine with it."""
-        text = self._model.config.get_text_config()
-        known = (getattr(text, "max_position_embeddings", None), fixed_positions(text), chosen_beyond(text))
-        return min((each for each in known if each is not None), default=None)
+        return most_tokens(self._model.config.get_text_config())
 
 
 def _completions(sampling: Sampling, version: PolicyVersion) -> Iterator[Completion]:

@@ -23,15 +23,25 @@ except ImportError as error:
 _BANKED = range(0xD000, 0xE000)
 _NUM_BANKS = 8
 _HIGH_RAM = (0xFF80, 0xFFFF)
+_WITHOUT_SCREEN = ("dummy", "offscreen", "none")
 
 
 class PyBoyEmulator:
-    """A cartridge in memory: no file is read or written, the battery of a cartridge neither."""
+    """A cartridge in memory: no file is read or written, the battery of a cartridge neither.
 
-    def __init__(self, rom: bytes) -> None:
+    With `has_window` the frames that are drawn are shown, and keys do nothing. Raises ServiceMissing where there is no screen.
+    """
+
+    def __init__(self, rom: bytes, *, has_window: bool = False) -> None:
         self._rom = rom
-        self._boy: Any = PyBoy(io.BytesIO(rom), window="null", sound_emulated=False, log_level="ERROR")
+        window = "SDL2" if has_window else "null"
+        self._boy: Any = PyBoy(io.BytesIO(rom), window=window, no_input=True, sound_emulated=False, log_level="ERROR")
         self._boy.set_emulation_speed(0)
+        if has_window and (driver := _video_driver()) in _WITHOUT_SCREEN:
+            self.close()
+            raise ServiceMissing(
+                f"a window of PyBoy would not be seen (SDL draws {driver}): start it where there is a screen"
+            )
 
     def run(self, frames: int, *, render: bool) -> None:
         self._boy.tick(frames, render, False)
@@ -77,3 +87,11 @@ class PyBoyEmulator:
 
     def close(self) -> None:
         self._boy.stop(save=False)
+
+
+def _video_driver() -> str:
+    """How SDL shows windows. **Example** "x11", "offscreen"."""
+    import sdl2
+
+    driver: bytes | None = sdl2.SDL_GetCurrentVideoDriver()
+    return "none" if driver is None else driver.decode()

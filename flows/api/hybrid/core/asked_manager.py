@@ -1,0 +1,89 @@
+"""A language model's manager as an adviser of the agent: what it reads, how its answer is checked, how long it took."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from components.hybrid.adviser import Advice, Question
+from components.hybrid.game_facts import Action
+from components.hybrid.language_model import WORDS, button_prompt
+from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
+
+_log = logging.getLogger(__name__)
+_NUM_LINES, _NUM_OUTCOMES = 64, 20
+
+
+class Manager(Protocol):
+    """What the agent needs of a manager: see `BaseLLMManager`."""
+
+    def get_action(self, context: str) -> tuple[int, dict[str, Any]]: ...
+    def fit_context(self, context: str) -> str: ...
+
+
+class AskedManager:
+    """Asks a manager for each question, after what the game has seen: one line for a step, oldest first, the question last.
+
+    An answer that is no legal button is rejected with a warning, and nothing is pressed; `error_rate` counts it.
+    """
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self.lines: deque[str] = deque(maxlen=_NUM_LINES)
+        self.rejections: deque[bool] = deque(maxlen=_NUM_OUTCOMES)
+        self.plan = ""
+        self.seconds = 0.0
+        self.num_rejected = 0
+
+    @property
+    def error_rate(self) -> float:
+        """The share of the last 20 answers that were rejected."""
+        return sum(self.rejections) / len(self.rejections) if self.rejections else 0.0
+
+    def remember(self, description: str, action: int, reward: float) -> None:
+        """A step, for the context of later questions."""
+        self.lines.append(f"{description} You pressed {WORDS[Action(action)]}: {reward:+.2f}.")
+
+    def advise(self, questions: Sequence[Question]) -> list[Advice]:
+        """One answer for each question. Raises LLMConnectionError without a connection, and what the manager raises."""
+        return [self._advice(question) for question in questions]
+
+    def _advice(self, question: Question) -> Advice:
+        context = self._manager.fit_context("\n".join([*self.lines, f"{self.plan}{button_prompt(question)}"]))
+        began = time.perf_counter()
+        try:
+            action, metadata = self._manager.get_action(context)
+        except DecisionValidationError as error:
+            return self._rejected(str(error))
+        except OSError as error:
+            raise LLMConnectionError(
+                f"{type(self._manager).__name__} did not answer: {error}; start the model, then load the last checkpoint"
+            ) from error
+        finally:
+            self.seconds += time.perf_counter() - began
+        _check(action, metadata)
+        if action not in question.legal:
+            return self._rejected(f"{Action(action).name} is not allowed now")
+        self.rejections.append(False)
+        reason = str(metadata.get("reasoning") or metadata.get("source", ""))
+        return Advice(action=Action(action), confidence=float(metadata["confidence"]), reasoning=reason)
+
+    def _rejected(self, reason: str) -> Advice:
+        _log.warning("an answer is rejected, nothing is pressed: %s", reason)
+        self.rejections.append(True)
+        self.num_rejected += 1
+        return Advice(action=Action.NONE, confidence=0.0, reasoning=f"rejected: {reason}")
+
+
+def _check(action: Any, metadata: Any) -> None:
+    """Raise DecisionValidationError for what no manager may return."""
+    if isinstance(action, bool) or action not in list(Action):
+        raise DecisionValidationError(f"get_action returned the action {action!r}: return 0 to {len(Action) - 1}")
+    confidence = metadata.get("confidence") if isinstance(metadata, dict) else None
+    if not isinstance(confidence, int | float | np.floating) or not 0 <= confidence <= 1:
+        raise DecisionValidationError(
+            f"get_action returned the metadata {metadata!r}: return a dict with a confidence from 0 to 1"
+        )

@@ -1,0 +1,186 @@
+"""Managers of language models that are asked for buttons: the base of one's own, a model of ours, and a scripted one."""
+
+import re
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from typing import Any
+
+from components.errors import ConfigurationError
+from components.hybrid.cartridge_rules import HILL, ROUTE, TOWN
+from components.hybrid.game_facts import LARGEST, Action
+from components.hybrid.language_model import ADVISER_TASK, WORDS
+from components.hybrid.scripted_advisers import competent_action
+from components.identity import seed_for
+from components.session.served_models import Question, ServedModel, ServedPolicy
+from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
+
+_WORDS = re.compile(r"\b(?:A|B|(?i:start|select|up|down|left|right|none))\b")
+_NAMES = {word.lower(): action for action, word in WORDS.items()}
+_LEGAL = re.compile(r"Buttons: ([A-Z, ]+)\.")
+_POSITION = re.compile(r"You are in the (town|route|hill) at column (\d+), row (\d+), facing (down|up|left|right)\.")
+_ANSWER_TOKENS = 8
+"""What is left for a button."""
+_MAPS = {"town": TOWN, "route": ROUTE, "hill": HILL}
+_FACINGS = {"down": 0, "up": 4, "left": 8, "right": 12}
+
+
+class BaseLLMManager(ABC):
+    """What asks a language model for a button. A subclass says how, in `get_action`.
+
+    `max_context_length` bounds what is asked: the oldest lines of a context are left out until its tokens are as few.
+    """
+
+    max_context_length = 2048
+
+    def __init__(self, *, max_context_length: int = 2048) -> None:
+        if max_context_length < 1:
+            raise ConfigurationError(f"max_context_length {max_context_length}: use 1 token or more")
+        self.max_context_length = max_context_length
+
+    @abstractmethod
+    def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
+        """The action, 0 to 8, and metadata: `source`, `confidence` from 0 to 1, and `reasoning` if there is one.
+
+        `context` has a line for each step of the episode, oldest first; the last one is the state, the goal, the buttons
+        and the question. Raise LLMConnectionError, or an OSError, if the model cannot be reached.
+        """
+
+    def parse_action(self, response: str) -> int:
+        """The last button that a text names, or the number that it is. Raises DecisionValidationError if it names none.
+
+        **Example** "The door is north: Up" is 4, "7" is 7, "a good idea" names none: A and B are capital letters.
+        """
+        if response.strip().isdigit() and int(response) < len(WORDS):
+            return int(response)
+        found = _WORDS.findall(response)
+        if not found:
+            raise DecisionValidationError(
+                f"response {response!r}: names no button; answer with one of {', '.join(WORDS.values())}"
+            )
+        return int(_NAMES[found[-1].lower()])
+
+    def count_tokens(self, text: str) -> int:
+        """The tokens of a context: its words, unless a subclass knows its model's."""
+        return len(text.split())
+
+    def longest_context(self) -> int:
+        """The most tokens of a context: `max_context_length`, unless a subclass knows that its model computes less."""
+        return self.max_context_length
+
+    def fit_context(self, context: str) -> str:
+        """The context without its oldest lines, as long as `longest_context` allows.
+
+        Raises ConfigurationError if the question alone is longer.
+        """
+        lines, most = context.split("\n"), self.longest_context()
+
+        def negative_count(first: int) -> int:
+            return -self.count_tokens("\n".join(lines[first:]))
+
+        first = bisect_left(range(len(lines)), -most, key=negative_count)  # fewer lines have fewer tokens
+        if first == len(lines):
+            raise ConfigurationError(
+                f"max_context_length {self.max_context_length}: the question alone has {self.count_tokens(lines[-1])} tokens, "
+                f"more than {most}; use more, or a model that computes more"
+            )
+        return "\n".join(lines[first:])
+
+    def close(self) -> None:  # noqa: B027  (nothing to free is no error)
+        """Free the model, if there is one."""
+
+
+class LLMManager(BaseLLMManager):
+    """Asks a model in this process: "tiny" (random weights), "smollm2-135m", a model folder or a name on the hub.
+
+    The answer is drawn from the model's probabilities of the allowed buttons, its confidence is the probability that it was
+    drawn with. The model is loaded by the first question; equal contexts have equal answers.
+    """
+
+    def __init__(
+        self, model: str = "tiny", *, max_context_length: int = 2048, seed: int = 0, device: str = "cpu"
+    ) -> None:
+        super().__init__(max_context_length=max_context_length)
+        self.model, self._seed, self._device = model, seed, device
+        self._served: ServedModel | None = None
+        self._policy: ServedPolicy | None = None
+
+    def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
+        """An allowed action. Raises ConfigurationError or ServiceMissing if there is no such model."""
+        legal = legal_actions(context)
+        question = self._question(context)
+        index, probability = self._opened().choose(question, [WORDS[action] for action in legal])
+        return int(legal[index]), {"source": self.model, "confidence": probability}
+
+    def count_tokens(self, text: str) -> int:
+        """The tokens that the model reads of a context, those of its instructions included."""
+        return self._opened().num_prompt_tokens(self._question(text))
+
+    def longest_context(self) -> int:
+        """`max_context_length`, or less where the model itself computes less at once."""
+        most = self._opened_model().most_tokens
+        return self.max_context_length if most is None else min(self.max_context_length, most - _ANSWER_TOKENS)
+
+    def close(self) -> None:
+        """Free the model; the next question loads it again."""
+        served, self._served, self._policy = self._served, None, None
+        if served is not None:
+            served.close()
+
+    def _question(self, context: str) -> Question:
+        return Question(prompt=context, instructions=ADVISER_TASK, seed=seed_for(self._seed, "advice", context))
+
+    def _opened(self) -> ServedPolicy:
+        if self._policy is None:
+            self._policy = self._opened_model().policy("adviser")
+        return self._policy
+
+    def _opened_model(self) -> ServedModel:
+        if self._served is None:
+            try:
+                self._served = ServedModel(self.model, device=self._device)
+            except OSError as error:
+                raise LLMConnectionError(f"llm_model {self.model!r} cannot be loaded: {error}") from error
+        return self._served
+
+
+class ScriptedLLMManager(BaseLLMManager):
+    """Reads what a model reads and knows the way of our own cartridge: no model, for tests and as the best adviser."""
+
+    def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
+        """The next button on the way to both badges, with a confidence of .9; NONE, with 0, on other cartridges."""
+        facts = read_game(context.split("\n")[-1])
+        if facts is None:
+            return int(Action.NONE), {"source": "scripted", "confidence": 0.0, "reasoning": "I do not know this place"}
+        action, legal = competent_action(facts), legal_actions(context)
+        return int(action if action in legal else Action.NONE), {"source": "scripted", "confidence": 0.9}
+
+
+def legal_actions(context: str) -> list[Action]:
+    """The allowed buttons that the last line of a context lists; all nine if it lists none."""
+    found = _LEGAL.findall(context.split("\n")[-1])
+    return [Action[name] for name in found[-1].split(", ")] if found else list(Action)
+
+
+def read_game(description: str) -> dict[str, int] | None:
+    """The facts of our own cartridge that a description tells; None for what is not of it.
+
+    **Example** "You are in the town at column 4, row 5, facing down. You have no party.": map 4, x 4, y 5, facing 0, no party.
+    """
+    facts = dict.fromkeys(LARGEST, 0)
+    level, badges = re.search(r"Your level is (\d+)", description), re.search(r"Badges: (\d+)", description)
+    if "You fight a" in description:
+        return facts | {"battle_mode": 1}
+    place = _POSITION.search(description)
+    if place is None:
+        return None
+    return facts | {
+        "map_number": _MAPS[place[1]],
+        "x": int(place[2]),
+        "y": int(place[3]),
+        "facing": _FACINGS[place[4]],
+        "script": int("Somebody talks" in description),
+        "menu": int("The menu is open" in description),
+        "party_count": int(level is not None),
+        "level": int(level[1]) if level else 0,
+        "johto_badges": int(badges[1]) if badges else 0,
+    }

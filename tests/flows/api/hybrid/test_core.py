@@ -1,0 +1,228 @@
+"""Strategies, goals, the history, the analysis of a state and the environment, each by what it should say."""
+
+from itertools import pairwise
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from components.errors import ConfigurationError
+from components.hybrid.adviser import Question
+from components.hybrid.agent import description_hash
+from components.hybrid.decision_history import Decision
+from components.hybrid.game_boy.cartridges import homebrew_cartridge
+from components.hybrid.game_facts import Action
+from components.hybrid.masked_ppo import MaskedPPO, PPORule
+from components.hybrid.twin import Twin
+from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem, StrategyType
+from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
+from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
+from flows.api.hybrid.core.exceptions import DecisionValidationError, EnvironmentError
+from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
+from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner, GoalPriority, GoalStatus
+from flows.api.hybrid.core.hybrid_agent import HybridAgent
+from flows.api.hybrid.core.lessons import PlayedSteps
+
+
+def test_the_best_paid_strategy_is_chosen_in_the_end_and_danger_overrules_it() -> None:
+    system = AdaptiveStrategySystem(goal_planner=GoalOrientedPlanner())
+    pay = {"llm_heavy": 0.1, "balanced": 0.3, "rule_heavy": 1.0}
+    chosen = []
+    for _ in range(1500):
+        chosen.append(system.select_strategy({"phase": "start"}))
+        system.record_outcome(pay[chosen[-1]])
+    assert set(chosen) == set(StrategyType)
+    assert chosen[-300:].count(StrategyType.RULE_HEAVY) > 250
+    stats = system.get_strategy_stats()
+    assert stats["decisions"] == 1500 == sum(each["decisions"] for each in stats["by_strategy"].values())
+    assert stats["by_strategy"]["balanced"]["average_reward"] == pytest.approx(0.3)
+    assert stats["switches"] == sum(one is not two for one, two in pairwise(chosen)) > 1
+    restored = AdaptiveStrategySystem(goal_planner=GoalOrientedPlanner())
+    restored.load_state_dict(system.state_dict())
+    assert restored.get_strategy_stats() == stats
+    hurt = {"party_count": 1, "hp": 2, "max_hp": 20}
+    assert system.select_strategy({"facts": hurt}) is StrategyType.LLM_HEAVY
+    assert system.select_strategy({"facts": hurt | {"hp": 20}, "is_stuck": True}) is StrategyType.LLM_HEAVY
+    assert system.select_strategy({"llm_error_rate": 0.6, "is_stuck": True}) is StrategyType.RULE_HEAVY
+
+
+@pytest.mark.parametrize(("better", "strategy"), [("llm", "llm_heavy"), ("rl", "rule_heavy"), ("none", "balanced")])
+def test_a_history_gives_the_first_strategy(better: str, strategy: str) -> None:
+    with DecisionHistoryAnalyzer(":memory:") as analyzer:
+        for source in ("llm", "rl"):
+            won = 35 if source == better else 5
+            wins = [step < won for step in range(40)]
+            parts: dict[str, Any] = {"episode_id": int(source == "rl"), "state_hash": 1, "action": 1, "source": source}
+            analyzer.record([Decision(**parts, step_number=k, is_success=win) for k, win in enumerate(wins)])
+        assert AdaptiveStrategySystem(analyzer).current_strategy == strategy
+
+
+def test_goals_are_pursued_by_priority_and_prerequisite() -> None:
+    planner = GoalOrientedPlanner()
+
+    def pursued(**facts: int) -> str:
+        goal = planner.update(facts)
+        assert goal is planner.current_goal
+        return "" if goal is None else goal.name
+
+    assert pursued() == "get the first monster"
+    assert pursued(party_count=1, hp=20, max_hp=20, level=5) == "win badge 1"
+    assert pursued(party_count=1, hp=5, max_hp=20, level=5) == "stay healthy"
+    assert planner.is_emergency
+    assert pursued(party_count=1, hp=6, max_hp=20, level=5, johto_badges=1) == "win badge 2"
+    planner.add_goal("see the gym", "map_number == 3 and x >= 7", priority=GoalPriority.CRITICAL)
+    assert pursued(party_count=1, hp=6, max_hp=20, johto_badges=1) == "see the gym"
+    assert pursued(party_count=1, hp=6, max_hp=20, johto_badges=1, map_number=3, x=8) == "win badge 2"
+    planner.end_goal("win badge 2", GoalStatus.ABANDONED)
+    assert pursued(party_count=1, hp=6, max_hp=20, johto_badges=1) == "reach level 15"
+    assert planner.statuses()["win badge 1"] == "completed"
+    with pytest.raises(ConfigurationError, match=r"goal 'win badge 9'.*did you mean"):
+        planner.add_goal("champion", lambda facts: False, prerequisites=["win badge 9"])
+
+
+def test_what_helps_in_a_state_is_found_by_its_criteria_and_chance_is_not(tmp_path: Path) -> None:
+    state = GameStateAnalysis({"map_group": 24, "map_number": 4, "x": 4, "y": 5})
+    chance = np.random.default_rng(0)
+    with DecisionHistoryAnalyzer(str(tmp_path / "decisions.db")) as analyzer:
+        for _ in range(240):
+            action = int(chance.integers(4, 8))
+            wins = chance.random() < (0.9 if action == 4 else 0.2)
+            analyzer.record_decision(state, action, "", 0.5, float(wins))
+        analyzer.record_decision(state, 4, "first", 0.5, 1.0, ends_episode=False)
+        analyzer.record_decision(state, 5, "second", 0.5, 0.0)
+        found = analyzer.analyze_patterns()
+        assert found[0]["action_sequence"] == [4]
+        assert (found[0]["type"], found[0]["context"]["phase"]) == ("helps", "start")
+        assert found[0]["bounds"][0] < found[0]["success_rate"] < found[0]["bounds"][1]
+        assert found[0]["base_rate"] < 0.6
+        assert {each["type"] for each in found} == {"helps", "hurts"}
+        assert analyzer.analyze_patterns(context_filter={"type": "helps", "phase": "start"}) == found[:1]
+        assert analyzer.analyze_patterns(context_filter={"phase": "battle"}) == []
+        assert analyzer.analyze_patterns(min_frequency=1000) == []
+        with pytest.raises(ConfigurationError, match=r"context_filter\.stage: no such criterion"):
+            analyzer.analyze_patterns(context_filter={"stage": 1})
+        for action, confidence in ((9, 0.5), (1, 1.5)):
+            with pytest.raises(DecisionValidationError):
+                analyzer.record_decision(state, action, "", confidence, 0.0)
+    with DecisionHistoryAnalyzer(str(tmp_path / "decisions.db")) as again:
+        newest, before = again.get_recent_decisions(2)
+        assert (newest["id"], newest["reasoning"], before["step_number"]) == ("240.1", "second", 0)
+        assert newest["state_hash"] == state.state_hash
+
+
+def test_a_state_is_analysed_by_its_numbers() -> None:
+    state = GameStateAnalysis(
+        {
+            "party_count": 1,
+            "level": 6,
+            "hp": 20,
+            "max_hp": 20,
+            "battle_mode": 1,
+            "enemy_level": 3,
+            "enemy_hp": 7,
+            "enemy_max_hp": 14,
+        }
+    )
+    battle = state.analyze_battle_state()
+    assert battle["advantage"] == pytest.approx(log(6 / 1.5))
+    assert (battle["kind"], battle["can_flee"], battle["recommended"]) == ("wild", True, "attack")
+    weak = GameStateAnalysis(state.facts | {"hp": 1, "party_hp": 1, "party_max_hp": 20})
+    assert (weak.analyze_battle_state()["recommended"], weak.criticality) == ("flee", "emergency")
+    assert weak.phase == "battle"
+    assert "You fight a wild enemy" in weak.get_summary()
+    walking = GameStateAnalysis({"x": 4, "visited_tiles": 9, "idle_steps": 8})
+    assert walking.analyze_exploration_state()["visited_tiles"] == 9
+    assert walking.is_stuck
+    assert walking.health_percentage == 1.0
+    with pytest.raises(DecisionValidationError, match=r"state_variables\.levl: no fact; did you mean 'level'"):
+        GameStateAnalysis({"levl": 3})
+    with pytest.raises(DecisionValidationError, match=r"state_variables\.level 101: give a number from 0 to 100"):
+        GameStateAnalysis({"level": 101})
+
+
+def test_a_state_by_hand_has_the_number_that_an_agent_remembers_it_by() -> None:
+    env = EnhancedPyBoyPokemonCrystalEnv("twin", True, "state")
+    _, info = env.reset(seed=1)
+    legal = tuple(Action(each) for each in np.flatnonzero(info["action_mask"]))
+    assert GameStateAnalysis(info["state"]).state_hash == description_hash(
+        Question(facts=info["facts"], legal=legal).description
+    )
+
+
+@pytest.mark.parametrize(("rom", "kind"), [("homebrew", "multi_modal"), ("twin", "state")])
+@pytest.mark.filterwarnings("error")
+def test_the_environment_passes_gymnasiums_check(rom: str, kind: str) -> None:
+    env = EnhancedPyBoyPokemonCrystalEnv(rom, True, kind)
+    check_env(env, skip_render_check=True)
+    env.close()
+    with pytest.raises(EnvironmentError, match="is closed"):
+        env.step(0)
+
+
+def test_the_cartridge_and_its_twin_play_alike_and_a_save_state_is_gone_on_from(tmp_path: Path) -> None:
+    own = tmp_path / "mine.gbc"
+    own.write_bytes(homebrew_cartridge().rom)
+    emulated = EnhancedPyBoyPokemonCrystalEnv(str(own), True, "screen", max_steps=12)
+    twin = EnhancedPyBoyPokemonCrystalEnv("twin", True, "state")
+    (screen, info), (_, twin_info) = emulated.reset(seed=5), twin.reset(seed=5)
+    assert (screen.keys(), screen["screen"].shape) == ({"screen"}, (144, 160, 3))
+    for step, action in enumerate((6, 6, 4, 4, 4, 4, 4, 6, 4, 0, 5, 5)):
+        _, reward, _, truncated, info = emulated.step(action)
+        _, twin_reward, _, _, twin_info = twin.step(action)
+        assert reward == pytest.approx(twin_reward)
+        assert truncated == (step == 11)
+    places = ("x", "y", "party_count", "level", "map_number")
+    assert [info["facts"][name] for name in places] == [twin_info["facts"][name] for name in places]
+    assert info["state"]["potential"] == pytest.approx(twin_info["state"]["potential"])
+    _, again = emulated.reset(options={"state": emulated.save_state()})
+    assert again["facts"]["x"] == info["facts"]["x"]
+    with pytest.raises(EnvironmentError, match="the save state"):
+        emulated.reset(options={"state": emulated.save_state()[:-3]})
+    with pytest.raises(ConfigurationError, match="reset: sed is not known"):
+        emulated.reset(sed=1)
+    emulated.close()
+
+
+def test_a_window_that_nobody_would_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    with pytest.raises(EnvironmentError, match=r"would not be seen .*start it where there is a screen"):
+        EnhancedPyBoyPokemonCrystalEnv("homebrew", headless=False)
+
+
+def test_a_lesson_is_what_the_learner_would_have_collected_itself() -> None:
+    def begun() -> tuple[MaskedPPO, Twin]:
+        return MaskedPPO(PPORule(steps=40), seed=1), Twin(1, seed=2, max_steps=15)
+
+    (learner, games), (other, again) = begun(), begun()
+    collected, played = learner.collect(games), PlayedSteps()
+    for _ in range(40):
+        state_S, mask_A = again.states()[0], again.masks()[0]
+        actions_N, _ = other.choose(state_S[None], mask_A[None])
+        played.add(state_S, mask_A, int(actions_N[0]), True, again.step(actions_N))
+    restored = PlayedSteps()
+    restored.load_arrays(played.to_arrays())
+    lesson = restored.rollout(other).to_arrays()
+    for name, values in collected.to_arrays().items():
+        assert np.array_equal(values, lesson[name]), name
+    assert (len(restored), len(played)) == (0, 40)
+
+
+def test_the_policy_learns_from_screens_by_the_facts_beside_them() -> None:
+    agent = HybridAgent(None, AdaptiveStrategySystem(), mode="rl_only")  # type: ignore[arg-type]
+    env = EnhancedPyBoyPokemonCrystalEnv("homebrew", True, "screen")
+    observation, info = env.reset(seed=1)
+    action = agent.get_action(observation, info)
+    following, reward, *_, next_info = env.step(action)
+    with pytest.raises(DecisionValidationError, match="give next_info"):
+        agent.update(observation, action, reward, following, False)
+    action = agent.get_action(observation, info)
+    agent.update(observation, action, reward, following, False, next_info=next_info)
+    assert agent.num_decisions == 1
+    with pytest.raises(DecisionValidationError, match=r"info\.facts"):
+        agent.get_action(observation, {})
+    with pytest.raises(ConfigurationError, match="action_space_size 8"):
+        HybridAgent(None, AdaptiveStrategySystem(), 8)
+    env.close()
