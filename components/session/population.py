@@ -6,7 +6,7 @@ from dataclasses import replace
 from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
 from components.population.credit import CreditedStep, Played, PopulationState, credited_step
-from components.population.move_rewards import moves_of
+from components.population.move_rewards import move_numbers, moves_of
 from components.population.seating import Seating, homes_in_step, pools_after, step_seatings
 from components.population.selective import selected_members
 from components.rollout.statistics import reward_metrics
@@ -70,6 +70,13 @@ def credited_shards(
         ScoredShard(step=score.step, shard=score.shard, rewards_E_N_K=tuple(next(each) for _ in score.rewards_E_N_K))
         for score in scores
     ], credited
+
+
+def moves_of_step(session: Session, shards: list[RolloutShard]) -> list[tuple[int, ...]]:
+    """The move of each node of the step's episodes, in the order of the shards."""
+    together = session.scenario.family.rules.acts_together
+    shards = sorted(shards, key=lambda shard: shard.shard)
+    return [move_numbers(episode, acts_together=together) for shard in shards for episode in shard.episodes]
 
 
 def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Seating, ...]:
