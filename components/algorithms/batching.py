@@ -51,8 +51,8 @@ def train_batches(
     Rows go to the policy that played their agent; rows of other policies only count in the metrics. A candidate without an
     advantage is no row, and a node without rows no group. Groups whose advantages are all 0 are counted, and left out unless
     `with_silent_groups`. `moves_E_N` are the moves of the nodes of each episode, for learners with a critic. The order is that
-    of shards, episodes and nodes. Rows stay in the groups in which they were sampled, and groups of one agent with equal prompts,
-    temperatures and choices are merged to share the prompt in training.
+    of shards, episodes and nodes. Rows stay in the groups in which they were sampled, and groups of one agent with equal
+    prompts, temperatures and choices are merged to share the prompt in training.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
     advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
