@@ -50,7 +50,7 @@ class Game:
         )
 
 
-def one_shot(name: str, num_members: int, options: str = "", *overrides: str, num_steps: int = 40) -> Game:
+def one_shot(name: str, num_members: int, options: str = "", *overrides: str, num_steps: int = 24) -> Game:
     """A game of one joint action, so that a member's policy is one number."""
     also = f", {options}" if options else ""
     environment = f"name: {name}, options: {{num_steps: 1{also}}}, max_turns: 1"
@@ -68,7 +68,7 @@ def _led(*overrides: str) -> Game:
     return Game(
         environment=f"name: led, options: {{{options}}}, max_turns: 2",
         num_members=4,
-        num_steps=40,
+        num_steps=24,
         overrides=(*SMALL, _mode("hierarchical"), *overrides),
     )
 
@@ -83,11 +83,12 @@ GAMES: Mapping[str, Game] = {
     MAZE: Game(
         environment="name: maze, options: {layout: simple, num_members: 1, num_steps: 24}, max_turns: 24",
         num_members=1,
-        num_steps=40,
+        num_steps=30,
         overrides=(
             "population={training_mode: cooperative, cooperation_strength: 0.0}",
             "rollout.num_problems=8",
             "rollout.group_size=4",
+            "loss.entropy_coefficient=0.02",
         ),
     ),
     **{f"public_goods, {mode}": one_shot("public_goods", 4, GOODS, _mode(mode)) for mode in MODES},
