@@ -16,7 +16,7 @@ PRESET = "population-kuhn"
 KUHN, MAZE = "kuhn", "maze"
 MEMBER = (
     "{base: tiny, tiny: {hidden_size: 64, num_layers: 2, num_heads: 4, intermediate_size: 128}, "
-    "adapter: {rank: 8, alpha: 16}, learning_rate: 5.0e-3}"
+    "adapter: {rank: 8, alpha: 16}, learning_rate: 1.0e-2}"
 )
 OWN_RETURNS = "population={training_mode: competitive, competition_intensity: 0.0}"
 """Returns as they are."""
