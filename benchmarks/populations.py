@@ -14,6 +14,7 @@ depends on all that decides them; the same command again does what is missing. -
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from benchmarks.kept import told_of_record
@@ -35,15 +36,15 @@ def main() -> None:
     parser.add_argument("--list", action="store_true")
     asked = parser.parse_args()
     print(told_of_record(asked.home, only_list=asked.list), end="")
-    wanted = orders(asked.games, seeds=asked.seeds, num_steps=asked.steps, overrides=asked.set)
-    missing = [order for order in wanted if kept(order, asked.home) is None]
-    if missing and not asked.list:
-        with services_to_go_on(asked.home):
-            for order in missing:
-                row = finished(order, asked.home)
-                print(f"{order.run_id}: {row.training_cpu_seconds:.0f} CPU s", file=sys.stderr, flush=True)
-    rows = [row for order in wanted if (row := kept(order, asked.home)) is not None]
-    print(f"{len(rows)} of {len(wanted)} runs\n")
+    wanted = partial(orders, asked.games, seeds=asked.seeds, num_steps=asked.steps, overrides=asked.set)
+    if not asked.list:
+        with services_to_go_on(asked.home):  # before anything is imported that reads Prefect's settings
+            for order in wanted():
+                if kept(order, asked.home) is None:
+                    row = finished(order, asked.home)
+                    print(f"{order.run_id}: {row.training_cpu_seconds:.0f} CPU s", file=sys.stderr, flush=True)
+    rows = [row for order in wanted() if (row := kept(order, asked.home)) is not None]
+    print(f"{len(rows)} of {len(wanted())} runs\n")
     print("\n".join(lines_of(rows)))
 
 

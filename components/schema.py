@@ -374,6 +374,8 @@ class TrainGroup:
     temperature: float | None = None
     choices: Choices = ()
     """The answers among which the completions were drawn, as tokens; none: any text."""
+    moves_K: tuple[tuple[int, int], ...] = ()
+    """For a critic, the episode of each row, counted within the step, and its move in it; none: there is no critic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "pretrained curves": results_tables.pretrained_curves,
     "pretrained failures": results_tables.pretrained_failures,
     "pretrained verdict": results_tables.pretrained_verdict,
+    "populations record": results_tables.populations_record,
+    "populations report": results_tables.populations_report,
     "program record": results_tables.program_record,
     "program gains": results_tables.program_gains,
     "program untrained": results_tables.program_untrained,

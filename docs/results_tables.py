@@ -5,7 +5,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks import arm_runs, arm_table, credit, pretrained, pretrained_runs, pretrained_table
+from benchmarks import (
+    arm_runs,
+    arm_table,
+    credit,
+    population_report,
+    population_runs,
+    pretrained,
+    pretrained_runs,
+    pretrained_table,
+)
 from benchmarks.arm_claims import claims
 from benchmarks.credit_study import Study
 from benchmarks.kept import recorded
@@ -129,6 +138,21 @@ def program_untrained() -> str:
 
 def program_doses() -> str:
     return pretrained_table.dose_table(program_rows())
+
+
+@cache
+def population_rows() -> Sequence[Any]:
+    home = MEASURED / "populations"
+    wanted = population_runs.orders([population_runs.KUHN, *population_runs.GAMES], seeds=NUM_SEEDS, num_steps=None)
+    return [row for order in wanted if (row := population_runs.kept(order, home)) is not None]
+
+
+def populations_record() -> str:
+    return record("populations")
+
+
+def populations_report() -> str:
+    return "\n".join(population_report.lines_of(population_rows())).rstrip()
 
 
 def fenced(text: str) -> str:

@@ -11,6 +11,7 @@ from components.rollout.statistics import step_metrics
 from components.runs.pipeline import When
 from components.runs.run import StepBatches
 from components.schema import RolloutShard, ScoredShard
+from components.session.population import moves_of_step
 from components.session.session import Session
 from tasks.stage import stage
 
@@ -36,9 +37,14 @@ def compute_advantages(
     shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
     scores = [session.kept.get(ref, ScoredShard) for ref in scored]
     trained = [policy for policy, settings in config.policies.items() if settings.trained]
-    with_silent = config.loss.trains_silent_groups
+    has_critic = config.algorithm.advantage == "gae"
     batches, metrics = train_batches(
-        shards, scores, algorithm=config.algorithm, policies=trained, with_silent_groups=with_silent
+        shards,
+        scores,
+        algorithm=config.algorithm,
+        policies=trained,
+        with_silent_groups=config.loss.trains_silent_groups or has_critic,
+        moves_E_N=moves_of_step(session, shards) if has_critic else None,
     )
     session.kept.forget([*rollouts, *scored])
     if session.publishing is not None:

@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.config import RunConfig
 from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
 from components.session.session import Session
 from components.session.trainers import training_of
-from components.training.base import UpdateJob
+from components.training.base import CriticTerms, UpdateJob
 from tasks.stage import stage
 
 
@@ -21,6 +22,10 @@ from tasks.stage import stage
     reads=(
         *("seed", "policies", "training", "loss", "rollout"),
         When(path="num_steps", applies=lambda config: config.training.lr_schedule != "constant"),
+        *(
+            When(path=path, applies=lambda config: config.algorithm.advantage == "gae")
+            for path in ("algorithm", "population.discount")
+        ),
     ),
     needs=("compute_advantages",),
     retries=2,
@@ -60,9 +65,21 @@ def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: Ar
             temperature=config.rollout.temperature,
             training=training_of(config, checkpoint.policy),
             loss=config.loss,
+            critic=_critic_terms(config),
         )
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _critic_terms(config: RunConfig) -> CriticTerms | None:
+    algorithm, population = config.algorithm, config.population
+    if algorithm.advantage != "gae":
+        return None
+    assert population is not None, "gae outside of a population"
+    trace, coefficient = algorithm.trace, algorithm.value_coefficient
+    assert trace is not None, "gae without its trace"
+    assert coefficient is not None, "gae without its value_coefficient"
+    return CriticTerms(discount=population.discount, trace=trace, value_coefficient=coefficient)
 
 
 def _reference_folder(session: Session, policy: str) -> Path | None:

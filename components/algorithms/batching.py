@@ -29,6 +29,8 @@ class _Compared:
     node: Node
     candidates: tuple[Candidate, ...]
     advantages_K: tuple[float, ...]
+    move: tuple[int, int] | None
+    """Its episode, counted within the step, and its move in it."""
 
     @property
     def has_signal(self) -> bool:
@@ -42,17 +44,19 @@ def train_batches(
     algorithm: AlgorithmConfig,
     policies: Iterable[str],
     with_silent_groups: bool = False,
+    moves_E_N: Sequence[Sequence[int]] | None = None,
 ) -> tuple[dict[str, TrainBatch], dict[str, float]]:
     """A batch, possibly empty, for each of `policies`, and the step's advantage metrics.
 
     Rows go to the policy that played their agent; rows of other policies only count in the metrics. A candidate without an
     advantage is no row, and a node without rows no group. Groups whose advantages are all 0 are counted, and left out unless
-    `with_silent_groups`. The order is that of shards, episodes and nodes. Rows stay in the groups in which they were sampled,
-    and groups of one agent with equal prompts, temperatures and choices are merged to share the prompt in training.
+    `with_silent_groups`. `moves_E_N` are the moves of the nodes of each episode, for learners with a critic. The order is that
+    of shards, episodes and nodes. Rows stay in the groups in which they were sampled, and groups of one agent with equal
+    prompts, temperatures and choices are merged to share the prompt in training.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
     advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
-    compared = list(_nodes(episodes, advantages_E_N_K))
+    compared = list(_nodes(episodes, advantages_E_N_K, moves_E_N))
     batches = {
         policy: _batch(
             policy,
@@ -80,15 +84,18 @@ def _joined(
     return named[0][0], episodes, rewards_E_N_K
 
 
-def _nodes(episodes: Sequence[Episode], advantages_E_N_K: Advantages) -> Iterator[_Compared]:
+def _nodes(
+    episodes: Sequence[Episode], advantages_E_N_K: Advantages, moves_E_N: Sequence[Sequence[int]] | None
+) -> Iterator[_Compared]:
     """The nodes with at least one advantage."""
-    for episode, advantages_N_K in zip(episodes, advantages_E_N_K, strict=True):
-        for node, advantages_K in zip(episode.nodes, advantages_N_K, strict=True):
+    for e, (episode, advantages_N_K) in enumerate(zip(episodes, advantages_E_N_K, strict=True)):
+        for n, (node, advantages_K) in enumerate(zip(episode.nodes, advantages_N_K, strict=True)):
             assert len(node.candidates) == len(advantages_K), f"{node.group}: {len(advantages_K)} advantages"
             rows = [(c, a) for c, a in zip(node.candidates, advantages_K, strict=True) if a is not None]
             if rows:
                 candidates, known_K = zip(*rows, strict=True)
-                yield _Compared(node=node, candidates=candidates, advantages_K=known_K)
+                move = None if moves_E_N is None else (e, moves_E_N[e][n])
+                yield _Compared(node=node, candidates=candidates, advantages_K=known_K, move=move)
 
 
 def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | None:
@@ -126,6 +133,7 @@ def _train_group(compared: _Compared) -> TrainGroup:
         truncated_K=tuple(candidate.finish_reason == "length" for candidate in compared.candidates),
         temperature=compared.node.temperature,
         choices=compared.node.choices,
+        moves_K=() if compared.move is None else (compared.move,) * len(compared.candidates),
     )
 
 
@@ -138,7 +146,7 @@ def _joined_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
 
 
 def _joined_group(same: Sequence[TrainGroup]) -> TrainGroup:
-    fields = ("completions_K_T", "sampler_logprobs_K_T", "advantages_K", "truncated_K")
+    fields = ("completions_K_T", "sampler_logprobs_K_T", "advantages_K", "truncated_K", "moves_K")
     joined: dict[str, Any] = {name: tuple(chain(*(getattr(group, name) for group in same))) for name in fields}
     return replace(same[0], **joined)
 

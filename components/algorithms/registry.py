@@ -38,6 +38,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
     "c3": c3_advantages,
     "role_baseline": credited_returns,
     "role_mean": less_role_mean,
+    "gae": credited_returns,
     "gigpo": gigpo_advantages,
     "solver_value": solver_advantages,
 }

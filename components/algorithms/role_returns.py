@@ -2,7 +2,8 @@
 
 role_baseline: the stage that mixes returns has subtracted each agent's average, which is state of the run (SPIRAL, arXiv
 2506.24119). role_mean: the mean over the step is subtracted here, for each agent and turn (MARSHAL, arXiv 2510.15414, sums
-first and compares then), divided by the deviation with `normalize_std`.
+first and compares then), divided by the deviation with `normalize_std`. gae: returns stay whole until the update, where the
+critic is (`gae`).
 """
 
 from collections.abc import Sequence

@@ -40,6 +40,11 @@ ADVANTAGES: Mapping[str, Choice] = {
         fixes={"leave_one_out": False, "normalize_over": "batch"},
         refusal="advantage role_mean compares with all returns of an agent: leave out leave_one_out and normalize_over",
     ),
+    "gae": Choice(
+        sets={"trace": 0.95, "value_coefficient": 0.5},
+        fixes={"normalize_std": False, "leave_one_out": False},
+        refusal="advantage gae takes a critic's values and divides by no deviation: leave out normalize_std and leave_one_out",
+    ),
     "gigpo": Choice(sets={"step_weight": 1.0, "step_discount": 0.95}),
     "solver_value": Choice(
         sets={"normalize_std": False},
@@ -60,7 +65,8 @@ class AlgorithmConfig(ChoosingSection):
     compares what becomes of the candidates of one node: mode nested, or tree with rewards.team_credit. gigpo is grpo and
     compares besides the actions of one agent with equal prompts. solver_value takes what an exact solver says of each action, a
     privileged signal. In a population role_baseline takes an agent's return less its average return in that turn (SPIRAL), and
-    role_mean less the mean of the step (MARSHAL). Your own is module:function, in the current folder or installed."""
+    role_mean less the mean of the step (MARSHAL); gae compares it with what a critic expects, which is trained beside the
+    policy (PPO). Your own is module:function, in the current folder or installed."""
     source: str | None = None
     """The source digest of an advantage that is not built in. Filled in at the start."""
     normalize_std: bool = True
@@ -75,15 +81,24 @@ class AlgorithmConfig(ChoosingSection):
     """gigpo: weight of the comparison of actions with equal prompts beside that of whole episodes; 1 unless set."""
     step_discount: float | None = Field(None, gt=0.0, le=1.0)
     """gigpo: factor of an episode's return for each turn between an action and the end; .95 unless set."""
+    trace: float | None = Field(None, ge=0.0, le=1.0)
+    """gae: lambda, how much of what came after an agent's next action counts beside the critic's value of it (arXiv
+    1506.02438); 1 takes whole returns. .95 unless set."""
+    value_coefficient: float | None = Field(None, gt=0.0)
+    """gae: weight of the critic's squared error in the loss, whose gradient also reaches the policy's layers; .5 unless set."""
 
     @model_validator(mode="after")
-    def _steps_are_compared(self) -> "AlgorithmConfig":
-        steps = {"step_weight": self.step_weight, "step_discount": self.step_discount}
-        if self.advantage == "gigpo" and None in steps.values():
-            raise ValueError("advantage gigpo needs step_weight and step_discount: leave them out for 1 and .95")
-        unused = sorted(name for name, value in steps.items() if value is not None)
-        if unused and self.advantage != "gigpo" and not is_own(self.advantage):
-            raise ValueError(
-                f"advantage {self.advantage} has no {' and no '.join(unused)}: leave it out, or set advantage to gigpo"
-            )
+    def _fields_are_of_the_advantage(self) -> "AlgorithmConfig":
+        for owner, names, defaults in (
+            ("gigpo", ("step_weight", "step_discount"), "1 and .95"),
+            ("gae", ("trace", "value_coefficient"), ".95 and .5"),
+        ):
+            given = [name for name in names if getattr(self, name) is not None]
+            if self.advantage == owner and len(given) < len(names):
+                raise ValueError(f"advantage {owner} needs {' and '.join(names)}: leave them out for {defaults}")
+            if given and self.advantage != owner and not is_own(self.advantage):
+                raise ValueError(
+                    f"advantage {self.advantage} has no {' and no '.join(sorted(given))}: leave it out, or set advantage to "
+                    f"{owner}"
+                )
         return self

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from components.config.sections import Sections
 from components.frozen import Frozen
 
-ROLE_ADVANTAGES = ("role_baseline", "role_mean")
+ROLE_ADVANTAGES = ("role_baseline", "role_mean", "gae")
 """Advantages of whole episodes that know the return of each agent."""
 TREE_ADVANTAGES = ("at_grpo", "rloo", "dr_grpo")
 """Advantages of compared candidates that take any rewards."""
@@ -137,7 +137,7 @@ def population_misfit(config: Sections) -> str | None:
     if advantage not in (*ROLE_ADVANTAGES, *TREE_ADVANTAGES) or (advantage in TREE_ADVANTAGES and mode != "tree"):
         return (
             f"algorithm.advantage {advantage} under rollout.mode {mode} does not know each agent's return: in a population "
-            "use role_baseline or role_mean with independent, or at_grpo with tree"
+            "use role_baseline, role_mean or gae with independent, or at_grpo with tree"
         )
     for name, field, unread in (
         ("algorithm.advantage", "baseline_decay", advantage != "role_baseline" and advantage),
@@ -145,7 +145,32 @@ def population_misfit(config: Sections) -> str | None:
     ):
         if unread and population.is_set(field):
             return f"population.{field} {getattr(population, field)} has no effect under {name} {unread}: leave it out"
-    return _agents_misfit(population, config) or _seating_misfit(config, population) or _unknowing_misfit(config)
+    return (
+        _agents_misfit(population, config)
+        or _seating_misfit(config, population)
+        or _unknowing_misfit(config)
+        or _critic_misfit(population, config)
+    )
+
+
+def _critic_misfit(population: PopulationConfig, config: Sections) -> str | None:
+    """What a critic, which is kept with the optimizer, does not go with; None: nothing."""
+    if config.algorithm.advantage != "gae":
+        return None
+    stage, trained = config.training.zero_stage, [policy for policy in config.policies.values() if policy.trained]
+    if population.weight_updates.strategy == "federated" and not all(p.adapter and p.adapter.freeze_a for p in trained):
+        return (
+            "population.weight_updates.strategy federated starts optimizers anew, with which algorithm.advantage gae keeps its "
+            "critic: set policies.<name>.adapter.freeze_a, or the advantage to role_baseline"
+        )
+    if stage:
+        return f"training.zero_stage {stage} splits optimizers, and algorithm.advantage gae keeps a critic in them: set it to 0"
+    if config.loss.mask_truncated:
+        return (
+            "loss.mask_truncated leaves actions out, and a critic (algorithm.advantage gae) reads all of an episode: set it to "
+            "false"
+        )
+    return None
 
 
 def _agents_misfit(population: PopulationConfig, config: Sections) -> str | None:

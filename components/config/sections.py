@@ -7,9 +7,11 @@ from components.config.agents import AgentConfig
 from components.config.algorithm import AlgorithmConfig
 from components.config.environment import EnvironmentConfig
 from components.config.generation import GenerationConfig
+from components.config.loss import LossConfig
 from components.config.policies import PolicyConfig
 from components.config.rewards import RewardConfig
 from components.config.rollout import RolloutConfig
+from components.config.training import TrainingConfig
 
 
 class Sections(Protocol):
@@ -29,6 +31,10 @@ class Sections(Protocol):
     def rewards(self) -> RewardConfig: ...
     @property
     def algorithm(self) -> AlgorithmConfig: ...
+    @property
+    def training(self) -> TrainingConfig: ...
+    @property
+    def loss(self) -> LossConfig: ...
     @property
     def population(self) -> Any: ...
     @property

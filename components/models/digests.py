@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from components.identity import canonical_json
 
+CRITICS = "value_heads."
+"""How names of parameters begin that are no part of a policy (`value_head`)."""
+
 if TYPE_CHECKING:
     import torch
 
@@ -28,8 +31,8 @@ def joined_digest(digests: Iterable[str]) -> str:
 
 
 def model_tensors(model: "torch.nn.Module") -> dict[str, "torch.Tensor"]:
-    """A model's parameters and persistent buffers by name; a tensor with two names (a tied head) appears once."""
-    parameters = dict(model.named_parameters())
+    """A model's parameters and persistent buffers by name, without critics; one with two names (a tied head) appears once."""
+    parameters = {name: tensor for name, tensor in model.named_parameters() if not name.startswith(CRITICS)}
     persistent = model.state_dict(keep_vars=True)
     buffers = {name: buffer for name, buffer in model.named_buffers() if name in persistent}
     return {**parameters, **buffers}

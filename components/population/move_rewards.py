@@ -42,26 +42,45 @@ def moves_of(
     """
     place = {agent: a for a, agent in enumerate(agents)}
     moves = []
-    for beside in _phases(episode):
-        nodes = [episode.nodes[n] for n in beside]
-        together = len(beside) > 1 and acts_together([node.group.agent for node in nodes])
-        for part in [beside] if together else [[n] for n in beside]:
-            first = episode.nodes[part[0]]
-            moves.append(
-                Move(
-                    turn=first.group.turn,
-                    nodes=tuple((n, place[episode.nodes[n].group.agent]) for n in part),
-                    answers_K_M=tuple(
-                        tuple(episode.nodes[n].candidates[k].text for n in part) for k in range(len(first.candidates))
-                    ),
-                    rewards_K_A=tuple(
-                        _rewards([(episode.nodes[n], rewards_N_K[n][k]) for n in part], k, place, payoff_weight)
-                        for k in range(len(first.candidates))
-                    ),
-                    chosen=first.chosen,
-                )
+    for part in _nodes_by_move(episode, acts_together):
+        first = episode.nodes[part[0]]
+        moves.append(
+            Move(
+                turn=first.group.turn,
+                nodes=tuple((n, place[episode.nodes[n].group.agent]) for n in part),
+                answers_K_M=tuple(
+                    tuple(episode.nodes[n].candidates[k].text for n in part) for k in range(len(first.candidates))
+                ),
+                rewards_K_A=tuple(
+                    _rewards([(episode.nodes[n], rewards_N_K[n][k]) for n in part], k, place, payoff_weight)
+                    for k in range(len(first.candidates))
+                ),
+                chosen=first.chosen,
             )
+        )
     return tuple(moves)
+
+
+def move_numbers(episode: Episode, *, acts_together: Callable[[Sequence[str]], bool]) -> tuple[int, ...]:
+    """The move of each node of an episode, counted from 0; -1 off the selected branch.
+
+    **Example** two agents act at once, and then one alone: (0, 0, 1).
+    """
+    numbers = [-1] * len(episode.nodes)
+    for number, part in enumerate(_nodes_by_move(episode, acts_together)):
+        for n in part:
+            numbers[n] = number
+    return tuple(numbers)
+
+
+def _nodes_by_move(episode: Episode, acts_together: Callable[[Sequence[str]], bool]) -> Iterator[list[int]]:
+    """The nodes of each move of the selected branch."""
+    for beside in _phases(episode):
+        agents = [episode.nodes[n].group.agent for n in beside]
+        if len(beside) > 1 and acts_together(agents):
+            yield beside
+        else:
+            yield from ([n] for n in beside)
 
 
 def _phases(episode: Episode) -> Iterator[list[int]]:

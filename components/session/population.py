@@ -6,7 +6,7 @@ from dataclasses import replace
 from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
 from components.population.credit import CreditedStep, Played, PopulationState, credited_step
-from components.population.move_rewards import Move, moves_of
+from components.population.move_rewards import Move, move_numbers, moves_of
 from components.population.seating import Seating, homes_in_step, pools_after, step_seatings
 from components.population.selective import selected_members
 from components.rollout.statistics import reward_metrics
@@ -83,6 +83,13 @@ def played_moves(
         acts_together=scenario.family.rules.acts_together,
         payoff_weight=scenario.training_rubric.weights.get("local.payoff", 1.0),
     )
+
+
+def moves_of_step(session: Session, shards: list[RolloutShard]) -> list[tuple[int, ...]]:
+    """The move of each node of the step's episodes, in the order of the shards."""
+    together = session.scenario.family.rules.acts_together
+    shards = sorted(shards, key=lambda shard: shard.shard)
+    return [move_numbers(episode, acts_together=together) for shard in shards for episode in shard.episodes]
 
 
 def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Seating, ...]:

@@ -69,6 +69,16 @@ class CheckpointManifest(Frozen):
     """Of the base of the policy's adapter; None for a policy with full weights."""
 
 
+class CriticTerms(Frozen):
+    """How a policy's critic is trained and used (`components.algorithms.gae`)."""
+
+    discount: float
+    """Of what comes a move later."""
+    trace: float
+    value_coefficient: float
+    """Weight of the squared error in the loss."""
+
+
 class UpdateJob(Frozen):
     """Everything that one update depends on. `weights_digest`, `optimizer_digest` and `base_digest` identify the version to
     start from; they are those of its checkpoint's manifest, which is read where the job is made."""
@@ -92,6 +102,8 @@ class UpdateJob(Frozen):
     """Of the groups without their own."""
     training: TrainingConfig
     loss: LossConfig
+    critic: CriticTerms | None = None
+    """With a critic the batch has returns in place of advantages, and the moves of its rows; None trains the policy alone."""
 
 
 class UpdateResult(Frozen):

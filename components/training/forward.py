@@ -75,16 +75,21 @@ def _at_tokens(
     return choice_logprobs(output.logits, divisors_C, inputs.cells_N, inputs.targets_N, need, inputs.allowed_C_A)
 
 
-def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
-    """`micro_batch` as tensors on `device`."""
+def predicting_cells(micro_batch: MicroBatch) -> tuple[np.ndarray, np.ndarray]:
+    """Where logits are needed, booleans (S, T), and the index (N,) among these cells of the one that predicts each token."""
     predicting_S_T = np.zeros(micro_batch.tokens_S_T.shape, bool)
     predicting_S_T[micro_batch.rows_N, micro_batch.columns_N] = True
     cell_of_S_T = predicting_S_T.reshape(-1).cumsum().reshape(predicting_S_T.shape) - 1
+    return predicting_S_T, cell_of_S_T[micro_batch.rows_N, micro_batch.columns_N]
+
+
+def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
+    """`micro_batch` as tensors on `device`."""
+    predicting_S_T, cells_N = predicting_cells(micro_batch)
 
     def on_device(array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
-    cells_N = cell_of_S_T[micro_batch.rows_N, micro_batch.columns_N]
     temperatures_C = None
     if micro_batch.temperatures_N is not None:
         temperatures_C = np.zeros(predicting_S_T.sum(), np.float32)

@@ -20,6 +20,7 @@ from components.models.adapters import (
 )
 from components.models.buffers import computed_buffers, restore_buffers
 from components.models.digests import model_digest, model_tensors, tensors_digest
+from components.models.value_head import add_value_head
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest, UpdateJob
 from components.training.checkpoint import (
     NO_OPTIMIZER,
@@ -59,6 +60,8 @@ def load_learner(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Mo
     else:
         adapter = load_adapter(model, job.policy, folder / ADAPTER_FOLDER)
         _check(folder, "weights", job.weights_digest, adapted_digest(job.base_digest, adapter))
+    if job.critic is not None:
+        add_value_head(model, job.policy)
     learner = deepspeed.learner(model.to(getattr(torch, job.training.dtype)), job)
     restore_buffers(learner.module, buffers)
     if job.optimizer_digest == NO_OPTIMIZER:

@@ -18,11 +18,12 @@ from torch import Tensor
 
 from components.errors import ArtifactCorrupt
 from components.models.digests import joined_digest, tensors_digest
+from components.models.value_head import is_value_head
 from components.training.ranks import Ranks
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 _WEIGHT = "weight"
-"""The optimizer's copy of the weights, saved if the model computes in another type."""
+"""The optimizer's copy of the weights, saved if the model computes in another type, and for a critic, which is nowhere else."""
 _COUNTS = "counts"
 
 
@@ -114,7 +115,7 @@ def places(learner: Any, ranks: Ranks) -> Iterator[Place]:
                 length=length,
                 held=held,
                 offset=offset,
-                own_weight=held.dtype != parameter.dtype,
+                own_weight=held.dtype != parameter.dtype or is_value_head(name),
             )
 
 
@@ -197,6 +198,10 @@ def _fill(learner: Any, ranks: Ranks, files: list[Any]) -> None:
             targets[_WEIGHT] = place.held
         for kind, tensor in targets.items():
             _copy(place, pieces.get((kind, place.parameter), []), into=place.of(tensor))
+    heads = {id(parameter) for name, parameter in learner.module.named_parameters() if is_value_head(name)}
+    for parameter, copy in _copies(learner.optimizer):
+        if id(parameter) in heads:
+            parameter.data.copy_(copy.data)
 
 
 def _copy(place: Place, pieces: list[tuple[int, Any, str]], *, into: Tensor) -> None:

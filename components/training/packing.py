@@ -2,6 +2,7 @@
 
 A packed sequence is `[prompt | completion 1 | .. | completion K]`. A token attends only to the prompt and its own
 completion, and positions restart after the prompt, so every completion sees what it would see in a sequence of its own.
+Of answers by choice, which repeat, equal ones in a sequence share their columns, too.
 Axes: S sequences, T columns, N completion tokens of a micro-batch in the order of its sequences.
 """
 
@@ -152,7 +153,8 @@ def _without_truncated(group: TrainGroup) -> TrainGroup:
 
 def packed_length(group: TrainGroup) -> int:
     """Columns that `group` takes when its completions share one prompt."""
-    return len(group.prompt_tokens) + sum(max(len(tokens) - 1, 0) for tokens in group.completions_K_T)
+    different = set(group.completions_K_T) if group.choices else group.completions_K_T
+    return len(group.prompt_tokens) + sum(max(len(tokens) - 1, 0) for tokens in different)
 
 
 def longest_sequence(num_prompt_tokens: int, tokens_per_micro_batch: int) -> int:
@@ -169,6 +171,7 @@ def _sequences(index: int, group: TrainGroup, budget: int, share_prompts: bool) 
     assert prompt, f"group {group.group} has an empty prompt, which predicts nothing"
     longest = longest_sequence(prompt, budget)
     held: list[int] = []
+    placed: set[tuple[int, ...]] = set()
     length = prompt
     for candidate, tokens in enumerate(group.completions_K_T):
         if not tokens:
@@ -179,11 +182,16 @@ def _sequences(index: int, group: TrainGroup, budget: int, share_prompts: bool) 
                 f"training.tokens_per_micro_batch {budget}: group {group.group} has a prompt and completion of "
                 f"{prompt + extra} tokens; raise it to at least that"
             )
+        if share_prompts and tokens in placed:
+            held.append(candidate)
+            continue
         if held and (not share_prompts or length + extra > longest):
             yield _Sequence(index, tuple(held), length)
-            held, length = [], prompt
+            held, placed, length = [], set(), prompt
         held.append(candidate)
         length += extra
+        if group.choices:
+            placed.add(tokens)
     if held:
         yield _Sequence(index, tuple(held), length)
 
@@ -226,22 +234,24 @@ def _micro_batch(groups: Sequence[TrainGroup], sequences: Sequence[_Sequence]) -
         positions[row, :prompt] = np.arange(prompt)
         segments[row, :prompt] = PROMPT
         column = prompt
+        starts: dict[tuple[int, ...], int] = {}
         for segment, candidate in enumerate(sequence.candidates, start=1):
             completion = np.asarray(group.completions_K_T[candidate], np.int64)
+            start = starts.setdefault(group.completions_K_T[candidate], column) if group.choices else column
             drawn_among = allowed_tokens(group.choices, group.completions_K_T[candidate]) if group.choices else ()
             allowed_N += drawn_among or [()] * len(completion)
-            end = column + len(completion) - 1
-            tokens[row, column:end] = completion[:-1]
-            positions[row, column:end] = np.arange(prompt, prompt + len(completion) - 1)
-            segments[row, column:end] = segment
-            flat["columns_N"].append(np.concatenate(([prompt - 1], np.arange(column, end))))
+            end = start + len(completion) - 1
+            tokens[row, start:end] = completion[:-1]
+            positions[row, start:end] = np.arange(prompt, prompt + len(completion) - 1)
+            segments[row, start:end] = segment
+            flat["columns_N"].append(np.concatenate(([prompt - 1], np.arange(start, end))))
             flat["targets_N"].append(completion)
             flat["offsets_N"].append(np.arange(len(completion)))
             for name, value in (("rows_N", row), ("groups_N", sequence.group), ("candidates_N", candidate)):
                 flat[name].append(np.full(len(completion), value, np.int64))
             flat["sampler_logprobs_N"].append(np.asarray(group.sampler_logprobs_K_T[candidate], np.float32))
             flat["advantages_N"].append(np.full(len(completion), group.advantages_K[candidate], np.float32))
-            column = end
+            column = max(column, end)
     joined = {name: np.concatenate(parts) for name, parts in flat.items()}
     temperatures_G = np.asarray([group.temperature or 0.0 for group in groups], np.float32)
     return MicroBatch(

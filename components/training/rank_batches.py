@@ -1,6 +1,6 @@
 """One rank's micro-batches of a minibatch, and log-probabilities recorded once for a whole batch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from components.algorithms.losses import MinibatchSize
 from components.config import LossConfig, TrainingConfig
 from components.schema import TrainBatch, TrainGroup
-from components.training.forward import completion_logprobs
+from components.training.forward import completion_logprobs, device_of
 from components.training.minibatches import balanced
 from components.training.packing import Ints, MicroBatch, empty_micro_batch, pack_groups, packed_length
 from components.training.ranks import Ranks, scalar
@@ -77,6 +77,13 @@ class RecordedValues:
         places_N = self.starts_G_K[micro_batch.groups_N, micro_batch.candidates_N] + micro_batch.offsets_N
         return self.values[torch.from_numpy(places_N).to(self.values.device)]
 
+    def of_rows(self, groups: Sequence[TrainGroup]) -> list[list[float]]:
+        """The values at the first token of each row [G, K] of `groups`, which were recorded; none of them is empty."""
+        values = self.values.tolist()
+        return [
+            [values[self.starts_G_K[g, k]] for k in range(len(group.completions_K_T))] for g, group in enumerate(groups)
+        ]
+
     def others(self, values: Tensor) -> "RecordedValues":
         """Other values for the same tokens, in the same order."""
         assert values.shape == self.values.shape, f"{values.shape} values for {self.values.shape} tokens"
@@ -87,14 +94,28 @@ def record_logprobs(
     model: nn.Module, groups: Sequence[TrainGroup], *, training: TrainingConfig, temperature: float, ranks: Ranks
 ) -> RecordedValues:
     """The current log-probabilities under `model` of all completion tokens of `groups`, on every rank."""
+
+    def logprobs(micro_batch: MicroBatch) -> Tensor:
+        return completion_logprobs(model, micro_batch, temperature=temperature)
+
+    return record(logprobs, groups, training=training, ranks=ranks, device=device_of(model))
+
+
+def record(
+    values_of: Callable[[MicroBatch], Tensor],
+    groups: Sequence[TrainGroup],
+    *,
+    training: TrainingConfig,
+    ranks: Ranks,
+    device: torch.device,
+) -> RecordedValues:
+    """What `values_of` gives for the tokens (N,) of each micro-batch, for all of `groups`, on every rank."""
     starts_G_K, num_tokens = _starts(groups)
     values = torch.zeros(num_tokens, dtype=torch.float32)
     with torch.no_grad():
         for micro_batch in rank_micro_batches(groups, range(len(groups)), training, ranks):
-            logprobs_N = completion_logprobs(model, micro_batch, temperature=temperature)
             places_N = starts_G_K[micro_batch.groups_N, micro_batch.candidates_N] + micro_batch.offsets_N
-            values[torch.from_numpy(places_N)] = logprobs_N.to("cpu")
-    device = next(model.parameters()).device
+            values[torch.from_numpy(places_N)] = values_of(micro_batch).to("cpu")
     return RecordedValues(ranks.sum(values).to(device), starts_G_K)
 
 

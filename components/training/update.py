@@ -13,13 +13,15 @@ from components.algorithms.loss_statistics import means, mismatch_statistics, to
 from components.algorithms.losses import minibatch_loss
 from components.errors import LogprobMismatch, UpdateFailed
 from components.models.stored_models import EXACT_BASES
+from components.models.value_head import hidden_states
 from components.schema import TrainBatch
-from components.training.base import UpdateJob
+from components.training.base import CriticTerms, UpdateJob
+from components.training.critic import judge, record_values, value_loss
 from components.training.gradient_share import GradientShares
 from components.training.learning_rate import learning_rate
 from components.training.minibatches import minibatches_of
 from components.training.packing import without_truncated
-from components.training.rank_batches import counted_size, rank_micro_batches
+from components.training.rank_batches import RecordedValues, counted_size, rank_micro_batches
 from components.training.ranks import Ranks, scalar
 from components.training.reference_logprobs import Recorded, corrected_here, loss_inputs, record_batch, record_reference
 
@@ -38,20 +40,31 @@ class Update:
     batch: TrainBatch
     ranks: Ranks
     reference: torch.nn.Module | None
+    targets: RecordedValues | None = None
+    """What the critic should have expected at each row; None without one."""
 
     def run(self) -> dict[str, float]:
         """Take all optimizer steps; returns metrics that are equal on every rank and contain no time measurements.
 
-        An empty batch takes no step. Raises LogprobMismatch on every rank, before the first step, when the log-probabilities
-        of trainer and sampler differ in the first minibatch by more than `loss.mismatch_tolerance`, unless the sampler held
-        the weights of the previous step; UpdateFailed on every rank when a metric is not finite.
+        With a critic the batch's returns first become advantages. An empty batch takes no step. Raises LogprobMismatch on
+        every rank, before the first step, when the log-probabilities of trainer and sampler differ in the first minibatch by
+        more than `loss.mismatch_tolerance`, unless the sampler held the weights of the previous step; UpdateFailed on every
+        rank when a metric is not finite.
         """
+        if self.job.critic is not None and self.batch.num_tokens:
+            return self._with_critic(self.job.critic)
         if not self.job.loss.mask_truncated:
             return self._run()
         groups = without_truncated(self.batch.groups)
         counts = [sum(len(group.completions_K_T) for group in some) for some in (groups, self.batch.groups)]
         masked_fraction = 1.0 - counts[0] / max(counts[1], 1)
         return {**replace(self, batch=replace(self.batch, groups=groups))._run(), "masked_frac": masked_fraction}
+
+    def _with_critic(self, terms: CriticTerms) -> dict[str, float]:
+        values = record_values(self.learner.module, self.batch.groups, self.job, ranks=self.ranks)
+        judged = judge(self.batch.groups, values, terms)
+        update = replace(self, batch=replace(self.batch, groups=judged.groups), targets=judged.targets)
+        return {**update._run(), **judged.metrics}
 
     def _run(self) -> dict[str, float]:
         totals = _Totals(GradientShares(self.batch))
@@ -101,11 +114,16 @@ class Update:
         micro_batches = rank_micro_batches(groups, indices, self.job.training, self.ranks)
         for number, micro_batch in enumerate(micro_batches, start=1):
             self.learner.set_gradient_accumulation_boundary(number == len(micro_batches))
-            inputs = loss_inputs(self.learner, micro_batch, self.job, recorded)
+            with hidden_states(self.learner.module) as hidden:
+                inputs = loss_inputs(self.learner, micro_batch, self.job, recorded)
             if loss_config.importance_cap is not None and recorded.old is None:
                 inputs, corrected = corrected_here(inputs, micro_batch, self.job)
                 totals.add_correction(corrected.sums)
             loss = minibatch_loss(inputs, loss_config, size=size)
+            if self.targets is not None:
+                loss = loss + value_loss(
+                    self.learner.module, hidden[-1], micro_batch, self.targets, self.job, size=size
+                )
             totals.shares.watch(inputs.logprobs_N)
             # DeepSpeed averages gradients over ranks; the loss is already divided by the tokens of all ranks.
             self.learner.backward(loss * self.ranks.size, scale_wrt_gas=False)

@@ -14,6 +14,7 @@ from components.algorithms.loss_registry import policy_loss
 from components.artifacts.codec import decode
 from components.models.adapters import base_alone, has_adapter, use_adapter
 from components.models.buffers import cast
+from components.models.value_head import use_value_head
 from components.schema import TrainBatch
 from components.training.base import MODEL_FOLDER, UpdateJob, UpdateResult
 from components.training.checkpoint import load_model
@@ -107,6 +108,8 @@ class Worker:
         if has_adapter(learner.module, job.policy):
             # Activating another policy's adapter has disabled the gradients of this one's tensors.
             use_adapter(learner.module, job.policy)
+        if job.critic is not None:
+            use_value_head(learner.module, job.policy)
         return learner
 
     def _shared_base(self, job: UpdateJob) -> nn.Module | None:

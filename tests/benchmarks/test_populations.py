@@ -7,6 +7,7 @@ import pytest
 from benchmarks.population_report import (
     expected_mean_payoff,
     exploitabilities,
+    late_exploitability,
     lines_of,
     ordering_lines,
     predicted,
@@ -16,7 +17,7 @@ from benchmarks.population_report import (
 )
 from benchmarks.population_runs import GAMES, LED, MODES, Order, Row, kept, orders
 from benchmarks.population_tables import kuhn_information, mean_table, with_both_chances
-from components.population.exploitability import exact_advantage, exploitability, uniform_policy
+from components.population.exploitability import average_policy, exact_advantage, exploitability, uniform_policy
 from components.population.kuhn_poker import KuhnPoker, equilibrium
 
 KUHN = KuhnPoker()
@@ -60,6 +61,9 @@ def test_the_average_is_of_trained_policies_and_the_last_iterate_stands_beside_i
     assert [last for last, _ in curve] == pytest.approx([11 / 24, 0, exploitability(KUHN, bets), 1])
     assert curve[1][1] == pytest.approx(0, abs=1e-12), "the untrained one is not in it"
     assert curve[3][1] < 1
+    assert late_exploitability(kuhn_row(passes, passes, bets, equilibrium(0.1))) == pytest.approx(
+        exploitability(KUHN, average_policy(KUHN, [bets, equilibrium(0.1)]))
+    )
 
 
 def test_checkpoints_are_ordered_alike_by_games_and_by_openspiel() -> None:

@@ -160,10 +160,14 @@ class RLConfig(CheckedConfig):
     """
 
     algorithm: RLAlgorithm = RLAlgorithm.PPO
-    """PPO with a baseline by role, or GRPO, which compares replicas of one state."""
+    """PPO with a critic, or GRPO, which compares replicas of one state."""
     learning_rate: float = 3e-4
     gamma: float = 0.99
     """The discount of a member's later rewards."""
+    gae_lambda: float = 0.95
+    """PPO: how much of what came after a member's next action counts beside the critic's value of it."""
+    value_loss_coef: float = 0.5
+    """PPO: the weight of the critic's squared error."""
     cooperation_factor: CooperationFactor = field(default_factory=CooperationFactor)
     competence_factor: CompetenceFactor = field(default_factory=CompetenceFactor)
     batch_size: int = 32
@@ -177,6 +181,8 @@ class RLConfig(CheckedConfig):
         "algorithm": _algorithm,
         "learning_rate": number(0, above=True),
         "gamma": number(0, 1),
+        "gae_lambda": number(0, 1),
+        "value_loss_coef": number(0, above=True),
         "cooperation_factor": part(CooperationFactor),
         "competence_factor": part(CompetenceFactor),
         "batch_size": whole(1),

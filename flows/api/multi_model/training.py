@@ -21,7 +21,13 @@ from components.session.checkpoint_loading import model_settings
 from components.session.stores import open_store
 from components.session.user_sources import with_sources
 from components.suggestions import suggest
-from flows.api.multi_model.enums import CompetenceType, CooperationType, RLAlgorithm, TrainingMode
+from flows.api.multi_model.enums import (
+    CompetenceType,
+    CooperationType,
+    RLAlgorithm,
+    TrainingMode,
+    WeightUpdateStrategy,
+)
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment
 from flows.api.multi_model.model_configs import CompetenceFactor, CooperationFactor, RLConfig
 from flows.api.multi_model.training_config import MODEL_NAMES, MultiModelConfig
@@ -195,7 +201,9 @@ def _policy(config: MultiModelConfig, kind: str) -> dict[str, Any]:
         api = {"provider": PROVIDERS[kind], "model": name}
         return {"prompt_format": "chat", "trained": False, "api": api}
     format_ = "compact" if name == "tiny" else model_settings(name).prompt_format
-    return {"base": name, "prompt_format": format_, "adapter": ADAPTER}
+    # Then the federated mean of adapters is exact, and optimizers and critics are averaged with it.
+    freezes_a = config.weight_update_strategy is WeightUpdateStrategy.FEDERATED
+    return {"base": name, "prompt_format": format_, "adapter": {**ADAPTER, "freeze_a": freezes_a}}
 
 
 def _devices(num_gpus: int) -> tuple[str, int]:
@@ -228,14 +236,16 @@ def _apply(rl: RLConfig, values: dict[str, Any]) -> None:
         "entropy_coefficient": rl.entropy_coef,
     }
     if rl.algorithm is RLAlgorithm.GRPO:
-        if rl.gamma != RLConfig().gamma:
-            raise ConfigurationError(
-                f"gamma {rl.gamma}: GRPO compares what each action earns at once; leave it out, or use PPO"
-            )
+        for name in ("gamma", "gae_lambda", "value_loss_coef"):
+            if getattr(rl, name) != getattr(RLConfig(), name):
+                raise ConfigurationError(
+                    f"{name} {getattr(rl, name)}: GRPO compares what each action earns at once; leave it out, or use PPO"
+                )
         values["algorithm"] = {"advantage": "at_grpo"}
         values["rollout"]["mode"] = "tree"
     else:
         values["population"]["discount"] = rl.gamma
+        values["algorithm"] = {"advantage": "gae", "trace": rl.gae_lambda, "value_coefficient": rl.value_loss_coef}
     factor = rl.cooperation_factor
     if factor.cooperation_type is CooperationType.NONE:
         return

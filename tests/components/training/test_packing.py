@@ -25,6 +25,8 @@ def _groups(draw: st.DrawFn) -> list[TrainGroup]:
     groups = []
     for number in range(draw(st.integers(0, 6))):
         completions = draw(st.lists(st.lists(_tokens, min_size=0, max_size=6).map(tuple), min_size=1, max_size=5))
+        by_choice = draw(st.booleans())
+        completions = completions * 2 if by_choice else completions
         groups.append(
             TrainGroup(
                 group=GroupKey(problem_id=str(number), episode=0, turn=0, agent="a"),
@@ -32,6 +34,7 @@ def _groups(draw: st.DrawFn) -> list[TrainGroup]:
                 completions_K_T=tuple(completions),
                 sampler_logprobs_K_T=tuple(tuple(-float(t) for t in c) for c in completions),
                 advantages_K=tuple(float(k) for k in range(len(completions))),
+                choices=tuple(sorted({each for each in completions if each})) if by_choice else (),
             )
         )
     return groups
@@ -144,6 +147,19 @@ def test_shared_prompts_need_far_fewer_cells(make_groups) -> None:
         for share in (True, False)
     }
     assert cells[True] < 0.6 * cells[False]
+
+
+def test_equal_answers_by_choice_share_their_columns(make_groups) -> None:
+    (group,) = make_groups(1)
+    answers = ((5, 6, 7), (5, 8))
+    drawn = tuple(answers[k % 2] for k in range(40))
+    values = {"completions_K_T": drawn, "sampler_logprobs_K_T": drawn, "advantages_K": tuple(map(float, range(40)))}
+    prompt = len(group.prompt_tokens)
+    for choices, columns in ((answers, prompt + 2 + 1), ((), prompt + 20 * (2 + 1))):
+        chosen = replace(group, choices=choices, **values)
+        (batch,) = pack_groups([chosen], tokens_per_micro_batch=4096, share_prompts=True)
+        assert batch.tokens_S_T.shape == (1, columns)
+        assert (packed_length(chosen), batch.num_tokens) == (columns, 100)
 
 
 def test_micro_batches_are_even(make_groups) -> None:

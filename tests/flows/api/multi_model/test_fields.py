@@ -96,15 +96,25 @@ def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
     env = create_multi_model_coop_compete_env(2, 0.6)
     team = CooperationFactor(CooperationType.TEAM_BASED, cooperation_strength=0.9, team_size=2)
     learner = RLConfig(
-        gamma=0.5, clip_ratio=0.1, ppo_epochs=2, max_grad_norm=0.2, batch_size=8, cooperation_factor=team
+        gamma=0.5,
+        gae_lambda=0.8,
+        value_loss_coef=0.2,
+        clip_ratio=0.1,
+        ppo_epochs=2,
+        max_grad_norm=0.2,
+        batch_size=8,
+        cooperation_factor=team,
     )
     run = population_config(config, env, learner)
     assert run.population is not None
     assert (run.population.discount, run.population.cooperation_strength, run.population.team_size) == (0.5, 0.9, 2)
     assert (run.loss.clip_low, run.training.num_epochs, run.training.max_grad_norm) == (0.1, 2, 0.2)
     assert run.training.tokens_per_micro_batch == 2048
+    assert (run.algorithm.advantage, run.algorithm.trace, run.algorithm.value_coefficient) == ("gae", 0.8, 0.2)
     grpo = population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO))
     assert (grpo.algorithm.advantage, grpo.rollout.mode) == ("at_grpo", "tree")
+    with pytest.raises(ValueError, match=r"gae_lambda 0.8: GRPO compares"):
+        population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO, gae_lambda=0.8))
     for factor, said in (
         (CooperationFactor(CooperationType.KNOWLEDGE_TRANSFER), "knowledge_transfer"),
         (CooperationFactor(communication_cost=0.5), "communication_cost"),
