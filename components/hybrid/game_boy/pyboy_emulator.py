@@ -91,7 +91,7 @@ class PyBoyEmulator:
 
 def _video_driver() -> str:
     """How SDL shows windows. **Example** "x11", "offscreen"."""
-    import sdl2
+    import sdl2  # type: ignore[import-untyped]
 
     driver: bytes | None = sdl2.SDL_GetCurrentVideoDriver()
     return "none" if driver is None else driver.decode()
