@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,7 +115,10 @@ class Update:
         micro_batches = rank_micro_batches(groups, indices, self.job.training, self.ranks)
         for number, micro_batch in enumerate(micro_batches, start=1):
             self.learner.set_gradient_accumulation_boundary(number == len(micro_batches))
-            with hidden_states(self.learner.module) if self.targets is not None else nullcontext([]) as hidden:
+            judged: AbstractContextManager[list[Tensor]] = nullcontext([])
+            if self.targets is not None:
+                judged = hidden_states(self.learner.module)
+            with judged as hidden:
                 inputs = loss_inputs(self.learner, micro_batch, self.job, recorded)
             if loss_config.importance_cap is not None and recorded.old is None:
                 inputs, corrected = corrected_here(inputs, micro_batch, self.job)
