@@ -15,7 +15,7 @@ from tasks.stage import current_key, stage
 
 @stage(
     EVALUATION,
-    version=1,
+    version=2,
     reads=("seed", "environment", "agents", "policies", "generation", "hybrid", "evaluation"),
     retries=2,
     timeout_seconds=4 * 3600,

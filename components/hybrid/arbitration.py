@@ -164,6 +164,8 @@ def _other_helps(bandit: BanditState, rule: ArbitrationRule, explore: bool) -> b
         bandit.tally(bandit.context, bandit.arm),
         bandit.tally(_emergency(bandit.context), _other(bandit.arm)),
     )
+    if not explore and other.segments < 1:
+        return False
     ordinary, called = upper_bounds([holder, other], rule.exploration if explore else 0.0)
     return called > ordinary + rule.margin * sqrt(holder.variance_of_mean + other.variance_of_mean)
 

@@ -170,14 +170,33 @@ def upper_bounds(tallies: Sequence[Tally], exploration: float) -> list[float]:
     ]
 
 
+def expected_gains(state: BanditState, rule: BanditRule, context: str) -> list[float]:
+    """What each arm is expected to gain a decision in a context: where it was not tried, what it gained in all, or -inf if none.
+
+    **Example** in "cave" the policy gained .1 and the adviser was never asked; elsewhere it gained 0: [0, .1] for (llm, rl).
+    """
+    everywhere = [[tally for tally in state.tallies if tally.arm == arm] for arm in rule.arms]
+    return [
+        tally.mean
+        if tally.segments >= _TRIED
+        else sum(each.gains for each in tallies) / sum(each.segments for each in tallies)
+        if any(each.segments >= _TRIED for each in tallies)
+        else -inf
+        for tally, tallies in zip(_context_tallies(state, rule, context), everywhere, strict=True)
+    ]
+
+
 def _best_arm(state: BanditState, rule: BanditRule, context: str, explore: bool) -> str:
-    """The arm of the next segment: the best index, or the incumbent where the best is not better by the margin."""
+    """The arm of the next segment: the best index, or the incumbent where the best is not better by the margin.
+
+    Without exploration there is no incumbent, who may be the arm that was tried last, and was no better.
+    """
     tallies = _context_tallies(state, rule, context)
-    bounds = upper_bounds(tallies, rule.exploration if explore else 0.0)
+    bounds = upper_bounds(tallies, rule.exploration) if explore else expected_gains(state, rule, context)
     ties = [index for index, bound in enumerate(bounds) if bound == max(bounds)]
     best = ties[seed_for(state.seed, "segment", state.num_segments) % len(ties)]
     incumbent = max(range(len(tallies)), key=lambda index: tallies[index].last_segment)
-    if tallies[incumbent].last_segment >= 0 and bounds[best] < inf:
+    if explore and tallies[incumbent].last_segment >= 0 and bounds[best] < inf:
         error = sqrt(tallies[best].variance_of_mean + tallies[incumbent].variance_of_mean)
         if bounds[best] - bounds[incumbent] <= rule.margin * error:
             best = incumbent

@@ -75,6 +75,20 @@ def test_without_exploration_the_better_one_has_every_decision() -> None:
             assert state.actor == best
 
 
+def test_without_exploration_nobody_is_tried_and_nobody_stays_for_having_been_tried_last() -> None:
+    tallies = (
+        Tally(context="town", arm="rl", segments=9, gains=0.9, squares=9, last_segment=3),
+        Tally(context="town", arm="llm", segments=9, gains=0, squares=0, last_segment=8),
+    )
+    bandit = BanditState(seed=0, tallies=tallies, num_segments=9)
+    for phase in ("town", "never seen"):
+        state = next_actor(ArbiterState(bandit=bandit), ADAPTIVE, phase, explore=False)
+        assert state.actor is Actor.RL
+        stuck = next_actor(state, ADAPTIVE, phase, emergency=True, explore=False)
+        assert (stuck.actor, stuck.is_emergency) == (Actor.RL, False)
+    assert next_actor(ArbiterState(bandit=bandit), ADAPTIVE, "town").actor is Actor.LLM, "within the margin it stays"
+
+
 def test_an_emergency_calls_the_other_actor_for_a_few_decisions() -> None:
     rule, state = ArbitrationRule(hold=10, emergency_hold=3), new_arbiter(0)
     for _ in Actor:  # each is tried once

@@ -17,6 +17,7 @@ from components.hybrid.segment_bandit import (
     Tally,
     close_segment,
     credit,
+    expected_gains,
     next_decision,
     upper_bounds,
 )
@@ -41,6 +42,9 @@ def test_the_examples_of_the_docstrings() -> None:
     assert [(tally.segments, tally.gains) for tally in found.tallies] == [(1.5, pytest.approx(0.6)), (0.5, 0.2)]
     means = [Tally(context="", arm="a", segments=4, gains=1.6), Tally(context="", arm="b", segments=1, gains=0.1)]
     assert upper_bounds(means, 0.5) == pytest.approx([0.534, 0.368], abs=1e-3)
+    elsewhere = Tally(context="town", arm="llm", segments=2, gains=0.0)
+    known = BanditState(seed=0, tallies=(elsewhere, Tally(context="cave", arm="rl", segments=4, gains=0.4)))
+    assert expected_gains(known, BanditRule(arms=("llm", "rl", "other")), "cave") == [0.0, 0.1, -math.inf]
 
 
 @settings(deadline=None, max_examples=50)
