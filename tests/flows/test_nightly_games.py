@@ -81,20 +81,21 @@ def test_runs_of_one_evaluation_are_one_night(store: LocalArtifactStore, kept: S
 
 
 @pytest.mark.usefixtures("checkpoint")
-def test_a_checkpoint_is_played_once_and_compared_with_the_one_before(
+def test_what_training_has_evaluated_is_not_played_again_and_a_worse_checkpoint_is_told(
     store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (night,) = games_nights(store, kept, "2026-01-01", 10**4)
-    keep_night(store, night)
-    monkeypatch.setattr(nightly_games, "evaluated", None)
-    (again,) = games_nights(store, kept, "2026-01-02", 10**4)
-    assert (again.reports, again.changes) == (night.reports, ())
-    worse = replace(night.reports[0], num_solved_P=(0,) * 6, agent="one@1")
+    (played,) = night.reports
+    better = replace(played, num_solved_P=(1,) * 6)
+    keep_night(store, replace(night, reports=(better,)))
+    worse = replace(played, agent="one@1")
     monkeypatch.setattr(nightly_games, "first_unfinished_step", lambda *_: 1)
-    monkeypatch.setattr(nightly_games, "evaluated", lambda *_: worse)
-    (later,) = games_nights(store, kept, "2026-01-03", 10**4)
-    [change] = later.changes
-    assert (change.base, change.other, change.num_problems) == ("one@0", "one@1", 6)
+    monkeypatch.setattr(nightly_games, "evaluated", None)
+    others = [replace(worse, sampling="greedy"), replace(worse, suite_digest="other"), better]
+    monkeypatch.setattr(nightly_games, "own_reports", lambda *_: [*others, worse])
+    (later,) = games_nights(store, kept, "2026-01-02", 10**4)
+    assert later.reports == (worse,)
+    assert [(each.base, each.other, each.difference) for each in later.regressions] == [("one@0", "one@1", -1.0)]
 
 
 @pytest.mark.usefixtures("prefect", "checkpoint")
