@@ -276,7 +276,9 @@ def predicted(mode: Any, rules: Any) -> str:
 
 
 def _interval(values: Sequence[float]) -> str:
-    mean, half = mean_interval(values) if len(values) > 1 else (values[0], float("nan"))
+    if len(values) == 1:
+        return f"{values[0]:.2f}, one seed"
+    mean, half = mean_interval(values)
     return f"{mean:.2f} ± {half:.2f}"
 
 

@@ -50,7 +50,7 @@ class Game:
         )
 
 
-def one_shot(name: str, num_members: int, options: str = "", *overrides: str, num_steps: int = 24) -> Game:
+def one_shot(name: str, num_members: int, options: str = "", *overrides: str, num_steps: int = 12) -> Game:
     """A game of one joint action, so that a member's policy is one number."""
     also = f", {options}" if options else ""
     environment = f"name: {name}, options: {{num_steps: 1{also}}}, max_turns: 1"
@@ -68,7 +68,7 @@ def _led(*overrides: str) -> Game:
     return Game(
         environment=f"name: led, options: {{{options}}}, max_turns: 2",
         num_members=4,
-        num_steps=24,
+        num_steps=12,
         overrides=(*SMALL, _mode("hierarchical"), *overrides),
     )
 
