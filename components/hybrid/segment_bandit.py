@@ -171,7 +171,7 @@ def upper_bounds(tallies: Sequence[Tally], exploration: float) -> list[float]:
 
 
 def expected_gains(state: BanditState, rule: BanditRule, context: str) -> list[float]:
-    """What each arm is expected to gain a decision in a context: where it was not tried, what it gained in all, or -inf if none.
+    """What each arm should gain a decision in a context: where it was not tried, what it gained in all, or -inf if nowhere.
 
     **Example** in "cave" the policy gained .1 and the adviser was never asked; elsewhere it gained 0: [0, .1] for (llm, rl).
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from components.environments.base import JointStep, Step
+from components.environments.base import JointStep, Split, Step
 from components.environments.environment import Environment, has_joint_step
 from components.environments.social.game import WEIGHTS, member_names
 from components.environments.social.repeated import NUM_MEMBERS
@@ -74,6 +74,10 @@ class LedEnvironment(Environment):
     def draw(self, options: LedOptions, rng: Random) -> Mapping[str, Any] | None:
         drawn = _game(options.game).draw(options.of_game, rng)
         return None if drawn is None else {"game": options.game, "leader": options.leader, "drawn": dict(drawn)}
+
+    def problem(self, options: LedOptions, *, split: Split, index: int, seed: int) -> Mapping[str, Any] | None:
+        read = _game(options.game).problem(options.of_game, split=split, index=index, seed=seed)
+        return None if read is None else {"game": options.game, "leader": options.leader, "drawn": dict(read)}
 
     def deciding(self, problem: Mapping[str, Any]) -> Any:
         return _game(problem["game"]).deciding(problem["drawn"])

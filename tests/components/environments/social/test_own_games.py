@@ -62,6 +62,17 @@ def test_early_training_problems_are_a_warm_up_and_test_problems_are_not() -> No
     assert ", adversary" not in known.referee().observe(late, "player_2").state
 
 
+def test_a_led_game_has_the_warm_up_of_the_game_that_is_led() -> None:
+    options = {"game": "team_battle", "options": {"warmup_episodes": 3}, "leader": "player_2"}
+    known, _ = made("led", options)
+    parsed = family_options("led", options)
+    states = [
+        known.referee().start(known.problem(parsed, split=split, index=index, seed=5))
+        for split, index in (("train", 2), ("train", 3), ("test", 0))
+    ]
+    assert [", warm-up" in known.referee().observe(state, "player_2").state for state in states] == [True, False, False]
+
+
 def test_members_remember_as_many_steps_as_they_are_told() -> None:
     known, problem = made("coop_compete", {**QUIET, "num_members": 3, "num_steps": 4, "memory": 2})
     line, answers = Line(known, problem), iter(["cooperate cooperate compete", "compete cooperate compete", "", ""])
