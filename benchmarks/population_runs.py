@@ -20,7 +20,8 @@ MEMBER = (
 )
 OWN_RETURNS = "population={training_mode: competitive, competition_intensity: 0.0}"
 """Returns as they are."""
-SMALL = ("rollout.num_problems=16", "rollout.group_size=4", "loss.entropy_coefficient=0.003")
+QUICK = ("loss.clip_low=0.3", "loss.clip_high=0.3", "training.lr_schedule=linear")
+SMALL = (*QUICK, "rollout.num_problems=16", "rollout.group_size=4", "loss.entropy_coefficient=0.003")
 """Payoffs of joint actions differ by a tenth of those of Kuhn poker, and so does what entropy may pay."""
 MODES = ("cooperative", "competitive", "mixed", "hierarchical")
 NUM_GAMES_A_PAIR = 4000
@@ -85,6 +86,7 @@ GAMES: Mapping[str, Game] = {
         num_members=1,
         num_steps=30,
         overrides=(
+            *QUICK,
             "population={training_mode: cooperative, cooperation_strength: 0.0}",
             "rollout.num_problems=8",
             "rollout.group_size=4",
