@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kept import row_in, write
+from benchmarks.kept import read, recorded, row_in, write
 from benchmarks.origin import measured_by, start_of_run
 from benchmarks.population_tables import Table, opened_tables
 
@@ -172,6 +172,11 @@ def kept(order: Order, home: Path) -> Row | None:
     """The row of a finished run, or None."""
     found = row_in(home, order.run_id, pattern=f"{order.run_id.rsplit('-', 1)[0]}-*")
     return None if found is None else Row(**found)
+
+
+def rows_of_record(home: Path) -> list[Row]:
+    """All rows of a record, whatever their numbers of steps; none if `home` is no record."""
+    return [] if recorded(home) is None else [Row(**read(file)) for file in sorted((home / "rows").glob("*.json"))]
 
 
 def finished(order: Order, home: Path) -> Row:
