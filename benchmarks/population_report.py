@@ -259,20 +259,35 @@ def _quarters(rows: Sequence[Row], metric: str) -> tuple[str, str]:
 
 
 def predicted(mode: Any, rules: Any) -> str:
-    """The pure equilibria of a game under a mode, in letters; mixed as if returns did not correlate, the leader first.
+    """The pure equilibria of a game under a mode, in letters; mixed at the correlation of members who act independently, the
+    leader first.
 
     **Example** hierarchical in a public good of share .8: CDDD.
     """
     from components.environments.social.rules.equilibria import pure_equilibria
     from components.population.training_modes import mixed_returns, mode_matrix
 
-    matrix = mode_matrix(mode, rules.num_members)
+    matrix = mode_matrix(mode, rules.num_members, correlation=correlation_of_coins(rules))
 
     def payoffs(actions: Any) -> tuple[float, ...]:
         return tuple(mixed_returns(rules.payoffs(actions), matrix).mixed.tolist())
 
     found = pure_equilibria(payoffs, rules.num_members)
     return " or ".join("".join("C" if each == "cooperate" else "D" for each in actions) for actions in found)
+
+
+def correlation_of_coins(rules: Any) -> float:
+    """The mean correlation of the returns of two members when all flip fair coins.
+
+    **Example** a public good of share .8 among four pays .8 of all and costs 1: .96 / 1.96 = .49, at fair and at other coins.
+    """
+    from itertools import product
+
+    import numpy as np
+
+    played = product(("cooperate", "compete"), repeat=rules.num_members)
+    correlations = np.corrcoef(np.array([rules.payoffs(actions, 0) for actions in played]).T)
+    return float(correlations[~np.eye(rules.num_members, dtype=bool)].mean())
 
 
 def _interval(values: Sequence[float]) -> str:

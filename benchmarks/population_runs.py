@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kept import row_in, write
+from benchmarks.kept import read, recorded, row_in, write
 from benchmarks.origin import measured_by, start_of_run
 from benchmarks.population_tables import Table, opened_tables
 
@@ -20,7 +20,8 @@ MEMBER = (
 )
 OWN_RETURNS = "population={training_mode: competitive, competition_intensity: 0.0}"
 """Returns as they are."""
-SMALL = ("rollout.num_problems=16", "rollout.group_size=4", "loss.entropy_coefficient=0.003")
+QUICK = ("loss.clip_low=0.3", "loss.clip_high=0.3", "training.lr_schedule=linear")
+SMALL = (*QUICK, "rollout.num_problems=16", "rollout.group_size=4", "loss.entropy_coefficient=0.003")
 """Payoffs of joint actions differ by a tenth of those of Kuhn poker, and so does what entropy may pay."""
 MODES = ("cooperative", "competitive", "mixed", "hierarchical")
 NUM_GAMES_A_PAIR = 4000
@@ -85,6 +86,7 @@ GAMES: Mapping[str, Game] = {
         num_members=1,
         num_steps=30,
         overrides=(
+            *QUICK,
             "population={training_mode: cooperative, cooperation_strength: 0.0}",
             "rollout.num_problems=8",
             "rollout.group_size=4",
@@ -170,6 +172,11 @@ def kept(order: Order, home: Path) -> Row | None:
     """The row of a finished run, or None."""
     found = row_in(home, order.run_id, pattern=f"{order.run_id.rsplit('-', 1)[0]}-*")
     return None if found is None else Row(**found)
+
+
+def rows_of_record(home: Path) -> list[Row]:
+    """All rows of a record, whatever their numbers of steps; none if `home` is no record."""
+    return [] if recorded(home) is None else [Row(**read(file)) for file in sorted((home / "rows").glob("*.json"))]
 
 
 def finished(order: Order, home: Path) -> Row:

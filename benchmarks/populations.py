@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.kept import told_of_record
 from benchmarks.population_report import lines_of
-from benchmarks.population_runs import GAMES, KUHN, finished, kept, orders
+from benchmarks.population_runs import GAMES, KUHN, finished, kept, orders, rows_of_record
 from benchmarks.training import services_to_go_on
 
 
@@ -43,6 +43,9 @@ def main() -> None:
                 if kept(order, asked.home) is None:
                     row = finished(order, asked.home)
                     print(f"{order.run_id}: {row.training_cpu_seconds:.0f} CPU s", file=sys.stderr, flush=True)
+    if record := rows_of_record(asked.home):
+        print("\n".join(lines_of(record)))
+        return
     rows = [row for order in wanted() if (row := kept(order, asked.home)) is not None]
     print(f"{len(rows)} of {len(wanted())} runs\n")
     print("\n".join(lines_of(rows)))

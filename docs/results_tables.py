@@ -142,9 +142,7 @@ def program_doses() -> str:
 
 @cache
 def population_rows() -> Sequence[Any]:
-    home = MEASURED / "populations"
-    wanted = population_runs.orders([population_runs.KUHN, *population_runs.GAMES], seeds=NUM_SEEDS, num_steps=None)
-    return [row for order in wanted if (row := population_runs.kept(order, home)) is not None]
+    return population_runs.rows_of_record(MEASURED / "populations")
 
 
 def populations_record() -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from benchmarks.population_report import (
+    correlation_of_coins,
     expected_mean_payoff,
     exploitabilities,
     late_exploitability,
@@ -112,4 +113,5 @@ def test_a_run_is_named_by_what_decides_it_and_kept_only_when_it_is_finished(tmp
     for game in GAMES:
         assert Order(game=game, seed=0, num_steps=1).config().population is not None
     assert {f"public_goods, {mode}" for mode in MODES} <= GAMES.keys()
-    assert [predicted(mode, rules_of(f"public_goods, {mode}")) for mode in MODES] == ["CCCC", "DDDD", "DDDD", "CDDD"]
+    assert [predicted(mode, rules_of(f"public_goods, {mode}")) for mode in MODES] == ["CCCC", "DDDD", "CCCC", "CDDD"]
+    assert correlation_of_coins(rules_of("public_goods, mixed")) == pytest.approx(0.96 / 1.96)
