@@ -18,7 +18,7 @@ from tasks.stage import stage
 
 @stage(
     "update_policy",
-    version=3,
+    version=4,
     reads=(
         *("seed", "policies", "training", "loss", "rollout"),
         When(path="num_steps", applies=lambda config: config.training.lr_schedule != "constant"),
