@@ -3,7 +3,7 @@
     python -m benchmarks.soak [--preset tiny] [--steps 300] [--nights 3]
 
 It starts services of its own, trains, and lets the worker play the nightly evaluation while it trains. Each figure is compared
-between the second tenth of the steps and the last tenth: what a process needs at all is there by then, what leaks goes on.
+between the second fifth of the steps and the last one: what a process needs at all is there by then, what leaks goes on.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The median of a figure in the second tenth of the steps and in the last."""
+    """The median of a figure in the second fifth of the steps and in the last."""
 
     early: float
     late: float
@@ -90,10 +90,10 @@ def main() -> int:
 
 
 def growths(samples: Sequence[Sample], num_steps: int) -> dict[tuple[str, str], Growth]:
-    """The growth of every figure that both tenths have. Raises ValueError where a tenth has no sample."""
-    tenth = num_steps / 10
-    early = [each.figures for each in samples if tenth <= each.step < 2 * tenth]
-    late = [each.figures for each in samples if each.step >= num_steps - tenth]
+    """The growth of every figure that both fifths have. Raises ValueError where a fifth has no sample."""
+    fifth = num_steps / 5
+    early = [each.figures for each in samples if fifth <= each.step < 2 * fifth]
+    late = [each.figures for each in samples if each.step >= num_steps - fifth]
     if not early or not late:
         raise ValueError(f"{num_steps} steps went by with {len(samples)} samples; take more steps")
     common = set.intersection(*(set(each) for each in (*early, *late)))
@@ -176,7 +176,7 @@ def _report(samples: Sequence[Sample], num_steps: int) -> str:
         )
         for (owner, kind), growth in growths(samples, num_steps).items()
     ]
-    return markdown(("process", "what", "second tenth", "last tenth", "growth"), rows)
+    return markdown(("process", "what", "second fifth", "last fifth", "growth"), rows)
 
 
 def _arguments() -> argparse.Namespace:

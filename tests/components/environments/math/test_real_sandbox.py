@@ -48,7 +48,7 @@ def test_the_expert_solves_in_the_sandbox(ledger: ExecutionLedger) -> None:
 @pytest.mark.parametrize(
     ("program", "failure"),
     [
-        ("while True: pass", "cpu_timeout"),
+        ("while True: pass", "timeout"),  # of the processor, or on a busy machine of the wall
         ("x = [0] * 10**9", "MemoryError"),
         ("print('9' * 10**7)", "output_limit"),
         ("import socket; socket.create_connection(('192.0.2.1', 80), 1)", "nonzero_exit"),
