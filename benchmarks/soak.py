@@ -45,18 +45,19 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The median of a figure in the second fifth of the steps and in the last."""
+    """The median of a figure in the second fifth of the steps, in the third, and in the last."""
 
     early: float
+    middle: float
     late: float
 
     @property
     def slope(self) -> float:
-        """The relative growth between the two.
+        """The relative growth from the first of these to the last.
 
         **Example**
 
-            Growth(early=200.0, late=210.0).slope  # 0.05
+            Growth(early=200.0, middle=209.0, late=210.0).slope  # 0.05
         """
         return self.late / self.early - 1.0 if self.early else 0.0
 
@@ -65,9 +66,13 @@ def main() -> int:
     """Print a table, and return 1 if something grew by 10% or more, or the run or a night did not succeed."""
     arguments = _arguments()
     with services(only=("prefect", "s3", "mlflow", "worker")) as home:
+        own = {**os.environ, "TROUPE_HOME": str(home)}
+        subprocess.run(
+            [*COMMAND, "up"], env=own, stdout=subprocess.DEVNULL, check=True
+        )  # it deploys the nightly evaluation
         order = [*COMMAND, "train", arguments.preset, "--set", f"num_steps={arguments.steps}"]
         with open(home / "run.log", "wb") as log, open(home / "nights.log", "wb") as nights_log:
-            run = subprocess.Popen(order, stdout=log, stderr=subprocess.STDOUT)
+            run = subprocess.Popen(order, env=own, stdout=log, stderr=subprocess.STDOUT)
             try:
                 samples, nights = _watch(run, home, arguments.steps, arguments.nights, nights_log)
             finally:
@@ -90,17 +95,13 @@ def main() -> int:
 
 
 def growths(samples: Sequence[Sample], num_steps: int) -> dict[tuple[str, str], Growth]:
-    """The growth of every figure that both fifths have. Raises ValueError where a fifth has no sample."""
-    fifth = num_steps / 5
-    early = [each.figures for each in samples if fifth <= each.step < 2 * fifth]
-    late = [each.figures for each in samples if each.step >= num_steps - fifth]
-    if not early or not late:
+    """The growth of every figure that these fifths have. Raises ValueError where a fifth has no sample."""
+    fifths = [[each.figures for each in samples if each.step * 5 // (num_steps + 1) == fifth] for fifth in (1, 2, 4)]
+    if not all(fifths):
         raise ValueError(f"{num_steps} steps went by with {len(samples)} samples; take more steps")
-    common = set.intersection(*(set(each) for each in (*early, *late)))
-    return {
-        key: Growth(early=median(each[key] for each in early), late=median(each[key] for each in late))
-        for key in sorted(common)
-    }
+    common = set.intersection(*(set(each) for fifth in fifths for each in fifth))
+    medians = {key: [median(each[key] for each in fifth) for fifth in fifths] for key in sorted(common)}
+    return {key: Growth(early=early, middle=middle, late=late) for key, (early, middle, late) in medians.items()}
 
 
 def bytes_per_step(samples: Sequence[Sample], key: tuple[str, str]) -> float:
@@ -171,12 +172,13 @@ def _report(samples: Sequence[Sample], num_steps: int) -> str:
             owner,
             kind,
             f"{growth.early:,.0f}",
+            f"{growth.middle:,.0f}",
             f"{growth.late:,.0f}",
             f"{growth.slope:+.1%}" if kind in KINDS else f"{bytes_per_step(samples, (owner, kind)):,.0f} a step",
         )
         for (owner, kind), growth in growths(samples, num_steps).items()
     ]
-    return markdown(("process", "what", "second fifth", "last fifth", "growth"), rows)
+    return markdown(("process", "what", "second fifth", "third", "last", "growth"), rows)
 
 
 def _arguments() -> argparse.Namespace:

@@ -13,9 +13,9 @@ def samples() -> list[Sample]:
         Sample(
             step=step,
             figures={
-                KEY: 500.0 if step < 20 else 100 + step / 10,
+                KEY: 500.0 if step < 21 else 100 + step / 10,
                 DISK: 7.0 * step,
-                **({PASSING: 1.0} if step < 50 else {}),
+                **({PASSING: 1.0} if step < 70 else {}),
             },
         )
         for step in range(101)
@@ -25,8 +25,8 @@ def samples() -> list[Sample]:
 def test_growth_is_from_the_second_tenth_to_the_last_of_what_both_have() -> None:
     found = growths(samples(), 100)
     assert found.keys() == {KEY, DISK}
-    assert (found[KEY].early, found[KEY].late) == pytest.approx((102.95, 109.0))
-    assert found[KEY].slope == pytest.approx(109.0 / 102.95 - 1)
+    assert (found[KEY].early, found[KEY].middle, found[KEY].late) == pytest.approx((103.05, 105.05, 109.05))
+    assert found[KEY].slope == pytest.approx(109.05 / 103.05 - 1)
     assert bytes_per_step(samples(), DISK) == 7.0
 
 
