@@ -26,6 +26,7 @@ from tasks.stage import stage
             When(path=path, applies=lambda config: config.algorithm.advantage == "gae")
             for path in ("algorithm", "population.discount")
         ),
+        When(path="population.weight_updates.proximal", applies=lambda config: _proximal(config) > 0),
     ),
     needs=("compute_advantages",),
     retries=2,
@@ -66,9 +67,14 @@ def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: Ar
             training=training_of(config, checkpoint.policy),
             loss=config.loss,
             critic=_critic_terms(config),
+            proximal=_proximal(config),
         )
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _proximal(config: RunConfig) -> float:
+    return config.population.weight_updates.proximal if config.population is not None else 0.0
 
 
 def _critic_terms(config: RunConfig) -> CriticTerms | None:

@@ -24,6 +24,8 @@ class WeightUpdateConfig(Frozen):
     """federated: the share of its own adapter that a member keeps; 0 gives all members the mean."""
     return_temperature: float | None = Field(None, gt=0.0)
     """federated: samples are weighed by the softmax of average returns at this temperature. None: by their number alone."""
+    proximal: float = Field(0.0, ge=0.0)
+    """federated: FedProx's mu (arXiv 1812.06127), a pull of each optimizer step towards the weights before the update."""
     best_share: float = Field(0.5, gt=0.0, le=1.0)
     """selective: the share of members that learn, by average raw return."""
     exploration: float = Field(0.1, ge=0.0, le=1.0)
@@ -36,7 +38,7 @@ class WeightUpdateConfig(Frozen):
         effective = {
             "asynchronous": set(),
             "synchronized": {"every"},
-            "federated": {"every", "personal_share", "return_temperature"},
+            "federated": {"every", "personal_share", "return_temperature", "proximal"},
             "selective": {"best_share", "exploration", "max_rounds_waiting"},
         }[self.strategy]
         for name in sorted(self.model_fields_set - effective - {"strategy"}):
@@ -150,6 +152,7 @@ def population_misfit(config: Sections) -> str | None:
         or _seating_misfit(config, population)
         or _unknowing_misfit(config)
         or _critic_misfit(population, config)
+        or _proximal_misfit(population.weight_updates, config)
     )
 
 
@@ -170,6 +173,20 @@ def _critic_misfit(population: PopulationConfig, config: Sections) -> str | None
             "loss.mask_truncated leaves actions out, and a critic (algorithm.advantage gae) reads all of an episode: set it to "
             "false"
         )
+    return None
+
+
+def _proximal_misfit(updates: WeightUpdateConfig, config: Sections) -> str | None:
+    """What a pull towards the weights before an update does not go with; None: nothing."""
+    said, training = f"population.weight_updates.proximal {updates.proximal:g}", config.training
+    if not updates.proximal:
+        return None
+    if updates.every > 1:
+        return f"{said} pulls towards the weights of the last step, and every {updates.every} mixes them later: set every to 1"
+    if training.num_epochs * training.num_minibatches == 1:
+        return f"{said} has no effect in an update of one optimizer step: raise training.num_epochs or num_minibatches"
+    if training.zero_stage == 3:
+        return f"{said} needs whole weights, and training.zero_stage 3 splits them: set it to 2"
     return None
 
 

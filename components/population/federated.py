@@ -143,18 +143,3 @@ def pulled_adapter(own: Adapter, towards: Adapter, share: float) -> Merge:
     """
     checked_share("share", share)
     return merged_adapter({"own": own, "towards": towards}, {"own": 1 - share, "towards": share})
-
-
-def proximal_term(weights: Mapping[str, Tensor], merged_weights: Mapping[str, Tensor], mu: float) -> Tensor:
-    """FedProx's addition to a member's loss, `mu / 2 ||w - w_merged||^2`, a scalar with gradient `mu (w - w_merged)`.
-
-    `weights` are the tensors that are trained; the merged adapter must have them all. Source: arXiv:1812.06127, eq. 2.
-
-    **Example** w = (1, 2) against (0, 0) at mu .1: .25.
-    """
-    if mu < 0 or not weights:
-        raise ConfigurationError(f"mu {mu} for {len(weights)} tensors: use 0 or more, and one tensor or more")
-    unknown = sorted(weights.keys() - merged_weights.keys())
-    if unknown:
-        raise ConfigurationError(f"tensors {unknown}: not in the merged adapter; compare adapters with equal targets")
-    return mu / 2 * torch.stack([((weights[n] - merged_weights[n].detach()) ** 2).sum() for n in sorted(weights)]).sum()

@@ -104,6 +104,8 @@ class UpdateJob(Frozen):
     loss: LossConfig
     critic: CriticTerms | None = None
     """With a critic the batch has returns in place of advantages, and the moves of its rows; None trains the policy alone."""
+    proximal: float = 0.0
+    """The pull towards the weights from before the update (`components.algorithms.proximal`)."""
 
 
 class UpdateResult(Frozen):

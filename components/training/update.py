@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,9 +12,10 @@ from torch import Tensor
 from components.algorithms.importance import correction_metrics
 from components.algorithms.loss_statistics import means, mismatch_statistics, token_statistics
 from components.algorithms.losses import minibatch_loss
+from components.algorithms.proximal import proximal_term
 from components.errors import LogprobMismatch, UpdateFailed
 from components.models.stored_models import EXACT_BASES
-from components.models.value_head import hidden_states
+from components.models.value_head import hidden_states, is_value_head
 from components.schema import TrainBatch
 from components.training.base import CriticTerms, UpdateJob
 from components.training.critic import judge, record_values, value_loss
@@ -43,6 +44,8 @@ class Update:
     reference: torch.nn.Module | None
     targets: RecordedValues | None = None
     """What the critic should have expected at each row; None without one."""
+    anchor: Mapping[str, Tensor] = field(default_factory=dict)
+    """The trained weights from before the update, where they are pulled back to; else empty."""
 
     def run(self) -> dict[str, float]:
         """Take all optimizer steps; returns metrics that are equal on every rank and contain no time measurements.
@@ -52,6 +55,9 @@ class Update:
         more than `loss.mismatch_tolerance`, unless the sampler held the weights of the previous step; UpdateFailed on every
         rank when a metric is not finite.
         """
+        if self.job.proximal and not self.anchor:
+            before = {name: weight.detach().clone() for name, weight in self._trained_weights()}
+            return replace(self, anchor=before).run()
         if self.job.critic is not None and self.batch.num_tokens:
             return self._with_critic(self.job.critic)
         if not self.job.loss.mask_truncated:
@@ -94,6 +100,13 @@ class Update:
             raise UpdateFailed(f"policy {job.policy}, step {job.step}: {broken} are not finite; nothing was saved")
         return metrics
 
+    def _trained_weights(self) -> list[tuple[str, Tensor]]:
+        return [
+            (name, weight)
+            for name, weight in self.learner.module.named_parameters()
+            if weight.requires_grad and not is_value_head(name)
+        ]
+
     @property
     def _has_one_step(self) -> bool:
         return self.job.training.num_epochs * self.job.training.num_minibatches == 1
@@ -129,6 +142,9 @@ class Update:
                     self.learner.module, hidden[-1], micro_batch, self.targets, self.job, size=size
                 )
             totals.shares.watch(inputs.logprobs_N)
+            if self.anchor and number == len(micro_batches):  # once a step; each rank adds its part
+                weights = dict(self._trained_weights())
+                loss = loss + proximal_term(weights, self.anchor, self.job.proximal) / self.ranks.size
             # DeepSpeed averages gradients over ranks; the loss is already divided by the tokens of all ranks.
             self.learner.backward(loss * self.ranks.size, scale_wrt_gas=False)
             totals.add(loss, token_statistics(inputs, loss_config), micro_batch.num_tokens)

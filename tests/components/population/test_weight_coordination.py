@@ -16,7 +16,6 @@ from components.population.asynchronous import adapter_after_late_arrival, stale
 from components.population.federated import (
     federated_learner,
     merged_adapter,
-    proximal_term,
     pulled_adapter,
     round_shares,
 )
@@ -194,22 +193,6 @@ def test_shares_of_a_round_follow_samples_and_returns_even_negative_ones() -> No
     for call in wrong:
         with pytest.raises(ConfigurationError):
             call()
-
-
-def test_the_proximal_term_is_fedproxs_with_its_gradient() -> None:
-    weights = {"b": torch.tensor([1.0, 2.0], requires_grad=True)}
-    loss = proximal_term(weights, {"b": torch.zeros(2), "frozen": torch.ones(3)}, mu=0.1)
-    loss.backward()
-    assert loss.item() == pytest.approx(0.25)
-    assert weights["b"].grad is not None
-    assert weights["b"].grad.tolist() == pytest.approx([0.1, 0.2])
-    for wrong in (
-        {"weights": {"x": torch.ones(1)}, "mu": 0.1},
-        {"weights": weights, "mu": -1.0},
-        {"weights": {}, "mu": 0.1},
-    ):
-        with pytest.raises(ConfigurationError):
-            proximal_term(merged_weights={"b": torch.zeros(2)}, **wrong)  # type: ignore[arg-type]
 
 
 def test_samples_count_less_with_age_and_not_at_all_beyond_the_bound() -> None:
