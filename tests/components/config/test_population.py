@@ -31,6 +31,7 @@ OF_STRATEGIES: dict[str, dict[str, Any]] = {
     "every": {"value": 2, "strategies": {"synchronized", "federated"}},
     "personal_share": {"value": 0.3, "strategies": {"federated"}},
     "return_temperature": {"value": 1.0, "strategies": {"federated"}},
+    "proximal": {"value": 0.1, "strategies": {"federated"}},
     "best_share": {"value": 0.3, "strategies": {"selective"}},
     "exploration": {"value": 0.3, "strategies": {"selective"}},
     "max_rounds_waiting": {"value": 1, "strategies": {"selective"}},
