@@ -33,6 +33,7 @@ def initial_policies(session: Session) -> dict[str, CheckpointRef]:
             checkpoints |= stored_policies(session, policies, folders[model], Path(name))
         if session.config.hybrid is not None:
             checkpoints[REFLEXES] = initial_reflexes(session, checkpoints)
+        session.store.flush()  # a base lies in this folder until it is written
         return checkpoints
 
 

@@ -1,12 +1,15 @@
 """The policies before training: what each model is made of, who is cloned by whom, and how the clone is judged."""
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components import progress
+from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.artifacts.write_behind import WriteBehindStore
 from components.identity import seed_for
 from components.models import loading
 from components.progress import Progress
@@ -179,3 +182,31 @@ def test_every_model_is_cloned_and_every_policy_stored(
     work = folders["scout"].parent.parent
     assert work.parent == scratch_folder(), "where a run that is killed is tidied up"
     assert not work.exists(), "the work folder is removed"
+
+
+def test_a_base_that_is_written_slowly_is_whole(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A store writes behind: the folder of the models may not go before."""
+    upload = LocalArtifactStore._upload
+
+    def slowly(*arguments: Any) -> Any:
+        time.sleep(0.2)
+        return upload(*arguments)
+
+    def cloned(_: Session, folders: dict[str, Path]) -> None:
+        for folder in folders.values():
+            folder.mkdir(parents=True)
+            (folder / "config.json").write_text("{}")
+
+    session._store = WriteBehindStore(session.store)
+    monkeypatch.setattr(LocalArtifactStore, "_upload", slowly)
+    monkeypatch.setattr(made, "clone_models", cloned)
+    for name in ("write_initial_checkpoint", "write_initial_adapter"):
+        monkeypatch.setattr(checkpoint, name, lambda *_, **__: None)
+    base = made.initial_policies(session)["scout"].base
+    assert base is not None
+    session.store.flush()
+    assert [file.name for file in session.store.durable.get_folder(base, tmp_path / "read").rglob("*.json")] == [
+        "config.json"
+    ]
