@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger
 
-RESUMED_FLOWS = ("train", "evaluate", "nightly-evaluation", "collect-garbage")
+RESUMED_FLOWS = ("train", "train-population", "train-hybrid", "evaluate", "nightly-evaluation", "collect-garbage")
 """Flows whose runs may be started again at any time: what they have finished is read, not computed again."""
 SILENCE_SECONDS = 540.0
 """A flow run sends a heartbeat every 180 s; after three missed ones its machine is taken to be gone."""

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 import yaml
 
 from components.errors import ConfigurationError
-from flows.presets import preset_values
+from flows.presets import PREFECT_YAML, preset_values
+from infra.automations import RESUMED_FLOWS
 from infra.deployments import deployment_title, local_deployments, write_deployments
 
 OWN = """
@@ -106,3 +108,10 @@ def test_a_slip_in_the_folders_file_is_told(text: str, line: str, folder: Path) 
     (folder / "prefect.yaml").write_text(text)
     with pytest.raises(ConfigurationError, match=line):
         local_deployments()
+
+
+def test_every_deployed_flow_comes_back_after_a_crash() -> None:
+    deployments = yaml.safe_load(PREFECT_YAML.read_text())["deployments"]
+    places = {each["entrypoint"].rpartition(".")[::2] for each in deployments}
+    names = {getattr(import_module(module), name).name for module, name in places}
+    assert names == set(RESUMED_FLOWS)
