@@ -3,7 +3,7 @@
     python -m benchmarks.soak [--preset tiny] [--steps 300] [--nights 3]
 
 It starts services of its own, trains, and lets the worker play the nightly evaluation while it trains. Each figure is compared
-between the second fifth of the steps and the last one: what a process needs at all is there by then, what leaks goes on.
+between the second fifth of its time and the last one: what a process needs at all is there by then, what leaks goes on.
 """
 
 import argparse
@@ -12,8 +12,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -45,7 +45,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The median of a figure in the second fifth of the steps, in the third, and in the last."""
+    """The median of a figure in the second fifth of the time, in the third, and in the last."""
 
     early: float
     middle: float
@@ -67,24 +67,24 @@ def main() -> int:
     arguments = _arguments()
     with services(only=("prefect", "s3", "mlflow", "worker")) as home:
         own = {**os.environ, "TROUPE_HOME": str(home)}
-        subprocess.run(
-            [*COMMAND, "up"], env=own, stdout=subprocess.DEVNULL, check=True
-        )  # it deploys the nightly evaluation
         order = [*COMMAND, "train", arguments.preset, "--set", f"num_steps={arguments.steps}"]
-        with open(home / "run.log", "wb") as log, open(home / "nights.log", "wb") as nights_log:
-            run = subprocess.Popen(order, env=own, stdout=log, stderr=subprocess.STDOUT)
+        with (
+            open(home / "run.log", "wb") as log,
+            open(home / "nights.log", "wb") as nights_log,
+            _deployed(own),
+            subprocess.Popen(order, env=own, stdout=log, stderr=subprocess.STDOUT) as run,
+        ):
             try:
                 samples, nights = _watch(run, home, arguments.steps, arguments.nights, nights_log)
             finally:
                 run.terminate()
-                run.wait()
         for name, failed in (("run.log", run.returncode), ("nights.log", any(nights))):
             if failed:
                 print(f"{name}, its end:", (home / name).read_text(errors="replace")[-1500:], sep="\n")
-    print(_report(samples, arguments.steps))
+    print(_report(samples))
     grown = [
         f"{owner}, {kind}: {growth.slope:+.1%}"
-        for (owner, kind), growth in growths(samples, arguments.steps).items()
+        for (owner, kind), growth in growths(samples).items()
         if kind in KINDS and growth.slope >= LARGEST_SLOPE
     ]
     print(f"{'MISSED: ' if grown else ''}grown by {LARGEST_SLOPE:.0%} or more: {'; '.join(grown) or 'nothing'}")
@@ -94,11 +94,22 @@ def main() -> int:
     return 1 if grown or any(nights) or run.returncode else 0
 
 
-def growths(samples: Sequence[Sample], num_steps: int) -> dict[tuple[str, str], Growth]:
-    """The growth of every figure that these fifths have. Raises ValueError where a fifth has no sample."""
-    fifths = [[each.figures for each in samples if each.step * 5 // (num_steps + 1) == fifth] for fifth in (1, 2, 4)]
-    if not all(fifths):
-        raise ValueError(f"{num_steps} steps went by with {len(samples)} samples; take more steps")
+@contextmanager
+def _deployed(environment: Mapping[str, str]) -> Iterator[None]:
+    """The nightly evaluation is deployed inside; what was started for it is stopped."""
+    subprocess.run([*COMMAND, "up"], env=environment, stdout=subprocess.DEVNULL, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*COMMAND, "down"], env=environment, stdout=subprocess.DEVNULL, check=True)
+
+
+def growths(samples: Sequence[Sample]) -> dict[tuple[str, str], Growth]:
+    """The growth of every figure that these fifths of the time since the first step have. Raises ValueError."""
+    training = [each.figures for each in samples if each.step > 0]
+    if len(training) < 5:
+        raise ValueError(f"the steps went by with {len(training)} samples; take more steps")
+    fifths = [[each for n, each in enumerate(training) if n * 5 // len(training) == fifth] for fifth in (1, 2, 4)]
     common = set.intersection(*(set(each) for fifth in fifths for each in fifth))
     medians = {key: [median(each[key] for each in fifth) for fifth in fifths] for key in sorted(common)}
     return {key: Growth(early=early, middle=middle, late=late) for key, (early, middle, late) in medians.items()}
@@ -166,7 +177,7 @@ def _bytes_below(folder: Path) -> int:
     return total
 
 
-def _report(samples: Sequence[Sample], num_steps: int) -> str:
+def _report(samples: Sequence[Sample]) -> str:
     rows = [
         (
             owner,
@@ -176,7 +187,7 @@ def _report(samples: Sequence[Sample], num_steps: int) -> str:
             f"{growth.late:,.0f}",
             f"{growth.slope:+.1%}" if kind in KINDS else f"{bytes_per_step(samples, (owner, kind)):,.0f} a step",
         )
-        for (owner, kind), growth in growths(samples, num_steps).items()
+        for (owner, kind), growth in growths(samples).items()
     ]
     return markdown(("process", "what", "second fifth", "third", "last", "growth"), rows)
 
