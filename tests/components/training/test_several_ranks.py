@@ -153,6 +153,14 @@ def test_one_step_corrects_over_ranks_as_it_does_alone(chain: Chain, level: str)
         assert spread.result.metrics == pytest.approx(alone.result.metrics, rel=1e-4, abs=1e-6)
 
 
+def test_the_pull_towards_the_start_counts_once_over_ranks(chain: Chain) -> None:
+    free, alone = chain.updated(ALONE), chain.updated(ALONE, proximal=10.0)
+    spread = chain.updated(SECOND, proximal=10.0)
+    assert (alone.weights() - free.weights()).norm() > 1e-3
+    assert (spread.weights() - alone.weights()).norm() < 1e-4
+    assert spread.result.metrics["loss"] == pytest.approx(alone.result.metrics["loss"], rel=1e-4)
+
+
 def test_as_many_ranks_repeat_bit_by_bit(chain: Chain) -> None:
     first = chain.updated(LEAN)
     second = first.updated(LEAN)
