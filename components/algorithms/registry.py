@@ -15,7 +15,7 @@ from components.algorithms.grouping import Advantages, Rewards, compared_rewards
 from components.algorithms.grpo import grpo_advantages
 from components.algorithms.reinforce_pp import reinforce_pp_advantages
 from components.algorithms.rloo import leave_one_out
-from components.algorithms.role_returns import credited_returns, less_role_mean
+from components.algorithms.role_returns import credited_returns, less_replica_mean, less_role_mean
 from components.algorithms.solver_value import solver_advantages
 from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
@@ -38,6 +38,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
     "c3": c3_advantages,
     "role_baseline": credited_returns,
     "role_mean": less_role_mean,
+    "role_group": less_replica_mean,
     "gae": credited_returns,
     "gigpo": gigpo_advantages,
     "solver_value": solver_advantages,

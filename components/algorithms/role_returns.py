@@ -2,7 +2,8 @@
 
 role_baseline: the stage that mixes returns has subtracted each agent's average, which is state of the run (SPIRAL, arXiv
 2506.24119). role_mean: the mean over the step is subtracted here, for each agent and turn (MARSHAL, arXiv 2510.15414, sums
-first and compares then), divided by the deviation with `normalize_std`. gae: returns stay whole until the update, where the
+first and compares then), divided by the deviation with `normalize_std`. role_group: the same over the replicas of one problem,
+which begin in one state (GRPO, arXiv 2402.03300). gae: returns stay whole until the update, where the
 critic is (`gae`).
 """
 
@@ -28,5 +29,19 @@ def less_role_mean(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorith
     """
     keys = [
         (node.group.agent, node.group.turn) for episode in episodes for node in episode.nodes for _ in node.candidates
+    ]
+    return unflatten(compared(flatten(rewards_E_N_K), keys, algorithm), rewards_E_N_K)
+
+
+def less_replica_mean(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+    """Each return less the mean of the returns of its agent in that turn, over the episodes of one problem.
+
+    **Example** ann's first returns are 1 and 0 on one problem, 5 and 5 on another: .5, -.5, 0 and 0.
+    """
+    keys = [
+        (episode.problem.problem_id, node.group.agent, node.group.turn)
+        for episode in episodes
+        for node in episode.nodes
+        for _ in node.candidates
     ]
     return unflatten(compared(flatten(rewards_E_N_K), keys, algorithm), rewards_E_N_K)

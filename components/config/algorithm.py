@@ -40,6 +40,7 @@ ADVANTAGES: Mapping[str, Choice] = {
         fixes={"leave_one_out": False, "normalize_over": "batch"},
         refusal="advantage role_mean compares with all returns of an agent: leave out leave_one_out and normalize_over",
     ),
+    "role_group": Choice(sets={"normalize_std": False}),
     "gae": Choice(
         sets={"trace": 0.95, "value_coefficient": 0.5},
         fixes={"normalize_std": False, "leave_one_out": False},
@@ -64,9 +65,10 @@ class AlgorithmConfig(ChoosingSection):
     one problem. rloo, reinforce_pp and dr_grpo compare the groups of the rollout mode: nodes in a tree, else episodes. c3
     compares what becomes of the candidates of one node: mode nested, or tree with rewards.team_credit. gigpo is grpo and
     compares besides the actions of one agent with equal prompts. solver_value takes what an exact solver says of each action, a
-    privileged signal. In a population role_baseline takes an agent's return less its average return in that turn (SPIRAL), and
-    role_mean less the mean of the step (MARSHAL); gae compares it with what a critic expects, which is trained beside the
-    policy (PPO). Your own is module:function, in the current folder or installed."""
+    privileged signal. In a population role_baseline takes an agent's return less its average return in that turn (SPIRAL),
+    role_mean less the mean of the step (MARSHAL), and role_group less that of the problem's replicas; gae compares it with what a
+    critic expects, which is trained beside the policy (PPO). Your own is module:function, in the current folder or
+    installed."""
     source: str | None = None
     """The source digest of an advantage that is not built in. Filled in at the start."""
     normalize_std: bool = True

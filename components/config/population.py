@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from components.config.sections import Sections
 from components.frozen import Frozen
 
-ROLE_ADVANTAGES = ("role_baseline", "role_mean", "gae")
+ROLE_ADVANTAGES = ("role_baseline", "role_mean", "role_group", "gae")
 """Advantages of whole episodes that know the return of each agent."""
 TREE_ADVANTAGES = ("at_grpo", "rloo", "dr_grpo")
 """Advantages of compared candidates that take any rewards."""
@@ -139,7 +139,7 @@ def population_misfit(config: Sections) -> str | None:
     if advantage not in (*ROLE_ADVANTAGES, *TREE_ADVANTAGES) or (advantage in TREE_ADVANTAGES and mode != "tree"):
         return (
             f"algorithm.advantage {advantage} under rollout.mode {mode} does not know each agent's return: in a population "
-            "use role_baseline, role_mean or gae with independent, or at_grpo with tree"
+            "use role_baseline, role_mean, role_group or gae with independent, or at_grpo with tree"
         )
     for name, field, unread in (
         ("algorithm.advantage", "baseline_decay", advantage != "role_baseline" and advantage),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from components.environments.base import JointStep
 from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number, place_of
@@ -20,10 +20,11 @@ from components.environments.social.rules.trading import (
     gini,
     market_step,
     possible_offers,
+    scripted_action,
 )
 from components.frozen import Frozen
 
-_MOST_LISTED = 40
+_MOST_LISTED = 12
 
 
 class SocialTradingOptions(Frozen):
@@ -37,6 +38,16 @@ class SocialTradingOptions(Frozen):
     """The most pieces of a good in an offer."""
     binding: bool = False
     """Whether accepted offers are always delivered. By default both who agreed deliver or keep, at once."""
+    num_scripted: int = Field(0, ge=0)
+    """Members, the last ones, that no agent plays: they accept what they gain by, keep promises, and make no offers."""
+
+    @model_validator(mode="after")
+    def _somebody_plays(self) -> "SocialTradingOptions":
+        if self.num_scripted >= self.num_members:
+            raise ValueError(
+                f"num_scripted {self.num_scripted} of num_members {self.num_members} leaves nobody who learns: lower it"
+            )
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +70,7 @@ class SocialTradingEnvironment(SocialGame):
     Options = SocialTradingOptions
 
     def roles_for(self, options: SocialTradingOptions) -> tuple[str, ...]:
-        return member_names(options.num_members)
+        return member_names(options.num_members - options.num_scripted)
 
     def start(self, problem: Mapping[str, Any]) -> Trading:
         market = drawn_market(
@@ -67,12 +78,14 @@ class SocialTradingEnvironment(SocialGame):
             problem["num_rounds"],
             most_traded=problem["most_traded"],
             binding=problem["binding"],
+            num_scripted=problem["num_scripted"],
             rng=Random(problem["seed"]),
         )
         return Trading(market=market, first=market, seed=problem["seed"])
 
     def next_role(self, state: Trading) -> tuple[str, ...] | None:
-        return tuple(f"player_{member}" for member in state.market.acting) or None
+        market = state.market
+        return tuple(f"player_{member}" for member in market.acting if not _is_scripted(market, member)) or None
 
     def choices(self, state: Trading, agent: str) -> tuple[str, ...]:
         market, member = state.market, place_of(agent)
@@ -88,9 +101,8 @@ class SocialTradingEnvironment(SocialGame):
 
     def after(self, state: Trading, played: Mapping[str, str]) -> JointStep:
         market, first = state.market, state.first
-        after = market_step(
-            market, {place_of(agent): _action(market, place_of(agent), text) for agent, text in played.items()}
-        )
+        actions = {place_of(agent): _action(market, text) for agent, text in played.items()}
+        after = _after_scripted(market_step(market, actions | _scripted_actions(market)))
         everybody = range(len(market.holdings_N))
         gains = [after.utility(member) - market.utility(member) for member in everybody]
         overall = [after.utility(member) - first.utility(member) for member in everybody]
@@ -104,7 +116,7 @@ class SocialTradingEnvironment(SocialGame):
                 "gini": gini([after.utility(member) for member in everybody]),
                 "kept": num_kept / num_made if num_made else 1.0,
             },
-            payoffs={f"player_{member}": gain for member, gain in enumerate(gains)},
+            payoffs={name: gains[place_of(name)] for name in member_names(len(gains) - market.num_scripted)},
         )
 
     def observe(self, state: Trading, agent: str) -> str:
@@ -134,6 +146,9 @@ class SocialTradingEnvironment(SocialGame):
             if market.binding
             else "After an offer is accepted, both at once deliver what they promised or keep it; all see who kept promises."
         )
+        scripted = member_names(len(market.holdings_N))[len(market.holdings_N) - market.num_scripted :]
+        if scripted:
+            trust += f" {', '.join(scripted)} accepts what raises its worth."
         told = (
             f"You are {agent}. Players in turn offer to trade apples and pears. Your goods are worth apples to the power of "
             "your taste for apples, times pears to the power of your taste for pears; the others' tastes are hidden. You earn "
@@ -157,13 +172,32 @@ class SocialTradingEnvironment(SocialGame):
         return "\n".join([f"round {min(market.round + 1, market.num_rounds)} of {market.num_rounds}", *lines, *offer])
 
 
+def _is_scripted(market: Market, member: int) -> bool:
+    return member >= len(market.holdings_N) - market.num_scripted
+
+
+def _scripted_actions(market: Market) -> dict[int, Offer | str]:
+    return {member: scripted_action(market, member) for member in market.acting if _is_scripted(market, member)}
+
+
+def _after_scripted(market: Market) -> Market:
+    """The market where next somebody acts who is not scripted, or at the end."""
+    while market.acting and len(actions := _scripted_actions(market)) == len(market.acting):
+        market = market_step(market, actions)
+    return market
+
+
 def _offer_text(market: Market, offer: Offer) -> str:
     """**Example** "give 1 apples get 2 pears"; with more than two players " player_2" after it."""
     partner = f" player_{offer.partner}" if len(market.holdings_N) > 2 else ""
     return f"give {offer.num_given} {GOODS[offer.good]} get {offer.num_wanted} {GOODS[1 - offer.good]}{partner}"
 
 
-def _action(market: Market, member: int, text: str) -> Offer | str:
-    if market.phase != "offer":
-        return text
-    return next((each for each in possible_offers(market, member) if _offer_text(market, each) == text), PASS)
+def read_offer(market: Market, text: str) -> Offer | None:
+    """The offer of the one whose round it is; None for a pass, and for what is impossible."""
+    (member,) = market.acting
+    return next((each for each in possible_offers(market, member) if _offer_text(market, each) == text), None)
+
+
+def _action(market: Market, text: str) -> Offer | str:
+    return text if market.phase != "offer" else read_offer(market, text) or PASS

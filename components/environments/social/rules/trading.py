@@ -3,7 +3,8 @@
 In each round one member, in turn, offers so many of one good for so many of the other to one partner, or passes. The
 partner accepts or refuses. Whoever accepts and whoever offered then deliver at once, or keep what they promised. A
 member's utility is `apples ** taste * pears ** (1 - taste)` (Cobb-Douglas), and a step pays the change of it, so that a
-return is the utility gained over the episode.
+return is the utility gained over the episode. Members may be scripted: they accept what they gain by, keep promises, and make
+no offers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,8 @@ class Market:
     most_traded: int = 3
     binding: bool = False
     """Whether accepted offers are always delivered, so that nobody is asked."""
+    num_scripted: int = 0
+    """How many members, the last ones, play by `scripted_action`."""
     round: int = 0
     phase: Phase = "offer"
     offer: Offer | None = None
@@ -59,7 +62,7 @@ class Market:
         if self.done:
             return ()
         if self.offer is None:
-            return (self.round % len(self.holdings_N),)
+            return (self.round % (len(self.holdings_N) - self.num_scripted),)
         both = (self.offer.giver, self.offer.partner)
         return both[1:] if self.phase == "answer" else tuple(sorted(both))
 
@@ -72,7 +75,9 @@ class Market:
         return float(apples ** self.taste_N[member] * pears ** (1 - self.taste_N[member]))
 
 
-def drawn_market(num_members: int, num_rounds: int, *, most_traded: int, binding: bool, rng: Random) -> Market:
+def drawn_market(
+    num_members: int, num_rounds: int, *, most_traded: int, binding: bool, num_scripted: int = 0, rng: Random
+) -> Market:
     """A market in which each member has 1 to 8 of each good, and a taste."""
     return Market(
         holdings_N=tuple((rng.randint(1, 8), rng.randint(1, 8)) for _ in range(num_members)),
@@ -80,6 +85,7 @@ def drawn_market(num_members: int, num_rounds: int, *, most_traded: int, binding
         num_rounds=num_rounds,
         most_traded=most_traded,
         binding=binding,
+        num_scripted=num_scripted,
         kept_N=(0,) * num_members,
         made_N=(0,) * num_members,
     )
@@ -118,6 +124,18 @@ def market_step(market: Market, played: Mapping[int, Offer | str]) -> Market:
         return _next_round(market)
     accepted = replace(market, phase="deliver")
     return _delivered(accepted, dict.fromkeys(accepted.acting, "deliver")) if market.binding else accepted
+
+
+def scripted_action(market: Market, member: int) -> str:
+    """What a scripted member does, where it is asked: it accepts what raises its utility, and delivers.
+
+    **Example** with 2 apples, 5 pears and taste .5 it accepts 1 pear for 1 apple (3.46 after 3.16), and refuses 3 pears for it.
+    """
+    if market.phase == "deliver":
+        return "deliver"
+    agreed = replace(market, phase="deliver")
+    after = _delivered(agreed, dict.fromkeys(agreed.acting, "deliver"))
+    return "accept" if after.utility(member) > market.utility(member) else "refuse"
 
 
 def gini(amounts: Sequence[float]) -> float:

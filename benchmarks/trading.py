@@ -1,0 +1,276 @@
+"""Does a small language model learn to trade, by constrained offers, and two of them with each other?
+
+    python -m benchmarks.trading --home DIR [--seeds 2] [--kinds alone together] [--steps N] [--problems 60] [--set a.b=c]
+        [--list]
+
+alone: one member makes an offer in each market to a scripted partner, who accepts what it gains by (preset population-trading).
+together: two members learn, each in both seats, one offers and the other answers. Returns are raw, on held-out markets that all
+players share: a member beside the best constant answer, and beside its own frozen start in its seat, with the trained partner
+and with the partner's frozen start. Intervals are paired by market.
+
+A constant offer is one text, or one trade of the good that the offerer has more of. The best ones are chosen on the held-out
+markets themselves with the scripted partner, and on markets of training with a partner that learned, who is asked about each.
+Finished runs are kept in --home; the same command again does what is missing.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.kept import read, write
+from benchmarks.markdown import markdown
+from benchmarks.origin import measured_by
+from benchmarks.population_runs import cpu_seconds
+from benchmarks.trading_play import (
+    OFFERER,
+    RESPONDER,
+    Player,
+    Tables,
+    constant_offers,
+    gains,
+    opened,
+    richer_good_offer,
+)
+from benchmarks.training import services_to_go_on
+
+PRESET = "population-trading"
+ALONE, TOGETHER = "alone", "together"
+MEMBERS = ("first", "second")
+TOGETHER_LINES = (
+    "environment={name: social_trading, options: {num_rounds: 1, binding: true}, max_turns: 2, answer_format: choice}",
+    "agents={player_0: {policy: first}, player_1: {policy: second}}",
+    "population={training_mode: competitive, competition_intensity: 0.0, rotates_seats: true}",
+    "rollout.num_shards=2",
+)
+REPLICAS = 4
+"""Sampled episodes of a market."""
+NUM_CHOOSING = 12
+"""Markets of training on which the best constant offer to a partner that learned is chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A finished run. `gaps` are differences of returns by market, by what was compared."""
+
+    kind: str
+    seed: int
+    num_steps: int
+    cpu_seconds: float
+    minutes: float
+    returns: dict[str, float]
+    gaps: dict[str, list[float]]
+    constant: str
+    processor: str | None = None
+    commit: str | None = None
+
+
+def main() -> None:
+    arguments = _arguments()
+    if not arguments.list:
+        with services_to_go_on(arguments.home):
+            for kind in arguments.kinds:
+                for seed in range(arguments.seeds):
+                    if not _file(arguments, kind, seed).exists():
+                        row = _finished(arguments, kind, seed)
+                        write(_file(arguments, kind, seed), asdict(row))
+                        print("\n".join(lines_of([row])), file=sys.stderr, flush=True)
+    rows = [Row(**read(file)) for file in sorted((arguments.home / "rows").glob("*.json"))]
+    print("\n".join(lines_of(rows)))
+
+
+def _arguments() -> Any:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--kinds", nargs="+", choices=(ALONE, TOGETHER), default=(ALONE, TOGETHER))
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--problems", type=int, default=60)
+    parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="in all runs")
+    parser.add_argument("--list", action="store_true")
+    return parser.parse_args()
+
+
+def _file(arguments: Any, kind: str, seed: int) -> Path:
+    return Path(arguments.home) / "rows" / f"{_run_id(arguments, kind, seed)}.json"
+
+
+def _config(arguments: Any, kind: str, seed: int) -> Any:
+    from flows.presets import preset_config
+
+    lines = [f"seed={seed}", "tracking.kind=none", *(TOGETHER_LINES if kind == TOGETHER else ()), *arguments.set]
+    lines += ["store.kind=local", f"store.root={arguments.home / 'store'}", "evaluation={every: 0, sampling: []}"]
+    if kind == TOGETHER:
+        member = preset_config(PRESET).policies["first"].model_dump(mode="json", exclude_defaults=True)
+        lines.append(f"policies={{first: {member}, second: {member}}}")
+    return preset_config(PRESET, lines, num_steps=arguments.steps)
+
+
+def _run_id(arguments: Any, kind: str, seed: int) -> str:
+    from components.identity import fingerprint
+
+    config = _config(arguments, kind, seed)
+    return f"{kind}-{seed}-{fingerprint(config.result_fields())[:10]}"
+
+
+def _finished(arguments: Any, kind: str, seed: int) -> Row:
+    """Train by the flow, and play the held-out markets."""
+    from components.artifacts.local import LocalArtifactStore
+    from flows.train_population import train_population
+    from troupe.runs.documents import run_document
+
+    config, run_id = _config(arguments, kind, seed), _run_id(arguments, kind, seed)
+    before = cpu_seconds()
+    train_population(config, run_id)
+    used = cpu_seconds() - before
+    steps = run_document(LocalArtifactStore(arguments.home / "store"), run_id)["steps"]
+    seconds = sum(sum(step["timings"].values()) for step in steps)
+    with opened(config, run_id) as tables:
+        compared = compared_alone if kind == ALONE else compared_together
+        returns, gaps, constant = compared(tables, config.num_steps, arguments.problems)
+    return Row(
+        kind=kind,
+        seed=seed,
+        num_steps=config.num_steps,
+        cpu_seconds=used,
+        minutes=seconds / 60,
+        returns=returns,
+        gaps=gaps,
+        constant=constant,
+        **measured_by(),
+    )
+
+
+Compared = tuple[dict[str, float], dict[str, list[float]], str]
+"""Mean returns, differences by market, and the best constant answer."""
+
+
+def compared_alone(tables: Tables, last: int, num_problems: int) -> Compared:
+    """One member beside its start and beside the best constants, with the scripted partner."""
+    problems = tables.problems(num_problems, split="test")
+    trained, start = (
+        tables.returns({OFFERER: Player(MEMBERS[0], step)}, problems, replicas=REPLICAS)[OFFERER] for step in (last, 0)
+    )
+    texts = {offer: [_accepted_gain(problem, offer) for problem in problems] for offer in constant_offers()}
+    trades = {
+        f"{k} of what it has more of for {m}": [
+            _accepted_gain(each, richer_good_offer(each, k, m)) for each in problems
+        ]
+        for k in (1, 2, 3)
+        for m in (1, 2, 3)
+    }
+    offers = [_accepted_gain_of_best(problem) for problem in problems]
+    text, trade = (max(each, key=partial(_mean_at, each)) for each in (texts, trades))
+    others = {"start": start, "best constant text": texts[text], "best constant trade": trades[trade]}
+    means = {"trained": fmean(trained), "best possible": fmean(offers)} | {k: fmean(v) for k, v in others.items()}
+    return means, {name: _less(trained, other) for name, other in others.items()}, f"{text}; {trade}"
+
+
+def compared_together(tables: Tables, last: int, num_problems: int) -> Compared:
+    """Both members in both seats, beside constants and starts, with the trained partner and with its start."""
+    problems = tables.problems(num_problems, split="test")
+    means: dict[str, float] = {}
+    gaps: dict[str, list[float]] = {}
+    best = []
+    for offerer, responder in (MEMBERS, MEMBERS[::-1]):
+        played = {
+            (own, other): tables.returns(
+                {OFFERER: Player(offerer, own), RESPONDER: Player(responder, other)}, problems, replicas=REPLICAS
+            )
+            for own in (last, 0)
+            for other in (last, 0)
+        }
+        offers = tables.offers(
+            {OFFERER: Player(offerer, last), RESPONDER: Player(responder, last)}, problems, replicas=REPLICAS
+        )
+        always = [
+            fmean(gains(problem, offer)[1] for offer in said) for problem, said in zip(problems, offers, strict=True)
+        ]
+        name, constant = best_constant_offer(tables, Player(responder, last), problems)
+        best.append(f"{offerer}: {name}; {responder}: {'accept' if fmean(always) > 0 else 'refuse'}")
+        answer = always if fmean(always) > 0 else [0.0] * len(problems)
+        both, old = played[last, last], played[0, 0]
+        for member, seat, const, alone, partner in (
+            (offerer, OFFERER, constant, played[0, last], played[last, 0]),
+            (responder, RESPONDER, answer, played[last, 0], played[0, last]),
+        ):
+            said = f"{member} {'offers' if seat == OFFERER else 'answers'}"
+            means |= {f"{said}, trained": fmean(both[seat]), f"{said}, start": fmean(old[seat])}
+            means[f"{said}, constant"] = fmean(const)
+            gaps[f"{said}: constant"] = _less(both[seat], const)
+            gaps[f"{said}: own start, trained partner"] = _less(both[seat], alone[seat])
+            gaps[f"{said}: own start, partner's start"] = _less(partner[seat], old[seat])
+    for member in MEMBERS:
+        for what in ("constant", "own start, trained partner", "own start, partner's start"):
+            seats = (gaps[f"{member} {verb}: {what}"] for verb in ("offers", "answers"))
+            gaps[f"{member} in both seats: {what}"] = [fmean(pair) for pair in zip(*seats, strict=True)]
+    return means, gaps, "; ".join(best)
+
+
+def best_constant_offer(tables: Tables, responder: Player, problems: Sequence[Any]) -> tuple[str, list[float]]:
+    """The constant offer that earns most from this responder on markets of training, and what it earns on `problems`."""
+
+    def earned(markets: Sequence[Any], offers: Sequence[str]) -> dict[str, list[float]]:
+        asked = [(market, offer) for offer in offers for market in markets]
+        chances = iter(tables.chances_to_accept(responder, asked))
+        return {offer: [next(chances) * gains(market, offer)[0] for market in markets] for offer in offers}
+
+    chosen = earned(tables.problems(NUM_CHOOSING, split="train"), constant_offers())
+    name = max(chosen, key=partial(_mean_at, chosen))
+    return name, earned(problems, [name])[name]
+
+
+def _mean_at(returns: Mapping[str, Sequence[float]], name: str) -> float:
+    return fmean(returns[name])
+
+
+def _accepted_gain(problem: Any, offer: str) -> float:
+    """What the offerer gains from a partner who accepts what it gains by."""
+    own, other = gains(problem, offer)
+    return own if other > 0 else 0.0
+
+
+def _accepted_gain_of_best(problem: Any) -> float:
+    """What a clairvoyant offerer gains."""
+    return max(0.0, *(_accepted_gain(problem, offer) for offer in constant_offers()))
+
+
+def _less(these: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [this - other for this, other in zip(these, others, strict=True)]
+
+
+def lines_of(rows: Sequence[Row]) -> list[str]:
+    """A table of each run: what was compared, the mean difference, and its 95% interval over markets."""
+    lines: list[str] = []
+    for row in rows:
+        minutes = f"{row.num_steps} steps, {row.minutes:.1f} minutes, {row.cpu_seconds:.0f} CPU s"
+        lines += [f"{row.kind}, seed {row.seed}: {minutes}; constants: {row.constant}"]
+        lines += ["returns: " + ", ".join(f"{name} {value:.3f}" for name, value in row.returns.items()), ""]
+        lines += [markdown(["more than", "by", "95%"], [_compared(*gap) for gap in row.gaps.items()]), ""]
+    return lines
+
+
+def _compared(name: str, differences: Sequence[float]) -> list[str]:
+    low, high = paired_interval(differences)
+    return [name, f"{fmean(differences):+.3f}", f"{low:+.3f} to {high:+.3f}"]
+
+
+def paired_interval(differences: Sequence[float], *, num_resamples: int = 4000) -> tuple[float, float]:
+    """The 95% interval of a mean of paired differences, by a bootstrap over markets.
+
+    **Example** 60 equal differences of .1: .1 to .1.
+    """
+    import numpy as np
+
+    values = np.array(differences)
+    draws = np.random.default_rng(0).integers(0, len(values), (num_resamples, len(values)))
+    low, high = np.quantile(values[draws].mean(axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+if __name__ == "__main__":
+    main()
