@@ -66,8 +66,8 @@ class AlgorithmConfig(ChoosingSection):
     compares what becomes of the candidates of one node: mode nested, or tree with rewards.team_credit. gigpo is grpo and
     compares besides the actions of one agent with equal prompts. solver_value takes what an exact solver says of each action, a
     privileged signal. In a population role_baseline takes an agent's return less its average return in that turn (SPIRAL),
-    role_mean less the mean of the step (MARSHAL), and role_group less that of the problem's replicas; gae compares it with what a
-    critic expects, which is trained beside the policy (PPO). Your own is module:function, in the current folder or
+    role_mean less the mean of the step (MARSHAL), and role_group less that of the problem's replicas; gae compares it with
+    what a critic expects, which is trained beside the policy (PPO). Your own is module:function, in the current folder or
     installed."""
     source: str | None = None
     """The source digest of an advantage that is not built in. Filled in at the start."""

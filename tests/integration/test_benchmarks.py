@@ -40,6 +40,10 @@ SMALLEST = {
         "--games kuhn 'public_goods, mixed' --seeds 1 --steps 2 --home {home}",
         r"\| seed 0 \| 2 \|[^$]*by OpenSpiel u\d < u\d < u\d[^$]*\| mixed \|",
     ),
+    "trading": (
+        "--seeds 1 --steps 1 --problems 2 --set rollout.num_problems=2 --home {home}",
+        r"alone, seed 0: 1 steps[^$]*together, seed 0: 1 steps[^$]*second in both seats: constant",
+    ),
     "pretrained": (f"--list --home {MEASURED / 'pretrained'}", r"Verdict:"),  # test_smollm.py trains and plays
 }
 TOO_SLOW = r"MISSED|FAILED: .*(jobs/s at|times one-shot)"
@@ -53,7 +57,7 @@ def test_there_is_a_smallest_size_for_every_benchmark_of_a_document() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=needs_smollm if name == "pretrained" else ()) for name in SMALLEST]
+    "name", [pytest.param(name, marks=needs_smollm if name in ("pretrained", "trading") else ()) for name in SMALLEST]
 )
 def test_a_benchmark_runs_at_its_smallest_size(name: str, trainings: Trainings, tmp_path: Path) -> None:
     arguments, told = SMALLEST[name]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.algorithms.role_returns import credited_returns, less_role_mean
+from components.algorithms.role_returns import credited_returns, less_replica_mean, less_role_mean
 from components.config import AlgorithmConfig
 from components.population.baselines import sum_then_normalise
 from components.schema import Episode
@@ -53,3 +53,14 @@ def test_summed_rewards_less_the_role_mean_are_marshals() -> None:
     found = less_role_mean(played, tuple(tuple((each,) for each in row) for row in earned), MEAN)
     wanted = sum_then_normalise(earned, [["tool", "plan"]] * 3)
     assert np.array(found)[..., 0] == pytest.approx(np.array(wanted))
+
+
+@given(RETURNS, RETURNS)
+def test_replicas_are_compared_problem_by_problem(first: list[list[float]], second: list[list[float]]) -> None:
+    config = AlgorithmConfig(advantage="role_group", normalize_std=False)
+    played = [
+        episode(name, number, "tptp") for name, each in (("p", first), ("q", second)) for number in range(len(each))
+    ]
+    found = np.array(less_replica_mean(played, rewards(first + second), config))[..., 0]
+    wanted = np.concatenate([np.array(each) - np.mean(each, axis=0) for each in (first, second)])
+    assert np.allclose(found, wanted, atol=1e-9)

@@ -25,6 +25,7 @@ GAMES: list[tuple[str, dict[str, Any]]] = [
     ("maze", {"layout": "drawn", "width": 4, "height": 4, "view": "known", "shared_map": True, "collisions": True}),
     ("social_trading", {}),
     ("social_trading", {"num_members": 3, "binding": True}),
+    ("social_trading", {"num_members": 3, "num_scripted": 2}),
     ("led", {"game": "coop_compete", "options": {"num_members": 3, "num_steps": 2}}),
     ("open_spiel", {}),
     ("open_spiel", {"game": "kuhn_poker", "num_players": 3}),

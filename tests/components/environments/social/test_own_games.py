@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from components.environments.registry import family, family_options
 from components.environments.social.rules.base import ACTIONS
 from components.environments.social.rules.maze_layouts import LAYOUTS, MOVES
-from components.environments.social.rules.trading import Market, Offer, gini, market_step, possible_offers
+from components.environments.social.rules.trading import GOODS, Market, Offer, gini, market_step, possible_offers
 from components.errors import ConfigurationError
 from tests.components.environments.social.games import Line, made, paid
 
@@ -178,6 +178,47 @@ def test_trade_moves_goods_and_pays_the_change_of_utility(seed: int, num_members
     assert line.position.is_solved == (min(gains) >= 0 and max(gains) > 0)
     assert not binding or last.kept_N == last.made_N
     assert outcomes[0].team["gini"] == pytest.approx(gini([last.utility(member) for member in range(num_members)]))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_a_scripted_partner_accepts_what_it_gains_by(seed: int, binding: bool) -> None:
+    known, problem = made("social_trading", {"num_scripted": 1, "binding": binding, "num_rounds": 3}, seed)
+    assert known.roles == ("player_0",)
+    line, rng, promised = Line(known, problem), Random(seed), 0
+    for phase, position in line:
+        before: Market = position.state.market
+        assert before.acting[0] == 0
+        if before.phase == "offer":
+            offer = rng.choice(possible_offers(before, 0) or (None,))
+            good = 0 if offer is None else offer.good
+            line.advance(
+                phase,
+                [
+                    "pass"
+                    if offer is None
+                    else f"give {offer.num_given} {GOODS[good]} get {offer.num_wanted} {GOODS[1 - good]}"
+                ],
+            )
+            if offer is not None:
+                holdings = list(before.holdings_N[1])
+                holdings[good] += offer.num_given
+                holdings[1 - good] -= offer.num_wanted
+                apples, pears = holdings
+                taste = before.taste_N[1]
+                gains = apples**taste * pears ** (1 - taste) > before.utility(1)
+                promised += gains
+                after: Market = line.position.state.market
+                assert after.made_N[1] == promised if binding else (after.phase == "deliver") == gains
+        else:
+            (outcome,) = line.advance(phase, [rng.choice(["deliver", "keep"])])
+            assert set(outcome.payoffs or {}) == {"player_0"}
+            assert line.position.state.market.kept_N[1] == promised
+
+
+def test_somebody_must_play() -> None:
+    with pytest.raises(ValueError, match=r"num_scripted 2 of num_members 2 leaves nobody"):
+        family_options("social_trading", {"num_scripted": 2})
 
 
 def test_nobody_reads_anothers_taste() -> None:
