@@ -17,7 +17,7 @@ PRESETS = (
     *("plan-path", "plan-path-l2", "plan-path-l3", "plan-path-ray", "plan-path-6x6", "sokoban", "sudoku", "tiny"),
     *("code-tiny", "code-smollm", "math-tiny", "math-smollm", "search-tiny", "search-smollm"),
     *("stateful-blocksworld", "stateful-eight-queens", "stateful-shop", "stateful-calendar", "stateful-file-tree"),
-    *("population-tiny", "population-kuhn", "hybrid-homebrew", "hybrid-tiny", "hybrid-crystal"),
+    *("population-tiny", "population-kuhn", "population-trading", "hybrid-homebrew", "hybrid-tiny", "hybrid-crystal"),
     *("plan-path-qwen", "code-qwen", "math-qwen", "search-qwen", "stateful-shop-qwen"),
 )
 

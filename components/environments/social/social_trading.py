@@ -156,9 +156,8 @@ class SocialTradingEnvironment(SocialGame):
         )
         if not 0 < len(choices) <= _MOST_LISTED:
             partner = " player_1" if len(market.holdings_N) > 2 else ""
-            return (
-                f"{told}\nAnswer with an offer such as `give 1 apples get 2 pears{partner}`, or pass, and nothing else."
-            )
+            examples = " or ".join(f"`give {give}{partner}`" for give in ("1 apples get 2 pears", "2 pears get 1 apples"))
+            return f"{told}\nAnswer with an offer such as {examples}, or pass, and nothing else."
         return f"{told}\nAnswer with one of these and nothing else: {listed(choices)}."
 
     def render(self, state: Trading) -> str:
