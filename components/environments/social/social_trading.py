@@ -18,6 +18,7 @@ from components.environments.social.rules.trading import (
     Offer,
     drawn_market,
     gini,
+    has_deal,
     market_step,
     possible_offers,
     scripted_action,
@@ -40,6 +41,8 @@ class SocialTradingOptions(Frozen):
     """Whether accepted offers are always delivered. By default both who agreed deliver or keep, at once."""
     num_scripted: int = Field(0, ge=0)
     """Members, the last ones, that no agent plays: they accept what they gain by, keep promises, and make no offers."""
+    has_deal: bool = False
+    """Only markets in which the first member has an offer that it and its partner gain by."""
 
     @model_validator(mode="after")
     def _somebody_plays(self) -> "SocialTradingOptions":
@@ -73,14 +76,18 @@ class SocialTradingEnvironment(SocialGame):
         return member_names(options.num_members - options.num_scripted)
 
     def start(self, problem: Mapping[str, Any]) -> Trading:
-        market = drawn_market(
-            problem["num_members"],
-            problem["num_rounds"],
-            most_traded=problem["most_traded"],
-            binding=problem["binding"],
-            num_scripted=problem["num_scripted"],
-            rng=Random(problem["seed"]),
-        )
+        rng = Random(problem["seed"])
+        while True:
+            market = drawn_market(
+                problem["num_members"],
+                problem["num_rounds"],
+                most_traded=problem["most_traded"],
+                binding=problem["binding"],
+                num_scripted=problem["num_scripted"],
+                rng=rng,
+            )
+            if not problem["has_deal"] or has_deal(market):
+                break
         return Trading(market=market, first=market, seed=problem["seed"])
 
     def next_role(self, state: Trading) -> tuple[str, ...] | None:
@@ -156,7 +163,9 @@ class SocialTradingEnvironment(SocialGame):
         )
         if not 0 < len(choices) <= _MOST_LISTED:
             partner = " player_1" if len(market.holdings_N) > 2 else ""
-            examples = " or ".join(f"`give {give}{partner}`" for give in ("1 apples get 2 pears", "2 pears get 1 apples"))
+            examples = " or ".join(
+                f"`give {give}{partner}`" for give in ("1 apples get 2 pears", "2 pears get 1 apples")
+            )
             return f"{told}\nAnswer with an offer such as {examples}, or pass, and nothing else."
         return f"{told}\nAnswer with one of these and nothing else: {listed(choices)}."
 

@@ -105,6 +105,19 @@ def possible_offers(market: Market, member: int) -> tuple[Offer, ...]:
     )
 
 
+def has_deal(market: Market) -> bool:
+    """Whether the first member has an offer that it and its partner gain by.
+
+    **Example** tastes .5, 6 apples and 1 pear beside 1 apple and 6 pears: yes, one for one. Equal goods: no.
+    """
+
+    def helps_both(offer: Offer) -> bool:
+        after = _traded(market, offer)
+        return all(after.utility(member) > market.utility(member) for member in (offer.giver, offer.partner))
+
+    return any(helps_both(offer) for offer in possible_offers(market, 0))
+
+
 def market_step(market: Market, played: Mapping[int, Offer | str]) -> Market:
     """The market after what those who act do: an `Offer` or "pass", then accept or refuse, then deliver or keep.
 
@@ -122,8 +135,8 @@ def market_step(market: Market, played: Mapping[int, Offer | str]) -> Market:
         return replace(market, offer=action, phase="answer")
     if action != "accept":
         return _next_round(market)
-    accepted = replace(market, phase="deliver")
-    return _delivered(accepted, dict.fromkeys(accepted.acting, "deliver")) if market.binding else accepted
+    assert market.offer is not None, market
+    return _traded(market, market.offer) if market.binding else replace(market, phase="deliver")
 
 
 def scripted_action(market: Market, member: int) -> str:
@@ -133,9 +146,8 @@ def scripted_action(market: Market, member: int) -> str:
     """
     if market.phase == "deliver":
         return "deliver"
-    agreed = replace(market, phase="deliver")
-    after = _delivered(agreed, dict.fromkeys(agreed.acting, "deliver"))
-    return "accept" if after.utility(member) > market.utility(member) else "refuse"
+    assert market.offer is not None, market
+    return "accept" if _traded(market, market.offer).utility(member) > market.utility(member) else "refuse"
 
 
 def gini(amounts: Sequence[float]) -> float:
@@ -145,6 +157,12 @@ def gini(amounts: Sequence[float]) -> float:
     """
     total, num = sum(amounts), len(amounts)
     return sum(abs(one - other) for one in amounts for other in amounts) / (2 * num * total) if total else 0.0
+
+
+def _traded(market: Market, offer: Offer) -> Market:
+    """The market after an offer that was accepted, and kept by both."""
+    promised = replace(market, offer=offer, phase="deliver")
+    return _delivered(promised, dict.fromkeys(promised.acting, "deliver"))
 
 
 def _delivered(market: Market, played: Mapping[int, Offer | str]) -> Market:
