@@ -1,6 +1,6 @@
 """Does a small language model learn to trade, by constrained offers, and two of them with each other?
 
-    python -m benchmarks.trading --home DIR [--seeds 2] [--kinds alone together] [--steps N] [--problems 60] [--set a.b=c]
+    python -m benchmarks.trading --home DIR [--seeds 2] [--kinds alone together] [--steps N] [--problems 150] [--set a.b=c ...]
         [--list]
 
 alone: one member makes an offer in each market to a scripted partner, who accepts what it gains by (preset population-trading).
@@ -42,8 +42,9 @@ PRESET = "population-trading"
 ALONE, TOGETHER = "alone", "together"
 MEMBERS = ("first", "second")
 TOGETHER_LINES = (
-    "environment={name: social_trading, options: {num_rounds: 1, binding: true, has_deal: true}, max_turns: 2, answer_format: choice}",
-    "agents={player_0: {policy: first}, player_1: {policy: second}}",
+    "environment.options={num_rounds: 1, binding: true, has_deal: true}",
+    "environment.max_turns=2",
+    "agents={player_0: {policy: first, temperature: 2.0}, player_1: {policy: second, temperature: 2.0}}",
     "population={training_mode: competitive, competition_intensity: 0.0, rotates_seats: true}",
     "rollout.num_shards=2",
 )
@@ -89,8 +90,8 @@ def _arguments() -> Any:
     parser.add_argument("--kinds", nargs="+", choices=(ALONE, TOGETHER), default=(ALONE, TOGETHER))
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--problems", type=int, default=60)
-    parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="in all runs")
+    parser.add_argument("--problems", type=int, default=150)
+    parser.add_argument("--set", nargs="+", default=[], metavar="a.b=c", help="in all runs")
     parser.add_argument("--list", action="store_true")
     return parser.parse_args()
 
