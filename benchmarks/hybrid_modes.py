@@ -1,27 +1,37 @@
-"""Who should play: the modes of the hybrid agent, with a competent adviser and a confident bad one, on the twin.
+"""Who should play: the modes of the hybrid agent, with a competent adviser, a confident bad one, or a language model.
 
-    python -m benchmarks.hybrid_modes [--seeds 3] [--episodes 200] [--policy-steps 20480 65536] [--lessons]
+    python -m benchmarks.hybrid_modes [--seeds 3] [--episodes 200] [--policy-steps 20480 65536] [--place twin]
+        [--advisers competent 'confident, bad'] [--modes LLM_ONLY RL_ONLY ADAPTIVE ...] [--lessons]
 
-A policy is trained for each seed and number of steps. Then each mode plays with each adviser: episodes in which arbitration
-learns, then as many as `--episodes` with equal starts in all modes. A rate is of the badge over all seeds, with Wilson's 95%
-bounds. `--lessons` trains RL_ONLY and TEACHER (good, wrong) on the dense and on the badge-only reward, and prints the steps
+A policy is trained on the twin for each seed and number of steps. Then each mode plays with each adviser, on the twin or on the
+emulator: episodes in which arbitration learns, then as many as `--episodes` with equal starts in all modes. A rate is of the
+badge over all seeds, with Wilson's 95% bounds. The adviser `smollm2-135m` (`make smollm`) is asked about each situation once a
+seed. `--lessons` trains RL_ONLY and TEACHER (good, wrong) on the dense and on the badge-only reward, and prints the steps
 that they need.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 
 from benchmarks.markdown import markdown
-from components.hybrid.adviser import Adviser
+from components.hybrid.adviser import Advice, Adviser, Question
 from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import ArbitrationRule, Mode
 from components.hybrid.control import ControlRule
+from components.hybrid.game_boy.cartridges import homebrew_cartridge
+from components.hybrid.game_boy.games import EpisodeRule
+from components.hybrid.game_boy.processes import GamesInProcesses
+from components.hybrid.language_model import LanguageModelAdviser, button_prompt
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
-from components.hybrid.playing import Played, play_episodes
+from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
 from components.hybrid.significance import wilson_bounds
@@ -29,6 +39,7 @@ from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.subgoals import Lesson
 from components.hybrid.teacher import GOOD_LESSON, WRONG_LESSON, read_scripted_lesson, weights_with_lesson
 from components.hybrid.twin import Twin
+from components.process_variables import read_variables
 
 MAX_STEPS = 200
 LEARNER = PPORule(steps=64, minibatch=512)
@@ -39,10 +50,15 @@ CONTROLS = {
     "by confidence": ControlRule(by_confidence=True),
     **{strategy.name: ControlRule(strategy=strategy) for strategy in Strategy},
 }
-ADVISERS: dict[str, type[CompetentAdviser] | type[ConfidentBadAdviser]] = {
+SMOLLM = "smollm2-135m"
+ADVISERS: dict[str, Callable[[int], Adviser]] = {
     "competent": CompetentAdviser,
     "confident, bad": ConfidentBadAdviser,
+    SMOLLM: cache(lambda seed: AskedOnce(smollm())),
 }
+TWIN, EMULATOR = "twin", "emulator"
+NUM_LEARNING = 50
+"""Games at once in which arbitration learns, twice."""
 DENSE = RewardWeights()
 SPARSE = replace(RewardWeights(), party=0.0, caught=0.0, levels=0.0, events=0.0, maps=0.0, tiles=0.0, subgoals=0.0)
 MOST_STEPS, WANTED_RATE = 122_880, 0.5
@@ -84,6 +100,37 @@ class Cell:
         ]  # fmt: skip
 
 
+def smollm() -> Adviser:
+    """SmolLM2-135M-Instruct as it is, in bfloat16. Raises ServiceMissing without its weights (`make smollm`)."""
+    from components.config import GenerationConfig
+    from components.generation.local.engine import TransformersGenerator
+    from components.session.checkpoint_loading import local_model
+
+    generator = TransformersGenerator(GenerationConfig.model_validate({"dtype": "bfloat16"}))
+    with TemporaryDirectory() as folder:
+        model = local_model(SMOLLM, into=Path(folder))
+        version = model.version(SMOLLM)
+        generator.load(model.folder, version)
+    return LanguageModelAdviser(generator, version)
+
+
+class AskedOnce:
+    """An adviser that is asked about each question once, whichever mode asks; equal questions have equal answers."""
+
+    def __init__(self, adviser: Adviser) -> None:
+        self._adviser = adviser
+        self.answers: dict[str, Advice] = {}
+
+    def advise(self, questions: Sequence[Question]) -> list[Advice]:
+        prompts = [button_prompt(question) for question in questions]
+        new = {
+            prompt: question for prompt, question in zip(prompts, questions, strict=True) if prompt not in self.answers
+        }
+        if new:
+            self.answers |= dict(zip(new, self._adviser.advise([*new.values()]), strict=True))
+        return [self.answers[prompt] for prompt in prompts]
+
+
 def main() -> None:
     """Print the table of modes, what follows from it, and with `--lessons` that of the teachers."""
     arguments = _arguments()
@@ -104,10 +151,10 @@ def played_cells(arguments: argparse.Namespace) -> Iterator[Cell]:
     """Every mode with every adviser and policy."""
     for policy_steps in arguments.policy_steps:
         policies = [trained_policy(seed, policy_steps) for seed in range(arguments.seeds)]
-        for adviser in ADVISERS:
-            for mode, control in CONTROLS.items():
+        for adviser in arguments.advisers:
+            for mode in arguments.modes:
                 plays = tuple(
-                    play_mode(control, policy, ADVISERS[adviser](seed), seed, arguments)
+                    play_mode(CONTROLS[mode], policy, ADVISERS[adviser](seed), seed, arguments)
                     for seed, policy in enumerate(policies)
                 )
                 yield Cell(policy_steps=policy_steps, adviser=adviser, mode=mode, plays=plays)
@@ -126,17 +173,29 @@ def play_mode(
 ) -> Played:
     """`--episodes` episodes of a mode; where it measures progress, after 100 in which it did."""
     policy.reseed(seed)
-    agent = HybridAgent(AgentRule(control=control), 50, seed=seed, policy=policy, adviser=adviser)
+    agent = HybridAgent(AgentRule(control=control), NUM_LEARNING, seed=seed, policy=policy, adviser=adviser)
     learned = None
     if control.arbitration.mode is Mode.ADAPTIVE and not (control.strategy or control.by_confidence):
         for part in range(2):
-            play_episodes(agent, Twin(50, seed=1000 * seed + part, max_steps=MAX_STEPS), explore=True)
-            agent = _beginning_anew(agent, 50, seed, policy, adviser)
+            with opened_games(arguments.place, NUM_LEARNING, 1000 * seed + part) as games:
+                play_episodes(agent, games, explore=True)
+            agent = _beginning_anew(agent, NUM_LEARNING, seed, policy, adviser)
         learned = agent
     agent = HybridAgent(AgentRule(control=control), arguments.episodes, seed=seed, policy=policy, adviser=adviser)
     if learned is not None:
         agent.control.learn_from(learned.control)
-    return play_episodes(agent, Twin(arguments.episodes, seed=99 + seed, max_steps=MAX_STEPS), explore=False)
+    with opened_games(arguments.place, arguments.episodes, 99 + seed) as games:
+        return play_episodes(agent, games, explore=False)
+
+
+def opened_games(place: str, num_games: int, seed: int) -> AbstractContextManager[SnapshotGames]:
+    """Games at their start, whose goal is the first badge."""
+    if place == TWIN:
+        return nullcontext(Twin(num_games, seed=seed, max_steps=MAX_STEPS))
+    rule = EpisodeRule(max_steps=MAX_STEPS)
+    return GamesInProcesses(
+        homebrew_cartridge(), num_games, num_processes=1, seed=seed, environment=read_variables(), rule=rule
+    )
 
 
 def _beginning_anew(agent: HybridAgent, num_games: int, seed: int, policy: MaskedPPO, adviser: Adviser) -> HybridAgent:
@@ -150,8 +209,11 @@ def claims(cells: list[Cell]) -> Iterator[str]:
     """What must hold: ADAPTIVE beside the better of both alone, and the shares of fixed strategies beside their targets."""
     found = {(cell.policy_steps, cell.adviser, cell.mode): cell for cell in cells}
     for steps, adviser, mode in found:
-        if mode == "ADAPTIVE":
-            better = max(found[steps, adviser, alone].rate for alone in ("LLM_ONLY", "RL_ONLY"))
+        alone = [
+            found[steps, adviser, name].rate for name in ("LLM_ONLY", "RL_ONLY") if (steps, adviser, name) in found
+        ]
+        if mode == "ADAPTIVE" and alone:
+            better = max(alone)
             difference = found[steps, adviser, mode].rate - better
             yield _claim(
                 difference >= -0.05, f"{steps:,} {adviser}: ADAPTIVE {difference:+.3f} beside the better of both"
@@ -213,6 +275,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--episodes", type=int, default=200, help="of a seed and cell")
     parser.add_argument("--policy-steps", type=int, nargs="+", default=[20_480, 65_536])
+    parser.add_argument("--place", choices=(TWIN, EMULATOR), default=TWIN)
+    parser.add_argument("--advisers", nargs="+", choices=ADVISERS, default=["competent", "confident, bad"])
+    parser.add_argument("--modes", nargs="+", choices=CONTROLS, default=[*CONTROLS])
     parser.add_argument("--lessons", action="store_true")
     return parser.parse_args()
 

@@ -31,7 +31,10 @@ SMALLEST = {
     ),
     "decision_history": ("--decisions 3000", r"random: 0 patterns"),
     "hybrid_learning": ("--most-steps 8192 --episodes 4 --no-emulator", r"\| random, seed 0 \| twin \|"),
-    "hybrid_modes": ("--seeds 1 --episodes 2 --policy-steps 4096", r"holds: 4,096 competent: share of BALANCED"),
+    "hybrid_modes": (
+        "--seeds 1 --episodes 2 --policy-steps 4096 --place emulator --modes RL_ONLY BALANCED",
+        r"holds: 4,096 competent: share of BALANCED",
+    ),
     "soak": ("--steps 60 --nights 0", r"grown by 10% or more: .*\nnights beside it: 0"),
     "scaling": ("--axes agents --steps 2 --points 2", r"agents[^\n]*\n1 [^\n]*\n2 "),
     "arms": ("--games tiny --runs team-grpo --seeds 1 --budget-tokens 1 --home {home}", r"\| team, GRPO \|"),
