@@ -4,7 +4,7 @@ from prefect import flow
 
 from components import progress
 from components.artifacts.refs import CheckpointRef
-from components.config.hybrid import REFLEXES
+from components.config.hybrid import REFLEXES, tuned_model
 from components.runs.run import StepBatches
 from components.schema import EvalReport, PolicyVersion
 from components.session.hybrid_settings import hybrid_config
@@ -33,17 +33,23 @@ def hybrid_iteration(session: Session, step: int, checkpoints: dict[str, Checkpo
         if step + 1 < run.config.num_steps:
             create_next_run(session, step + 1, dict(checkpoints))
             prefetch_snapshot(session, step + 1)
-        update = update_learner(session, step, REFLEXES, learner, played.experience)
-        report = publish_checkpoint(session, step, StepBatches(batches={}, metrics=played.metrics), {REFLEXES: update})
+        updates = {REFLEXES: update_learner(session, step, REFLEXES, learner, played.experience)}
+        if played.advice is not None:
+            model = tuned_model(run.config)
+            assert model is not None, "only a model that learns leaves advice"
+            updates[model] = update_learner(session, step, model, checkpoints[model], played.advice)
+        report = publish_checkpoint(session, step, StepBatches(batches={}, metrics=played.metrics), updates)
         if hybrid_config(run.config).has_history:
             record_decisions(session, step)
-        left = end_step(session, step, checkpoints | {REFLEXES: update.checkpoint}, report)
+        left = end_step(
+            session, step, checkpoints | {policy: each.checkpoint for policy, each in updates.items()}, report
+        )
     session.forget_manifests(step)
     return left
 
 
 def model_versions(session: Session, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
-    """The versions of the language models, which training leaves as they are."""
+    """The versions of the language models."""
     return named_versions(session.config, {name: each for name, each in checkpoints.items() if name != REFLEXES})
 
 

@@ -1,17 +1,29 @@
-"""Updates the RL learner of a hybrid run: from a checkpoint and a step's experience to the next checkpoint."""
+"""Updates a policy of a hybrid run, the RL learner or a language model: from a checkpoint and a step of play to the next."""
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.config import RunConfig
+from components.config.hybrid import REFLEXES, tuned_model
 from components.runs.expected_records import UPDATE
+from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
 from components.session.hybrid import updated
 from components.session.session import Session
 from tasks.stage import stage
+from tasks.update_policy import updated_model
+
+
+def _tunes(config: RunConfig) -> bool:
+    return tuned_model(config) is not None
 
 
 @stage(
     UPDATE,  # the name by which garbage collection, `verify` and restarts know what writes checkpoints
     version=1,
-    reads=("seed", "environment", "hybrid"),
+    reads=(
+        *("seed", "environment", "hybrid"),
+        *(When(path=path, applies=_tunes) for path in ("policies", "training", "loss", "rollout")),
+        When(path="num_steps", applies=lambda config: _tunes(config) and config.training.lr_schedule != "constant"),
+    ),
     needs=("collect_experience",),
     retries=2,
     timeout_seconds=4 * 3600,
@@ -20,5 +32,8 @@ from tasks.stage import stage
 def update_learner(
     session: Session, step: int, part: str, checkpoint: CheckpointRef, experience: ArtifactRef
 ) -> PolicyUpdate:
-    """The next checkpoint of the learner (`part`), stored before the stage is committed."""
-    return updated(session, step, checkpoint, experience)
+    """The next checkpoint of policy `part`, stored before the stage is committed. `experience` is the Experience of the
+    learner, and the batch of a language model."""
+    if part == REFLEXES:
+        return updated(session, step, checkpoint, experience)
+    return updated_model(session, step, checkpoint, experience)

@@ -37,8 +37,13 @@ def update_policy(
     session: Session, step: int, part: str, checkpoint: CheckpointRef, batch: ArtifactRef
 ) -> PolicyUpdate:
     """The next checkpoint of policy `part`, stored before the stage is committed."""
+    return updated_model(session, step, checkpoint, batch)
+
+
+def updated_model(session: Session, step: int, checkpoint: CheckpointRef, batch: ArtifactRef) -> PolicyUpdate:
+    """A language model after learning from a batch, stored."""
     with update_job(session, step, checkpoint, batch) as job:
-        result = session.trainers.of(part).update(job)
+        result = session.trainers.of(checkpoint.policy).update(job)
         stored = session.copies.store(job.output_folder, base=checkpoint.base)
         return PolicyUpdate(checkpoint=stored, metrics=dict(result.metrics))
 

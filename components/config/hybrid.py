@@ -1,6 +1,6 @@
 """The section `hybrid`: a language model and an RL policy share a Game Boy, and how the policy learns."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,8 @@ PLAYER = "player"
 REFLEXES = "reflexes"
 """The policy that such a run trains, beside those of the section `policies`."""
 _SECTIONS_WITHOUT_EFFECT = ("rollout", "rewards", "algorithm", "loss", "training", "execution", "sandbox")
+_OF_MODELS = frozenset({"loss", "training"})
+"""Those that a language model which learns reads."""
 _FILLED_FOR_CHAT = {
     "rollout": {"num_problems"},
     "training": {"dtype", "learning_rate"},
@@ -132,6 +134,12 @@ class HybridConfig(Frozen):
         return self.asks_for_buttons or (self.mode == "teacher" and not self.subgoals)
 
 
+def tuned_model(config: Sections) -> str | None:
+    """The policy of the language model that learns from the buttons that it drew; None where none does."""
+    trained = [name for name, policy in config.policies.items() if policy.trained]
+    return trained[0] if config.hybrid is not None and trained else None
+
+
 def hybrid_misfit(config: Sections) -> str | None:
     """What other sections have that does not go with the section `hybrid`; None: nothing."""
     hybrid = config.hybrid
@@ -161,15 +169,18 @@ def hybrid_misfit(config: Sections) -> str | None:
                 f"policies.{name}.api: a model behind an api gives no probabilities of buttons; use one with weights, or "
                 "hybrid.mode teacher"
             )
-    if trained := sorted(name for name, policy in config.policies.items() if policy.trained):
-        return f"policies.{trained[0]}.trained: hybrid trains the policy {REFLEXES} alone; set it to false"
+    tuned = tuned_model(config)
+    if tuned is not None and not hybrid.asks_for_buttons:
+        return f"policies.{tuned}.trained: a teacher presses no buttons to learn from; set it to false, or mode to llm_only"
     if REFLEXES in config.policies:
         return f"policies.{REFLEXES}: the policy that hybrid trains has this name; choose another"
-    return _section_without_effect(config)
+    return _section_without_effect(config, set() if tuned is None else _OF_MODELS)
 
 
-def _section_without_effect(config: Sections) -> str | None:
+def _section_without_effect(config: Sections, effective: Collection[str]) -> str | None:
     for name in _SECTIONS_WITHOUT_EFFECT:
+        if name in effective:
+            continue
         section: Any = getattr(config, name)
         for field in sorted(section.model_fields_set - _FILLED_FOR_CHAT.get(name, set())):
             known = type(section).model_fields[field]

@@ -33,6 +33,8 @@ class Advice:
     action: Action
     confidence: float
     reasoning: str = ""
+    draw: int | None = None
+    """Its number among the draws that the adviser keeps to learn from; None: it keeps none."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:

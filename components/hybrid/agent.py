@@ -51,6 +51,8 @@ class AgentRule:
     control: ControlRule = field(default_factory=ControlRule)
     credit: CreditRule = field(default_factory=CreditRule)
     kept_answers: int = 20_000
+    draws_anew: bool = False
+    """The adviser draws for each game and step; no answer is kept, and equal states may have other answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,8 @@ class Decided:
     by_llm_N: Booleans
     confidences_N: Floats
     reasons_N: tuple[str, ...] = ()
+    draws_N: tuple[int | None, ...] = ()
+    """The draw behind each of the language model's actions, where its adviser keeps draws."""
 
 
 class HybridAgent:
@@ -142,8 +146,13 @@ class HybridAgent:
         actions_N, confidences_N = chosen.copy(), probabilities.copy()
         for game in np.flatnonzero(by_llm_N).tolist():
             actions_N[game], confidences_N[game] = advices[game].action, advices[game].confidence
-        reasons_N = tuple(advices[game].reasoning if led else "" for game, led in enumerate(by_llm_N))
-        decided = Decided(actions_N=actions_N, by_llm_N=by_llm_N, confidences_N=confidences_N, reasons_N=reasons_N)
+        decided = Decided(
+            actions_N=actions_N,
+            by_llm_N=by_llm_N,
+            confidences_N=confidences_N,
+            reasons_N=tuple(advices[game].reasoning if led else "" for game, led in enumerate(by_llm_N)),
+            draws_N=tuple(advices[game].draw if led else None for game, led in enumerate(by_llm_N)),
+        )
         self._remember(questions, phases, decided)
         return decided
 
@@ -211,6 +220,10 @@ class HybridAgent:
 
     def _ask_adviser(self, questions: Mapping[int, Question], stuck: list[bool]) -> dict[int, Advice]:
         """The answer for each of these games: a kept one, or one of a single batch of new questions."""
+        if self.rule.draws_anew and questions:
+            assert self._adviser is not None, "the constructor refuses a rule without its actors"
+            self.num_questions += len(questions)
+            return dict(zip(questions, self._adviser.advise(list(questions.values())), strict=True))
         texts = {game: question.description for game, question in questions.items()}
         new = {texts[game]: question for game, question in questions.items() if stuck[game]}
         new |= {texts[game]: question for game, question in questions.items() if texts[game] not in self._answers}

@@ -20,7 +20,7 @@ Not in it: generators, since each function is seeded by (seed, step); `num_updat
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,6 +81,14 @@ class Experience:
     metrics: dict[str, float]
 
 
+@dataclass(slots=True)
+class Advised:
+    """The draw behind each decision of a step, and each decision's advantage, for a language model that learns."""
+
+    draws_T_N: Sequence[Sequence[int | None]] = ()
+    advantages_T_N: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+
+
 GamesOpener = Callable[[HybridSettings, int], AbstractContextManager[SnapshotGames]]
 """Opens the games of these settings with this seed."""
 
@@ -113,8 +121,9 @@ def collect_experience(
     *,
     adviser: Adviser | None = None,
     open_games: GamesOpener = open_twins,
+    advised: "Advised | None" = None,
 ) -> Experience:
-    """The experience of one step: `settings.learner.steps` decisions in each game.
+    """The experience of one step: `settings.learner.steps` decisions in each game; what was advised is put into `advised`.
 
     **Example** 64 games, 64 steps: 4,096 rows in RL_ONLY; fewer where a language model decided, since the policy does not learn
     from another's actions.
@@ -136,7 +145,9 @@ def collect_experience(
     with open_games(settings, seed) as games:
         games.restore(_below(state, "games."))
         watched = _WatchedGames(games, agent)
-        rollout = learner.collect(watched, watched.choose)
+        rollout, advantages_T_N = learner.collect_with_advantages(watched, watched.choose)
+        if advised is not None:
+            advised.draws_T_N, advised.advantages_T_N = watched.draws_T_N, advantages_T_N
         after = _prefixed("games.", games.snapshot())
     after["agent"] = np.frombuffer(json.dumps(agent.state_dict()).encode(), np.uint8)
     return Experience(
@@ -200,6 +211,11 @@ class _WatchedGames:
         self._ends: list[tuple[float, float, float]] = []
         self._decided: list[Decided] = []
         self.goals_from_start: list[bool] = []
+
+    @property
+    def draws_T_N(self) -> list[tuple[int | None, ...]]:
+        """The draw behind each decision."""
+        return [decided.draws_N for decided in self._decided]
 
     def states(self) -> NDArray[Any]:
         return self._games.states()

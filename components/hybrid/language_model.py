@@ -1,11 +1,12 @@
 """A language model as adviser and as teacher, through the pipeline's `Generator`."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from math import exp
 from typing import Any
 
 from components.errors import ConfigurationError
-from components.generation.base import GenerationRequest, Generator
+from components.generation.base import Completion, GenerationRequest, Generator, Tokenizer
 from components.hybrid.adviser import Advice, Question
 from components.hybrid.game_facts import LARGEST, Action
 from components.hybrid.subgoals import MOST_SUBGOALS, Lesson, read_lesson
@@ -37,8 +38,8 @@ class LanguageModelAdviser:
     with. Raises StaleEngine where the generator holds another version, and the generator's own errors.
     """
 
-    def __init__(self, generator: Generator, version: PolicyVersion, *, seed: int = 0) -> None:
-        self._generator, self._version, self._seed = generator, version, seed
+    def __init__(self, generator: Generator, version: PolicyVersion, *, seed: int = 0, is_chat: bool = True) -> None:
+        self._generator, self._version, self._seed, self._is_chat = generator, version, seed, is_chat
 
     def advise(self, questions: Sequence[Question]) -> list[Advice]:
         """One answer for each question, all in one batch.
@@ -46,7 +47,7 @@ class LanguageModelAdviser:
         **Example** eight legal buttons of which the model gives LEFT .57: LEFT with a confidence of .57 in 57 of 100 states.
         """
         tokenizer = self._generator.tokenizer
-        prompts = [tokenizer.encode_chat(ADVISER_TASK, button_prompt(question)) for question in questions]
+        prompts = [button_tokens(tokenizer, button_prompt(question), is_chat=self._is_chat) for question in questions]
         choices = [[WORDS[action] for action in question.legal] for question in questions]
         seeds = [seed_for(self._seed, "advice", button_prompt(question)) for question in questions]
         drawn = draw_choices(self._generator, self._version, prompts, choices, seeds)
@@ -56,6 +57,65 @@ class LanguageModelAdviser:
         ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """One drawn button as it is learned from: all in tokens, with the log-probabilities among the legal buttons."""
+
+    prompt_tokens: tuple[int, ...]
+    choices: tuple[tuple[int, ...], ...]
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+class LearningAdviser:
+    """Draws a button for every question, equal ones included, and keeps what it drew to learn from. Of one step.
+
+    Raises what `LanguageModelAdviser` raises.
+    """
+
+    def __init__(self, generator: Generator, version: PolicyVersion, *, seed: int, is_chat: bool = True) -> None:
+        self._generator, self._seed, self._is_chat = generator, seed, is_chat
+        self.version = version
+        self.draws: list[Draw] = []
+
+    def advise(self, questions: Sequence[Question]) -> list[Advice]:
+        """One answer for each question; equal questions are one prompt with a seed for each.
+
+        **Example** 64 games in 5 different states: 5 prompts, 64 draws.
+        """
+        tokenizer = self._generator.tokenizer
+        alike: dict[tuple[str, tuple[Action, ...]], list[int]] = {}
+        for index, question in enumerate(questions):
+            alike.setdefault((button_prompt(question), question.legal), []).append(index)
+        first = len(self.draws)
+        requests = [
+            button_request(
+                tokenizer,
+                button_tokens(tokenizer, prompt, is_chat=self._is_chat),
+                [WORDS[action] for action in legal],
+                [seed_for(self._seed, "draw", first + index) for index in indices],
+            )
+            for (prompt, legal), indices in alike.items()
+        ]
+        drawn: dict[int, tuple[Advice, Draw]] = {}
+        answered = self._generator.generate(requests, self.version)
+        for ((_, legal), indices), request, completions in zip(alike.items(), requests, answered, strict=True):
+            for index, completion in zip(indices, completions, strict=True):
+                choice, confidence = chosen(request, completion)
+                advice = Advice(action=legal[choice], confidence=confidence, draw=first + index)
+                drawn[index] = (
+                    advice,
+                    Draw(
+                        prompt_tokens=request.prompt_tokens,
+                        choices=request.choices,
+                        tokens=completion.tokens,
+                        logprobs=completion.logprobs,
+                    ),
+                )
+        self.draws += [drawn[index][1] for index in range(len(questions))]
+        return [drawn[index][0] for index in range(len(questions))]
+
+
 def button_prompt(question: Question) -> str:
     """What the model reads of a question.
 
@@ -63,6 +123,11 @@ def button_prompt(question: Question) -> str:
     """
     recent = ", ".join(WORDS[action] for action in question.recent) or "none"
     return f"{question.description} Your last buttons: {recent}. Which button?"
+
+
+def button_tokens(tokenizer: Tokenizer, prompt: str, *, is_chat: bool) -> tuple[int, ...]:
+    """What the model reads: a chat with its task, or the question alone."""
+    return tokenizer.encode_chat(ADVISER_TASK, prompt) if is_chat else tokenizer.encode(prompt)
 
 
 def draw_choices(
@@ -78,26 +143,35 @@ def draw_choices(
 
     **Example** a log-probability of -.31 among the choices: .73.
     """
-    tokenizer = generator.tokenizer
-    encoded = [tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in each) for each in choices]
     requests = [
-        GenerationRequest(
-            prompt_tokens=prompt,
-            seeds_K=(seed,),
-            max_new_tokens=max(map(len, answers)),
-            temperature=1.0,
-            choices=answers,
-        )
-        for prompt, answers, seed in zip(prompts, encoded, seeds, strict=True)
+        button_request(generator.tokenizer, prompt, texts, [seed])
+        for prompt, texts, seed in zip(prompts, choices, seeds, strict=True)
     ]
-    drawn = []
-    for answers, (completion,) in zip(encoded, generator.generate(requests, version), strict=True):
-        if not completion.logprobs:
-            raise ConfigurationError(
-                "this engine does not tell probabilities, so that its advice has no confidence: use a local or vllm engine"
-            )
-        drawn.append((answers.index(completion.tokens), min(1.0, exp(sum(completion.logprobs)))))
-    return drawn
+    answered = generator.generate(requests, version)
+    return [chosen(request, completion) for request, (completion,) in zip(requests, answered, strict=True)]
+
+
+def button_request(
+    tokenizer: Tokenizer, prompt_tokens: tuple[int, ...], choices: Sequence[str], seeds: Sequence[int]
+) -> GenerationRequest:
+    """One prompt whose answers are drawn among `choices`, one for each seed, from the model's own probabilities of them."""
+    answers = tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in choices)
+    return GenerationRequest(
+        prompt_tokens=prompt_tokens,
+        seeds_K=tuple(seeds),
+        max_new_tokens=max(map(len, answers)),
+        temperature=1.0,
+        choices=answers,
+    )
+
+
+def chosen(request: GenerationRequest, completion: Completion) -> tuple[int, float]:
+    """The index of the drawn choice, and the probability that it was drawn with. Raises as `draw_choices`."""
+    if not completion.logprobs:
+        raise ConfigurationError(
+            "this engine does not tell probabilities, so that its advice has no confidence: use a local or vllm engine"
+        )
+    return request.choices.index(completion.tokens), min(1.0, exp(sum(completion.logprobs)))
 
 
 class LanguageModelTeacher:

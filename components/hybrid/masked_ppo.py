@@ -163,7 +163,14 @@ class MaskedPPO:
         return actions_N.numpy(), logprobs_N_A.exp().numpy()
 
     def collect(self, games: Games, choose: Chooser | None = None) -> Rollout:
+        """The first part of `collect_with_advantages`."""
+        return self.collect_with_advantages(games, choose)[0]
+
+    def collect_with_advantages(
+        self, games: Games, choose: Chooser | None = None
+    ) -> tuple[Rollout, NDArray[np.float32]]:
         """The next `rule.steps` steps of the games, played by the policy, or by `choose`: then its own rows alone are returned.
+        Beside them the advantages of all decisions (T, N), whoever made them.
 
         A cut episode is not over: the reward of its last step has the discounted value of the state that it was cut at.
 
@@ -185,7 +192,7 @@ class MaskedPPO:
         with torch.no_grad():
             last_values_N = self._values(_tensor(games.states()))
         advantages = generalised_advantages(rewards, values, last_values_N, over, rule.discount, rule.trace)
-        return Rollout(
+        rollout = Rollout(
             states_B_S=states[own],
             masks_B_A=masks[own],
             actions_B=actions[own],
@@ -193,6 +200,7 @@ class MaskedPPO:
             advantages_B=advantages[own],
             returns_B=(advantages + values)[own],
         )
+        return rollout, advantages.numpy()
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """The means over all minibatches of `policy_loss`, `value_loss`, `entropy` and `clip_frac`, after the update.

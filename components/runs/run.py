@@ -58,6 +58,8 @@ class CollectedStep(Frozen):
 
     experience: ArtifactRef
     metrics: dict[str, float]
+    advice: ArtifactRef | None = None
+    """The batch that a language model learns from; None where it learns nothing."""
 
 
 class PolicyUpdate(Frozen):

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.config.hybrid import PLAYER
+from components.config.hybrid import PLAYER, tuned_model
 from components.evaluation.held_out import Sampling
 from components.evaluation.statistics import wilson_interval
-from components.identity import fingerprint
+from components.identity import fingerprint, seed_for
 from components.metrics import SUCCESS_RATE
 from components.metrics import evaluation as named
 from components.runs.run import CollectedStep, PolicyUpdate
@@ -21,6 +22,7 @@ from components.torch_state import computing_with
 
 if TYPE_CHECKING:
     from components.hybrid.adviser import Adviser
+    from components.hybrid.experience import Advised
     from components.hybrid.held_out_games import HeldOut
 
 _TRAIN = "train/policy/"
@@ -30,14 +32,21 @@ _NAMES = {"rollout/goal_rate": SUCCESS_RATE}
 _START = "A new game. You are in the town, without a monster."
 
 
-def adviser_for(session: Session, versions: Mapping[str, PolicyVersion]) -> "Adviser | None":
-    """The language model that may be asked for buttons, whose weights are loaded; None in modes without one."""
-    from components.hybrid.language_model import LanguageModelAdviser
+def adviser_for(session: Session, versions: Mapping[str, PolicyVersion], *, draw: int = 0) -> "Adviser | None":
+    """The language model that may be asked for buttons, whose weights are loaded; None in modes without one.
+
+    One that learns draws for each game and step; `draw` tells one play from another.
+    """
+    from components.hybrid.language_model import LanguageModelAdviser, LearningAdviser
 
     if not hybrid_config(session.config).asks_for_buttons:
         return None
-    policy = session.config.agents[PLAYER].policy
-    return LanguageModelAdviser(session.engines.of(policy), versions[policy], seed=session.config.seed)
+    policy, seed = session.config.agents[PLAYER].policy, session.config.seed
+    engine, version = session.engines.of(policy), versions[policy]
+    is_chat = session.config.policies[policy].prompt_format == "chat"
+    if tuned_model(session.config) is not None:
+        return LearningAdviser(engine, version, seed=seed_for(seed, "advice", draw), is_chat=is_chat)
+    return LanguageModelAdviser(engine, version, seed=seed, is_chat=is_chat)
 
 
 def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> CheckpointRef:
@@ -72,20 +81,38 @@ def collected(
     session: Session, step: int, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
 ) -> CollectedStep:
     """What a step of play brought, stored."""
-    from components.hybrid.experience import collect_experience
+    from components.hybrid.experience import Advised, collect_experience
 
     state = read_learner(session, checkpoint)
+    adviser, advised = adviser_for(session, versions, draw=step), Advised()
     with computing_with(1):
         experience = collect_experience(
             hybrid_settings(session.scenario, lesson_in(state)),
             state,
             session.config.seed,
             step,
-            adviser=adviser_for(session, versions),
+            adviser=adviser,
             open_games=games_opener(hybrid_config(session.config)),
+            advised=advised,
         )
     metrics = {_NAMES.get(name, name): value for name, value in experience.metrics.items()}
-    return CollectedStep(experience=session.kept.put(experience), metrics=metrics)
+    advice, told = _stored_advice(session, step, adviser, advised)
+    return CollectedStep(experience=session.kept.put(experience), metrics=metrics | told, advice=advice)
+
+
+def _stored_advice(
+    session: Session, step: int, adviser: "Adviser | None", advised: "Advised"
+) -> tuple[ArtifactRef | None, dict[str, float]]:
+    """The batch that the language model learns from, and its metrics; None where it learns nothing."""
+    from components.hybrid.advice_batch import advice_batch
+    from components.hybrid.language_model import LearningAdviser
+
+    if not isinstance(adviser, LearningAdviser):
+        return None, {}
+    batch = advice_batch(
+        adviser.draws, advised.draws_T_N, advised.advantages_T_N, agent=PLAYER, step=step, version=adviser.version
+    )
+    return put(session.store, batch), {f"signal/{name}": value for name, value in batch.metrics.items()}
 
 
 def updated(session: Session, step: int, checkpoint: CheckpointRef, experience: ArtifactRef) -> PolicyUpdate:
@@ -182,7 +209,6 @@ def _held_out(
 ) -> "HeldOut":
     """All blocks of the suite; each has a seed of its own."""
     from components.hybrid.held_out_games import joined_blocks, play_held_out
-    from components.identity import seed_for
 
     state, evaluation = read_learner(session, checkpoint), session.config.evaluation
     firsts = range(0, evaluation.num_problems, evaluation.problems_per_block)

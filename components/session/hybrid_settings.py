@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from components.config import HybridConfig, RunConfig
+from components.config.hybrid import tuned_model
 from components.errors import ConfigurationError, ServiceMissing
 from components.session.scenario import Scenario
 
@@ -51,7 +52,7 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
         weights=_weights(config, read),
         subgoals=read.subgoals,
         learner=_learner_rule(config),
-        agent=AgentRule(control=control),
+        agent=AgentRule(control=control, draws_anew=tuned_model(scenario.config) is not None),
         starts=None
         if starts is None
         else StartRule(curriculum=helped_starts(**starts.model_dump(exclude={"kept"})), kept=starts.kept),

@@ -12,6 +12,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.hybrid.decision_history import DecisionHistory
+from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.session.contenders import run_checkpoints
@@ -63,6 +64,45 @@ def test_killed_at_every_stage_it_ends_in_the_same_player(trainings: Trainings, 
     assert outcome(one, "whole") == outcome(other, "cut")
     digests = [step["checkpoint_digest"]["reflexes"] for step in run_document(one, "whole")["steps"]]
     assert len(set(digests)) == 3, "each step learns"
+
+
+LEARNS = {
+    "agents": {"player": {"policy": "player"}},
+    "policies": {
+        "player": {"base": "tiny", "tiny": {"max_position_embeddings": 1024}, "adapter": {"rank": 4, "alpha": 8}}
+    },
+    "warm_start": {"max_steps": 0},
+}
+"""A language model that presses all buttons, and learns."""
+
+
+def test_a_model_that_learns_is_another_after_each_step_killed_or_not(
+    trainings: Trainings, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    whole, cut = tmp_path_factory.mktemp("learns"), tmp_path_factory.mktemp("cut")
+
+    def learning(root: Path) -> dict[str, Any]:
+        values = config(root) | LEARNS
+        return {**values, "hybrid": {**values["hybrid"], "mode": "llm_only"}, "num_steps": 2}
+
+    assert trainings.run(order(whole, "whole", config=learning(whole))).code == 0, trainings.log()
+    for part in ("/steps/000000/update_policy-v*/player/", "/steps/000001/collect_experience-v*/"):
+        stop = {"part": part, "moment": "computed"}
+        ended = trainings.run(order(cut, "cut", config=learning(cut), stop=stop))
+        assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
+        await_no_workers("cut")
+    assert trainings.run(order(cut, "cut", config=learning(cut))).code == 0, trainings.log()
+    one, other = LocalArtifactStore(whole / "store"), LocalArtifactStore(cut / "store")
+    assert outcome(one, "whole") == outcome(other, "cut")
+    steps = run_document(one, "whole")["steps"]
+    start = initial_checkpoints(one, read_run(one, "whole"))["player"].weights_digest
+    assert len({start, *(step["checkpoint_digest"]["player"] for step in steps)}) == 3, "each step learns"
+    for step in steps:
+        metrics = step["metrics"]
+        assert metrics["signal/num_draws"] == metrics["train/player/num_rows"] == 96, (
+            "every button was drawn, and is a row"
+        )
+        assert metrics["train/player/mismatch_max_abs"] < 1e-4, "log-probabilities are the sampler's"
 
 
 def test_its_history_is_made_anew_from_the_store(whole: Path, tmp_path: Path) -> None:

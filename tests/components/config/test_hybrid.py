@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from components.config import parse_config
+from components.config.hybrid import tuned_model
 from components.errors import ConfigurationError
 from components.session.hybrid_settings import check_cartridge, check_hybrid
 from components.session.scenario import scenario_of
@@ -34,8 +35,12 @@ def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
         ("hybrid.mode adaptive asks a language model", {"mode": "adaptive"}, {}),
         ("hybrid.mode rl_only asks no language model", {}, MODEL),
         ("name it player", {"mode": "adaptive"}, {**MODEL, "agents": {"hero": {"policy": "m"}}}),
-        ("policies.m.trained: hybrid trains the policy reflexes alone", {"mode": "adaptive"},
+        ("policies.m.trained: a teacher presses no buttons to learn from", {"mode": "teacher"},
          {**MODEL, "policies": {"m": {"base": "tiny"}}}),
+        ("loss.entropy_coefficient has no effect beside hybrid", {"mode": "adaptive"},
+         {**MODEL, "loss": {"entropy_coefficient": 0.5}}),
+        ("rollout.group_size has no effect beside hybrid", {"mode": "adaptive"},
+         {**MODEL, "policies": {"m": {"base": "tiny"}}, "rollout": {"group_size": 4}}),
         ("hybrid plays game_boy; name that", {}, {"environment": {"name": "plan_path"}}),
         ("rollout.group_size has no effect beside hybrid", {}, {"rollout": {"group_size": 4}}),
         ("trained by different flows", {}, {"population": {}, "algorithm": {"advantage": "role_mean"},
@@ -73,6 +78,13 @@ def test_a_model_may_be_asked_and_a_history_is_kept_where_it_is() -> None:
     assert (asked.asks_model, asked.has_history) == (True, True)
     alone = config({"mode": "teacher", "subgoals": ["exit: map_number == 3"]}).hybrid
     assert (alone.asks_model, alone.has_history) == (False, False)
+
+
+def test_a_model_that_learns_has_a_loss_and_a_training() -> None:
+    policies = {"m": {"base": "tiny"}}
+    made = config({"mode": "llm_only"}, **{**MODEL, "policies": policies}, loss={"entropy_coefficient": 0.5})
+    assert tuned_model(made) == "m"
+    assert tuned_model(config({"mode": "llm_only"}, **MODEL)) is None
 
 
 def test_a_stored_configuration_with_a_model_is_read_again() -> None:

@@ -11,7 +11,7 @@ from components.generation.base import Completion
 from components.hybrid.adviser import Question
 from components.hybrid.game_facts import Action, no_facts
 from components.hybrid.game_text import split_games
-from components.hybrid.language_model import LanguageModelAdviser, LanguageModelTeacher, draw_choices
+from components.hybrid.language_model import LanguageModelAdviser, LanguageModelTeacher, LearningAdviser, draw_choices
 from components.hybrid.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
 from components.hybrid.twin import Twin
 from components.schema import PolicyVersion
@@ -41,13 +41,13 @@ class Table:
         self.tokenizer, self.probabilities, self.texts, self.prompts = Characters(), probabilities, list(texts), []
 
     def generate(self, requests: Any, version: PolicyVersion) -> Any:
-        return [(self._completion(request, version),) for request in requests]
+        return [tuple(self._completion(request, version, seed) for seed in request.seeds_K) for request in requests]
 
-    def _completion(self, request: Any, version: PolicyVersion) -> Completion:
+    def _completion(self, request: Any, version: PolicyVersion, seed: int) -> Completion:
         self.prompts.append(self.tokenizer.decode(request.prompt_tokens))
         if request.choices:
             weights = [self.probabilities.get(self.tokenizer.decode(choice), 1e-9) for choice in request.choices]
-            (tokens,) = Random(request.seeds_K[0]).choices(request.choices, weights)
+            (tokens,) = Random(seed).choices(request.choices, weights)
             logprob = log(weights[request.choices.index(tokens)] / sum(weights))
         else:
             tokens, logprob = self.tokenizer.encode(self.texts.pop(0)), 0.0
@@ -97,3 +97,23 @@ def test_scripted_advisers_give_legal_answers_that_depend_on_the_question_alone(
         answers = adviser.advise(questions)
         assert answers == [type(adviser)(seed=1).advise([question])[0] for question in questions]
         assert all(answer.action in legal for answer in answers)
+
+
+def test_a_model_that_learns_draws_for_every_question_and_keeps_what_it_drew() -> None:
+    generator = Table({"Left": 0.25, "Up": 0.75})
+    (facts,) = split_games(no_facts(1))
+    alike = [Question(facts=facts, legal=(Action.LEFT, Action.UP)) for _ in range(400)]
+    adviser = LearningAdviser(generator, VERSION, seed=3)
+    advices = adviser.advise(alike) + adviser.advise(alike[:1])
+    assert [advice.draw for advice in advices] == list(range(401))
+    ups = sum(advice.action is Action.UP for advice in advices)
+    assert abs(ups / 401 - 0.75) < 0.08, "equal questions are drawn anew"
+    for advice, draw in zip(advices, adviser.draws, strict=True):
+        said = generator.tokenizer.decode(draw.tokens)
+        assert said == ("Up" if advice.action is Action.UP else "Left")
+        assert sum(draw.logprobs) == pytest.approx(log(generator.probabilities[said]))
+        assert advice.confidence == pytest.approx(generator.probabilities[said])
+        assert generator.tokenizer.decode(draw.prompt_tokens) in generator.prompts
+        assert draw.tokens in draw.choices
+    again = LearningAdviser(generator, VERSION, seed=3)
+    assert again.advise(alike) == advices[:400], "a step that is played again draws the same"
