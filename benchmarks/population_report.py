@@ -239,23 +239,31 @@ def mode_lines(rows: Sequence[Row]) -> list[str]:
 
 
 def led_lines(rows: Sequence[Row]) -> list[str]:
-    """What followers do and the leader earns, in the first and in the last quarter of the steps, with intervals over seeds."""
+    """What followers do and the leader earns, in the first step and in the last quarter, with intervals over seeds; what came
+    between is paired by seed."""
     body = []
     for game in (LED, LED_UNPAID):
         of_game = [row for row in rows if row.game == game]
         if of_game:
-            parts = [_quarters(of_game, name) for name in ("population/compliance", "population/player_0/return")]
+            parts = [_risen(of_game, name) for name in ("population/compliance", "population/player_0/return")]
             body.append([game, *(each for part in parts for each in part)])
-    titles = ["game", "compliance, first quarter", "last", "leader's return, first quarter", "last"]
-    return [markdown(titles, body)]
+    titles = [
+        "game",
+        "compliance, first step",
+        "last quarter",
+        "risen by",
+        "leader's return, first step",
+        "last quarter",
+    ]
+    return [markdown([*titles, "risen by"], body)]
 
 
-def _quarters(rows: Sequence[Row], metric: str) -> tuple[str, str]:
-    """The metric's mean over the first and the last quarter of the steps."""
+def _risen(rows: Sequence[Row], metric: str) -> tuple[str, str, str]:
+    """The metric in the first step, its mean over the last quarter of the steps, and the difference."""
     curves = [[step[metric] for step in row.metrics] for row in rows]
-    some = [max(1, len(curve) // 4) for curve in curves]
-    first = [fmean(curve[:num]) for curve, num in zip(curves, some, strict=True)]
-    return _interval(first), _interval([fmean(curve[-num:]) for curve, num in zip(curves, some, strict=True)])
+    first = [curve[0] for curve in curves]
+    last = [fmean(curve[-max(1, len(curve) // 4) :]) for curve in curves]
+    return _interval(first), _interval(last), _interval([b - a for a, b in zip(first, last, strict=True)])
 
 
 def predicted(mode: Any, rules: Any) -> str:

@@ -69,7 +69,7 @@ def _led(*overrides: str) -> Game:
     return Game(
         environment=f"name: led, options: {{{options}}}, max_turns: 2",
         num_members=4,
-        num_steps=12,
+        num_steps=20,
         overrides=(*SMALL, _mode("hierarchical"), *overrides),
     )
 
@@ -93,11 +93,16 @@ GAMES: Mapping[str, Game] = {
             "loss.entropy_coefficient=0.02",
         ),
     ),
-    **{f"public_goods, {mode}": one_shot("public_goods", 4, GOODS, _mode(mode)) for mode in MODES},
-    LED: _led(),
+    **{
+        f"public_goods, {mode}": one_shot(
+            "public_goods", 4, GOODS, _mode(mode), num_steps=24 if mode == "hierarchical" else 12
+        )
+        for mode in MODES
+    },
+    LED: _led("population.compliance_bonus=0.5"),
     LED_UNPAID: _led("population.compliance_bonus=0.0"),
 }
-"""LED: followers lose .05 by cooperating, and are paid .1 for following a leader to whom it pays."""
+"""LED: followers lose .05 by cooperating, and are paid .5 for following a leader to whom it pays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,6 +117,11 @@ def mixed_return(agent: str) -> str:
     return f"population/{agent}/mixed_return"
 
 
+def staleness(member: str) -> str:
+    """How many updates ago a member was as it played."""
+    return f"population/{member}/staleness"
+
+
 def earning_names(names: Iterable[str]) -> list[str]:
     """The metrics that say what each agent earned, in order: returns in a population, else mean rewards."""
     known = list(names)

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from components.algorithms.batching import train_batches
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
+from components.metrics import staleness
+from components.population.asynchronous import aged_batch, ages
 from components.rollout.lessons import StepWarning, step_warnings
 from components.rollout.statistics import step_metrics
 from components.runs.pipeline import When
 from components.runs.run import StepBatches
 from components.schema import RolloutShard, ScoredShard
-from components.session.population import moves_of_step
+from components.session.population import asynchronous_updates, moves_of_step
 from components.session.session import Session
 from tasks.stage import stage
 
@@ -25,6 +27,7 @@ _log = logging.getLogger(__name__)
         *("seed", "algorithm", "agents", "policies"),
         # The rows of groups without a signal are in the batches then.
         When(path="loss.trains_silent_groups", applies=lambda config: config.loss.trains_silent_groups),
+        When(path="population.weight_updates", applies=lambda config: asynchronous_updates(config) is not None),
     ),
     needs=("collect_rollouts", "compute_rewards"),
     timeout_seconds=600,
@@ -46,6 +49,9 @@ def compute_advantages(
         with_silent_groups=config.loss.trains_silent_groups or has_critic,
         moves_E_N=moves_of_step(session, shards) if has_critic else None,
     )
+    if (updates := asynchronous_updates(config)) is not None:
+        metrics = {**metrics, **{staleness(member): float(age) for member, age in ages(batches).items()}}
+        batches = {member: aged_batch(batch, updates.staleness_exponent) for member, batch in batches.items()}
     session.kept.forget([*rollouts, *scored])
     if session.publishing is not None:
         session.store.after_writes(lambda: session.published.post_traces(step, shards, scores))

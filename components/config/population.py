@@ -15,11 +15,15 @@ TREE_ADVANTAGES = ("at_grpo", "rloo", "dr_grpo")
 
 class WeightUpdateConfig(Frozen):
     strategy: Literal["asynchronous", "synchronized", "federated", "selective"] = "asynchronous"
-    """What happens to the members' adapters after their updates. asynchronous: nothing, each learns alone. synchronized: all
+    """What happens to the members' weights after their updates. asynchronous: nothing, each learns alone. synchronized: all
     get the mean of weights and of both moments. federated: each moves towards the mean of what the adapters do, weighed by
     samples and returns (FedAvg, arXiv 1602.05629). selective: only the best learn, and who has waited too long."""
     every: int = Field(1, ge=1)
-    """synchronized, federated: steps between two rounds."""
+    """synchronized, federated: steps between two rounds. asynchronous: steps between two times that a member's weights reach
+    the games, the members' in turn; in between it plays by weights that are up to every - 1 updates old."""
+    staleness_exponent: float = Field(0.5, ge=0.0)
+    """asynchronous with every: what older weights played counts (1 + updates since) ** -staleness_exponent (FedAsync, arXiv
+    1903.03934)."""
     personal_share: float = Field(0.0, ge=0.0, le=1.0)
     """federated: the share of its own adapter that a member keeps; 0 gives all members the mean."""
     return_temperature: float | None = Field(None, gt=0.0)
@@ -36,7 +40,7 @@ class WeightUpdateConfig(Frozen):
     @model_validator(mode="after")
     def _every_field_has_an_effect(self) -> "WeightUpdateConfig":
         effective = {
-            "asynchronous": set(),
+            "asynchronous": {"every"} if self.every == 1 else {"every", "staleness_exponent"},
             "synchronized": {"every"},
             "federated": {"every", "personal_share", "return_temperature", "proximal"},
             "selective": {"best_share", "exploration", "max_rounds_waiting"},
@@ -57,8 +61,8 @@ class OpponentConfig(Frozen):
     capacity: int = Field(16, ge=2)
     """Past selves of a member; beyond it the second oldest is dropped."""
     priority: Literal["hard", "variance", "even"] = "hard"
-    """Who is drawn (PFSP, Nature 575, 2019). hard: those that the learner loses to. variance: those of its strength. even: all
-    alike. Games of more than two have no payoffs by pair, and draw evenly."""
+    """Who is drawn (PFSP, Nature 575, 2019). hard: those beside whom the learner earns least. variance: those of its strength.
+    even: all alike."""
     power: float = Field(2.0, ge=0.0)
     """hard: the exponent of the chance to lose."""
     lowest_payoff: float = -1.0
@@ -153,6 +157,7 @@ def population_misfit(config: Sections) -> str | None:
         or _unknowing_misfit(config)
         or _critic_misfit(population, config)
         or _proximal_misfit(population.weight_updates, config)
+        or _staleness_misfit(population.weight_updates, config)
     )
 
 
@@ -187,6 +192,17 @@ def _proximal_misfit(updates: WeightUpdateConfig, config: Sections) -> str | Non
         return f"{said} has no effect in an update of one optimizer step: raise training.num_epochs or num_minibatches"
     if training.zero_stage == 3:
         return f"{said} needs whole weights, and training.zero_stage 3 splits them: set it to 2"
+    return None
+
+
+def _staleness_misfit(updates: WeightUpdateConfig, config: Sections) -> str | None:
+    """What keeps members from playing by older weights; None: nothing."""
+    newest = config.retention.newest
+    if updates.strategy == "asynchronous" and updates.every > newest:
+        return (
+            f"population.weight_updates.every {updates.every} plays by checkpoints of {updates.every - 1} updates ago, and "
+            f"retention.newest {newest} keeps fewer: raise it to {updates.every}"
+        )
     return None
 
 

@@ -1,76 +1,51 @@
-"""Asynchronous members: each updates its own adapter at its own pace, and old samples and late adapters count less.
+"""Asynchronous members: their weights reach the games in turn, and what older weights played counts less.
 
-Staleness is the number of updates between the version that sampled and the version that learns. Within a bound it
-lowers a weight, `(1 + staleness) ** -exponent` (FedAsync, arXiv:1903.03934); beyond it a sample is dropped, and
-counted.
+Staleness is the number of a member's updates between the weights that play and those that learn. A member's weights reach the
+games every `every` steps, so that it never exceeds `every - 1`, and engines load fewer weights a step. What is learned from a
+row is lowered by `(1 + staleness) ** -exponent` (FedAsync, arXiv:1903.03934).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 
-from components.bounds import checked_share
-from components.errors import ConfigurationError
-from components.population.adapters import Adapter
-from components.population.federated import Merge, pulled_adapter
-
-MAX_STALENESS = 2
+from components.schema import TrainBatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StalenessWeights:
-    """`weights` has one number per sample, 0 for a dropped one. The mean staleness is over all samples, dropped ones too."""
+def played_step(place: int, step: int, *, every: int) -> int:
+    """The step before whose update member number `place` was as it plays in `step`.
 
-    weights: tuple[float, ...]
-    num_dropped: int
-    mean_staleness: float
-
-
-def staleness_weight(
-    sampled_version: int, current_version: int, *, max_staleness: int = MAX_STALENESS, exponent: float = 0.5
-) -> float:
-    """The weight, 0 to 1, of what version `sampled_version` made, for an update of `current_version`.
-
-    Raises ConfigurationError for a version that does not exist yet.
-
-    **Example** current version 7, exponent .5: 1 for version 7, .707 for 6, .577 for 5, 0 for 4.
+    **Example** every 3, member 1: in the steps 2 to 4 it plays as before the update of step 2, then as before that of step 5.
     """
-    if sampled_version > current_version:
-        raise ConfigurationError(f"sampled_version {sampled_version}: the current version is {current_version}")
-    if max_staleness < 0 or exponent < 0:
-        raise ConfigurationError(f"max_staleness {max_staleness}, exponent {exponent}: use 0 or more")
-    staleness = current_version - sampled_version
-    return float((1 + staleness) ** -exponent) if staleness <= max_staleness else 0.0
+    return max(0, step - (step + place) % every)
 
 
-def staleness_weights(
-    sampled_versions: Sequence[int],
-    current_version: int,
-    *,
-    max_staleness: int = MAX_STALENESS,
-    exponent: float = 0.5,
-) -> StalenessWeights:
-    """The weight of each sample, with what was dropped.
+def staleness_weight(staleness: int, exponent: float) -> float:
+    """The weight, above 0 and at most 1, of what weights of that many updates ago played.
 
-    **Example** versions (7, 6, 1) at 7: weights (1, .707, 0), 1 dropped, mean staleness 7/3.
+    **Example** exponent .5: 1 for the current weights, .707 for those of one update ago, .577 for two.
     """
-    weights = tuple(
-        staleness_weight(version, current_version, max_staleness=max_staleness, exponent=exponent)
-        for version in sampled_versions
+    assert staleness >= 0, f"staleness {staleness}: nobody plays by weights that do not exist yet"
+    return float((1 + staleness) ** -exponent)
+
+
+def ages(batches: Mapping[str, TrainBatch]) -> dict[str, int]:
+    """The staleness of each member's batch."""
+    return {
+        member: 0 if batch.version is None else batch.step - batch.version.step for member, batch in batches.items()
+    }
+
+
+def aged_batch(batch: TrainBatch, exponent: float) -> TrainBatch:
+    """A batch whose advantages are weighed by the staleness of the weights that played it.
+
+    **Example** played by version 4 in step 5, exponent .5: an advantage of 1 becomes .707.
+    """
+    played = batch.version
+    if played is None or played.step == batch.step:
+        return batch
+    weight = staleness_weight(batch.step - played.step, exponent)
+    aged = (
+        replace(group, advantages_K=tuple(weight * advantage for advantage in group.advantages_K))
+        for group in batch.groups
     )
-    total = sum(current_version - version for version in sampled_versions)
-    return StalenessWeights(
-        weights=weights,
-        num_dropped=weights.count(0.0),
-        mean_staleness=total / len(weights) if weights else 0.0,
-    )
-
-
-def adapter_after_late_arrival(
-    current: Adapter, late: Adapter, *, late_version: int, current_version: int, share: float = 0.5
-) -> Merge | None:
-    """`(1 - s) current + s late` with s = `share * staleness weight`; None if the late adapter is too old to count.
-
-    **Example** share .5, one shared A, B of 0 and of 1 from one version ago: .354.
-    """
-    weight = checked_share("share", share) * staleness_weight(late_version, current_version)
-    return pulled_adapter(current, late, weight) if weight else None
+    return replace(batch, groups=tuple(aged))

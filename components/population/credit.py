@@ -13,7 +13,7 @@ from components.population.baselines import Outcome, RoleBaselines
 from components.population.compliance import Bonuses, compliance_bonuses
 from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
-from components.population.payoffs import PayoffMatrix, PlayedGame
+from components.population.payoffs import PayoffMatrix, games_by_pair
 from components.population.return_correlation import ReturnCorrelation
 from components.population.selective import Record
 from components.population.training_modes import Floats, discounted_returns, mode_matrix
@@ -40,7 +40,7 @@ class PopulationState:
     pools: Mapping[str, OpponentPool] = field(default_factory=dict)
     """Past selves by member."""
     payoffs: PayoffMatrix = field(default_factory=PayoffMatrix)
-    """Of games of two."""
+    """By pair of players that sat in one game."""
     homes: Mapping[str, str] = field(default_factory=dict)
     """The members of the agents in their own seats; empty: those of the configuration."""
 
@@ -214,16 +214,9 @@ def _folded(
         averages[agent] = raw if agent not in averages else 0.9 * averages[agent] + 0.1 * raw
         records[member] = records.get(member, Record()).after_return(raw)
         num_samples[member] = num_samples.get(member, 0) + 1
-    payoffs = state.payoffs
-    if len(agents) == 2:
-        first, second = episode.members_A
-        game = PlayedGame(
-            order=state.num_episodes, first=first, second=second, first_return=raw_A[0], second_return=raw_A[1]
-        )
-        payoffs = payoffs.after([game])
     return replace(
         state,
-        payoffs=payoffs,
+        payoffs=state.payoffs.after(games_by_pair(episode.members_A, raw_A, order=state.num_episodes)),
         num_episodes=state.num_episodes + 1,
         baselines=baselines,
         correlation=state.correlation.after(raw_A),

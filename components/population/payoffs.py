@@ -2,11 +2,13 @@
 
 Games favour a seat (the first one of Kuhn poker loses 1/18 a game), so that every comparison swaps sides: each problem
 is played twice with one seed, and the means of both seats count half each, however many games either has. The matrix is
-a value: JSON, folded in the order of the problems, equal to the bit after a resume.
+a value: JSON, folded in the order of the problems, equal to the bit after a resume. In a game of more than two, a seat is
+the earlier or the later one of a pair, and a player's return counts beside each other player.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import combinations
 from math import inf, isfinite, sqrt
 from typing import Any
 
@@ -136,6 +138,20 @@ class PayoffMatrix:
             self.first.get(player, {}).get(opponent, unplayed),
             self.second.get(player, {}).get(opponent, unplayed),
         )
+
+
+def games_by_pair(players_A: Sequence[str], returns_A: Sequence[float], *, order: int) -> tuple[PlayedGame, ...]:
+    """A game of any number of players as one game of each pair, the earlier seat first. `order` is its place in the run.
+
+    **Example** a, b, c earn 1, 2, 3 in the second game (order 1): a-b 1, 2; a-c 1, 3; b-c 2, 3, at the places 3, 4, 5.
+    """
+    pairs = list(combinations(zip(players_A, returns_A, strict=True), 2))
+    return tuple(
+        PlayedGame(
+            order=order * len(pairs) + place, first=one, second=other, first_return=earned, second_return=other_earned
+        )
+        for place, ((one, earned), (other, other_earned)) in enumerate(pairs)
+    )
 
 
 def swapped_matches(one: str, other: str, *, problems: Sequence[int], seed: int) -> tuple[Match, ...]:

@@ -82,7 +82,7 @@ def _against_past_selves(
 ) -> Seating:
     seed, *parts = draw
     rule = Matchmaking(
-        priority=config.priority if len(seating) == 2 else "even",
+        priority=config.priority,
         power=config.power,
         lowest=config.lowest_payoff,
         highest=config.highest_payoff,

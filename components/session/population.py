@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from components.artifacts.payloads import get, put
-from components.artifacts.refs import ArtifactRef
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.config import RunConfig, WeightUpdateConfig
+from components.population.asynchronous import played_step
 from components.population.credit import CreditedStep, Played, PopulationState, credited_step
 from components.population.move_rewards import Move, move_numbers, moves_of
 from components.population.seating import Seating, homes_in_step, pools_after, step_seatings
@@ -12,6 +14,7 @@ from components.population.selective import selected_members
 from components.rollout.statistics import reward_metrics
 from components.runs.run import MixedStep
 from components.runs.step_records import step_manifests
+from components.runs.steps import checkpoints_before
 from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard
 from components.session.scenario import Scenario
 from components.session.session import Session
@@ -114,6 +117,28 @@ def _homes(session: Session, step: int, state: PopulationState) -> dict[str, str
     homes = state.homes or {agent: settings.policy for agent, settings in config.agents.items()}
     averages = {member: record.average_return or 0.0 for member, record in state.records.items()}
     return homes_in_step(homes, averages, config.population, step)
+
+
+def played_checkpoints(
+    session: Session, step: int, checkpoints: Mapping[str, CheckpointRef]
+) -> dict[str, CheckpointRef]:
+    """The checkpoints that members play by in a step: under asynchronous updates with `every` older ones, in turn."""
+    found, updates = dict(checkpoints), asynchronous_updates(session.config)
+    if updates is None:
+        return found
+    members = sorted(name for name, policy in session.config.policies.items() if policy.trained)
+    for place, member in enumerate(members):
+        if (at := played_step(place, step, every=updates.every)) < step:
+            found[member] = checkpoints_before(session.store, session.run, at)[member]
+    return found
+
+
+def asynchronous_updates(config: RunConfig) -> WeightUpdateConfig | None:
+    """The section of a run whose members may play by older weights; None of any other."""
+    if config.population is None:
+        return None
+    updates = config.population.weight_updates
+    return updates if updates.strategy == "asynchronous" and updates.every > 1 else None
 
 
 def seated_versions(

@@ -19,6 +19,7 @@ from components.training.adapter_state import read_adapter_state
 from flows.presets import preset_values
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
+from troupe.runs.documents import run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MEMBERS = ("first", "second", "third", "fourth", "fifth", "sixth")
@@ -81,6 +82,27 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     assert states[0] == states[1]
     assert len(_played(one, 2) - set(MEMBERS)) > 0, "nobody met a past self"
     assert set(states[0].pools) == set(MEMBERS)
+
+
+def test_asynchronous_members_play_by_weights_within_the_bound_killed_or_not(
+    trainings: Trainings, tmp_path: Path
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for root in (whole, cut):
+        root.mkdir()
+    settings = {"strategy": "asynchronous", "every": 3}
+    assert trainings.run(order(whole, "p", config=config(whole, **settings))).code == 0, trainings.log()
+    stop = {"part": "/steps/000002/collect_rollouts-v*/", "moment": "computed"}
+    ended = trainings.run(order(cut, "p", config=config(cut, **settings), stop=stop))
+    assert (ended.code, ended.stopped) == (-9, True), trainings.log()
+    await_no_workers("p")
+    assert trainings.run(order(cut, "p", config=config(cut, **settings))).code == 0, trainings.log()
+    one, other = (LocalArtifactStore(root / "store") for root in (whole, cut))
+    assert outcome(one, "p") == outcome(other, "p")
+    for step, document in enumerate(run_document(one, "p")["steps"]):
+        ages = {member: document["metrics"][f"population/{member}/staleness"] for member in MEMBERS}
+        places = {member: place for place, member in enumerate(sorted(MEMBERS))}
+        assert ages == {member: min(step, (step + places[member]) % 3) for member in MEMBERS}
 
 
 def test_equal_replicas_stay_equal_under_synchronized_updates(trainings: Trainings, tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ OF_MODES: dict[str, dict[str, Any]] = {
     "compliance_bonus": {"value": 0.3, "modes": {"hierarchical"}},
 }
 OF_STRATEGIES: dict[str, dict[str, Any]] = {
-    "every": {"value": 2, "strategies": {"synchronized", "federated"}},
+    "every": {"value": 2, "strategies": {"synchronized", "federated", "asynchronous"}},
+    "staleness_exponent": {"value": 1.0, "strategies": set()},
     "personal_share": {"value": 0.3, "strategies": {"federated"}},
     "return_temperature": {"value": 1.0, "strategies": {"federated"}},
     "proximal": {"value": 0.1, "strategies": {"federated"}},
@@ -55,6 +56,10 @@ def test_a_field_of_another_mode_is_refused(mode: str, field: str) -> None:
         PopulationConfig(training_mode=mode, **{field: value})  # type: ignore[arg-type]
     default = {field: PopulationConfig.model_fields[field].default}
     assert PopulationConfig(training_mode=mode, **default)  # type: ignore[arg-type]
+
+
+def test_staleness_counts_where_weights_are_old() -> None:
+    assert WeightUpdateConfig(every=2, staleness_exponent=1.0).staleness_exponent == 1.0
 
 
 @pytest.mark.parametrize("strategy", ["asynchronous", "synchronized", "federated", "selective"])
@@ -96,6 +101,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
      "rollout.overlap one_step does not know the returns of a population's agents: set it to none"),
     ({"rollout": {"mode": "independent", "max_resamples": 1}}, "rollout.max_resamples 1 does not know"),
     (TREE | {"rewards": {"team_credit": "turn_end"}}, "rewards.team_credit turn_end does not know"),
+    ({"population": {"weight_updates": {"every": 6}}},
+     "every 6 plays by checkpoints of 5 updates ago, and retention.newest 5 keeps fewer: raise it to 6"),
     ({"policies": {"one": {}, "two": ADAPTER}, "population": {"weight_updates": {"strategy": "federated"}}},
      r"strategy federated mixes adapters, and policies \['one'\] have none: set policies.<name>.adapter"),
     ({"policies": {"one": {"adapter": {"rank": 2}}, "two": ADAPTER},

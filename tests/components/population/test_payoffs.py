@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
 from components.population.opponents import Matchmaking, Opponent, OpponentPool, drawn_opponent, opponent_shares
-from components.population.payoffs import PayoffMatrix, PlayedGame, swapped_matches
+from components.population.payoffs import PayoffMatrix, PlayedGame, games_by_pair, swapped_matches
 
 GAMES = st.lists(
     st.tuples(st.sampled_from(["ab", "ba", "bc", "cb", "ac"]), st.floats(-2, 2), st.floats(-2, 2)), max_size=25
@@ -162,3 +162,15 @@ def test_a_full_pool_keeps_the_start_and_the_youngest() -> None:
 def test_what_cannot_be_meant_is_refused(call: Any, named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         call()
+
+
+def test_a_game_of_three_is_one_of_each_pair() -> None:
+    assert games_by_pair(("a", "b"), (1.0, 2.0), order=4) == (
+        PlayedGame(order=4, first="a", second="b", first_return=1.0, second_return=2.0),
+    )
+    payoffs = PayoffMatrix()
+    for order, (players, earned) in enumerate([("abc", (1.0, 2.0, 3.0)), ("cba", (5.0, 6.0, 7.0))]):
+        payoffs = payoffs.after(games_by_pair(tuple(players), earned, order=order))
+    assert payoffs.mean("a", "b") == payoffs.mean("a", "c") == (1.0 + 7.0) / 2
+    assert payoffs.mean("c", "b") == (3.0 + 5.0) / 2
+    assert payoffs.num_games("b", "c") == 2

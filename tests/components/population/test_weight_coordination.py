@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
+from components.identity import GroupKey
 from components.population.adapters import Adapter, Learner, equal_tensors
-from components.population.asynchronous import adapter_after_late_arrival, staleness_weight, staleness_weights
+from components.population.asynchronous import aged_batch, ages, played_step, staleness_weight
 from components.population.federated import (
     federated_learner,
     merged_adapter,
@@ -20,6 +21,7 @@ from components.population.federated import (
     round_shares,
 )
 from components.population.synchronized import synchronized_learner
+from components.schema import PolicyVersion, TrainBatch, TrainGroup
 from tests.components.population.lora import adapter
 
 Shares = dict[str, float]
@@ -195,28 +197,31 @@ def test_shares_of_a_round_follow_samples_and_returns_even_negative_ones() -> No
             call()
 
 
-def test_samples_count_less_with_age_and_not_at_all_beyond_the_bound() -> None:
-    found = staleness_weights([7, 6, 1], 7)
-    assert found.weights == pytest.approx((1.0, 0.5**0.5, 0.0))
-    assert (found.num_dropped, found.mean_staleness) == (1, pytest.approx(7 / 3))
-    assert staleness_weight(5, 7) == pytest.approx(3**-0.5)
-    assert staleness_weight(4, 7) == 0.0
-    assert staleness_weight(4, 7, max_staleness=3, exponent=0.0) == 1.0
-    assert staleness_weights([], 7).mean_staleness == 0.0
-    for wrong in (
-        {"sampled_version": 8},
-        {"sampled_version": 7, "max_staleness": -1},
-        {"sampled_version": 7, "exponent": -1},
-    ):
-        with pytest.raises(ConfigurationError):
-            staleness_weight(current_version=7, **wrong)  # type: ignore[arg-type]
+@given(st.integers(1, 6), st.integers(0, 5), st.integers(0, 40))
+def test_nobody_plays_by_weights_older_than_the_bound_and_all_in_turn(every: int, place: int, step: int) -> None:
+    at = played_step(place, step, every=every)
+    assert step - every < at <= step
+    assert at in (0, step) or (at + place) % every == 0
+    assert played_step(place, at, every=every) == at, "what reached the games is played until the next"
 
 
-def test_a_late_adapter_moves_the_current_one_by_its_age() -> None:
+def test_what_older_weights_played_counts_less() -> None:
+    assert [staleness_weight(age, 0.5) for age in (0, 1, 2)] == pytest.approx([1.0, 0.5**0.5, 3**-0.5])
+    assert staleness_weight(3, 0.0) == 1.0
+    group = TrainGroup(
+        group=GroupKey(problem_id="p", episode=0, turn=0, agent="a"),
+        prompt_tokens=(1,),
+        completions_K_T=((2,), (3,)),
+        sampler_logprobs_K_T=((-1.0,), (-2.0,)),
+        advantages_K=(1.0, -2.0),
+    )
+    version = PolicyVersion(policy="m", step=4, weights_digest="")
+    batch = TrainBatch(policy="m", step=7, groups=(group,), num_groups_without_signal=0, version=version)
+    assert ages({"m": batch}) == {"m": 3}
+    assert aged_batch(batch, 0.5).groups[0].advantages_K == pytest.approx((0.5, -1.0))
+    assert aged_batch(replace(batch, step=4), 0.5).groups == (group,)
+
+
+def test_a_share_of_nothing_moves_nothing() -> None:
     current, late = adapter(0, a_seed=0), adapter(1, a_seed=0)
-    found = adapter_after_late_arrival(current, late, late_version=4, current_version=5)
-    assert found is not None
-    share = 0.5 * 0.5**0.5
-    assert error(found.adapter, {"a": current, "b": late}, {"a": 1 - share, "b": share}) < 1e-6
-    assert adapter_after_late_arrival(current, late, late_version=1, current_version=5) is None
     assert equal(pulled_adapter(current, late, 0.0).adapter, current)
