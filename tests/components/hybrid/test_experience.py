@@ -66,6 +66,21 @@ def test_a_step_after_a_round_trip_through_bytes_is_the_same_step(run: tuple[Any
     assert digest_state(advance(before, 4)[0]) != digest_state(after), "the number of the step seeds its chance"
 
 
+def test_the_history_of_decisions_changes_no_play(run: tuple[Any, Any]) -> None:
+    before, _ = run
+    kept, unkept = (
+        collect_experience(replace(SETTINGS, keeps_decisions=keeps), before, SEED, 3, adviser=CompetentAdviser())
+        for keeps in (True, False)
+    )
+    assert kept.decisions
+    assert not unkept.decisions
+    assert kept.rollout == unkept.rollout
+    games = [
+        {name: each for name, each in made.after.to_arrays().items() if name != "agent"} for made in (kept, unkept)
+    ]
+    assert digest_state(games[0]) == digest_state(games[1])
+
+
 @pytest.mark.parametrize(
     "left_out",
     ["weights.", "optimizer.", "agent", "games.starts", "games.position.", "games.games.facts.", "games.games._chance_N",
