@@ -104,8 +104,8 @@ def _stored_advice(
     session: Session, step: int, adviser: "Adviser | None", advised: "Advised"
 ) -> tuple[ArtifactRef | None, dict[str, float]]:
     """The batch that the language model learns from, and its metrics; None where it learns nothing."""
-    from components.hybrid.advice_batch import advice_batch
     from components.hybrid.language_model import LearningAdviser
+    from components.session.advice_batch import advice_batch
 
     if not isinstance(adviser, LearningAdviser):
         return None, {}
