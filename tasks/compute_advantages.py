@@ -27,7 +27,13 @@ _log = logging.getLogger(__name__)
         *("seed", "algorithm", "agents", "policies"),
         # The rows of groups without a signal are in the batches then.
         When(path="loss.trains_silent_groups", applies=lambda config: config.loss.trains_silent_groups),
-        When(path="population.weight_updates", applies=lambda config: asynchronous_updates(config) is not None),
+        *(
+            When(
+                path=f"population.weight_updates.{field}",
+                applies=lambda config: asynchronous_updates(config) is not None,
+            )
+            for field in ("every", "staleness_exponent")
+        ),
     ),
     needs=("collect_rollouts", "compute_rewards"),
     timeout_seconds=600,
