@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -57,17 +57,18 @@ class Stage:
             if isinstance(each, When) and not each.applies(config):
                 continue
             path = each if isinstance(each, str) else each.path
-            section, _, name = path.partition(".")
-            if not name:
-                value = whole.get(section, {})
-                fields |= {} if value == {} else {section: value}
-            elif not _stands_at_default(config, section, name):
-                fields[path] = getattr(getattr(config, section), name)
+            *sections, name = path.split(".")
+            if not sections:
+                value = whole.get(name, {})
+                fields |= {} if value == {} else {name: value}
+                continue
+            values: BaseModel = reduce(getattr, sections, config)
+            if not _stands_at_default(values, name):
+                fields[path] = getattr(values, name)
         return fields
 
 
-def _stands_at_default(config: RunConfig, section: str, name: str) -> bool:
-    values: BaseModel = getattr(config, section)
+def _stands_at_default(values: BaseModel, name: str) -> bool:
     known = type(values).model_fields.get(name)  # None for a property
     return known is not None and getattr(values, name) == known.default
 
