@@ -100,7 +100,7 @@ def test_modes_are_told_with_their_prediction_and_an_interval_over_seeds() -> No
     assert "| CC 0.850 | yes |" in text
     steps = [{"population/compliance": c, "population/player_0/return": 3 * c} for c in (0.5, 0.6, 0.8, 0.9)]
     led = "\n".join(lines_of([row(LED, cooperating(1.0), metrics=steps, seed=seed) for seed in range(2)]))
-    assert f"| {LED} | 0.50 ± 0.00 | 0.90 ± 0.00 | 1.50 ± 0.00 | 2.70 ± 0.00 |" in led
+    assert f"| {LED} | 0.50 ± 0.00 | 0.90 ± 0.00 | 0.40 ± 0.00 | 1.50 ± 0.00 | 2.70 ± 0.00 | 1.20 ± 0.00 |" in led
     assert mean_table([cooperating(0.2), cooperating(0.4)])["player_0: seen"]["cooperate"] == pytest.approx(0.3)
 
 
