@@ -19,8 +19,8 @@ class WeightUpdateConfig(Frozen):
     get the mean of weights and of both moments. federated: each moves towards the mean of what the adapters do, weighed by
     samples and returns (FedAvg, arXiv 1602.05629). selective: only the best learn, and who has waited too long."""
     every: int = Field(1, ge=1)
-    """synchronized, federated: steps between two rounds. asynchronous: steps between two times that a member's weights reach
-    the games, the members' in turn; in between it plays by weights that are up to every - 1 updates old."""
+    """synchronized, federated: steps between two rounds. asynchronous: 2 lets each member's weights reach the games every
+    other step, the members' in turn; in between it plays by those before its last update. Needs loss.importance_cap."""
     staleness_exponent: float = Field(0.5, ge=0.0)
     """asynchronous with every: what older weights played counts (1 + updates since) ** -staleness_exponent (FedAsync, arXiv
     1903.03934)."""
@@ -197,12 +197,13 @@ def _proximal_misfit(updates: WeightUpdateConfig, config: Sections) -> str | Non
 
 def _staleness_misfit(updates: WeightUpdateConfig, config: Sections) -> str | None:
     """What keeps members from playing by older weights; None: nothing."""
-    newest = config.retention.newest
-    if updates.strategy == "asynchronous" and updates.every > newest:
-        return (
-            f"population.weight_updates.every {updates.every} plays by checkpoints of {updates.every - 1} updates ago, and "
-            f"retention.newest {newest} keeps fewer: raise it to {updates.every}"
-        )
+    if updates.strategy != "asynchronous" or updates.every == 1:
+        return None
+    said = f"population.weight_updates.every {updates.every}"
+    if updates.every > 2:
+        return f"{said}: asynchronous members play by weights of at most one update ago; set it to 2"
+    if config.loss.importance_cap is None:
+        return f"{said} trains on answers of the weights before: set loss.importance_cap, for example 2.0"
     return None
 
 

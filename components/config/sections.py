@@ -9,7 +9,6 @@ from components.config.environment import EnvironmentConfig
 from components.config.generation import GenerationConfig
 from components.config.loss import LossConfig
 from components.config.policies import PolicyConfig
-from components.config.retention import RetentionConfig
 from components.config.rewards import RewardConfig
 from components.config.rollout import RolloutConfig
 from components.config.training import TrainingConfig
@@ -36,8 +35,6 @@ class Sections(Protocol):
     def training(self) -> TrainingConfig: ...
     @property
     def loss(self) -> LossConfig: ...
-    @property
-    def retention(self) -> RetentionConfig: ...
     @property
     def population(self) -> Any: ...
     @property
