@@ -36,4 +36,4 @@ def update_learner(
     learner, and the batch of a language model."""
     if part == REFLEXES:
         return updated(session, step, checkpoint, experience)
-    return updated_model(session, step, checkpoint, experience)
+    return updated_model(session, step, part, checkpoint, experience)

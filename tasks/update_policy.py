@@ -37,13 +37,15 @@ def update_policy(
     session: Session, step: int, part: str, checkpoint: CheckpointRef, batch: ArtifactRef
 ) -> PolicyUpdate:
     """The next checkpoint of policy `part`, stored before the stage is committed."""
-    return updated_model(session, step, checkpoint, batch)
+    return updated_model(session, step, part, checkpoint, batch)
 
 
-def updated_model(session: Session, step: int, checkpoint: CheckpointRef, batch: ArtifactRef) -> PolicyUpdate:
+def updated_model(
+    session: Session, step: int, policy: str, checkpoint: CheckpointRef, batch: ArtifactRef
+) -> PolicyUpdate:
     """A language model after learning from a batch, stored."""
     with update_job(session, step, checkpoint, batch) as job:
-        result = session.trainers.of(checkpoint.policy).update(job)
+        result = session.trainers.of(policy).update(job)
         stored = session.copies.store(job.output_folder, base=checkpoint.base)
         return PolicyUpdate(checkpoint=stored, metrics=dict(result.metrics))
 
