@@ -58,7 +58,7 @@ class Tables:
             start = referee.start(problem)
             if offer not in (referee.choices(start, OFFERER) or ()):
                 continue
-            after = referee.act(start, OFFERER, offer)[1]
+            after = referee.act_together(start, {OFFERER: offer})[1]
             if not after.is_done:
                 choices = router.encode_choices(RESPONDER, referee.choices(after, RESPONDER))
                 requests[number] = GenerationRequest(

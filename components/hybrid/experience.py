@@ -82,7 +82,7 @@ class Experience:
 
 
 @dataclass(slots=True)
-class Advised:
+class StepAdvice:
     """The draw behind each decision of a step, and each decision's advantage, for a language model that learns."""
 
     draws_T_N: Sequence[Sequence[int | None]] = ()
@@ -121,7 +121,7 @@ def collect_experience(
     *,
     adviser: Adviser | None = None,
     open_games: GamesOpener = open_twins,
-    advised: "Advised | None" = None,
+    advised: "StepAdvice | None" = None,
 ) -> Experience:
     """The experience of one step: `settings.learner.steps` decisions in each game; what was advised is put into `advised`.
 

@@ -22,7 +22,7 @@ from components.torch_state import computing_with
 
 if TYPE_CHECKING:
     from components.hybrid.adviser import Adviser
-    from components.hybrid.experience import Advised
+    from components.hybrid.experience import StepAdvice
     from components.hybrid.held_out_games import HeldOut
 
 _TRAIN = "train/policy/"
@@ -81,10 +81,10 @@ def collected(
     session: Session, step: int, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
 ) -> CollectedStep:
     """What a step of play brought, stored."""
-    from components.hybrid.experience import Advised, collect_experience
+    from components.hybrid.experience import StepAdvice, collect_experience
 
     state = read_learner(session, checkpoint)
-    adviser, advised = adviser_for(session, versions, draw=step), Advised()
+    adviser, advised = adviser_for(session, versions, draw=step), StepAdvice()
     with computing_with(1):
         experience = collect_experience(
             hybrid_settings(session.scenario, lesson_in(state)),
@@ -101,7 +101,7 @@ def collected(
 
 
 def _stored_advice(
-    session: Session, step: int, adviser: "Adviser | None", advised: "Advised"
+    session: Session, step: int, adviser: "Adviser | None", advised: "StepAdvice"
 ) -> tuple[ArtifactRef | None, dict[str, float]]:
     """The batch that the language model learns from, and its metrics; None where it learns nothing."""
     from components.hybrid.language_model import LearningAdviser
