@@ -1,7 +1,7 @@
 """Does a small language model learn to trade, by constrained offers, and two of them with each other?
 
     python -m benchmarks.trading --home DIR [--seeds 2] [--kinds alone together] [--steps N] [--problems 150] [--set a.b=c ...]
-        [--list]
+        [--choosing 12] [--list]
 
 alone: one member makes an offer in each market to a scripted partner, who accepts what it gains by (preset population-trading).
 together: two members learn, each in both seats, one offers and the other answers. Returns are raw, on held-out markets that all
@@ -50,8 +50,6 @@ TOGETHER_LINES = (
 )
 REPLICAS = 4
 """Sampled episodes of a market."""
-NUM_CHOOSING = 12
-"""Markets of training on which the best constant offer to a partner that learned is chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +90,9 @@ def _arguments() -> Any:
     parser.add_argument("--steps", type=int)
     parser.add_argument("--problems", type=int, default=150)
     parser.add_argument("--set", nargs="+", default=[], metavar="a.b=c", help="in all runs")
+    parser.add_argument(
+        "--choosing", type=int, default=12, help="markets of training on which constant offers are chosen"
+    )
     parser.add_argument("--list", action="store_true")
     return parser.parse_args()
 
@@ -132,7 +133,7 @@ def _finished(arguments: Any, kind: str, seed: int) -> Row:
     seconds = sum(sum(step["timings"].values()) for step in steps)
     with opened(config, run_id) as tables:
         compared = compared_alone if kind == ALONE else compared_together
-        returns, gaps, constant = compared(tables, config.num_steps, arguments.problems)
+        returns, gaps, constant = compared(tables, config.num_steps, arguments)
     return Row(
         kind=kind,
         seed=seed,
@@ -150,9 +151,9 @@ Compared = tuple[dict[str, float], dict[str, list[float]], str]
 """Mean returns, differences by market, and the best constant answer."""
 
 
-def compared_alone(tables: Tables, last: int, num_problems: int) -> Compared:
+def compared_alone(tables: Tables, last: int, arguments: Any) -> Compared:
     """One member beside its start and beside the best constants, with the scripted partner."""
-    problems = tables.problems(num_problems, split="test")
+    problems = tables.problems(arguments.problems, split="test")
     trained, start = (
         tables.returns({OFFERER: Player(MEMBERS[0], step)}, problems, replicas=REPLICAS)[OFFERER] for step in (last, 0)
     )
@@ -171,9 +172,10 @@ def compared_alone(tables: Tables, last: int, num_problems: int) -> Compared:
     return means, {name: _less(trained, other) for name, other in others.items()}, f"{text}; {trade}"
 
 
-def compared_together(tables: Tables, last: int, num_problems: int) -> Compared:
+def compared_together(tables: Tables, last: int, arguments: Any) -> Compared:
     """Both members in both seats, beside constants and starts, with the trained partner and with its start."""
-    problems = tables.problems(num_problems, split="test")
+    problems = tables.problems(arguments.problems, split="test")
+    choosing = tables.problems(arguments.choosing, split="train")
     means: dict[str, float] = {}
     gaps: dict[str, list[float]] = {}
     best = []
@@ -191,7 +193,7 @@ def compared_together(tables: Tables, last: int, num_problems: int) -> Compared:
         always = [
             fmean(gains(problem, offer)[1] for offer in said) for problem, said in zip(problems, offers, strict=True)
         ]
-        name, constant = best_constant_offer(tables, Player(responder, last), problems)
+        name, constant = best_constant_offer(tables, Player(responder, last), choosing, problems)
         best.append(f"{offerer}: {name}; {responder}: {'accept' if fmean(always) > 0 else 'refuse'}")
         answer = always if fmean(always) > 0 else [0.0] * len(problems)
         both, old = played[last, last], played[0, 0]
@@ -212,7 +214,9 @@ def compared_together(tables: Tables, last: int, num_problems: int) -> Compared:
     return means, gaps, "; ".join(best)
 
 
-def best_constant_offer(tables: Tables, responder: Player, problems: Sequence[Any]) -> tuple[str, list[float]]:
+def best_constant_offer(
+    tables: Tables, responder: Player, choosing: Sequence[Any], problems: Sequence[Any]
+) -> tuple[str, list[float]]:
     """The constant offer that earns most from this responder on markets of training, and what it earns on `problems`."""
 
     def earned(markets: Sequence[Any], offers: Sequence[str]) -> dict[str, list[float]]:
@@ -220,7 +224,7 @@ def best_constant_offer(tables: Tables, responder: Player, problems: Sequence[An
         chances = iter(tables.chances_to_accept(responder, asked))
         return {offer: [next(chances) * gains(market, offer)[0] for market in markets] for offer in offers}
 
-    chosen = earned(tables.problems(NUM_CHOOSING, split="train"), constant_offers())
+    chosen = earned(choosing, constant_offers())
     name = max(chosen, key=partial(_mean_at, chosen))
     return name, earned(problems, [name])[name]
 

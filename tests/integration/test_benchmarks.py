@@ -44,8 +44,8 @@ SMALLEST = {
         r"\| seed 0 \| 2 \|[^$]*by OpenSpiel u\d < u\d < u\d[^$]*\| mixed \|",
     ),
     "trading": (
-        "--kinds alone --seeds 1 --steps 1 --problems 2 --set rollout.num_problems=2 --home {home}",
-        r"alone, seed 0: 1 steps[^$]*best constant trade",
+        "--seeds 1 --steps 1 --problems 1 --choosing 1 --set rollout.num_problems=2 rollout.group_size=2 --home {home}",
+        r"alone, seed 0: 1 steps[^$]*together, seed 0: 1 steps[^$]*second in both seats: constant",
     ),
     "pretrained": (f"--list --home {MEASURED / 'pretrained'}", r"Verdict:"),  # test_smollm.py trains and plays
 }
