@@ -1,6 +1,8 @@
-"""Objects that live long, hidden from the garbage collector."""
+"""When, where and among which objects the garbage collector searches."""
 
 import gc
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -43,3 +45,19 @@ def gc_relaxed() -> Iterator[None]:
         if is_first:
             gc.set_threshold(*before)
         gc.unfreeze()
+
+
+def collect_garbage_in_a_thread(*, every_seconds: float = 5.0) -> None:
+    """From now on, search this process for garbage in a thread of its own, and in no other.
+
+    For a process with one thread that must never wait: what the collector frees may wait for a lock. A cursor of SQLite does,
+    until its connection no longer waits for the database.
+    """
+    gc.disable()
+    threading.Thread(target=_collect_forever, args=(every_seconds,), name="garbage collector", daemon=True).start()
+
+
+def _collect_forever(every_seconds: float) -> None:
+    while True:
+        time.sleep(every_seconds)
+        gc.collect()

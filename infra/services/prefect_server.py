@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from components.child_environment import forwarded_variables
-from components.gc_tuning import gc_paused
+from components.gc_tuning import collect_garbage_in_a_thread, gc_paused
 from components.scratch import private_folder
 from infra.services.loopback import LOOPBACK, basic, local_url, request
 from infra.services.secrets import ensure_password
@@ -116,6 +116,8 @@ def serve_prefect(port: str) -> None:
         from infra.services.middleware import RepeatingBusyRequests, guarded
 
     evaluate_in_immediate_transactions()
+    # An old cursor, freed on the event loop, waits for a connection that waits for another one, which waits for the event loop.
+    collect_garbage_in_a_thread()
     settings = get_current_settings().server
     assert settings.api.auth_string is not None, "the server would accept anybody"
     uvicorn.run(

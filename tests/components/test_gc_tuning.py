@@ -1,6 +1,8 @@
 """Long-lived objects are hidden from the collector; later ones are not."""
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -78,3 +80,27 @@ def test_two_that_overlap_leave_the_collector_as_it_was() -> None:
     one.__exit__(None, None, None)
     other.__exit__(None, None, None)
     assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, 0)
+
+
+def test_garbage_is_found_by_one_thread_alone() -> None:
+    program = """
+import gc, threading, time
+from components.gc_tuning import collect_garbage_in_a_thread
+
+finders = []
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        finders.append(threading.current_thread().name)
+
+collect_garbage_in_a_thread(every_seconds=0.05)
+end = time.monotonic() + 60
+while not finders and time.monotonic() < end:
+    for _ in range(5_000):
+        Cycle()
+print(len(finders) > 0, set(finders))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "True {'garbage collector'}"
