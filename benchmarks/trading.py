@@ -1,6 +1,6 @@
 """Does a small language model learn to trade, by constrained offers, and two of them with each other?
 
-    python -m benchmarks.trading --home DIR [--seeds 2] [--kinds alone together] [--steps N] [--problems 150] [--set a.b=c ...]
+    python -m benchmarks.trading --home DIR [--seeds 2] [--kinds alone together] [--steps N] [--problems 600] [--set a.b=c ...]
         [--choosing 12] [--list]
 
 alone: one member makes an offer in each market to a scripted partner, who accepts what it gains by (preset population-trading).
@@ -88,7 +88,7 @@ def _arguments() -> Any:
     parser.add_argument("--kinds", nargs="+", choices=(ALONE, TOGETHER), default=(ALONE, TOGETHER))
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--problems", type=int, default=150)
+    parser.add_argument("--problems", type=int, default=600)
     parser.add_argument("--set", nargs="+", default=[], metavar="a.b=c", help="in all runs")
     parser.add_argument(
         "--choosing", type=int, default=12, help="markets of training on which constant offers are chosen"
@@ -107,7 +107,7 @@ def _config(arguments: Any, kind: str, seed: int) -> Any:
     lines = [f"seed={seed}", "tracking.kind=none", *(TOGETHER_LINES if kind == TOGETHER else ()), *arguments.set]
     lines += ["store.kind=local", f"store.root={arguments.home / 'store'}", "evaluation={every: 0, sampling: []}"]
     if kind == TOGETHER:
-        member = preset_config(PRESET).policies["first"].model_dump(mode="json", exclude_defaults=True)
+        member = preset_config(PRESET, arguments.set).policies["first"].model_dump(mode="json", exclude_defaults=True)
         lines.append(f"policies={{first: {member}, second: {member}}}")
     return preset_config(PRESET, lines, num_steps=arguments.steps)
 
@@ -152,8 +152,10 @@ Compared = tuple[dict[str, float], dict[str, list[float]], str]
 
 
 def compared_alone(tables: Tables, last: int, arguments: Any) -> Compared:
-    """One member beside its start and beside the best constants, with the scripted partner."""
+    """One member, by draws and by its likeliest offers, beside its start and the best constants, with the scripted partner."""
     problems = tables.problems(arguments.problems, split="test")
+    seats = {OFFERER: Player(MEMBERS[0], last)}
+    greedy = tables.returns(seats, problems, replicas=1, sampling="greedy")[OFFERER]
     trained, start = (
         tables.returns({OFFERER: Player(MEMBERS[0], step)}, problems, replicas=REPLICAS)[OFFERER] for step in (last, 0)
     )
@@ -168,8 +170,11 @@ def compared_alone(tables: Tables, last: int, arguments: Any) -> Compared:
     offers = [_accepted_gain_of_best(problem) for problem in problems]
     text, trade = (max(each, key=partial(_mean_at, each)) for each in (texts, trades))
     others = {"start": start, "best constant text": texts[text], "best constant trade": trades[trade]}
-    means = {"trained": fmean(trained), "best possible": fmean(offers)} | {k: fmean(v) for k, v in others.items()}
-    return means, {name: _less(trained, other) for name, other in others.items()}, f"{text}; {trade}"
+    means = {"drawn": fmean(trained), "likeliest": fmean(greedy), "best possible": fmean(offers)}
+    means |= {name: fmean(other) for name, other in others.items()}
+    gaps = {f"{name}, drawn": _less(trained, other) for name, other in others.items()}
+    gaps |= {f"{name}, likeliest": _less(greedy, other) for name, other in others.items() if name != "start"}
+    return means, gaps, f"{text}; {trade}"
 
 
 def compared_together(tables: Tables, last: int, arguments: Any) -> Compared:

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import exp
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 OFFERER, RESPONDER = "player_0", "player_1"
 ACCEPT = "accept"
+Sampling = Literal["sample", "greedy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,11 @@ class Tables:
         family, options = self._scenario.family, self._scenario.options
         return [family.problem(options, split=split, index=index, seed=0) for index in range(num)]
 
-    def returns(self, seats: Mapping[str, Player], problems: Sequence[Any], *, replicas: int) -> dict[str, list[float]]:
-        """What each agent earns, by problem: the mean of `replicas` sampled episodes, whose draws depend on no checkpoint."""
-        episodes = self._episodes(seats, problems, replicas)
+    def returns(
+        self, seats: Mapping[str, Player], problems: Sequence[Any], *, replicas: int, sampling: Sampling = "sample"
+    ) -> dict[str, list[float]]:
+        """What each agent earns, by problem: the mean of `replicas` episodes, whose draws depend on no checkpoint."""
+        episodes = self._episodes(seats, problems, replicas, sampling)
         return {
             agent: [
                 fmean(_earned(episode, agent) for episode in episodes[first : first + replicas])
@@ -45,7 +48,7 @@ class Tables:
 
     def offers(self, seats: Mapping[str, Player], problems: Sequence[Any], *, replicas: int) -> list[list[str]]:
         """What the offerer says, by problem, in the same episodes as those of `returns`."""
-        said = [episode.path[0].candidates[0].text for episode in self._episodes(seats, problems, replicas)]
+        said = [episode.path[0].candidates[0].text for episode in self._episodes(seats, problems, replicas, "sample")]
         return [said[first : first + replicas] for first in range(0, len(said), replicas)]
 
     def chances_to_accept(self, responder: Player, asked: Sequence[tuple[Any, str]]) -> list[float]:
@@ -76,7 +79,9 @@ class Tables:
             chances[number] = chance if accepts else 1.0 - chance
         return chances
 
-    def _episodes(self, seats: Mapping[str, Player], problems: Sequence[Any], replicas: int) -> list[Any]:
+    def _episodes(
+        self, seats: Mapping[str, Player], problems: Sequence[Any], replicas: int, sampling: Sampling
+    ) -> list[Any]:
         from components.evaluation.held_out import eval_rules
         from components.rollout.play import play
         from components.rollout.rules import Start
@@ -87,7 +92,7 @@ class Tables:
         return [
             *play(
                 [Start(problem=problem, episode=number) for number, problem in enumerate(numbered)],
-                eval_rules(scenario.turn_order, max_turns=max_turns, sampling="sample", split="test", seed=0),
+                eval_rules(scenario.turn_order, max_turns=max_turns, sampling=sampling, split="test", seed=0),
                 family=scenario.family,
                 router=self._router(seats),
                 rubric=scenario.rubric,

@@ -44,7 +44,8 @@ SMALLEST = {
         r"\| seed 0 \| 2 \|[^$]*by OpenSpiel u\d < u\d < u\d[^$]*\| mixed \|",
     ),
     "trading": (
-        "--seeds 1 --steps 1 --problems 1 --choosing 1 --set rollout.num_problems=2 rollout.group_size=2 --home {home}",
+        "--seeds 1 --steps 1 --problems 1 --choosing 1 --home {home} --set rollout.num_problems=2 rollout.group_size=2 "
+        "'policies.first={{base: tiny, tiny: {{max_position_embeddings: 1024}}, prompt_format: compact}}'",
         r"alone, seed 0: 1 steps[^$]*together, seed 0: 1 steps[^$]*second in both seats: constant",
     ),
     "pretrained": (f"--list --home {MEASURED / 'pretrained'}", r"Verdict:"),  # test_smollm.py trains and plays
@@ -60,7 +61,7 @@ def test_there_is_a_smallest_size_for_every_benchmark_of_a_document() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=needs_smollm if name in ("pretrained", "trading") else ()) for name in SMALLEST]
+    "name", [pytest.param(name, marks=needs_smollm if name == "pretrained" else ()) for name in SMALLEST]
 )
 def test_a_benchmark_runs_at_its_smallest_size(name: str, trainings: Trainings, tmp_path: Path) -> None:
     arguments, told = SMALLEST[name]
