@@ -15,6 +15,7 @@ ONE_STEP = "--seeds 1 --steps 1"
 SMALLEST = {
     # name: (arguments, what the last lines that it prints hold)
     "orchestration": ("--preset tiny --steps 4", r"overhead: -?\d\.\d+ s"),
+    "preset_minutes": ("--presets tiny --steps 2 --home {home}", r"\| tiny \| 3 \| \d"),
     "learning": (f"--preset tiny {ONE_STEP} --no-control", r"median gain  trained  greedy"),
     "sandbox": (
         "--repeats 1 --seconds 0.2 --jobs 20 --one-shots 1",

@@ -1,0 +1,131 @@
+"""How many minutes a preset takes on this machine, by its start and its first steps.
+
+    python -m benchmarks.preset_minutes --home DIR [--presets NAME ...] [--steps 4] [--set a.b=c ...]
+
+Trains --steps steps of each by its flow, in an empty store. What a step takes on average, between the end of the first and the
+end of the last one, is added for each step that is left, and what the first evaluation took for each that is left.
+"""
+
+import argparse
+import importlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.markdown import markdown
+from benchmarks.training import services_to_go_on
+
+LOOK_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What the first steps of a run took. `step_ends` are seconds since its start, as is `end`."""
+
+    step_ends: Sequence[float]
+    end: float
+    evaluation_seconds: float
+    """Of one evaluation."""
+
+
+def minutes(timing: Timing, *, num_steps: int, every: int) -> float:
+    """What the whole run takes, with an evaluation every so many steps (0: none).
+
+    **Example** steps end after 10 and 12 s, and all after 15; an evaluation takes 3: 62 steps with one every 10 take
+    15 + 60 x 2 + 6 x 3 = 153 s.
+    """
+    done = len(timing.step_ends)
+    a_step = (timing.step_ends[-1] - timing.step_ends[0]) / (done - 1)
+    more_evaluations = num_steps // every - done // every if every else 0
+    return (timing.end + (num_steps - done) * a_step + more_evaluations * timing.evaluation_seconds) / 60
+
+
+def main() -> None:
+    from flows.presets import training_deployments
+
+    deployments = training_deployments()
+    arguments = _arguments(sorted(deployments))
+    rows = []
+    with services_to_go_on(arguments.home):
+        for preset in arguments.presets:
+            rows.append(_row(preset, deployments[preset]["entrypoint"], arguments))
+            print(markdown(["preset", "steps", "start s", "a step s", "an evaluation s", "minutes"], rows), flush=True)
+
+
+def _arguments(presets: Sequence[str]) -> Any:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--presets", nargs="+", choices=presets, default=["plan-path"], metavar="NAME")
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--set", nargs="+", default=[], metavar="a.b=c")
+    arguments = parser.parse_args()
+    if arguments.steps < 2:
+        parser.error(f"--steps {arguments.steps}: a step is timed from the end of the one before; at least 2")
+    return arguments
+
+
+def _row(preset: str, entrypoint: str, arguments: Any) -> list[str]:
+    from flows.presets import preset_config
+
+    store = Path(arguments.home) / "stores" / f"{preset}-{time.time_ns()}"
+    lines = [*arguments.set, "store.kind=local", f"store.root={store}", "tracking.kind=none"]
+    whole = preset_config(preset, lines)
+    every = whole.evaluation.every
+    if 0 < every < arguments.steps:
+        raise SystemExit(f"--steps {arguments.steps}: {preset} evaluates every {every} steps; at most {every}")
+    module, name = entrypoint.rsplit(".", 1)
+    flow = getattr(importlib.import_module(module), name)
+    timing = _timed(flow, preset_config(preset, lines, num_steps=arguments.steps), store)
+    a_step = (timing.step_ends[-1] - timing.step_ends[0]) / (len(timing.step_ends) - 1)
+    figures = (timing.step_ends[0] - a_step, a_step, timing.evaluation_seconds)
+    total = minutes(timing, num_steps=whole.num_steps, every=every)
+    return [preset, str(whole.num_steps), *(f"{each:.1f}" for each in figures), f"{total:.1f}"]
+
+
+def _timed(flow: Any, config: Any, store: Path) -> Timing:
+    from components.artifacts.local import LocalArtifactStore
+    from troupe.runs.documents import run_document
+
+    start = time.monotonic()
+    with _ends_seen(store / "runs" / "timed" / "iterations") as ends:
+        flow(config, "timed")
+    end = time.monotonic() - start
+    assert len(ends) == config.num_steps, (len(ends), config.num_steps)
+    first = [
+        sum(value for name, value in each["metrics"].items() if name.endswith("/seconds"))
+        for each in run_document(LocalArtifactStore(store), "timed")["evaluations"]
+        if each["step"] == 0
+    ]
+    return Timing(step_ends=[each - start for each in ends], end=end, evaluation_seconds=sum(first))
+
+
+@contextmanager
+def _ends_seen(folder: Path) -> Iterator[list[float]]:
+    """When the record of each finished step came, filled in while the block runs."""
+    ends: list[float] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while True:
+            last_look = over.is_set()
+            found = len(list(folder.glob("*.json")))
+            ends.extend([time.monotonic()] * (found - len(ends)))
+            if last_look:
+                return
+            over.wait(LOOK_SECONDS)
+
+    watcher = threading.Thread(target=look, name="steps", daemon=True)
+    watcher.start()
+    try:
+        yield ends
+    finally:
+        over.set()
+        watcher.join()
+
+
+if __name__ == "__main__":
+    main()
