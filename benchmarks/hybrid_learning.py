@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.markdown import markdown
-from components.hybrid.agent import HybridAgent
+from components.hybrid.agent import HybridAgent, Policy
 from components.hybrid.experience import (
     GamesOpener,
     HybridSettings,
@@ -113,7 +113,8 @@ def starter_rates(seed: int, most_steps: int, num_episodes: int) -> str:
             flush=True,
         )
     body = []
-    for name, policy in {"trained": read_policy(settings, state, seed=seed), "random": RandomPolicy(seed)}.items():
+    players: dict[str, Policy] = {"trained": read_policy(settings, state, seed=seed), "random": RandomPolicy(seed)}
+    for name, policy in players.items():
         with opened_games(replace(settings, num_games=num_episodes), "emulator") as games:
             agent = HybridAgent(settings.agent, num_episodes, seed=0, policy=policy)
             body.append([f"{name}, seed {seed}", _rate(play_episodes(agent, games, explore=False).starter_N)])

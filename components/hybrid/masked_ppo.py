@@ -346,8 +346,8 @@ class MaskedPPO:
 def _network(rule: PPORule, outputs: int, gain: float, generator: torch.Generator) -> nn.Sequential:
     """Hidden layers with tanh, behind convolutions where a screen is seen; orthogonal weights of the generator alone."""
     layers = _convolutions(generator) if rule.sees_screens else []
-    sizes = (_NUM_FEATURES,) if rule.sees_screens else (rule.num_states, rule.width)
-    sizes += (rule.width, outputs)
+    first = (_NUM_FEATURES,) if rule.sees_screens else (rule.num_states, rule.width)
+    sizes: tuple[int, ...] = (*first, rule.width, outputs)
     gains = (*(_HIDDEN_GAIN for _ in sizes[2:]), gain)
     for inputs, size, layer_gain in zip(sizes, sizes[1:], gains, strict=False):
         linear: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, size)  # type: ignore[no-untyped-call]
