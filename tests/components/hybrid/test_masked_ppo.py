@@ -118,7 +118,11 @@ def test_a_policy_that_sees_screens_pulls_the_lever_that_they_show() -> None:
     for _ in range(40):
         rollout = learner.collect(games)
         assert rollout.states_B_S.dtype == torch.uint8, "four times as many would fit no memory"
-        again = Rollout.from_arrays(rollout.to_arrays())
+        arrays = rollout.to_arrays()
+        assert arrays["states_B_S"].nbytes < rollout.states_B_S.nbytes / 50, (
+            "packed, since a payload may not be too sparse"
+        )
+        again = Rollout.from_arrays(arrays)
         assert torch.equal(again.states_B_S, rollout.states_B_S)
         learner.update(again)
     games.side = np.arange(8) % 2
