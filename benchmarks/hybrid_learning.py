@@ -1,10 +1,13 @@
 """Are both gyms of the homebrew cartridge won by training? A policy learns on the twin, then plays there and on the emulator.
 
     python -m benchmarks.hybrid_learning [--seeds 1] [--most-steps 2500000] [--episodes 100] [--no-emulator]
+    python -m benchmarks.hybrid_learning --network cnn [--seeds 1] [--most-steps 40960] [--episodes 100]
 
 Training is by `collect_experience` and `update_learner`, and stops where 95 of the last 100 episodes from the true start reach
 the goal. Evaluation samples from the policy, each episode with another start; random play is beside it. Rates have Wilson's 95%
 bounds.
+
+With `--network cnn` the policy sees the screen, and learns on the emulator to find the starter within 100 buttons.
 """
 
 import argparse
@@ -19,8 +22,9 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.markdown import markdown
-from components.hybrid.agent import HybridAgent
+from components.hybrid.agent import HybridAgent, Policy
 from components.hybrid.experience import (
+    GamesOpener,
     HybridSettings,
     collect_experience,
     new_learner_state,
@@ -31,11 +35,14 @@ from components.hybrid.experience import (
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_boy.opened_games import emulator_opener
 from components.hybrid.homebrew_settings import both_badges
+from components.hybrid.masked_ppo import PPORule
 from components.hybrid.playing import SnapshotGames, play_episodes
 from components.hybrid.significance import wilson_bounds
 from components.process_variables import read_variables
 
 LAST_EPISODES, ENOUGH, EVALUATION_SEED = 100, 0.95, 12345
+MOST_STEPS = {"mlp": 2_500_000, "cnn": 40_960}
+FROM_SCREENS = HybridSettings(num_games=16, max_steps=100, goal_badges=1, learner=PPORule(network="cnn"))
 
 
 class RandomPolicy:
@@ -54,6 +61,10 @@ def main() -> None:
     """Print the curve of each seed, and the table of rates."""
     arguments = _arguments()
     torch.set_num_threads(1)
+    if arguments.network == "cnn":
+        for seed in range(arguments.seeds):
+            print("\n" + starter_rates(seed, arguments.most_steps, arguments.episodes), flush=True)
+        return
     body = []
     for seed in range(arguments.seeds):
         settings = both_badges()
@@ -88,6 +99,28 @@ def trained_state(settings: HybridSettings, seed: int, most_steps: int) -> dict[
     return state
 
 
+def starter_rates(seed: int, most_steps: int, num_episodes: int) -> str:
+    """The starter rates of a policy that learns from screens and of random play, with bounds; a line for each step of it."""
+    settings, start = FROM_SCREENS, time.process_time()
+    state = new_learner_state(settings, seed, open_games=on_emulator())
+    each = settings.num_games * settings.learner.steps
+    for step in range(most_steps // each):
+        experience = collect_experience(settings, state, seed, step, open_games=on_emulator())
+        state, metrics = update_learner(settings, state, experience, seed)
+        print(
+            f"{time.process_time() - start:.0f} CPU s of the learner, {(step + 1) * each:,} steps: "
+            f"starter {metrics['rollout/starter_rate']:.2f} of {metrics['rollout/num_episodes']:.0f} episodes",
+            flush=True,
+        )
+    body = []
+    players: dict[str, Policy] = {"trained": read_policy(settings, state, seed=seed), "random": RandomPolicy(seed)}
+    for name, policy in players.items():
+        with opened_games(replace(settings, num_games=num_episodes), "emulator") as games:
+            agent = HybridAgent(settings.agent, num_episodes, seed=0, policy=policy)
+            body.append([f"{name}, seed {seed}", _rate(play_episodes(agent, games, explore=False).starter_N)])
+    return markdown(["player", "starter within 100 buttons"], body)
+
+
 def rates(settings: HybridSettings, policy: Any, place: str, num_episodes: int) -> list[str]:
     """The rates of the starter, of the first badge and of both, with bounds, and the median steps to both."""
     played = []
@@ -103,8 +136,12 @@ def rates(settings: HybridSettings, policy: Any, place: str, num_episodes: int) 
 
 def opened_games(settings: HybridSettings, place: str) -> AbstractContextManager[SnapshotGames]:
     """Games at their start with starts that training has not seen."""
-    on_emulator = emulator_opener(homebrew_cartridge(), num_processes=2, environment=read_variables())
-    return (open_twins if place == "twin" else on_emulator)(settings, EVALUATION_SEED)
+    return (open_twins if place == "twin" else on_emulator())(settings, EVALUATION_SEED)
+
+
+def on_emulator() -> GamesOpener:
+    """Opens games on the cartridge, in two processes."""
+    return emulator_opener(homebrew_cartridge(), num_processes=2, environment=read_variables())
 
 
 def _rate(reached_N: NDArray[np.bool_]) -> str:
@@ -114,11 +151,16 @@ def _rate(reached_N: NDArray[np.bool_]) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", choices=sorted(MOST_STEPS), default="mlp")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--most-steps", type=int, default=2_500_000)
+    parser.add_argument("--most-steps", type=int)
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--no-emulator", action="store_true")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.network == "cnn" and arguments.no_emulator:
+        parser.error("--no-emulator: --network cnn sees the emulator's screen; leave one out")
+    arguments.most_steps = arguments.most_steps or MOST_STEPS[arguments.network]
+    return arguments
 
 
 if __name__ == "__main__":

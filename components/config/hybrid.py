@@ -27,6 +27,8 @@ _FILLED_FOR_CHAT = {
 
 
 class LearnerConfig(Frozen):
+    network: Literal["mlp", "cnn"] = "mlp"
+    """What the policy sees. mlp: 25 variables of the state. cnn: the emulator's screen, halved to 72 by 80 greys."""
     steps: int = Field(64, ge=1)
     """Buttons of each game in a training step."""
     minibatch: int = Field(1024, ge=1)
@@ -34,7 +36,7 @@ class LearnerConfig(Frozen):
     epochs: int = Field(4, ge=1)
     """How often each row is learned from."""
     width: int = Field(64, ge=1)
-    """Of both hidden layers of the policy, and of the value function."""
+    """Of the hidden layers of the policy, and of the value function: two of an mlp, one of a cnn, behind two convolutions."""
     learning_rate: float = Field(1.0e-3, gt=0.0)
     discount: float = Field(0.99, ge=0.0, le=1.0)
     """Of rewards that come a step later."""
@@ -48,6 +50,15 @@ class LearnerConfig(Frozen):
     reward_scale: float = Field(0.1, gt=0.0)
     state_gains: Mapping[str, float] = Field(default_factory=dict)
     """What multiplies state variables before the policy sees them, as {x: 25, y: 25}; 1 for all others."""
+
+    @model_validator(mode="after")
+    def _sees_what_it_is_given(self) -> "LearnerConfig":
+        if self.network == "cnn" and self.state_gains:
+            raise ValueError(
+                f"state_gains {dict(self.state_gains)} have no effect under network cnn, which sees the screen: leave them "
+                "out, or set network to mlp"
+            )
+        return self
 
 
 class StartsConfig(Frozen):
@@ -110,6 +121,10 @@ class HybridConfig(Frozen):
             )
         if self.starts is not None and self.game != "twin":
             raise ValueError(f"starts: game {self.game} begins at its start alone; leave it out, or set game to twin")
+        if self.learner.network == "cnn" and self.game == "twin":
+            raise ValueError(
+                "hybrid.learner.network cnn: game twin has no screen to see; set hybrid.game to homebrew, or network to mlp"
+            )
         if self.mode != "adaptive" and (self.strategy is not None or self.by_confidence):
             raise ValueError(f"strategy and by_confidence have no effect under mode {self.mode}: leave them out")
         if self.strategy is not None and self.by_confidence:

@@ -2,12 +2,13 @@
 arXiv:2006.14171), small enough to be resumed bit for bit. The only module here that needs torch.
 
 One generator draws the first weights, the actions and the minibatches; nothing touches the generators that a process shares.
-The state of a learner is one dictionary. Axes: T steps of a rollout, N games, S state variables, A actions, B rows.
+The state of a learner is one dictionary. Axes: T steps of a rollout, N games, A actions, B rows, S what the policy sees of a
+game: 25 state variables, or with a convolutional network two axes, the 72 by 80 greys of its screen as bytes.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import torch
@@ -15,6 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from components.errors import ConfigurationError
+from components.hybrid.screens import packed_screens, unpacked_screens
+
+_OF_STATES = ("num_states", "state_gains")
+"""What a network that sees the screen does not use."""
+_HIDDEN_GAIN = 2**0.5
+_NUM_FEATURES = 32 * 7 * 8
+"""What the convolutions make of a screen."""
 
 
 class Step(Protocol):
@@ -46,9 +54,12 @@ Chooser = Callable[[NDArray[Any], NDArray[Any]], tuple[NDArray[Any], NDArray[Any
 class PPORule:
     """How the learner learns: fixed for a run. `steps` are those of a rollout in each game, `trace` is GAE's lambda.
 
-    `state_gains` multiply the state variables before they reach the networks, one for each; none: as they are.
+    `network` mlp has two hidden layers of `width` over the state variables; cnn two convolutions over the screen, and one
+    hidden layer of `width`. `state_gains` multiply the state variables before they reach an mlp, one for each; none: as they
+    are.
     """
 
+    network: Literal["mlp", "cnn"] = "mlp"
     num_states: int = 25
     num_actions: int = 9
     width: int = 64
@@ -70,14 +81,26 @@ class PPORule:
             raise ConfigurationError(
                 f"state_gains: {len(self.state_gains)} numbers for {self.num_states} state variables"
             )
+        if self.network not in ("mlp", "cnn"):
+            raise ConfigurationError(f"network {self.network!r}: use mlp or cnn")
+        for each in fields(self):
+            if self.sees_screens and each.name in _OF_STATES and getattr(self, each.name) != each.default:
+                raise ConfigurationError(
+                    f"{each.name} {getattr(self, each.name)}: network cnn sees no state variables; leave it out, or use mlp"
+                )
         for name, value in asdict(self).items():
-            if name == "state_gains":
+            if name in ("network", "state_gains"):
                 continue
             may_be_zero = name in ("entropy_weight", "value_weight", "trace", "discount")
             if value < 0 or (value == 0 and not may_be_zero):
                 raise ConfigurationError(f"{name} {value}: give a positive number")
         if self.discount > 1 or self.trace > 1:
             raise ConfigurationError(f"discount {self.discount}, trace {self.trace}: give numbers up to 1")
+
+    @property
+    def sees_screens(self) -> bool:
+        """Whether what the policy sees is the screen."""
+        return self.network == "cnn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +120,18 @@ class Rollout:
         return len(self.actions_B)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The columns by name."""
-        return {each.name: getattr(self, each.name).numpy() for each in fields(self)}
+        """The columns by name; screens are packed."""
+        arrays = {each.name: getattr(self, each.name).numpy() for each in fields(self)}
+        if self.states_B_S.dtype == torch.uint8:
+            arrays["states_B_S"] = packed_screens(arrays["states_B_S"])
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The rollout whose `to_arrays` these are."""
+        """The rollout whose `to_arrays` these are. Raises ArtifactCorrupt for screens that are damaged."""
+        states = arrays["states_B_S"]
+        if states.dtype == np.int64:
+            arrays = {**arrays, "states_B_S": unpacked_screens(states, len(arrays["actions_B"]))}
         return cls(**{name: torch.as_tensor(values) for name, values in arrays.items()})
 
 
@@ -140,7 +169,7 @@ def generalised_advantages(
 
 
 class MaskedPPO:
-    """A policy and a value function of two layers each, and their optimiser. Equal seeds and equal games learn alike."""
+    """A policy and a value function, two networks of one form, and their optimiser. Equal seeds and equal games learn alike."""
 
     def __init__(self, rule: PPORule, *, seed: int) -> None:
         self.rule = rule
@@ -159,7 +188,7 @@ class MaskedPPO:
 
         **Example** a new learner, 8 of 9 actions allowed: each has a probability of about 1/8, the ninth exactly 0.
         """
-        actions_N, logprobs_N_A = self._draw(_tensor(states_N_S), torch.as_tensor(masks_N_A))
+        actions_N, logprobs_N_A = self._draw(self._seen(states_N_S), torch.as_tensor(masks_N_A))
         return actions_N.numpy(), logprobs_N_A.exp().numpy()
 
     def collect(self, games: Games, choose: Chooser | None = None) -> Rollout:
@@ -179,18 +208,18 @@ class MaskedPPO:
         rule = self.rule
         rows: list[tuple[Tensor, ...]] = []
         for _ in range(rule.steps):
-            states_N_S, masks_N_A = _tensor(games.states()), torch.as_tensor(games.masks())
+            states_N_S, masks_N_A = self._seen(games.states()), torch.as_tensor(games.masks())
             actions_N, own_N, logprobs_N = self._play(states_N_S, masks_N_A, choose)
             step = games.step(actions_N.numpy())
             with torch.no_grad():
-                values_N, final_values_N = self._values(states_N_S), self._values(_tensor(step.final_states_N_S))
+                values_N, final_values_N = self._values(states_N_S), self._values(self._seen(step.final_states_N_S))
             cut_N = torch.as_tensor(step.cut_N)
             rewards_N = rule.reward_scale * _tensor(step.rewards_N) + rule.discount * cut_N * final_values_N
             over_N = torch.as_tensor(step.ended_N) | cut_N
             rows.append((states_N_S, masks_N_A, actions_N, own_N, logprobs_N, values_N, rewards_N, over_N))
         states, masks, actions, own, logprobs, values, rewards, over = map(torch.stack, zip(*rows, strict=True))
         with torch.no_grad():
-            last_values_N = self._values(_tensor(games.states()))
+            last_values_N = self._values(self._seen(games.states()))
         advantages = generalised_advantages(rewards, values, last_values_N, over, rule.discount, rule.trace)
         rollout = Rollout(
             states_B_S=states[own],
@@ -268,7 +297,7 @@ class MaskedPPO:
 
     def _loss(self, rollout: Rollout, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         rule, states_B_S = self.rule, rollout.states_B_S[rows]
-        logprobs_B_A = masked_logprobs(self._policy(states_B_S * self._gains_S), rollout.masks_B_A[rows])
+        logprobs_B_A = masked_logprobs(self._policy(self._inputs(states_B_S)), rollout.masks_B_A[rows])
         advantages_B = rollout.advantages_B[rows]
         advantages_B = (advantages_B - advantages_B.mean()) / (advantages_B.std(correction=0) + 1e-8)
         ratios_B = (logprobs_B_A.gather(1, rollout.actions_B[rows, None])[:, 0] - rollout.logprobs_B[rows]).exp()
@@ -293,29 +322,53 @@ class MaskedPPO:
         else:
             actions_N, own_N = map(torch.as_tensor, choose(states_N_S.numpy(), masks_N_A.numpy()))
             with torch.no_grad():
-                logprobs_N_A = masked_logprobs(self._policy(states_N_S * self._gains_S), masks_N_A)
+                logprobs_N_A = masked_logprobs(self._policy(self._inputs(states_N_S)), masks_N_A)
         return actions_N, own_N, logprobs_N_A.gather(1, actions_N[:, None])[:, 0]
 
     def _draw(self, states_N_S: Tensor, masks_N_A: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
-            logprobs_N_A = masked_logprobs(self._policy(states_N_S * self._gains_S), masks_N_A)
+            logprobs_N_A = masked_logprobs(self._policy(self._inputs(states_N_S)), masks_N_A)
         return torch.multinomial(logprobs_N_A.exp(), 1, generator=self._generator)[:, 0], logprobs_N_A
 
     def _values(self, states_B_S: Tensor) -> Tensor:
-        values_B: Tensor = self._value(states_B_S * self._gains_S).squeeze(-1)
+        values_B: Tensor = self._value(self._inputs(states_B_S)).squeeze(-1)
         return values_B
+
+    def _seen(self, states_N_S: NDArray[Any]) -> Tensor:
+        """What the policy sees, as it is kept: bytes of a screen, numbers else."""
+        return torch.as_tensor(states_N_S, dtype=torch.uint8 if self.rule.sees_screens else torch.float32)
+
+    def _inputs(self, states_B_S: Tensor) -> Tensor:
+        """What the networks are given: a screen as one channel of 0 to 1."""
+        return states_B_S[:, None] / 255 if self.rule.sees_screens else states_B_S * self._gains_S
 
 
 def _network(rule: PPORule, outputs: int, gain: float, generator: torch.Generator) -> nn.Sequential:
-    """Two hidden layers with tanh; orthogonal weights, drawn from the generator alone."""
-    sizes = (rule.num_states, rule.width, rule.width, outputs)
-    layers: list[nn.Module] = []
-    for inputs, size, layer_gain in zip(sizes, sizes[1:], (2**0.5, 2**0.5, gain), strict=False):
+    """Hidden layers with tanh, behind convolutions where a screen is seen; orthogonal weights of the generator alone."""
+    layers = _convolutions(generator) if rule.sees_screens else []
+    first = (_NUM_FEATURES,) if rule.sees_screens else (rule.num_states, rule.width)
+    sizes: tuple[int, ...] = (*first, rule.width, outputs)
+    gains = (*(_HIDDEN_GAIN for _ in sizes[2:]), gain)
+    for inputs, size, layer_gain in zip(sizes, sizes[1:], gains, strict=False):
         linear: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, size)  # type: ignore[no-untyped-call]
-        nn.init.orthogonal_(linear.weight, layer_gain, generator=generator)
-        nn.init.zeros_(linear.bias)
-        layers += [linear, nn.Tanh()]
+        layers += [_drawn(linear, layer_gain, generator), nn.Tanh()]
     return nn.Sequential(*layers[:-1])
+
+
+def _convolutions(generator: torch.Generator) -> list[nn.Module]:
+    """What makes features of a screen (B, 1, 72, 80): 16 channels of 17 by 19, then 32 of 7 by 8, in one row."""
+    layers: list[nn.Module] = []
+    for inputs, channels, size, stride in ((1, 16, 8, 4), (16, 32, 4, 2)):
+        made: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, inputs, channels, size, stride=stride)  # type: ignore[no-untyped-call]
+        layers += [_drawn(made, _HIDDEN_GAIN, generator), nn.ReLU()]
+    return [*layers, nn.Flatten()]
+
+
+def _drawn(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator) -> nn.Module:
+    nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:

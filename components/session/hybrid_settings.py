@@ -144,4 +144,5 @@ def emulated_games(
         subgoals=settings.subgoals,
     )
     emulators = [PyBoyEmulator(played.rom) for _ in range(settings.num_games)]
-    return closing(EmulatedGames(played, emulators, seed=seed, rule=rule, renders=renders))
+    sees_screens = settings.learner.sees_screens
+    return closing(EmulatedGames(played, emulators, seed=seed, rule=rule, renders=renders, sees_screens=sees_screens))

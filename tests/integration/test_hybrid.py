@@ -52,14 +52,26 @@ def whole(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return root
 
 
-def test_killed_at_every_stage_it_ends_in_the_same_player(trainings: Trainings, whole: Path, tmp_path: Path) -> None:
-    for part in BOUNDARIES:
-        ended = trainings.run(
-            order(tmp_path, "cut", config=config(tmp_path), stop={"part": part, "moment": "computed"})
-        )
+FROM_SCREENS = {"mode": "rl_only", "game": "homebrew", "num_games": 2, "keeps_decisions": True} | {
+    "learner": {"network": "cnn", "steps": 24, "minibatch": 32, "epochs": 2}
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "boundaries"), [({}, BOUNDARIES), ({"hybrid": FROM_SCREENS}, BOUNDARIES[1:3])], ids=["mlp", "cnn"]
+)
+def test_killed_at_every_stage_it_ends_in_the_same_player(
+    changes: dict[str, Any], boundaries: tuple[str, ...], trainings: Trainings, whole: Path, tmp_path: Path
+) -> None:
+    cut = config(tmp_path) | changes
+    if changes:
+        whole = tmp_path / "whole"
+        assert trainings.run(order(whole, "whole", config=config(whole) | changes)).code == 0, trainings.log()
+    for part in boundaries:
+        ended = trainings.run(order(tmp_path, "cut", config=cut, stop={"part": part, "moment": "computed"}))
         assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
         await_no_workers("cut")
-    assert trainings.run(order(tmp_path, "cut", config=config(tmp_path))).code == 0, trainings.log()
+    assert trainings.run(order(tmp_path, "cut", config=cut)).code == 0, trainings.log()
     one, other = LocalArtifactStore(whole / "store"), LocalArtifactStore(tmp_path / "store")
     assert outcome(one, "whole") == outcome(other, "cut")
     digests = [step["checkpoint_digest"]["reflexes"] for step in run_document(one, "whole")["steps"]]

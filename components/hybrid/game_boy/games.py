@@ -24,6 +24,7 @@ from components.hybrid.game_facts import (
     state_variables,
 )
 from components.hybrid.rewards import Records, RewardWeights, reward_terms, total_reward
+from components.hybrid.screens import grey_screens
 from components.hybrid.subgoals import Subgoal, subgoals_met
 from components.identity import seed_for
 
@@ -50,7 +51,8 @@ class EmulatedGames:
     """One game for each emulator, all with the same cartridge.
 
     A game depends on `seed`, its number and its buttons alone; the first one has the number `first_game`, so that games keep
-    their chance however they are divided among processes. The emulators are closed with the games.
+    their chance however they are divided among processes. With `sees_screens` what a policy sees is the screen instead of the
+    state variables; frames are drawn then. The emulators are closed with the games.
     """
 
     def __init__(
@@ -62,10 +64,12 @@ class EmulatedGames:
         rule: EpisodeRule | None = None,
         first_game: int = 0,
         renders: bool = False,
+        sees_screens: bool = False,
     ) -> None:
         if not emulators:
             raise ConfigurationError("emulators: give at least one")
-        self._cartridge, self._emulators, self._renders = cartridge, tuple(emulators), renders
+        self._cartridge, self._emulators = cartridge, tuple(emulators)
+        self._renders, self._sees_screens = renders or sees_screens, sees_screens
         self._rule, self._seed, self._first_game = rule or EpisodeRule(), seed, first_game
         self._reader = FactsReader(cartridge.memory_map)
         self.num_games = len(emulators)
@@ -83,8 +87,8 @@ class EmulatedGames:
         """The facts of each game now (N,); not to be changed."""
         return self._facts
 
-    def states(self) -> NDArray[np.float32]:
-        """The 25 state variables of each game now (N, S); not to be changed."""
+    def states(self) -> NDArray[np.float32] | NDArray[np.uint8]:
+        """The 25 state variables of each game now (N, S), or the greys of its screen (N, 72, 80); not to be changed."""
         return self._states_N_S
 
     def masks(self) -> Booleans:
@@ -215,7 +219,7 @@ class EmulatedGames:
     def _read(self) -> None:
         games = [self._reader.read(emulator) for emulator in self._emulators]
         self._facts = {name: np.array([game[name] for game in games], np.int64) for name in LARGEST}
-        self._states_N_S = state_variables(self._facts)
+        self._states_N_S = grey_screens(self.screens()) if self._sees_screens else state_variables(self._facts)
 
     def _count(self) -> None:
         """Read all games, and take their states into their records."""

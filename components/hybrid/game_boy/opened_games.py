@@ -29,7 +29,13 @@ def emulator_opener(cartridge: Cartridge, *, num_processes: int, environment: Ma
             subgoals=settings.subgoals,
         )
         return GamesInProcesses(
-            cartridge, settings.num_games, num_processes=num_processes, seed=seed, environment=environment, rule=rule
+            cartridge,
+            settings.num_games,
+            num_processes=num_processes,
+            seed=seed,
+            environment=environment,
+            rule=rule,
+            sees_screens=settings.learner.sees_screens,
         )
 
     return open_games

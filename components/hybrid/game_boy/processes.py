@@ -67,6 +67,7 @@ class GamesInProcesses:
         environment: Mapping[str, str],
         rule: EpisodeRule | None = None,
         renders: bool = False,
+        sees_screens: bool = False,
     ) -> None:
         if num_processes < 1 or num_games % num_processes:
             raise ConfigurationError(
@@ -80,6 +81,7 @@ class GamesInProcesses:
         ]
         self._one_at_a_time, self._is_closed = threading.Lock(), False
         options = {"cartridge": cartridge, "num_games": self._share, "seed": seed, "rule": rule, "renders": renders}
+        options["sees_screens"] = sees_screens
         firsts = range(0, num_games, self._share)
         try:
             self._ask("open", [options | {"first_game": first, "parent": os.getpid()} for first in firsts])
@@ -104,8 +106,8 @@ class GamesInProcesses:
         """The facts of each game now (N,)."""
         return self._facts
 
-    def states(self) -> NDArray[np.float32]:
-        """The 25 state variables of each game now (N, S)."""
+    def states(self) -> NDArray[np.float32] | NDArray[np.uint8]:
+        """The 25 state variables of each game now (N, S), or the greys of its screen (N, 72, 80)."""
         return self._states_N_S
 
     def masks(self) -> Booleans:

@@ -94,6 +94,42 @@ def test_it_pulls_the_lever_that_pays_and_never_a_forbidden_one() -> None:
     assert metrics["entropy"] < 0.6
 
 
+class BrightSide(Lever):
+    """Games that show which of levers 3 and 4 pays: the left or the right half of the screen is bright."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rng, self.side = np.random.default_rng(0), np.zeros(8, np.int64)
+
+    def states(self) -> Any:
+        columns = np.arange(80) // 40 == self.side[:, None]
+        return np.broadcast_to(columns[:, None] * np.uint8(255), (8, 72, 80)).copy()
+
+    def step(self, actions: Any) -> Any:
+        paid, final = 10.0 * (actions == 3 + self.side), self.states()
+        self.side = self.rng.integers(0, 2, 8)
+        return SimpleNamespace(
+            rewards_N=paid, ended_N=np.ones(8, bool), cut_N=np.zeros(8, bool), final_states_N_S=final
+        )
+
+
+def test_a_policy_that_sees_screens_pulls_the_lever_that_they_show() -> None:
+    learner, games = MaskedPPO(replace(RULE, network="cnn"), seed=0), BrightSide()
+    for _ in range(40):
+        rollout = learner.collect(games)
+        assert rollout.states_B_S.dtype == torch.uint8, "four times as many would fit no memory"
+        arrays = rollout.to_arrays()
+        assert arrays["states_B_S"].nbytes < rollout.states_B_S.nbytes / 10, (
+            "packed, since a payload may not be too sparse"
+        )
+        again = Rollout.from_arrays(arrays)
+        assert torch.equal(again.states_B_S, rollout.states_B_S)
+        learner.update(again)
+    games.side = np.arange(8) % 2
+    probabilities = learner.choose(games.states(), games.masks())[1]
+    assert (probabilities[np.arange(8), 3 + games.side] > 0.9).all()
+
+
 def test_a_cut_episode_is_worth_what_it_was_cut_at() -> None:
     learner = MaskedPPO(replace(RULE, trace=0.0), seed=0)
     games = Lever(ended=False, cut=True)
@@ -167,7 +203,17 @@ def test_the_generators_of_the_process_are_not_touched() -> None:
     assert (np.random.get_state()[1] == before[1]).all()
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 0}, {"learning_rate": -1.0}, {"discount": 1.5}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": 0},
+        {"learning_rate": -1.0},
+        {"discount": 1.5},
+        {"network": "rnn"},
+        {"state_gains": (2.0,) * 25, "network": "cnn"},
+        {"num_states": 24, "network": "cnn"},
+    ],
+)
 def test_impossible_rules_are_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         PPORule(**wrong)

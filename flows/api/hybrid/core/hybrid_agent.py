@@ -19,8 +19,10 @@ from components.hybrid.agent import HybridAgent as Player
 from components.hybrid.arbitration import Actor, ArbitrationRule, Mode, is_stuck
 from components.hybrid.control import ControlRule
 from components.hybrid.decision_log import CreditRule, DecisionLog, DecisionSink
+from components.hybrid.game_boy.emulator import SCREEN_SHAPE
 from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans, GamesStep, state_variables
 from components.hybrid.game_text import describe_state, phase_name
+from components.hybrid.screens import grey_screens
 from components.identity import seed_for
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.asked_manager import AskedManager, Manager
@@ -64,7 +66,8 @@ class HybridAgent:
     """Decides by language model or policy, and teaches the policy by masked PPO with every `learner.steps` steps.
 
     Nothing draws from generators of the process: equal seeds, managers and games give equal play. In RL_ONLY the manager is
-    never asked, in LLM_ONLY there is no policy.
+    never asked, in LLM_ONLY there is no policy. With `learner=PPORule(network="cnn")` the policy sees the screens of
+    observations.
 
     **Example**
 
@@ -110,7 +113,7 @@ class HybridAgent:
         """The next action, 0 to 8, which `info["action_mask"]` allows. Raises DecisionValidationError for another info."""
         facts, mask_A = _facts(info), _mask(info)
         facts_N = {name: np.array([value], np.int64) for name, value in facts.items()}
-        state_S = _state(observation, facts_N)
+        state_S = self._seen(observation, facts_N)
         question = Question(facts=facts, legal=tuple(map(Action, np.flatnonzero(mask_A).tolist())))
         if self.mode is AgentMode.ADAPTIVE and not self._is_frozen:
             strategy = self.adaptive_strategy.select_strategy(self._context(question))
@@ -144,7 +147,7 @@ class HybridAgent:
         if made is None:
             raise DecisionValidationError("update: there is no decision that it belongs to; call get_action first")
         next_facts = None if next_info is None else _facts(next_info)
-        final_S = _state(
+        final_S = self._seen(
             next_observation, None if next_facts is None else {k: np.array([v]) for k, v in next_facts.items()}
         )
         step = game_step(reward, final_S, ended=done and not truncated, cut=done and truncated)
@@ -260,6 +263,11 @@ class HybridAgent:
     def _history(self) -> Any:
         return self.adaptive_strategy.history_analyzer
 
+    def _seen(self, observation: Mapping[str, Any], facts_N: Mapping[str, NDArray[Any]] | None) -> NDArray[Any]:
+        """What the policy sees of an observation."""
+        sees_screens = self._learner is not None and self._learner.rule.sees_screens
+        return _greys(observation) if sees_screens else _state(observation, facts_N)
+
     @staticmethod
     def _source(made: _Made) -> str:
         return Actor.LLM.value if made.by_llm else Actor.RL.value
@@ -355,6 +363,17 @@ def _mask(info: Mapping[str, Any]) -> Booleans:
             f"info.action_mask {info.get('action_mask')!r}: give {NUM_ACTIONS} of which one is allowed"
         )
     return mask_A
+
+
+def _greys(observation: Mapping[str, Any]) -> NDArray[Any]:
+    screen = np.asarray(observation.get("screen"))
+    if screen.shape != SCREEN_SHAPE:
+        raise DecisionValidationError(
+            f"observation: network cnn sees a screen of {SCREEN_SHAPE}, and it has {screen.shape}; use observation_type "
+            "multi_modal or screen"
+        )
+    greys_H_W: NDArray[Any] = grey_screens(screen[None])[0]
+    return greys_H_W
 
 
 def _state(observation: Mapping[str, Any], facts_N: Mapping[str, NDArray[Any]] | None) -> NDArray[Any]:

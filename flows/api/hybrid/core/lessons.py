@@ -85,7 +85,7 @@ class _Replay:
 
 def game_step(reward: float, final_S: NDArray[Any], *, ended: bool, cut: bool) -> GamesStep:
     """What a step of one game brought, as the parts of `components/hybrid` want it."""
-    states_N_S = np.asarray(final_S, np.float32)[None]
+    states_N_S = np.asarray(final_S)[None]
     zeros_N = no_facts(1)["x"]
     return GamesStep(
         states_N_S=states_N_S,

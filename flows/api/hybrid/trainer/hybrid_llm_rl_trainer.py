@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -338,10 +338,20 @@ def create_trainer_from_config(config_path: str) -> HybridLLMRLTrainer:
     return HybridLLMRLTrainer(**training_parts(read_training_config(config_path)))
 
 
-def training_parts(config: TrainingConfig) -> dict[str, Any]:
-    """The arguments of a trainer by this configuration: environment, agent and the rest, opened."""
+def training_parts(config: TrainingConfig, *, network: Literal["mlp", "cnn"] = "mlp") -> dict[str, Any]:
+    """The arguments of a trainer by this configuration: environment, agent and the rest, opened.
+
+    With `network` cnn the policy sees the screen. Raises ConfigurationError where observations have none.
+    """
+    from components.hybrid.masked_ppo import PPORule
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
+    learner = PPORule(network=network)
+    if learner.sees_screens and config.observation_type == "state":
+        raise ConfigurationError(
+            f"network {network}: observation_type state has no screen to see; use multi_modal or screen, and a rom_path other "
+            "than twin"
+        )
     env = EnhancedPyBoyPokemonCrystalEnv(config.rom_path, config.headless, config.observation_type)
     try:
         analyzer = DecisionHistoryAnalyzer(config.decision_db_path)
@@ -353,7 +363,7 @@ def training_parts(config: TrainingConfig) -> dict[str, Any]:
     manager = _manager(config)
     return {
         "env": env,
-        "agent": HybridAgent(manager, strategies),
+        "agent": HybridAgent(manager, strategies, learner=learner),
         "strategy_system": strategies,
         "decision_analyzer": analyzer,
         "llm_manager": manager,

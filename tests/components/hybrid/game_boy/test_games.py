@@ -11,6 +11,7 @@ from components.hybrid.game_boy.emulator import open_state, seal_state
 from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
 from components.hybrid.game_facts import LARGEST, Action, GamesStep
 from components.hybrid.rewards import RewardWeights
+from components.hybrid.screens import grey_screens
 from components.hybrid.subgoals import read_lesson
 from tests.components.hybrid.game_boy.one_game import mixed_actions, opened_games
 
@@ -70,6 +71,23 @@ def test_a_screen_is_right_after_a_state_is_loaded() -> None:
         np.testing.assert_array_equal(games.screens(), screen)
         assert screen.shape == (1, 144, 160, 3)
         assert len(np.unique(screen)) > 1
+
+
+def test_what_is_seen_is_the_screen_also_at_the_end_of_an_episode_and_after_a_state_is_loaded() -> None:
+    with opened_games(2, rule=EpisodeRule(max_steps=99), renders=True) as longer:
+        played(longer, 25)
+        last = grey_screens(longer.screens())
+    with opened_games(2, rule=RULE, sees_screens=True) as games:
+        cut = played(games, 25)[-1]
+        assert cut.cut_N.all()
+        first = grey_screens(games.screens())
+        np.testing.assert_array_equal(cut.final_states_N_S, last)
+        np.testing.assert_array_equal(cut.states_N_S, first)
+        assert (last != first).any(axis=(1, 2)).all()
+        snapshot = games.snapshot()
+        played(games, 7)
+        games.restore(snapshot)
+        np.testing.assert_array_equal(games.states(), first)
 
 
 def test_a_door_walked_back_and_forth_costs_its_steps_alone() -> None:

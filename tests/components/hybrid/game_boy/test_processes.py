@@ -24,9 +24,15 @@ from tests.processes import alive
 RULE = EpisodeRule(max_steps=20)
 
 
-def opened(num_games: int = 4, num_processes: int = 2) -> GamesInProcesses:
+def opened(num_games: int = 4, num_processes: int = 2, *, sees_screens: bool = False) -> GamesInProcesses:
     return GamesInProcesses(
-        homebrew_cartridge(), num_games, num_processes=num_processes, seed=4, environment=read_variables(), rule=RULE
+        homebrew_cartridge(),
+        num_games,
+        num_processes=num_processes,
+        seed=4,
+        environment=read_variables(),
+        rule=RULE,
+        sees_screens=sees_screens,
     )
 
 
@@ -48,6 +54,16 @@ def test_games_in_processes_play_as_games_in_one(games: GamesInProcesses) -> Non
             np.testing.assert_array_equal(together.masks(), games.masks())
         assert together.digests() == games.digests()
         np.testing.assert_array_equal(games.facts["exp"], together.facts["exp"])
+
+
+def test_screens_that_are_seen_in_processes_are_those_of_games_in_one() -> None:
+    options = {"seed": 4, "rule": RULE, "sees_screens": True}
+    with opened(2, sees_screens=True) as games, opened_games(2, **options) as together:
+        assert games.states().shape == (2, 72, 80)
+        for action in (6, 6, 4, 0, 5, 7) * 4:
+            one, other = together.step(np.full(2, action)), games.step(np.full(2, action))
+            np.testing.assert_array_equal(one.final_states_N_S, other.final_states_N_S)
+            np.testing.assert_array_equal(together.states(), games.states())
 
 
 def test_a_snapshot_goes_on_exactly_in_the_same_processes(games: GamesInProcesses) -> None:

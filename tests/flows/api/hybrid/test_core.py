@@ -225,4 +225,8 @@ def test_the_policy_learns_from_screens_by_the_facts_beside_them() -> None:
         agent.get_action(observation, {})
     with pytest.raises(ConfigurationError, match="action_space_size 8"):
         HybridAgent(None, AdaptiveStrategySystem(), 8)
+    seeing = HybridAgent(None, AdaptiveStrategySystem(), mode="rl_only", learner=PPORule(network="cnn"))  # type: ignore[arg-type]
+    seeing.update(observation, seeing.get_action(observation, info), reward, following, False)
+    with pytest.raises(DecisionValidationError, match="network cnn sees a screen"):
+        seeing.get_action({"state_variables": np.zeros(25, np.float32)}, info)
     env.close()

@@ -29,6 +29,8 @@ from flows.api.hybrid.testing import (
 from flows.api.hybrid.testing.utils import SmallTrainer
 from flows.api.hybrid.trainer import BaseLLMManager, LLMManager, ScriptedLLMManager, create_trainer_from_config
 from flows.api.hybrid.trainer.checkpoints import read_checkpoint
+from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer, training_parts
+from flows.api.hybrid.trainer.training_config import TrainingConfig
 
 STEPS = 90
 TWIN: dict[str, Any] = {"rom_path": "twin", "observation_type": "state"}
@@ -68,6 +70,30 @@ def test_a_training_that_goes_on_from_a_checkpoint_is_the_one_that_was_not_inter
     assert json.loads(whole["agent"].tobytes()) == json.loads(after["agent"].tobytes())
     assert any(not np.array_equal(whole[name], read_checkpoint(path)[name]) for name in whole if "weights" in name)
     resumed.close()
+
+
+def test_a_trainer_whose_policy_sees_screens_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    def opened(name: str, kind: str = "screen") -> HybridLLMRLTrainer:
+        (tmp_path / name).mkdir()
+        config = generate_test_config(str(tmp_path / name), observation_type=kind)
+        return HybridLLMRLTrainer(**training_parts(TrainingConfig.from_json(config), network="cnn"))
+
+    whole, resumed = opened("whole"), opened("resumed")
+    whole.train_episode(70)
+    path = whole.save_checkpoint()
+    assert read_checkpoint(path)["steps.states"].dtype == np.uint8
+    whole.train_episode(70)
+    assert whole.agent.num_updates == 1
+    assert resumed.load_checkpoint(str(path))
+    resumed.train_episode(70)
+    after = resumed.agent.to_arrays()
+    for name, values in whole.agent.to_arrays().items():
+        assert name == "agent" or np.array_equal(values, after[name]), name
+    assert after["steps.states"].shape == (12, 72, 80)
+    whole.close()
+    resumed.close()
+    with pytest.raises(ConfigurationError, match="network cnn: observation_type state has no screen"):
+        opened("blind", "state")
 
 
 def test_each_event_is_told_when_it_happens(trained: SmallTrainer) -> None:
