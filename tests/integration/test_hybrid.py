@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import CheckpointRef
@@ -19,9 +20,11 @@ from components.session.contenders import run_checkpoints
 from components.session.decision_histories import history_file, record_step
 from components.session.learner_checkpoints import read_learner, store_learner
 from components.session.session import Session
+from flows import games_evaluation
 from flows.presets import preset_values
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
+from troupe.cli import app
 from troupe.exporting.export import export
 from troupe.runs.documents import run_document
 from troupe.runs.verify import verify_document
@@ -135,6 +138,68 @@ def test_every_array_is_under_one_of_its_two_digests(whole: Path) -> None:
             assert (found.optimizer_digest != checkpoint.optimizer_digest) != name.startswith("weights.")
         with pytest.raises(ArtifactCorrupt, match="digests"):
             read_learner(session, checkpoint.model_copy(update={"weights_digest": "0" * 64}))
+
+
+def evaluated(whole: Path, *arguments: str, command: str = "evaluate", subjects: tuple[str, ...] = ("whole",)) -> Any:
+    uri = LocalArtifactStore(whole / "store").uri
+    done = CliRunner().invoke(app, [command, *subjects, "--store", uri, "--json", *arguments], catch_exceptions=False)
+    return json.loads(done.stdout)
+
+
+def test_its_own_games_are_played_once_whoever_asks(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = ("agent", "suite", "suite_digest", "sampling", "seed", "n", "num_successes", "mean_reward", "metrics")
+    own = run_document(LocalArtifactStore(whole / "store"), "whole")["evaluations"]
+    wanted = {(each["step"], each["sampling"]): {name: each[name] for name in said} for each in own}
+    monkeypatch.setattr(games_evaluation, "own_reports", lambda *_: [])
+    played = evaluated(whole, "--sampling", "sample")
+    assert {name: played[name] for name in said} == wanted[3, "sample"], "as training has played them"
+    monkeypatch.undo()
+    more = evaluated(whole, "--problems", "9", "--step", "2")
+    other = evaluated(whole, "--seed", "1", "--sampling", "sample")
+    assert (more["n"], more["agent"], other["seed"]) == (9, "whole@2", 1)
+    assert other["mean_reward"] != wanted[3, "sample"]["mean_reward"], "other starts"
+    monkeypatch.setattr(games_evaluation, "evaluated", None)
+    for step, sampling in wanted:
+        read = evaluated(whole, "--step", str(step), "--sampling", sampling)
+        assert {name: read[name] for name in said} == wanted[step, sampling]
+    assert evaluated(whole, "--problems", "9", "--step", "2") == more
+
+
+def test_a_policy_of_the_rules_plays_the_cartridge(whole: Path) -> None:
+    pytest.importorskip("pyboy")
+    on_rules, on_cartridge = (
+        evaluated(whole, "--sampling", "sample", "--set", f"hybrid.game={game}") for game in ("twin", "homebrew")
+    )
+    assert on_rules["suite_digest"] != on_cartridge["suite_digest"]
+    assert on_rules["mean_reward"] == pytest.approx(on_cartridge["mean_reward"]), "the same rules, button by button"
+
+
+def test_two_of_its_checkpoints_are_a_pair(whole: Path) -> None:
+    report = evaluated(
+        whole, "--problems", "12", "--sampling", "sample", command="compare", subjects=("whole@0", "whole")
+    )
+    (pair,) = report["comparisons"]
+    assert (pair["base"], pair["other"], pair["num_problems"]) == ("whole@0", "whole@3", 12)
+    before, after = (each["success_rate"] for each in report["reports"])
+    assert pair["difference"] == pytest.approx(after - before)
+    assert pair["interval"][0] < pair["difference"] < pair["interval"][1]
+
+
+NO_EFFECT = {
+    "--suite plan_path": "--suite 'plan_path': run whole plays the held-out games of its own configuration; leave it out",
+    "--samples 2": "--samples 2: run whole plays each start once",
+    "--step 4": "step 4 of run whole: it has finished 3 updates; use 0 to 3",
+    "--set hybrid.num_games=8": "--set 'hybrid.num_games=8': changes no held-out game of run whole; set one of hybrid.game",
+    "--set generation.dtype=float32": "--set 'generation.dtype=float32': changes no held-out game of run whole",
+    "--set evaluation.every=2": "--set 'evaluation.every=2': changes no held-out game of run whole",
+    "--set hybrid.game=crystal": "game crystal needs your own copy of Pokemon Crystal",
+}
+
+
+@pytest.mark.parametrize("arguments", NO_EFFECT)
+def test_what_changes_none_of_its_games_is_refused_by_name(whole: Path, arguments: str) -> None:
+    with pytest.raises(ConfigurationError, match=NO_EFFECT[arguments]):
+        evaluated(whole, *arguments.split())
 
 
 def test_commands_for_language_models_refuse_it_by_name(whole: Path, tmp_path: Path) -> None:
