@@ -18,6 +18,7 @@ ADVANTAGES = "compute_advantages"
 STEP_END = "publish_checkpoint"
 """The stage that ends a step, in every flow: the record of a finished step is of its lineage."""
 EVALUATION = "evaluate_policy"
+PICTURE = "picture_episode"
 """The stage that evaluates what a step has left, in every flow: a step is finished without it."""
 
 

@@ -175,18 +175,19 @@ def evaluated(
 
 
 def episode_picture(
-    session: Session, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion], *, seed: int
+    session: Session, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
 ) -> bytes:
-    """An episode on the cartridge as a GIF; `seed` decides its chance. A run on the cartridge's rules in NumPy plays the
-    cartridge all the same: it is the same game.
+    """An episode on the cartridge from the first start of its own evaluations, as a GIF of at most 300 pictures and 1 MiB. A
+    run on the cartridge's rules in NumPy plays the cartridge all the same: it is the same game.
 
     Raises ServiceMissing without the emulator.
     """
-    from components.hybrid.game_boy.episode_gif import episode_gif, played_frames
+    from components.hybrid.game_boy.episode_gif import played_frames, short_gif
     from components.hybrid.held_out_games import trained_agent
 
     config, state = hybrid_config(session.config), read_learner(session, checkpoint)
     settings = hybrid_settings(session.scenario, lesson_in(state))
+    seed = seed_for(SUITE_SEED, "game_boy", 0)
     one_game = replace(settings, num_games=1, starts=None, keeps_decisions=False)
     with computing_with(1), emulated_games(config, one_game, seed, renders=True) as games:
         agent = trained_agent(
@@ -197,7 +198,7 @@ def episode_picture(
             is_greedy=sampling == "greedy",
             adviser=adviser_for(session, versions),
         )
-        return episode_gif(list(played_frames(games, agent)))
+        return short_gif(list(played_frames(games, agent)))
 
 
 def suite_title(session: Session) -> str:

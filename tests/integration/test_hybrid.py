@@ -10,10 +10,15 @@ import pytest
 from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
-from components.artifacts.refs import CheckpointRef
+from components.artifacts.records import read_as
+from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.hybrid.decision_history import DecisionHistory
+from components.runs.expected_records import is_manifest
+from components.runs.gc import collect_garbage
 from components.runs.initial_checkpoints import initial_checkpoints
+from components.runs.removal import removal_of_run, remove
+from components.runs.step_records import step_of
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.session.contenders import run_checkpoints
@@ -28,6 +33,7 @@ from troupe.cli import app
 from troupe.exporting.export import export
 from troupe.runs.documents import run_document
 from troupe.runs.verify import verify_document
+from troupe.viewing import episode_gif
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 BOUNDARIES = (
@@ -106,6 +112,59 @@ def test_a_model_that_learns_is_another_after_each_step_killed_or_not(
             "every button was drawn, and is a row"
         )
         assert metrics["train/player/mismatch_max_abs"] < 1e-4, "log-probabilities are the sampler's"
+
+
+def on_emulator(root: Path) -> dict[str, Any]:
+    values = config(root)
+    hybrid = {"mode": "rl_only", "game": "homebrew", "num_games": 2, "learner": {"steps": 12, "minibatch": 8}}
+    evaluation = {"num_problems": 2, "problems_per_block": 2, "sampling": ["sample"]}
+    return {**values, "hybrid": hybrid, "evaluation": evaluation, "num_steps": 1}
+
+
+def pictures(store: LocalArtifactStore, run_id: str) -> dict[int, bytes]:
+    """The picture of each evaluation, by step."""
+    keys = (key for key in store.list(f"runs/{run_id}/steps/") if "/picture_episode-v" in key and is_manifest(key))
+    found = {step_of(key): ArtifactRef(**read_as(key, store.read(key) or b"", StageManifest).output) for key in keys}
+    return {step: store.get_bytes(ref) for step, ref in found.items()}
+
+
+def test_pictures_of_episodes_are_kept_the_same_killed_or_not_until_the_run_is_removed(
+    trainings: Trainings, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyboy")
+    root, cut = tmp_path_factory.mktemp("emulated"), tmp_path_factory.mktemp("cut")
+    assert trainings.run(order(root, "whole", config=on_emulator(root))).code == 0, trainings.log()
+    for part in ("/steps/000000/picture_episode-v*/sample/", "/steps/000001/picture_episode-v*/sample/"):
+        stop = {"part": part, "moment": "computed"}
+        ended = trainings.run(order(cut, "cut", config=on_emulator(cut), stop=stop))
+        assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
+        await_no_workers("cut")
+    assert trainings.run(order(cut, "cut", config=on_emulator(cut))).code == 0, trainings.log()
+    one, other = LocalArtifactStore(root / "store"), LocalArtifactStore(cut / "store")
+    assert outcome(one, "whole") == outcome(other, "cut")
+    kept = pictures(other, "cut")
+    assert pictures(one, "whole") == kept
+    assert (set(kept), len(set(kept.values()))) == ({0, 1}, 2), "one of each evaluation, by another player each"
+    sent = [f"runs/cut/outbox/{step:06d}-file-episodes_{step:06d}-sample.gif.published" for step in kept]
+    assert [key for key in other.list("runs/cut/outbox/") if "-file-" in key and key.endswith(".published")] == sent
+    collect_garbage(other, grace_seconds=0, dry_run=False)
+    assert verify_document(other, "cut")["state"] == "whole"
+    file = cut / "episode.gif"
+
+    def viewed() -> str:
+        to = ["--to", str(cut / "page.html"), "--gif", str(file), "--store", other.uri]
+        return CliRunner().invoke(app, ["view", "cut", *to], catch_exceptions=False).output
+
+    monkeypatch.setattr(episode_gif, "episode_picture", None)
+    assert "an episode after 1 updates, kept by its evaluation" in viewed()
+    assert file.read_bytes() == kept[1]
+    monkeypatch.undo()
+    monkeypatch.setattr(episode_gif, "committed", lambda *_: None)
+    file.unlink()
+    assert "an episode after 1 updates, played now" in viewed()
+    assert file.read_bytes() == kept[1], "the same episode"
+    remove(other, removal_of_run(other, "cut"), spare_young=False)
+    assert not any(other.read(key) in kept.values() for key in other.list("payloads/"))
 
 
 def test_its_history_is_made_anew_from_the_store(whole: Path, tmp_path: Path) -> None:
