@@ -19,7 +19,7 @@ from components.hybrid.adviser import Advice
 from components.hybrid.agent import AgentRule
 from components.hybrid.control import ControlRule
 from components.hybrid.experience import HybridSettings, collect_experience, new_learner_state, update_learner
-from components.hybrid.game_boy.episode_gif import EpisodeFrame, episode_gif, played_frames, short_gif
+from components.hybrid.game_boy.episode_gif import MOST_BYTES, EpisodeFrame, episode_gif, played_frames, short_gif
 from components.hybrid.held_out_games import trained_agent
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.scripted_advisers import CompetentAdviser
@@ -184,12 +184,12 @@ def test_a_long_episode_is_a_gif_within_limits_that_ends_as_it_ended(made: Any) 
         EpisodeFrame(screen=noise[step], step=step, button="A", by_llm=False, confidence=step / 20, terms={}, total=0.0)
         for step in range(1, 21)
     ]
-    assert short_gif(frames) == episode_gif(frames)
-    few = short_gif(frames, most_pictures=7)
+    whole, short = episode_gif(frames), short_gif(frames)
+    assert len(short) <= MOST_BYTES < len(whole)
+    assert 1 < image.open(BytesIO(short)).n_frames < 20
+    assert short_gif(frames, most_bytes=len(whole)) == whole
+    few = short_gif(frames, most_pictures=7, most_bytes=len(whole))
     assert few == episode_gif([frames[number - 1] for number in (2, 5, 8, 11, 14, 17, 20)])
-    small = short_gif(frames, most_bytes=len(few) // 2)
-    assert len(small) <= len(few) // 2
-    assert image.open(BytesIO(small)).n_frames < 7
 
 
 def _bar(frame: EpisodeFrame) -> int:
