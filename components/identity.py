@@ -19,6 +19,8 @@ STEP_END = "publish_checkpoint"
 """The stage that ends a step, in every flow: the record of a finished step is of its lineage."""
 EVALUATION = "evaluate_policy"
 """The stage that evaluates what a step has left, in every flow: a step is finished without it."""
+PICTURE = "picture_episode"
+"""The stage that draws an episode of an evaluation; a step is finished without it too."""
 
 
 def checked_run_id(run_id: str) -> str:

@@ -28,6 +28,7 @@ from components.session.contenders import Contender, ResultsStore, RunFinder, fi
 from components.session.session import Session
 from components.session.stores import open_store
 from components.session.trackers import resolve_model
+from flows.games_evaluation import games_report
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.suite_blocks import Progress, play_here, play_in_flow
@@ -96,9 +97,28 @@ def evaluate_subject(
 ) -> EvalReport:
     """The report of a subject on a suite (see `flows.suites.suite_to_play`), whose play is kept as `results` says.
 
-    `progress(done, total)` counts problems. Raises ConfigurationError before anything is played.
+    A hybrid run plays its own held-out games. `progress(done, total)` counts problems. Raises ConfigurationError before
+    anything is played.
     """
-    team = find_team(parse_subject(subject), find_run, title=subject)
+    parsed = parse_subject(subject)
+    if isinstance(parsed, RunSubject | RegisteredSubject):
+        run, step = found_run = find_run(parsed)
+        if run.config.hybrid is not None:
+            return games_report(
+                run,
+                step,
+                suite=suite,
+                sampling=sampling,
+                num_samples=num_samples,
+                seed=seed,
+                num_problems=num_problems,
+                overrides=overrides,
+                results=results,
+                progress=progress,
+            )
+        team = find_team(parsed, lambda _: found_run, title=subject)
+    else:
+        team = find_team(parsed, find_run, title=subject)
     found = suite_to_play(suite, team.learned, overrides, num_problems=num_problems, seed=seed)
     with open_contender(team, found.config, store=results, adjust=partial(adjusted, overrides)) as contender:
         report = contender_report(contender, found.suite, sampling, num_samples, seed, play=play, progress=progress)

@@ -4,7 +4,7 @@ from prefect import flow
 
 from components import progress
 from components.artifacts.refs import CheckpointRef
-from components.config.hybrid import REFLEXES, tuned_model
+from components.config.hybrid import REFLEXES, is_on_emulator, tuned_model
 from components.runs.run import StepBatches
 from components.schema import EvalReport, PolicyVersion
 from components.session.hybrid_settings import hybrid_config
@@ -15,6 +15,7 @@ from flows.training_iteration import end_step
 from tasks.collect_experience import collect_experience
 from tasks.evaluate_games import evaluate_games
 from tasks.evaluate_policy import named_versions
+from tasks.picture_episode import picture_episode
 from tasks.publish_checkpoint import publish_checkpoint
 from tasks.record_decisions import record_decisions
 from tasks.update_learner import update_learner
@@ -54,10 +55,13 @@ def model_versions(session: Session, checkpoints: dict[str, CheckpointRef]) -> d
 
 
 def evaluate_player(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
-    """One report per configured way of sampling."""
+    """One report per configured way of sampling; on an emulator, also a picture of an episode of each."""
     versions = model_versions(session, checkpoints)
     samplings = session.config.evaluation.sampling
     reports = [evaluate_games(session, step, each, checkpoints[REFLEXES], versions) for each in samplings]
     for report in reports:
         progress.report("evaluated", step, 1, 1, report=report)
+    if is_on_emulator(session.config) and session.config.tracking.episode_pictures:
+        for sampling in samplings:
+            picture_episode(session, step, sampling, checkpoints[REFLEXES], versions)
     return reports

@@ -208,14 +208,17 @@ def played_overrides(overrides: Sequence[str]) -> list[str]:
     return [each for each in overrides if _section(each) not in (*_TEAM, *_PLACES)]
 
 
-def check_overrides(overrides: Sequence[str], *, plays_here: bool = False) -> None:
-    """Raise ConfigurationError for an override that changes no evaluation. `plays_here`: nothing is played elsewhere."""
+def check_overrides(overrides: Sequence[str], *, plays_here: bool = False, may_play_games: bool = False) -> None:
+    """Raise ConfigurationError for an override that changes no evaluation. `plays_here`: nothing is played elsewhere;
+    `may_play_games`: the subject may be a hybrid run, whose own rules `flows.games_evaluation` checks."""
     for each in overrides:
         if plays_here and _section(each) in _PLACES:
             raise ConfigurationError(
                 f"--set {each!r}: `troupe evaluate` plays in its own process; leave it out, or name it in the overrides of "
                 "`prefect deployment run evaluate/SUITE`"
             )
+        if may_play_games and _section(each) == "hybrid":
+            continue
         if _section(each) not in (*_TEAM, *_PLAYED, *_PLACES):
             raise ConfigurationError(
                 f"--set {each!r}: changes no evaluation; set one of {', '.join((*_PLAYED, *_TEAM))}, or leave it out"

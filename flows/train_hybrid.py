@@ -12,6 +12,7 @@ from flows.starts import Order
 from flows.train import BELOW_THE_SHORT_FIELDS, Loop, restart_of_flow_run, run_name, trained
 from tasks.collect_experience import collect_experience
 from tasks.evaluate_games import evaluate_games
+from tasks.picture_episode import picture_episode
 from tasks.publish_checkpoint import publish_checkpoint
 from tasks.record_decisions import record_decisions
 from tasks.update_learner import update_learner
@@ -25,6 +26,7 @@ PIPELINE = Pipeline(
         publish_checkpoint.stage,
         record_decisions.stage,
         evaluate_games.stage,
+        picture_episode.stage,
     )
 )
 HYBRID = Loop(PIPELINE, hybrid_iteration, section="hybrid", evaluate=evaluate_player)

@@ -149,6 +149,11 @@ class HybridConfig(Frozen):
         return self.asks_for_buttons or (self.mode == "teacher" and not self.subgoals)
 
 
+def is_on_emulator(config: Sections) -> bool:
+    """Whether a run plays a cartridge, and so has screens."""
+    return config.hybrid is not None and config.hybrid.game != "twin"
+
+
 def tuned_model(config: Sections) -> str | None:
     """The policy of the language model that learns from the buttons that it drew; None where none does."""
     trained = [name for name, policy in config.policies.items() if policy.trained]
@@ -158,6 +163,8 @@ def tuned_model(config: Sections) -> str | None:
 def hybrid_misfit(config: Sections) -> str | None:
     """What other sections have that does not go with the section `hybrid`; None: nothing."""
     hybrid = config.hybrid
+    if not config.tracking.episode_pictures and not is_on_emulator(config):
+        return "tracking.episode_pictures false: only a hybrid run on an emulator makes pictures; leave it out"
     if hybrid is None:
         return None
     if config.population is not None:

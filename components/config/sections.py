@@ -11,6 +11,7 @@ from components.config.loss import LossConfig
 from components.config.policies import PolicyConfig
 from components.config.rewards import RewardConfig
 from components.config.rollout import RolloutConfig
+from components.config.store import TrackingConfig
 from components.config.training import TrainingConfig
 
 
@@ -35,6 +36,8 @@ class Sections(Protocol):
     def training(self) -> TrainingConfig: ...
     @property
     def loss(self) -> LossConfig: ...
+    @property
+    def tracking(self) -> TrackingConfig: ...
     @property
     def population(self) -> Any: ...
     @property

@@ -55,6 +55,8 @@ class TrackingConfig(Frozen):
     """Register each step's checkpoints as a version of the model that has the preset's name."""
     traces_per_step: int = Field(2, ge=0, le=100)
     """Training episodes of each step that are shown in full as MLflow traces; 0 shows none."""
+    episode_pictures: bool = True
+    """Of a hybrid run on an emulator: a GIF of one episode of each evaluation, in the store and in MLflow; false: none."""
 
 
 def with_experiment(values: Any) -> Any:

@@ -165,17 +165,21 @@ def run_checkpoints(run: Run, step: int | None) -> tuple[int, dict[str, Checkpoi
     ConfigurationError."""
     if run.config.hybrid is not None:
         raise ConfigurationError(
-            f"run {run.run_id}: it trained a player of buttons, no language model; its own evaluations are in `troupe show "
-            f"{run.run_id}`"
+            f"run {run.run_id}: it trained a player of buttons, no language model; `troupe evaluate {run.run_id}` plays its "
+            "games"
         )
-    store = open_store(run.config.store)
-    num_finished = first_unfinished_step(store, run)
+    at = checked_step(run, step)
+    return at, checkpoints_before(open_store(run.config.store), run, at)
+
+
+def checked_step(run: Run, step: int | None) -> int:
+    """`step`, or the number of finished updates for None. Raises ConfigurationError for a step that the run has not reached."""
+    num_finished = first_unfinished_step(open_store(run.config.store), run)
     if step is not None and not 0 <= step <= num_finished:
         raise ConfigurationError(
             f"step {step} of run {run.run_id}: it has finished {num_finished} updates; use 0 to {num_finished}"
         )
-    at = num_finished if step is None else step
-    return at, checkpoints_before(store, run, at)
+    return num_finished if step is None else step
 
 
 def _part(title: str, role: str) -> str:

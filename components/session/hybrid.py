@@ -1,6 +1,6 @@
 """The steps of hybrid training in a session: play, learn, evaluate."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -130,10 +130,18 @@ def updated(session: Session, step: int, checkpoint: CheckpointRef, experience: 
 
 
 def evaluated(
-    session: Session, step: int, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
+    session: Session,
+    step: int,
+    sampling: Sampling,
+    checkpoint: CheckpointRef,
+    versions: Mapping[str, PolicyVersion],
+    *,
+    seed: int = SUITE_SEED,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> EvalReport:
-    """The report of `evaluation.num_problems` episodes with starts that training has not seen, the same for all runs."""
-    held_out = _held_out(session, sampling, checkpoint, versions)
+    """The report of `evaluation.num_problems` episodes with starts that training has not seen; those of a seed are the same for
+    all runs. `progress(done, total)` counts episodes."""
+    held_out = _held_out(session, sampling, checkpoint, versions, seed=seed, progress=progress)
     goal_N, played = held_out.played.goal_N, held_out.played
     n, num_successes = len(goal_N), int(goal_N.sum())
     values = {
@@ -152,7 +160,7 @@ def evaluated(
         suite_digest=suite_digest(session),
         step=step,
         sampling=sampling,
-        seed=SUITE_SEED,
+        seed=seed,
         num_samples=1,
         n=n,
         num_successes=num_successes,
@@ -167,18 +175,19 @@ def evaluated(
 
 
 def episode_picture(
-    session: Session, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion], *, seed: int
+    session: Session, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
 ) -> bytes:
-    """An episode on the cartridge as a GIF; `seed` decides its chance. A run on the cartridge's rules in NumPy plays the
-    cartridge all the same: it is the same game.
+    """An episode on the cartridge from the first start of its own evaluations, as a GIF of at most 300 pictures and 1 MiB. A
+    run on the cartridge's rules in NumPy plays the cartridge all the same: it is the same game.
 
     Raises ServiceMissing without the emulator.
     """
-    from components.hybrid.game_boy.episode_gif import episode_gif, played_frames
+    from components.hybrid.game_boy.episode_gif import played_frames, short_gif
     from components.hybrid.held_out_games import trained_agent
 
     config, state = hybrid_config(session.config), read_learner(session, checkpoint)
     settings = hybrid_settings(session.scenario, lesson_in(state))
+    seed = seed_for(SUITE_SEED, "game_boy", 0)
     one_game = replace(settings, num_games=1, starts=None, keeps_decisions=False)
     with computing_with(1), emulated_games(config, one_game, seed, renders=True) as games:
         agent = trained_agent(
@@ -189,7 +198,7 @@ def episode_picture(
             is_greedy=sampling == "greedy",
             adviser=adviser_for(session, versions),
         )
-        return episode_gif(list(played_frames(games, agent)))
+        return short_gif(list(played_frames(games, agent)))
 
 
 def suite_title(session: Session) -> str:
@@ -205,25 +214,32 @@ def suite_digest(session: Session) -> str:
 
 
 def _held_out(
-    session: Session, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
+    session: Session,
+    sampling: Sampling,
+    checkpoint: CheckpointRef,
+    versions: Mapping[str, PolicyVersion],
+    *,
+    seed: int,
+    progress: Callable[[int, int], None],
 ) -> "HeldOut":
     """All blocks of the suite; each has a seed of its own."""
     from components.hybrid.held_out_games import joined_blocks, play_held_out
 
     state, evaluation = read_learner(session, checkpoint), session.config.evaluation
-    firsts = range(0, evaluation.num_problems, evaluation.problems_per_block)
+    total, blocks = evaluation.num_problems, []
     with computing_with(1):
-        return joined_blocks(
-            [
+        for first in range(0, total, evaluation.problems_per_block):
+            num_episodes = min(evaluation.problems_per_block, total - first)
+            blocks.append(
                 play_held_out(
                     hybrid_settings(session.scenario, lesson_in(state)),
                     state,
-                    num_episodes=min(evaluation.problems_per_block, evaluation.num_problems - first),
-                    seed=seed_for(SUITE_SEED, "game_boy", first),
+                    num_episodes=num_episodes,
+                    seed=seed_for(seed, "game_boy", first),
                     is_greedy=sampling == "greedy",
                     adviser=adviser_for(session, versions),
                     open_games=games_opener(hybrid_config(session.config)),
                 )
-                for first in firsts
-            ]
-        )
+            )
+            progress(first + num_episodes, total)
+    return joined_blocks(blocks)

@@ -100,13 +100,18 @@ def check_hybrid(scenario: Scenario) -> None:
     hybrid_settings(scenario, "\n".join(hybrid_config(scenario.config).subgoals))
 
 
-def check_cartridge(config: HybridConfig) -> None:
-    """Raise RomMissing or WrongRom for an emulated game without its ROM, and ServiceMissing without the emulator."""
+def check_cartridge(config: HybridConfig, *, makes_pictures: bool = False) -> None:
+    """Raise RomMissing or WrongRom for an emulated game without its ROM, and ServiceMissing without the emulator or, if
+    episodes are kept as pictures, without what draws them."""
     if config.game == "twin":
         return
     cartridge(config)
     if find_spec("pyboy") is None:
         raise ServiceMissing(f"hybrid.game {config.game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`")
+    if makes_pictures and find_spec("PIL") is None:
+        raise ServiceMissing(
+            "tracking.episode_pictures needs Pillow: get it by `pip install 'troupe[hybrid]'`, or set it to false"
+        )
 
 
 def cartridge(config: HybridConfig) -> "Cartridge":

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.refs import CheckpointRef
+from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
 from components.identity import ADVANTAGES, EVALUATION, STEP_END, fingerprint
 from components.metrics import PEAK_MEMORY
@@ -96,6 +96,11 @@ class Publishing:
     def post_evaluation(self, report: EvalReport) -> None:
         """Queue an evaluation."""
         self.outbox.post_evaluation(report, lineage=self._lineage(report.step, EVALUATION))
+        self._drain.poke()
+
+    def post_file(self, step: int, name: str, content: ArtifactRef, *, stage: str) -> None:
+        """Queue a file of a step, which is durable in the store."""
+        self.outbox.post_file(step, name, content, lineage=self._lineage(step, stage))
         self._drain.poke()
 
     def close(self, *, succeeded: bool) -> None:

@@ -105,6 +105,10 @@ class Tracker(Protocol):
         """Show episodes in full."""
         ...
 
+    def publish_file(self, run_id: str, name: str, content: bytes) -> None:
+        """Show a file under a path of its own, as "episodes/000050-sample.gif"; a later one of this name replaces it."""
+        ...
+
     def mark_files(self, run_id: str, checkpoint: TeamCheckpoint, *, are_there: bool) -> None:
         """Record whether the files of a checkpoint are still in the store. Harmless if it is not registered."""
         ...

@@ -92,6 +92,10 @@ class MlflowTracker:
             mlflow_id = self._runs.mlflow_id(run_id)
             self._traces.log(run_id, mlflow_id, self._runs.experiment_id(), traces, timestamp_ms)
 
+    def publish_file(self, run_id: str, name: str, content: bytes) -> None:
+        with self.server.requests():
+            self._runs.log_file(run_id, name, content)
+
     def mark_files(self, run_id: str, checkpoint: TeamCheckpoint, *, are_there: bool) -> None:
         if self._register_models:
             with self.server.requests():

@@ -6,9 +6,12 @@ stored once, and so is an equal dataset.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from components.identity import canonical_json
+from components.scratch import scratch_folder
 from components.tracking.base import PROCESS_TAG, VIEW_TAG, ProblemSet
 from components.tracking.mlflow_server import MlflowServer, is_away, mlflow_exception, tolerating
 
@@ -91,6 +94,14 @@ class MlflowRuns:
         self._client.log_text(
             self.mlflow_id(run_id), canonical_json({"columns": list(columns), "data": rows}).decode(), file
         )
+
+    def log_file(self, run_id: str, name: str, content: bytes) -> None:
+        """Store a run artifact."""
+        path = PurePosixPath(name)
+        with TemporaryDirectory(prefix="file-", dir=scratch_folder()) as folder:
+            file = Path(folder) / path.name
+            file.write_bytes(content)
+            self._client.log_artifact(self.mlflow_id(run_id), str(file), str(path.parent))
 
     def show_first(self, metric: str) -> None:
         """Let the experiment's charts open on `metric`, unless another one is chosen there."""

@@ -17,7 +17,7 @@ class NoTracker:
         self.check()
 
     open_run = publish_iteration = publish_evaluation = publish_checkpoint = publish_traces = _ignore
-    mark_files = finish_run = _ignore
+    publish_file = mark_files = finish_run = _ignore
 
     def remove_run(self, run_id: str) -> list[str]:
         self.check()

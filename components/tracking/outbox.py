@@ -16,12 +16,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import damaged, read_as, with_digest
+from components.artifacts.refs import ArtifactRef
 from components.errors import PermanentError, StoreUnavailable, TrackingUnavailable
 from components.frozen import Frozen
 from components.schema import EvalReport, IterationReport
 from components.tracking.base import EpisodeTrace, ProblemSet, TeamCheckpoint, Tracker
 
-Kind = Literal["iteration", "evaluation", "checkpoint", "traces"]
+Kind = Literal["iteration", "evaluation", "checkpoint", "traces", "file"]
 _ITERATION = TypeAdapter(IterationReport)
 _EVALUATION = TypeAdapter(EvalReport)
 
@@ -95,6 +96,11 @@ class Outbox:
         """Post episodes of a step, once per (step, lineage)."""
         shown = [trace.model_dump(mode="json") for trace in traces]
         self._post(f"{step:06d}-traces{_suffix(lineage)}", "traces", {"traces": shown})
+
+    def post_file(self, step: int, name: str, content: ArtifactRef, *, lineage: int = 0) -> None:
+        """Post a file by the name that the tracker gives it, once per (step, name, lineage). `content` must be durable."""
+        entry = {"name": name, "content": content.model_dump(mode="json")}
+        self._post(f"{step:06d}-file-{_spelled(name)}{_suffix(lineage)}", "file", entry)
 
     @property
     def num_pending(self) -> int:
@@ -199,6 +205,9 @@ class Outbox:
                 case "traces":
                     traces = [EpisodeTrace.model_validate(each) for each in entry.report["traces"]]
                     tracker.publish_traces(self._run_id, traces, timestamp_ms=entry.timestamp_ms)
+                case "file":
+                    content = self._store.get_bytes(ArtifactRef.model_validate(entry.report["content"]))
+                    tracker.publish_file(self._run_id, str(entry.report["name"]), content)
         except ValidationError as error:
             raise damaged(self._key(name, "json"), f"no {entry.kind} report of this version of Troupe") from error
 

@@ -43,7 +43,7 @@ def check_configuration(scenario: Scenario) -> None:
     config = scenario.config
     check_environment(scenario)
     if config.hybrid is not None:
-        check_cartridge(config.hybrid)
+        check_cartridge(config.hybrid, makes_pictures=config.tracking.episode_pictures)
     else:
         check_own_code(scenario)
         check_problem_counts(scenario)

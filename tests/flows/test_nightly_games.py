@@ -17,7 +17,7 @@ from components.runs.run import Run
 from components.runs.session_records import begin_session
 from components.session.hybrid import initial_reflexes
 from components.session.session import Session
-from flows import nightly_games
+from flows import games_evaluation, nightly_games
 from flows.nightly_evaluation import nightly_evaluation
 from flows.nightly_games import games_nights
 from flows.presets import preset_values
@@ -62,7 +62,7 @@ def checkpoint(store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest
     run = active_run(store, kept, "one")
     with Session(run) as session:
         found = {REFLEXES: initial_reflexes(session, {})}
-    monkeypatch.setattr(nightly_games, "checkpoints_before", lambda *_: found)
+    monkeypatch.setattr(games_evaluation, "checkpoints_before", lambda *_: found)
 
 
 @pytest.mark.usefixtures("checkpoint")
@@ -90,9 +90,9 @@ def test_what_training_has_evaluated_is_not_played_again_and_a_worse_checkpoint_
     keep_night(store, replace(night, reports=(better,)))
     worse = replace(played, agent="one@1")
     monkeypatch.setattr(nightly_games, "first_unfinished_step", lambda *_: 1)
-    monkeypatch.setattr(nightly_games, "evaluated", None)
+    monkeypatch.setattr(games_evaluation, "evaluated", None)
     others = [replace(worse, sampling="greedy"), replace(worse, suite_digest="other"), better]
-    monkeypatch.setattr(nightly_games, "own_reports", lambda *_: [*others, worse])
+    monkeypatch.setattr(games_evaluation, "own_reports", lambda *_: [*others, worse])
     (later,) = games_nights(store, kept, "2026-01-02", 10**4)
     assert later.reports == (worse,)
     assert [(each.base, each.other, each.difference) for each in later.regressions] == [("one@0", "one@1", -1.0)]

@@ -7,24 +7,33 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
-from components.artifacts.refs import CheckpointRef
+from components.artifacts.records import read_as
+from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.hybrid.decision_history import DecisionHistory
+from components.runs.expected_records import is_manifest
+from components.runs.gc import collect_garbage
 from components.runs.initial_checkpoints import initial_checkpoints
+from components.runs.removal import removal_of_run, remove
+from components.runs.step_records import step_of
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.session.contenders import run_checkpoints
 from components.session.decision_histories import history_file, record_step
 from components.session.learner_checkpoints import read_learner, store_learner
 from components.session.session import Session
+from flows import games_evaluation
 from flows.presets import preset_values
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
+from troupe.cli import app
 from troupe.exporting.export import export
 from troupe.runs.documents import run_document
 from troupe.runs.verify import verify_document
+from troupe.viewing import episode_gif
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 BOUNDARIES = (
@@ -117,6 +126,59 @@ def test_a_model_that_learns_is_another_after_each_step_killed_or_not(
         assert metrics["train/player/mismatch_max_abs"] < 1e-4, "log-probabilities are the sampler's"
 
 
+def on_emulator(root: Path) -> dict[str, Any]:
+    values = config(root)
+    hybrid = {"mode": "rl_only", "game": "homebrew", "num_games": 2, "learner": {"steps": 12, "minibatch": 8}}
+    evaluation = {"num_problems": 2, "problems_per_block": 2, "sampling": ["sample"]}
+    return {**values, "hybrid": hybrid, "evaluation": evaluation, "num_steps": 1}
+
+
+def pictures(store: LocalArtifactStore, run_id: str) -> dict[int, bytes]:
+    """The picture of each evaluation, by step."""
+    keys = (key for key in store.list(f"runs/{run_id}/steps/") if "/picture_episode-v" in key and is_manifest(key))
+    found = {step_of(key): ArtifactRef(**read_as(key, store.read(key) or b"", StageManifest).output) for key in keys}
+    return {step: store.get_bytes(ref) for step, ref in found.items()}
+
+
+def test_pictures_of_episodes_are_kept_the_same_killed_or_not_until_the_run_is_removed(
+    trainings: Trainings, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyboy")
+    root, cut = tmp_path_factory.mktemp("emulated"), tmp_path_factory.mktemp("cut")
+    assert trainings.run(order(root, "whole", config=on_emulator(root))).code == 0, trainings.log()
+    for part in ("/steps/000000/picture_episode-v*/sample/", "/steps/000001/picture_episode-v*/sample/"):
+        stop = {"part": part, "moment": "computed"}
+        ended = trainings.run(order(cut, "cut", config=on_emulator(cut), stop=stop))
+        assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
+        await_no_workers("cut")
+    assert trainings.run(order(cut, "cut", config=on_emulator(cut))).code == 0, trainings.log()
+    one, other = LocalArtifactStore(root / "store"), LocalArtifactStore(cut / "store")
+    assert outcome(one, "whole") == outcome(other, "cut")
+    kept = pictures(other, "cut")
+    assert pictures(one, "whole") == kept
+    assert (set(kept), len(set(kept.values()))) == ({0, 1}, 2), "one of each evaluation, by another player each"
+    sent = [f"runs/cut/outbox/{step:06d}-file-episodes_{step:06d}-sample.gif.published" for step in kept]
+    assert [key for key in other.list("runs/cut/outbox/") if "-file-" in key and key.endswith(".published")] == sent
+    collect_garbage(other, grace_seconds=0, dry_run=False)
+    assert verify_document(other, "cut")["state"] == "whole"
+    file = cut / "episode.gif"
+
+    def viewed() -> str:
+        to = ["--to", str(cut / "page.html"), "--gif", str(file), "--store", other.uri]
+        return CliRunner().invoke(app, ["view", "cut", *to], catch_exceptions=False).output
+
+    monkeypatch.setattr(episode_gif, "episode_picture", None)
+    assert "an episode after 1 updates, kept by its evaluation" in viewed()
+    assert file.read_bytes() == kept[1]
+    monkeypatch.undo()
+    monkeypatch.setattr(episode_gif, "committed", lambda *_: None)
+    file.unlink()
+    assert "an episode after 1 updates, played now" in viewed()
+    assert file.read_bytes() == kept[1], "the same episode"
+    remove(other, removal_of_run(other, "cut"), spare_young=False)
+    assert not any(other.read(key) in kept.values() for key in other.list("payloads/"))
+
+
 def test_its_history_is_made_anew_from_the_store(whole: Path, tmp_path: Path) -> None:
     with stored_session(whole) as session:
         assert record_step(session, 0, tmp_path) == 0, "no episode has ended"
@@ -147,6 +209,68 @@ def test_every_array_is_under_one_of_its_two_digests(whole: Path) -> None:
             assert (found.optimizer_digest != checkpoint.optimizer_digest) != name.startswith("weights.")
         with pytest.raises(ArtifactCorrupt, match="digests"):
             read_learner(session, checkpoint.model_copy(update={"weights_digest": "0" * 64}))
+
+
+def evaluated(whole: Path, *arguments: str, command: str = "evaluate", subjects: tuple[str, ...] = ("whole",)) -> Any:
+    uri = LocalArtifactStore(whole / "store").uri
+    done = CliRunner().invoke(app, [command, *subjects, "--store", uri, "--json", *arguments], catch_exceptions=False)
+    return json.loads(done.stdout)
+
+
+def test_its_own_games_are_played_once_whoever_asks(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = ("agent", "suite", "suite_digest", "sampling", "seed", "n", "num_successes", "mean_reward", "metrics")
+    own = run_document(LocalArtifactStore(whole / "store"), "whole")["evaluations"]
+    wanted = {(each["step"], each["sampling"]): {name: each[name] for name in said} for each in own}
+    monkeypatch.setattr(games_evaluation, "own_reports", lambda *_: [])
+    played = evaluated(whole, "--sampling", "sample")
+    assert {name: played[name] for name in said} == wanted[3, "sample"], "as training has played them"
+    monkeypatch.undo()
+    more = evaluated(whole, "--problems", "9", "--step", "2")
+    other = evaluated(whole, "--seed", "1", "--sampling", "sample")
+    assert (more["n"], more["agent"], other["seed"]) == (9, "whole@2", 1)
+    assert other["mean_reward"] != wanted[3, "sample"]["mean_reward"], "other starts"
+    monkeypatch.setattr(games_evaluation, "evaluated", None)
+    for step, sampling in wanted:
+        read = evaluated(whole, "--step", str(step), "--sampling", sampling)
+        assert {name: read[name] for name in said} == wanted[step, sampling]
+    assert evaluated(whole, "--problems", "9", "--step", "2") == more
+
+
+def test_a_policy_of_the_rules_plays_the_cartridge(whole: Path) -> None:
+    pytest.importorskip("pyboy")
+    on_rules, on_cartridge = (
+        evaluated(whole, "--sampling", "sample", "--set", f"hybrid.game={game}") for game in ("twin", "homebrew")
+    )
+    assert on_rules["suite_digest"] != on_cartridge["suite_digest"]
+    assert on_rules["mean_reward"] == pytest.approx(on_cartridge["mean_reward"]), "the same rules, button by button"
+
+
+def test_two_of_its_checkpoints_are_a_pair(whole: Path) -> None:
+    report = evaluated(
+        whole, "--problems", "12", "--sampling", "sample", command="compare", subjects=("whole@0", "whole")
+    )
+    (pair,) = report["comparisons"]
+    assert (pair["base"], pair["other"], pair["num_problems"]) == ("whole@0", "whole@3", 12)
+    before, after = (each["success_rate"] for each in report["reports"])
+    assert pair["difference"] == pytest.approx(after - before)
+    assert pair["interval"][0] < pair["difference"] < pair["interval"][1]
+
+
+NO_EFFECT = {
+    "--suite plan_path": "--suite 'plan_path': run whole plays the held-out games of its own configuration; leave it out",
+    "--samples 2": "--samples 2: run whole plays each start once",
+    "--step 4": "step 4 of run whole: it has finished 3 updates; use 0 to 3",
+    "--set hybrid.num_games=8": "--set 'hybrid.num_games=8': changes no held-out game of run whole; set one of hybrid.game",
+    "--set generation.dtype=float32": "--set 'generation.dtype=float32': changes no held-out game of run whole",
+    "--set evaluation.every=2": "--set 'evaluation.every=2': changes no held-out game of run whole",
+    "--set hybrid.game=crystal": "game crystal needs your own copy of Pokemon Crystal",
+}
+
+
+@pytest.mark.parametrize("arguments", NO_EFFECT)
+def test_what_changes_none_of_its_games_is_refused_by_name(whole: Path, arguments: str) -> None:
+    with pytest.raises(ConfigurationError, match=NO_EFFECT[arguments]):
+        evaluated(whole, *arguments.split())
 
 
 def test_commands_for_language_models_refuse_it_by_name(whole: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from components.config.hybrid import GAME_BOY
 from components.gc_tuning import gc_paused
 from troupe.cli.runs import JsonOption, StoreOption, emit_json, progress_bar
 from troupe.cli.training import preset_names
@@ -32,7 +33,8 @@ def evaluate(
     suite: Annotated[
         str | None,
         typer.Option(
-            help="ENVIRONMENT, PRESET or FILE.yaml, then /test, /train or /train_check; default: a run's own /test."
+            help="ENVIRONMENT, PRESET or FILE.yaml, then /test, /train or /train_check; default: a run's own /test, the only "
+            "one of a hybrid run."
         ),
     ] = None,
     problems: ProblemsOption = None,
@@ -129,11 +131,14 @@ def next_command(report: "EvalReport", suite: str | None, store: str | None) -> 
     """The command that shows the evaluated run's team at play, or else the expert."""
     from flows.suites import named_suite
 
+    at_store = f" --store {store}" if store else ""
+    if report.suite.startswith(f"{GAME_BOY}/"):
+        return f"troupe view {report.agent.partition('@')[0]} --gif episode.gif{at_store}"
     played, _ = named_suite(suite or report.suite)
     if "=" in report.agent or "@" not in report.agent:
         return f"troupe play {played} --agent expert"
     sampling = "" if report.sampling == "greedy" else f" --sampling {report.sampling}"
-    return f"troupe play {played} --agent {report.agent}{sampling}{f' --store {store}' if store else ''}"
+    return f"troupe play {played} --agent {report.agent}{sampling}{at_store}"
 
 
 def play(

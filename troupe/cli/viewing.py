@@ -30,7 +30,8 @@ def view(
     ] = False,
     to: Annotated[Path | None, typer.Option(help="The page's file; default: RUN-step-N.html here.")] = None,
     gif: Annotated[
-        Path | None, typer.Option(help="A run of train-hybrid: also play an episode on the cartridge, into this file.")
+        Path | None,
+        typer.Option(help="A run of train-hybrid: also an episode on the cartridge, kept or played now, in this file."),
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -71,8 +72,8 @@ def _write_gif(run: str, file: Path, step: int | None, store: str | None) -> Non
     from troupe.viewing.episode_gif import write_episode
 
     with progress_bar(run, doing="playing"):
-        at = write_episode(run, file, step=step, store_uri=store)
-    typer.echo(f"{file.resolve().as_uri()}: an episode after {at} updates", err=True)
+        written = write_episode(run, file, step=step, store_uri=store)
+    typer.echo(f"{file.resolve().as_uri()}: {written}", err=True)
 
 
 def _played_by(store: str | None, problem: str | None, progress: "Progress") -> "PlayedBy":

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from components import metrics
+from components.config.hybrid import GAME_BOY
 from components.errors import ConfigurationError
 from components.evaluation.comparison import (
     NonInferiority,
@@ -108,7 +109,10 @@ def compare(
     try:
         pairs = tuple(compare_pairs(reports[0], other) for other in reports[1:])
     except ValueError as error:
-        raise ConfigurationError(f"{error}: name what all of them play, as --suite plan_path") from error
+        remedy = "name what all of them play, as --suite plan_path"
+        if all(each.suite.startswith(f"{GAME_BOY}/") for each in reports):
+            remedy = "let all of them play the same games, as --problems 100 --set hybrid.game=homebrew"
+        raise ConfigurationError(f"{error}: {remedy}") from error
     gates = () if margin is None else tuple(non_inferiority(pair, margin) for pair in pairs)
     return ComparisonReport(seed=seed, reports=tuple(reports), comparisons=pairs, gates=gates)
 

@@ -44,9 +44,9 @@ def evaluate(
     `subject`: a run as RUN or RUN@STEP, or RUN and `step` (default: all finished updates), a registered model as
     models:/NAME@ALIAS, a model's folder or hub name, openai:MODEL or anthropic:MODEL, "expert", "random", "noop", or a team of
     several as role=subject,role=subject. `suite` is the name of an environment or preset, then /test (default), /train or
-    /train_check; None is a run's own. `seed` chooses the problems and the draws of answers, `num_samples` is how many answers
-    each problem gets. What was played before is read from the store, not played again. `progress(done, total)` is called as
-    problems are finished. Raises ConfigurationError.
+    /train_check; None is a run's own, and a hybrid run plays no other. `seed` chooses the problems and the draws of answers,
+    `num_samples` is how many answers each problem gets. What was played before is read from the store, not played again.
+    `progress(done, total)` is called as problems are finished. Raises ConfigurationError.
 
     **Example**
 
@@ -64,7 +64,7 @@ def evaluate(
         raise ConfigurationError(
             f"--suite: name an environment, a preset or a file for {subject!r}, as --suite plan_path"
         )
-    check_overrides(overrides, plays_here=True)
+    check_overrides(overrides, plays_here=True, may_play_games=_has_run(parsed))
     if suite is not None and isinstance(declared_suite(suite), str):
         suite_config(suite, played_overrides(overrides))  # before what takes longer
     for each in subjects_in(parsed):

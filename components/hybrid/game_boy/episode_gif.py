@@ -6,6 +6,7 @@ Needs Pillow.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
+MOST_PICTURES, MOST_BYTES = 300, 1 << 20
+"""Of an episode that is kept."""
 _SCALE, _PANEL, _MARGIN = 2, 200, 12
 _FRAME_MILLISECONDS, _LAST_MILLISECONDS = 120, 2000
 _COLORS, _NUM_SAMPLED = 64, 8
@@ -58,6 +61,19 @@ def played_frames(games: EmulatedGames, agent: HybridAgent) -> Iterator[EpisodeF
             terms={name: float(term_N[0]) for name, term_N in step.terms.items() if term_N[0]},
             total=total,
         )
+
+
+def short_gif(
+    frames: Sequence[EpisodeFrame], *, most_pictures: int = MOST_PICTURES, most_bytes: int = MOST_BYTES
+) -> bytes:
+    """The frames as a GIF within limits: of a longer episode every second or third frame and so on, counted from the last.
+
+    **Example** 600 buttons: every second frame, the last one among them.
+    """
+    stride = ceil(len(frames) / most_pictures)
+    while len(gif := episode_gif(frames[::-stride][::-1])) > most_bytes and stride < len(frames):
+        stride *= 2
+    return gif
 
 
 def episode_gif(frames: Sequence[EpisodeFrame]) -> bytes:

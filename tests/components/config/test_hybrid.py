@@ -6,7 +6,8 @@ import pytest
 
 from components.config import parse_config
 from components.config.hybrid import tuned_model
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, ServiceMissing
+from components.session import hybrid_settings
 from components.session.hybrid_settings import check_cartridge, check_hybrid
 from components.session.scenario import scenario_of
 from flows.presets import preset_values
@@ -75,6 +76,18 @@ def test_what_the_game_does_not_know_is_refused_before_anything_starts(said: str
 def test_a_rom_that_is_not_there_is_asked_for_with_its_place() -> None:
     with pytest.raises(ConfigurationError, match=r"rom roms/crystal.gbc: there is no such file. Put your own copy"):
         check_cartridge(parse_config(preset_values()["hybrid-crystal"]).hybrid)  # type: ignore[arg-type]
+
+
+def test_pictures_need_what_draws_them_and_are_turned_off_where_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    off = {"tracking": {"kind": "none", "episode_pictures": False}}
+    assert not config({"mode": "rl_only", "game": "homebrew"}, **off).tracking.episode_pictures
+    with pytest.raises(ConfigurationError, match=r"tracking.episode_pictures false: only a hybrid run on an emulator"):
+        config({"mode": "rl_only"}, **off)
+    homebrew = config({"mode": "rl_only", "game": "homebrew"}).hybrid
+    monkeypatch.setattr(hybrid_settings, "find_spec", lambda name: None if name == "PIL" else name)
+    check_cartridge(homebrew)
+    with pytest.raises(ServiceMissing, match=r"tracking.episode_pictures needs Pillow: .* or set it to false"):
+        check_cartridge(homebrew, makes_pictures=True)
 
 
 def test_a_model_may_be_asked_and_a_history_is_kept_where_it_is() -> None:

@@ -23,6 +23,7 @@ class Reader(Protocol):
     def versions(self, run_id: str, model: str = "line") -> list[tuple[int, int, str, str, int | None]]: ...
     def files(self, run_id: str, model: str = "line") -> dict[int, bool]: ...
     def traces(self, run_id: str) -> list[str]: ...
+    def file(self, run_id: str, name: str) -> bytes: ...
     def problems(self, run_id: str) -> list[tuple[str, str, str]]: ...
     def params(self, run_id: str) -> dict[str, str]: ...
     def status(self, run_id: str) -> str: ...
@@ -55,6 +56,9 @@ class MemoryReader:
 
     def traces(self, run_id: str) -> list[str]:
         return sorted(self._tracker.runs[run_id].traces)
+
+    def file(self, run_id: str, name: str) -> bytes:
+        return self._tracker.runs[run_id].files[name]
 
     def problems(self, run_id: str) -> list[tuple[str, str, str]]:
         return [(each.name, each.digest, each.purpose) for each in self._tracker.runs[run_id].problems]
@@ -114,6 +118,9 @@ class MlflowReader:
 
     def traces(self, run_id: str) -> list[str]:
         return [trace.data.spans[0].inputs["problem"] for trace in self.full_traces(run_id)]
+
+    def file(self, run_id: str, name: str) -> bytes:
+        return Path(self.client.download_artifacts(self.run(run_id).info.run_id, name)).read_bytes()
 
     def problems(self, run_id: str) -> list[tuple[str, str, str]]:
         inputs = self.run(run_id).inputs.dataset_inputs

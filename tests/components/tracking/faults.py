@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from components.artifacts.base import ArtifactStore
+from components.artifacts.refs import ArtifactRef
 from components.errors import StoreUnavailable
 from components.schema import IterationReport
 from tests.components.tracking.memory import InMemoryTracker
@@ -31,6 +32,13 @@ class FaultyStore:
         self._answer()
         self.num_reads += 1
         return self.inner.read(key)
+
+    def put_bytes(self, content: bytes, *, kind: str) -> ArtifactRef:
+        return self.inner.put_bytes(content, kind=kind)
+
+    def get_bytes(self, ref: ArtifactRef) -> bytes:
+        self._answer()
+        return self.inner.get_bytes(ref)
 
     def list(self, prefix: str) -> Iterator[str]:
         self._answer()

@@ -28,6 +28,7 @@ class TrackedRun:
     points: set[tuple[str, int, int, float]] = field(default_factory=set)
     checkpoints: list[TrackedCheckpoint] = field(default_factory=list)
     traces: dict[str, EpisodeTrace] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
     problems: tuple[ProblemSet, ...] = ()
     ends: list[bool] = field(default_factory=list)
     """For each end, whether there was news."""
@@ -83,6 +84,11 @@ class InMemoryTracker:
         """Keep the episodes."""
         self.check()
         self._run(run_id).traces |= {trace.key: trace for trace in traces}
+
+    def publish_file(self, run_id: str, name: str, content: bytes) -> None:
+        """Keep the file."""
+        self.check()
+        self._run(run_id).files[name] = content
 
     def mark_files(self, run_id: str, checkpoint: TeamCheckpoint, *, are_there: bool) -> None:
         """Record whether the files of a checkpoint are still in the store."""

@@ -14,6 +14,7 @@ def publish_everything(tracker: Tracker) -> list[str]:
     tracker.publish_evaluation("r", evaluation(0), model="line", timestamp_ms=1)
     tracker.publish_checkpoint("r", team(1, "d"))
     tracker.publish_traces("r", [trace("a")], timestamp_ms=1)
+    tracker.publish_file("r", "a.gif", b"")
     tracker.mark_files("r", team(1, "d"), are_there=False)
     tracker.finish_run("r", succeeded=True)
     return tracker.remove_run("r")

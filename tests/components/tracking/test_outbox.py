@@ -45,15 +45,28 @@ def test_everything_that_was_posted_arrives(store: FaultyStore) -> None:
     outbox.post_evaluation(evaluation(0))
     outbox.post_checkpoint(team(1, "aa", other="bb"))
     outbox.post_traces(0, [trace("a", error="exit 1"), trace("b")])
-    assert outbox.num_pending == 4
-    assert outbox.drain(tracker) == DrainReport(num_published=4, num_pending=0)
+    outbox.post_file(0, "episodes/000000-sample.gif", store.put_bytes(b"GIF89a", kind="EpisodePicture"))
+    assert outbox.num_pending == 5
+    assert outbox.drain(tracker) == DrainReport(num_published=5, num_pending=0)
     run = tracker.runs["r"]
     assert (run.params, run.tags) == ({"seed": "0"}, {"preset": "t"})
     assert tracker.history("r", REWARD) == [(0, 2.0)]
     assert tracker.history("r", "eval/greedy_success_rate") == [(0, 0.75)]
     assert [c.team for c in run.checkpoints] == [team(1, "aa", other="bb")]
+    assert run.files == {"episodes/000000-sample.gif": b"GIF89a"}
     assert run.traces == {"a": trace("a", error="exit 1"), "b": trace("b")}
     assert outbox.drain(tracker) == DrainReport(num_published=0, num_pending=0)
+
+
+def test_a_file_that_is_gone_holds_up_no_other_and_is_named(store: FaultyStore) -> None:
+    tracker, outbox = InMemoryTracker(), outbox_on(store)
+    picture = store.put_bytes(b"GIF89a", kind="EpisodePicture")
+    outbox.post_file(0, "a.gif", picture)
+    outbox.post_iteration(iteration("r", 1))
+    store.inner.delete(picture.key)
+    report = outbox.drain(tracker)
+    assert (report.num_published, report.num_pending, report.may_recover) == (1, 1, False)
+    assert f"000000-file-a.gif: {picture.key}: not in" in str(report.error)
 
 
 def test_checkpoints_are_registered_in_the_order_of_steps(store: FaultyStore) -> None:

@@ -70,6 +70,12 @@ def test_episodes_published_twice_are_there_once(tracked: Tracked, run_id: str) 
     assert tracked.read.traces(run_id) == ["0/a", "0/b", "1/a"]
 
 
+def test_a_file_is_under_its_name_and_the_last_of_a_name_counts(tracked: Tracked, run_id: str) -> None:
+    for content in (b"GIF89a first", b"GIF89a last"):
+        tracked.tracker.publish_file(run_id, "episodes/000050-sample.gif", content)
+    assert tracked.read.file(run_id, "episodes/000050-sample.gif") == b"GIF89a last"
+
+
 def test_the_problems_of_a_run_are_recorded_once(tracked: Tracked, run_id: str) -> None:
     problems = ProblemSet(name="plan_path/train", digest="0123", purpose="training", source={"size": 5})
     for _ in range(2):

@@ -19,7 +19,7 @@ from components.hybrid.adviser import Advice
 from components.hybrid.agent import AgentRule
 from components.hybrid.control import ControlRule
 from components.hybrid.experience import HybridSettings, collect_experience, new_learner_state, update_learner
-from components.hybrid.game_boy.episode_gif import EpisodeFrame, episode_gif, played_frames
+from components.hybrid.game_boy.episode_gif import MOST_BYTES, EpisodeFrame, episode_gif, played_frames, short_gif
 from components.hybrid.held_out_games import trained_agent
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.scripted_advisers import CompetentAdviser
@@ -175,6 +175,21 @@ def test_an_episode_as_gif_shows_every_button(made: Any) -> None:
     assert np.abs(shown - frames[0].screen).max() <= 8, "the screen, but for the palette"
     bars = [_bar(frame) for frame in (replace(frames[0], confidence=each) for each in (0.25, 0.75))]
     assert bars[1] == pytest.approx(3 * bars[0], abs=4)
+
+
+def test_a_long_episode_is_a_gif_within_limits_that_ends_as_it_ended(made: Any) -> None:
+    image = pytest.importorskip("PIL.Image")
+    noise = np.random.default_rng(0).integers(0, 256, (21, 144, 160, 3), np.uint8)
+    frames = [
+        EpisodeFrame(screen=noise[step], step=step, button="A", by_llm=False, confidence=step / 20, terms={}, total=0.0)
+        for step in range(1, 21)
+    ]
+    whole, short = episode_gif(frames), short_gif(frames)
+    assert len(short) <= MOST_BYTES < len(whole)
+    assert 1 < image.open(BytesIO(short)).n_frames < 20
+    assert short_gif(frames, most_bytes=len(whole)) == whole
+    few = short_gif(frames, most_pictures=7, most_bytes=len(whole))
+    assert few == episode_gif([frames[number - 1] for number in (2, 5, 8, 11, 14, 17, 20)])
 
 
 def _bar(frame: EpisodeFrame) -> int:
