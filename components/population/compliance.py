@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from components.population.move_rewards import Move
-from components.population.reward_terms import compliance_bonus
 
 Bonuses = tuple[tuple[tuple[float, ...], ...], ...]
 """Axes M, K, A: what each agent earns by following, by move and candidate."""
@@ -31,9 +30,7 @@ def _of_candidate(
     answers: dict[int, str], leader: int, said: str | None, num_agents: int, bonus: float
 ) -> tuple[float, ...]:
     directive = answers.get(leader, said)
-    return compliance_bonus(
-        [answers.get(a) for a in range(num_agents)],
-        [directive if a in answers else None for a in range(num_agents)],
-        leader,
-        bonus,
+    return tuple(
+        bonus if a != leader and directive is not None and answers.get(a) == directive else 0.0
+        for a in range(num_agents)
     )

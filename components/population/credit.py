@@ -1,7 +1,7 @@
 """What the agents of a population learn from: their returns, mixed by the training mode, less what their role earns on average.
 
 The state of a run is folded episode by episode in the order of the problems, so that a resumed run is equal to the bit. Raw
-returns decide ratings, leaders, correlation and selection; mixed ones only what is learned.
+returns decide payoffs, leaders, correlation and selection; mixed ones only what is learned.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from components.config import PopulationConfig
 from components.metrics import agent_return, mixed_return
-from components.population.baselines import Outcome, RoleBaselines
+from components.population.baselines import RoleBaselines
 from components.population.compliance import Bonuses, compliance_bonuses
 from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
@@ -206,8 +206,7 @@ def _folded(
     """The state after an episode."""
     baselines = state.baselines
     for (agent, turn), value in earned.items():
-        outcome = Outcome(order=state.num_episodes, game=f"turn {turn}", role=agent, earned=value)
-        baselines = baselines.after(outcome)
+        baselines = baselines.after(f"turn {turn}", agent, value)
     averages = dict(state.average_returns)
     records, num_samples = dict(state.records), dict(state.num_samples)
     for agent, member, raw in zip(agents, episode.members_A, raw_A, strict=True):

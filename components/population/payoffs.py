@@ -7,10 +7,9 @@ the earlier or the later one of a pair, and a player's return counts beside each
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import inf, isfinite, sqrt
-from typing import Any
 
 from components.errors import ConfigurationError
 from components.identity import seed_for
@@ -114,23 +113,6 @@ class PayoffMatrix:
         """How much more `player` earns than `opponent` in their games, halved: the mean itself in a zero-sum game."""
         own, other = self.mean(player, opponent), self.mean(opponent, player)
         return None if own is None or other is None else (own - other) / 2
-
-    def players(self) -> tuple[str, ...]:
-        """Everybody who has played, sorted."""
-        return tuple(sorted(self.first.keys() | self.second.keys()))
-
-    def to_json(self) -> dict[str, Any]:
-        """The matrix as JSON types; `from_json` gives an equal one."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "PayoffMatrix":
-        """The matrix that `to_json` wrote."""
-
-        def seat(name: str) -> dict[str, dict[str, Tally]]:
-            return {own: {other: Tally(**each) for other, each in row.items()} for own, row in stored[name].items()}
-
-        return cls(first=seat("first"), second=seat("second"))
 
     def _seats(self, player: str, opponent: str) -> tuple[Tally, Tally]:
         unplayed = Tally()

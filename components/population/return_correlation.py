@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import fsum, isfinite, sqrt
-from typing import Any
 
 from components.errors import ConfigurationError
 
@@ -36,15 +35,6 @@ class ReturnCorrelation:
             raise ConfigurationError(f"returns {tuple(returns_N)}: not finite; leave the episode out")
         window = (*self.returns_E_N, tuple(map(float, returns_N)))[-WINDOW:]
         return ReturnCorrelation(value=DECAY * self.value + (1 - DECAY) * mean_correlation(window), returns_E_N=window)
-
-    def to_json(self) -> dict[str, Any]:
-        """The state as JSON types; `from_json` gives an equal state."""
-        return {"value": self.value, "returns_E_N": [list(each) for each in self.returns_E_N]}
-
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> "ReturnCorrelation":
-        """The state that `to_json` wrote."""
-        return cls(value=stored["value"], returns_E_N=tuple(tuple(each) for each in stored["returns_E_N"]))
 
 
 def mean_correlation(returns_E_N: Sequence[Sequence[float]]) -> float:

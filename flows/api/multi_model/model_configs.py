@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 from components.config import AdapterConfig
 from components.errors import ConfigurationError
-from components.population import competence, training_modes
 from flows.api.multi_model.checked_config import (
     Check,
     CheckedConfig,
@@ -105,7 +104,7 @@ class LLMConfig(CheckedConfig):
 
 @dataclass
 class CooperationFactor(CheckedConfig):
-    """How much of a member's return is its team's: see `training_modes.CooperationFactor`."""
+    """How much of a member's return is its team's."""
 
     cooperation_type: CooperationType = CooperationType.NONE
     cooperation_strength: float = 0.0
@@ -125,14 +124,10 @@ class CooperationFactor(CheckedConfig):
         "communication_cost": number(0),
     }
 
-    def values(self) -> training_modes.CooperationFactor:
-        """The factor as the pipeline computes with it."""
-        return training_modes.CooperationFactor(**_renamed(self.to_json(), "cooperation_type"))
-
 
 @dataclass
 class CompetenceFactor(CheckedConfig):
-    """How a member's skill follows its returns: see `competence.CompetenceFactor`."""
+    """How a member's skill would follow its returns; another than the default is refused, with the reason."""
 
     competence_type: CompetenceType = CompetenceType.GENERAL
     base_capability: float = 0.5
@@ -146,10 +141,6 @@ class CompetenceFactor(CheckedConfig):
         **dict.fromkeys(("base_capability", "adaptation_speed", "max_capability"), number(0, 1)),
         "specialization_level": number(0),
     }
-
-    def values(self) -> competence.CompetenceFactor:
-        """The factor as the pipeline computes with it. Raises ConfigurationError for a base above the maximum."""
-        return competence.CompetenceFactor(**_renamed(self.to_json(), "competence_type"))
 
 
 @dataclass
@@ -257,7 +248,3 @@ class MonitoringConfig(CheckedConfig):
         "error_rate_threshold": number(0),
         "response_time_threshold": number(0),
     }
-
-
-def _renamed(values: dict[str, Any], name: str) -> dict[str, Any]:
-    return {"type" if key == name else key: value for key, value in values.items()}
