@@ -7,7 +7,7 @@ from typing import Any
 
 from components.errors import ConfigurationError
 from components.identity import seed_for
-from components.population.pair_benchmark import KINDS, Kind, PairRules, PairRun, play_pair, target_value
+from components.population.pairs import KINDS, Kind, PairRules, PairRun, play_pair, target_value
 
 LEARNING_RATE = 0.5
 """Reaches .845 or more at level .6 within 200 episodes on every seed tried; 1 ends in the worse equilibrium on some seeds,

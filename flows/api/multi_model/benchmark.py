@@ -11,8 +11,8 @@ from components.environments.social.rules.base import ACTIONS, Action, JointStat
 from components.environments.social.rules.coop_compete import PairGame
 from components.errors import ConfigurationError
 from components.identity import seed_for
-from components.population.bernoulli_policies import GradientPolicy, OpponentAwarePolicy
 from components.population.pair_report import benchmark_report
+from components.population.pairs import GradientPolicy, OpponentAwarePolicy
 from components.whole_files import write_whole
 
 SimplePG = GradientPolicy
