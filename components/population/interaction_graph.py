@@ -14,7 +14,7 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from components.errors import ConfigurationError
-from components.population.fold_order import in_order
+from components.population.payoffs import in_order
 
 Action = Literal["cooperate", "compete"]
 

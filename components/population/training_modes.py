@@ -6,7 +6,7 @@ returns I, the team's mean T and the difference to the others D, each of the thr
     M = (1 - beta - kappa) I + beta T + kappa D,        0 <= beta, 0 <= kappa, beta + kappa <= 1
 
 cooperative has kappa 0, competitive beta 0, and mixed shares both by how the returns have moved together
-(`return_correlation.py`). At kappa 1 the game is zero-sum whatever it was; at beta 1 teammates have one return.
+(`credit.ReturnCorrelation`). At kappa 1 the game is zero-sum whatever it was; at beta 1 teammates have one return.
 Hierarchical gives the leader half of its followers' mean, and leaves the followers their own.
 """
 
@@ -94,7 +94,7 @@ def mixed_weights(cooperation_strength: float, competition_intensity: float, cor
 def hierarchical_matrix(num_members: int, leader: int, followers_share: float = 0.5) -> Floats:
     """The matrix, [N, N], by which `followers_share` of the leader's return is the mean of its followers' returns.
 
-    Those stay as they are: followers earn more by following (`compliance.py`), the leader by leading.
+    Those stay as they are: followers earn more by following (`credit.compliance_bonuses`), the leader by leading.
 
     **Example** leader 0 and returns (1, 0, .5): (.625, 0, .5).
     """

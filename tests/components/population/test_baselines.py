@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
-from components.population.baselines import RoleBaselines
+from components.population.credit import RoleBaselines
 
 
 @given(st.floats(-5, 5), st.floats(0, 0.99), st.integers(0, 40))

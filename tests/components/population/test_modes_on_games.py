@@ -14,7 +14,7 @@ from components.environments.social.rules.equilibria import deviation_gains, pur
 from components.environments.social.rules.public_goods import PublicGoods
 from components.environments.social.rules.staged import Staged
 from components.errors import ConfigurationError
-from components.population.baselines import RoleBaselines
+from components.population.credit import RoleBaselines
 from components.population.training_modes import (
     Floats,
     TrainingMode,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
-from components.population.return_correlation import WINDOW, ReturnCorrelation, mean_correlation
+from components.population.credit import WINDOW, ReturnCorrelation, mean_correlation
 
 EPISODES = st.integers(2, 5).flatmap(
     lambda num: st.lists(st.tuples(*[st.integers(-3, 3).map(float)] * num), min_size=1, max_size=50)

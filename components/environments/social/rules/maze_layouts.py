@@ -89,13 +89,6 @@ LAYOUTS: Mapping[str, Maze] = MappingProxyType(
 )
 
 
-def layout(complexity: str) -> Maze:
-    """The fixed maze of a name. Raises ConfigurationError for an unknown one."""
-    if complexity not in LAYOUTS:
-        raise ConfigurationError(f"complexity {complexity!r}: use one of {sorted(LAYOUTS)}, or drawn_maze")
-    return LAYOUTS[complexity]
-
-
 def drawn_maze(width: int, height: int, *, wall_fraction: float, seed: int) -> Maze:
     """A maze with walls in random places: as many as `wall_fraction` of its cells, less those that would close the way.
 
