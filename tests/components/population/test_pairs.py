@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t, ttest_1samp
 
-from components.environments.social.rules.coop_compete import PairGame
+from components.environments.social.coop_compete import PairGame
 from components.errors import ConfigurationError
-from components.population.pair_report import benchmark_report, mean_interval
 from components.population.pairs import (
     EPSILON,
     GradientPolicy,
     OpponentAwarePolicy,
+    benchmark_report,
+    mean_interval,
     pair_exploitability,
     pair_value,
     play_pair,
