@@ -8,14 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.environments.social.rules.maze import (
+    LAYOUTS,
+    MOVES,
+    Maze,
     MazeGame,
     MazeState,
+    distances,
     drawing,
+    drawn_maze,
     known_cells,
     maze_step,
     success_by_path_length,
 )
-from components.environments.social.rules.maze_layouts import LAYOUTS, MOVES, Maze, distances, drawn_maze
 from components.errors import ConfigurationError
 
 OPEN = Maze(width=3, height=2, walls=frozenset())
