@@ -116,7 +116,7 @@ def mean_table(tables: Sequence[Table]) -> Table:
 
 
 def kuhn_table(table: Table) -> dict[str, dict[str, float]]:
-    """A table of Kuhn poker under the names of `components.population.kuhn_poker`.
+    """A table of Kuhn poker whose information is the own card and what was done: p for a pass, b for a bet.
 
     **Example** "player_1: … your card: Queen of Jack Queen King\nplayer_0 bets …" is "Qb".
     """

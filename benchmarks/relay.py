@@ -51,20 +51,11 @@ class RelayEnvironment(Demonstrator, Environment):
         return state[0], rng.randrange(100)
 
 
-class RelayOf1(RelayEnvironment):
-    roles = ("agent0",)
+def _relay_of(num_agents: int) -> type[RelayEnvironment]:
+    return type(f"RelayOf{num_agents}", (RelayEnvironment,), {"roles": tuple(f"agent{n}" for n in range(num_agents))})
 
 
-class RelayOf2(RelayEnvironment):
-    roles = ("agent0", "agent1")
-
-
-class RelayOf4(RelayEnvironment):
-    roles = tuple(f"agent{number}" for number in range(4))
-
-
-class RelayOf8(RelayEnvironment):
-    roles = tuple(f"agent{number}" for number in range(8))
+RelayOf1, RelayOf2, RelayOf4, RelayOf8 = map(_relay_of, (1, 2, 4, 8))
 
 
 def register() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from components.errors import ConfigurationError
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 ADVANTAGES = "compute_advantages"
 """The stage in which all shards of a step and their rewards meet."""
@@ -34,7 +35,7 @@ def checked_run_id(run_id: str) -> str:
 
 def canonical_json(value: Any) -> bytes:
     """`value` as JSON with sorted keys, without spaces or NaN, so that equal values give equal bytes."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return _CANONICAL.encode(value).encode()
 
 
 def fingerprint(value: Any) -> str:

@@ -1,6 +1,5 @@
 """Identity of processes: kernel, pid and start, because pids are reused and clocks are set."""
 
-import logging
 import os
 import platform
 import re
@@ -17,7 +16,6 @@ import psutil
 _TEXT = re.compile(r"([^-]+)-([0-9]{1,20})-([0-9]{1,20})")
 _START_TICKS = 19
 _STATE = 0
-_log = logging.getLogger(__name__)
 
 
 class ProcessId(NamedTuple):

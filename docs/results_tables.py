@@ -1,7 +1,7 @@
 """Tables of recorded rows, by the functions with which the benchmarks print them (`--list`)."""
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,26 +38,6 @@ def arms_rows() -> Sequence[Any]:
     return arm_runs.rows_of(wanted, MEASURED / "arms")
 
 
-def arms_record() -> str:
-    return record("arms")
-
-
-def arms_success() -> str:
-    return arm_table.success_table(arms_rows())
-
-
-def arms_differences() -> str:
-    return arm_table.difference_table(arms_rows())
-
-
-def arms_doses() -> str:
-    return arm_table.dose_table(arms_rows())
-
-
-def arms_claims() -> str:
-    return claims(arms_rows(), budget_tokens=BUDGET_TOKENS)
-
-
 @cache
 def credit_studies() -> Sequence[Study]:
     return [
@@ -65,14 +45,6 @@ def credit_studies() -> Sequence[Study]:
         for game in credit.GAMES
         for seed in range(NUM_SEEDS)
     ]
-
-
-def credit_record() -> str:
-    return record("credit")
-
-
-def credit_summary() -> str:
-    return credit.summary(credit_studies())
 
 
 @cache
@@ -85,38 +57,6 @@ def pretrained_rows() -> Sequence[Any]:
     return pretrained.rows_of(pretrained_orders(), MEASURED / "pretrained")
 
 
-def pretrained_record() -> str:
-    return record("pretrained")
-
-
-def pretrained_untrained() -> str:
-    return pretrained_table.pass_table(pretrained_rows())
-
-
-def pretrained_gains() -> str:
-    return pretrained_table.gain_table(pretrained_rows())
-
-
-def pretrained_differences() -> str:
-    return pretrained_table.comparison_table(pretrained_rows())
-
-
-def pretrained_doses() -> str:
-    return pretrained_table.dose_table(pretrained_rows())
-
-
-def pretrained_curves() -> str:
-    return fenced(pretrained_table.curves(pretrained_rows()))
-
-
-def pretrained_failures() -> str:
-    return fenced(pretrained.failures(pretrained_orders(), MEASURED / "pretrained"))
-
-
-def pretrained_verdict() -> str:
-    return fenced(pretrained_table.verdict(pretrained_rows(), num_seeds=NUM_SEEDS))
-
-
 @cache
 def program_rows() -> Sequence[Any]:
     arms = [pretrained_runs.SINGLE_PROGRAM]
@@ -124,34 +64,35 @@ def program_rows() -> Sequence[Any]:
     return pretrained.rows_of(wanted, MEASURED / "lone_program")
 
 
-def program_record() -> str:
-    return record("lone_program")
-
-
-def program_gains() -> str:
-    return pretrained_table.gain_table(program_rows())
-
-
-def program_untrained() -> str:
-    return pretrained_table.pass_table(program_rows())
-
-
-def program_doses() -> str:
-    return pretrained_table.dose_table(program_rows())
-
-
 @cache
 def population_rows() -> Sequence[Any]:
     return population_runs.rows_of_record(MEASURED / "populations")
 
 
-def populations_record() -> str:
-    return record("populations")
-
-
-def populations_report() -> str:
-    return "\n".join(population_report.lines_of(population_rows())).rstrip()
-
-
 def fenced(text: str) -> str:
     return f"```text\n{text}\n```"
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "arms record": partial(record, "arms"),
+    "arms success": lambda: arm_table.success_table(arms_rows()),
+    "arms differences": lambda: arm_table.difference_table(arms_rows()),
+    "arms doses": lambda: arm_table.dose_table(arms_rows()),
+    "arms claims": lambda: claims(arms_rows(), budget_tokens=BUDGET_TOKENS),
+    "credit record": partial(record, "credit"),
+    "credit summary": lambda: credit.summary(credit_studies()),
+    "pretrained record": partial(record, "pretrained"),
+    "pretrained untrained": lambda: pretrained_table.pass_table(pretrained_rows()),
+    "pretrained gains": lambda: pretrained_table.gain_table(pretrained_rows()),
+    "pretrained differences": lambda: pretrained_table.comparison_table(pretrained_rows()),
+    "pretrained doses": lambda: pretrained_table.dose_table(pretrained_rows()),
+    "pretrained curves": lambda: fenced(pretrained_table.curves(pretrained_rows())),
+    "pretrained failures": lambda: fenced(pretrained.failures(pretrained_orders(), MEASURED / "pretrained")),
+    "pretrained verdict": lambda: fenced(pretrained_table.verdict(pretrained_rows(), num_seeds=NUM_SEEDS)),
+    "populations record": partial(record, "populations"),
+    "populations report": lambda: "\n".join(population_report.lines_of(population_rows())).rstrip(),
+    "program record": partial(record, "lone_program"),
+    "program gains": lambda: pretrained_table.gain_table(program_rows()),
+    "program untrained": lambda: pretrained_table.pass_table(program_rows()),
+    "program doses": lambda: pretrained_table.dose_table(program_rows()),
+}

@@ -7,7 +7,6 @@ from statistics import fmean, stdev
 from components.evaluation.statistics import Z_95, paired_interval
 from components.schema import EvalReport
 
-POWER = 0.8
 _Z_POWER = 0.8416212335729143
 """The 80% quantile of the standard normal distribution."""
 _FEWEST_PROBLEMS = 4

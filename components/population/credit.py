@@ -1,25 +1,112 @@
 """What the agents of a population learn from: their returns, mixed by the training mode, less what their role earns on average.
 
 The state of a run is folded episode by episode in the order of the problems, so that a resumed run is equal to the bit. Raw
-returns decide ratings, leaders, correlation and selection; mixed ones only what is learned.
+returns decide payoffs, leaders, correlation and selection; mixed ones only what is learned.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import fsum, isfinite, sqrt
 
+from components.bounds import checked_share
 from components.config import PopulationConfig
+from components.errors import ConfigurationError
 from components.metrics import agent_return, mixed_return
-from components.population.baselines import Outcome, RoleBaselines
-from components.population.compliance import Bonuses, compliance_bonuses
 from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
 from components.population.payoffs import PayoffMatrix, games_by_pair
-from components.population.return_correlation import ReturnCorrelation
 from components.population.selective import Record
 from components.population.training_modes import Floats, discounted_returns, mode_matrix
 
 Credits = list[tuple[tuple[float | None, ...], ...]]
 """Axes E, N, K: what each action is credited with; None for one that is not trained on."""
+Bonuses = tuple[tuple[tuple[float, ...], ...], ...]
+"""Axes M, K, A: what each agent earns by following, by move and candidate."""
+DECAY = 0.9
+WINDOW = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleBaselines:
+    """SPIRAL's exponential average of returns for each game and role (RAE, arXiv:2506.24119): a first mover's edge is no skill.
+
+    As in the authors' code, the baseline is the average from before the episode, which the action cannot have changed, so that
+    `A = R - b` is unbiased. `values` is game -> role -> average return; a role that was never played has 0, as in the paper.
+    """
+
+    decay: float = 0.95
+    values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checked_share("decay", self.decay)
+
+    def value(self, game: str, role: str) -> float:
+        """The baseline of a role of a game."""
+        return self.values.get(game, {}).get(role, 0.0)
+
+    def after(self, game: str, role: str, earned: float) -> "RoleBaselines":
+        """The baselines after a return: `b = decay b + (1 - decay) R`. Raises ConfigurationError for NaN and infinity.
+
+        **Example** decay .95, b 0 after a return of 1: .05.
+        """
+        if not isfinite(earned):
+            raise ConfigurationError(f"earned {earned} of {game}/{role}: leave it out")
+        moved = self.decay * self.value(game, role) + (1 - self.decay) * earned
+        roles = {**self.values.get(game, {}), role: moved}
+        return RoleBaselines(decay=self.decay, values={**self.values, game: roles})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnCorrelation:
+    """Whether members' returns rise together, by which the mixed mode shares out cooperation and competition: an exponential
+    average of the mean correlation of all pairs over the last episodes.
+
+    `value` is rho, -1 to 1. `returns_E_N` are the raw returns of the last episodes, oldest first.
+    """
+
+    value: float = 0.0
+    returns_E_N: tuple[tuple[float, ...], ...] = ()
+
+    def after(self, returns_N: Sequence[float]) -> "ReturnCorrelation":
+        """The state after one more episode: `rho = .9 rho + .1 mean correlation` over the last 32 episodes.
+
+        **Example** returns (0, 0) and then (1, 1): the pair correlates by 1, and rho is .1.
+        """
+        if self.returns_E_N and len(self.returns_E_N[0]) != len(returns_N):
+            raise ConfigurationError(
+                f"{len(returns_N)} returns after episodes of {len(self.returns_E_N[0])} members: use one order"
+            )
+        if not all(map(isfinite, returns_N)):
+            raise ConfigurationError(f"returns {tuple(returns_N)}: not finite; leave the episode out")
+        window = (*self.returns_E_N, tuple(map(float, returns_N)))[-WINDOW:]
+        return ReturnCorrelation(value=DECAY * self.value + (1 - DECAY) * mean_correlation(window), returns_E_N=window)
+
+
+def mean_correlation(returns_E_N: Sequence[Sequence[float]]) -> float:
+    """The mean of Pearson's correlation over all pairs of members, -1 to 1; 0 for a pair of which one never changes.
+
+    **Example** episodes (0, 0, 1), (1, 1, 0): pairs 1, -1, -1, mean -1/3. It is never below -1/(N-1).
+    """
+    if not returns_E_N:
+        return 0.0
+    series_N_E = list(zip(*returns_E_N, strict=True))
+    pairs = [correlation(one, other) for one, other in combinations(series_N_E, 2)]
+    return fsum(pairs) / len(pairs) if pairs else 0.0
+
+
+def correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Pearson's correlation, -1 to 1; 0 where one of both never changes, or has less than two values.
+
+    **Example** (1, 2, 3) with (2, 4, 6) is 1; (1, 2, 1) with (5, 5, 5) is 0.
+    """
+    if len(one) < 2 or min(one) == max(one) or min(other) == max(other):
+        return 0.0
+    mean_one, mean_other = fsum(one) / len(one), fsum(other) / len(other)
+    ones = [value - mean_one for value in one]
+    others = [value - mean_other for value in other]
+    spread = sqrt(fsum(x * x for x in ones)) * sqrt(fsum(y * y for y in others))
+    return max(-1.0, min(1.0, fsum(x * y for x, y in zip(ones, others, strict=True)) / spread)) if spread else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +293,7 @@ def _folded(
     """The state after an episode."""
     baselines = state.baselines
     for (agent, turn), value in earned.items():
-        outcome = Outcome(order=state.num_episodes, game=f"turn {turn}", role=agent, earned=value)
-        baselines = baselines.after(outcome)
+        baselines = baselines.after(f"turn {turn}", agent, value)
     averages = dict(state.average_returns)
     records, num_samples = dict(state.records), dict(state.num_samples)
     for agent, member, raw in zip(agents, episode.members_A, raw_A, strict=True):
@@ -232,3 +318,31 @@ def _frozen(found: Sequence[Sequence[float | None]]) -> tuple[tuple[float | None
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
+
+
+def compliance_bonuses(moves: Sequence[Move], *, leader: int, num_agents: int, bonus: float) -> Bonuses:
+    """`bonus` for each follower that gives the leader's last answer, 0 for all others; `leader` is its place.
+
+    A follower that acts before the leader ever has, has nothing to follow.
+
+    **Example** ann leads, both act at once and say C: one move with bonuses (0, .1).
+    """
+    said: str | None = None
+    bonuses = []
+    for move in moves:
+        acting = [a for _, a in move.nodes]
+        of_candidates = [dict(zip(acting, answers, strict=True)) for answers in move.answers_K_M]
+        bonuses.append(tuple(_of_candidate(answers, leader, said, num_agents, bonus) for answers in of_candidates))
+        if leader in acting:
+            said = of_candidates[move.chosen][leader]
+    return tuple(bonuses)
+
+
+def _of_candidate(
+    answers: dict[int, str], leader: int, said: str | None, num_agents: int, bonus: float
+) -> tuple[float, ...]:
+    directive = answers.get(leader, said)
+    return tuple(
+        bonus if a != leader and directive is not None and answers.get(a) == directive else 0.0
+        for a in range(num_agents)
+    )

@@ -7,14 +7,14 @@ or networkx.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import isfinite, sqrt
-from typing import Any, Literal
+from typing import Literal
 from xml.etree import ElementTree
 
 from components.errors import ConfigurationError
-from components.population.fold_order import in_order
+from components.population.payoffs import in_order
 
 Action = Literal["cooperate", "compete"]
 
@@ -120,21 +120,6 @@ class InteractionGraph:
         for row in (*self.edges.values(), *self.returns.values()):
             found |= set(row)
         return tuple(sorted(found))
-
-    def to_json(self) -> dict[str, Any]:
-        """The graph as JSON types; `from_json` gives an equal one."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "InteractionGraph":
-        """The graph that `to_json` wrote."""
-        return cls(
-            edges={source: {to: Edge(**edge) for to, edge in row.items()} for source, row in stored["edges"].items()},
-            returns={
-                one: {other: JointReturns(**each) for other, each in row.items()}
-                for one, row in stored["returns"].items()
-            },
-        )
 
 
 def reciprocated_cooperation(graph: InteractionGraph) -> float | None:

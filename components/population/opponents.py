@@ -12,10 +12,10 @@ the seed and the parts that the caller names, never on the order in which games 
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import fsum
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 from components.errors import ConfigurationError
 from components.identity import seed_for
@@ -59,15 +59,6 @@ class OpponentPool:
         if len(kept) == self.capacity:
             kept = (kept[0], *kept[2:])
         return OpponentPool(opponents=(*kept, opponent), capacity=self.capacity)
-
-    def to_json(self) -> dict[str, Any]:
-        """The pool as JSON types; `from_json` gives an equal one."""
-        return {"opponents": [asdict(each) for each in self.opponents], "capacity": self.capacity}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "OpponentPool":
-        """The pool that `to_json` wrote."""
-        return cls(opponents=tuple(Opponent(**each) for each in stored["opponents"]), capacity=stored["capacity"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,27 @@ the earlier or the later one of a pair, and a player's return counts beside each
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import combinations
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
 from math import inf, isfinite, sqrt
-from typing import Any
+from typing import Protocol, TypeVar
 
 from components.errors import ConfigurationError
 from components.identity import seed_for
-from components.population.fold_order import in_order
 
 _Z_95 = 1.959963984540054
+
+
+class Ordered(Protocol):
+    """What has a place in a run."""
+
+    @property
+    def order(self) -> int:
+        """The place among all of a run, counted over its steps."""
+        ...
+
+
+Item = TypeVar("Item", bound=Ordered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,23 +126,6 @@ class PayoffMatrix:
         own, other = self.mean(player, opponent), self.mean(opponent, player)
         return None if own is None or other is None else (own - other) / 2
 
-    def players(self) -> tuple[str, ...]:
-        """Everybody who has played, sorted."""
-        return tuple(sorted(self.first.keys() | self.second.keys()))
-
-    def to_json(self) -> dict[str, Any]:
-        """The matrix as JSON types; `from_json` gives an equal one."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "PayoffMatrix":
-        """The matrix that `to_json` wrote."""
-
-        def seat(name: str) -> dict[str, dict[str, Tally]]:
-            return {own: {other: Tally(**each) for other, each in row.items()} for own, row in stored[name].items()}
-
-        return cls(first=seat("first"), second=seat("second"))
-
     def _seats(self, player: str, opponent: str) -> tuple[Tally, Tally]:
         unplayed = Tally()
         return (
@@ -166,3 +160,15 @@ def swapped_matches(one: str, other: str, *, problems: Sequence[int], seed: int)
         for problem in problems
         for first, second in ((one, other), (other, one))
     )
+
+
+def in_order(items: Sequence[Item]) -> list[Item]:
+    """The items by `order`, on which sums of floating-point numbers depend. Raises ConfigurationError for two of one place.
+
+    **Example** places (2, 0, 1): 0, 1, 2.
+    """
+    ordered = sorted(items, key=lambda item: item.order)
+    for one, other in pairwise(ordered):
+        if one.order == other.order:
+            raise ConfigurationError(f"order {one.order}: two results of one place; number them over the whole run")
+    return ordered

@@ -6,10 +6,10 @@ value: JSON, folded round by round, equal to the bit after a resume.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 from components.bounds import checked_share
 from components.errors import ConfigurationError
@@ -42,10 +42,6 @@ class Record:
         if updated:
             return replace(self, num_updates=self.num_updates + 1, rounds_waiting=0)
         return replace(self, rounds_waiting=self.rounds_waiting + 1)
-
-    def to_json(self) -> dict[str, Any]:
-        """The record as JSON types; `Record(**stored)` is equal."""
-        return asdict(self)
 
 
 def selected_members(

@@ -1,19 +1,17 @@
 """Training modes: one matrix that mixes the members' returns, and nothing else.
 
-A mode is a linear map of returns: `mixed = M raw`. The learner sees `mixed`, every evaluation sees `raw`;
-`MixedReturns` keeps both. With own returns I, the team's mean T and the difference to the others D, each of the three
-flat modes is
+A mode is a linear map of returns: `mixed = M raw`. The learner sees `mixed`, every evaluation sees `raw`. With own
+returns I, the team's mean T and the difference to the others D, each of the three flat modes is
 
     M = (1 - beta - kappa) I + beta T + kappa D,        0 <= beta, 0 <= kappa, beta + kappa <= 1
 
 cooperative has kappa 0, competitive beta 0, and mixed shares both by how the returns have moved together
-(`return_correlation.py`). At kappa 1 the game is zero-sum whatever it was; at beta 1 teammates have one return.
+(`credit.ReturnCorrelation`). At kappa 1 the game is zero-sum whatever it was; at beta 1 teammates have one return.
 Hierarchical gives the leader half of its followers' mean, and leaves the followers their own.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,55 +21,6 @@ from components.errors import ConfigurationError
 
 TrainingMode = Literal["cooperative", "competitive", "mixed", "hierarchical"]
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CooperationFactor:
-    """How much of a member's return is its team's.
-
-    `none` shares nothing. `team_based` shares `cooperation_strength` in blocks of `team_size` neighbours,
-    `shared_rewards` shares `shared_reward_ratio` among all. `knowledge_transfer` leaves the returns alone: its rate
-    weighs a loss (`knowledge_transfer.py`). `communication_cost` is the price of a message (`reward_terms.py`).
-    """
-
-    type: Literal["none", "team_based", "shared_rewards", "knowledge_transfer"] = "none"
-    cooperation_strength: float = 0.0
-    team_size: int = 1
-    shared_reward_ratio: float = 0.5
-    knowledge_transfer_rate: float = 0.1
-    communication_cost: float = 0.01
-
-    def __post_init__(self) -> None:
-        for field in ("cooperation_strength", "shared_reward_ratio", "knowledge_transfer_rate"):
-            checked_share(field, getattr(self, field))
-        if self.team_size < 1:
-            raise ConfigurationError(f"team_size {self.team_size}: use 1 or more")
-        if self.communication_cost < 0:
-            raise ConfigurationError(f"communication_cost {self.communication_cost}: use 0 or more")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MixedReturns:
-    """Returns before and after mixing; the axes are those of the raw ones, members last. Evaluation reads `raw` alone."""
-
-    raw: Floats
-    mixed: Floats
-    matrix_N_N: Floats
-
-
-def mixed_returns(raw: Sequence[Any] | Floats, matrix_N_N: Floats) -> MixedReturns:
-    """Both kinds of returns: `mixed[..., i] = sum_j M[i, j] raw[..., j]`. Any axes, members last, finite numbers.
-
-    **Example** returns (1, 0) at kappa 1: mixed (1, -1).
-    """
-    returns = np.array(raw, dtype=np.float64)
-    if returns.shape[-1] != len(matrix_N_N):
-        raise ConfigurationError(
-            f"returns of {returns.shape[-1]} members, a matrix for {len(matrix_N_N)}: use one order of members"
-        )
-    if not np.isfinite(returns).all():
-        raise ConfigurationError("returns: NaN or infinity, which mixing would spread to every member; leave them out")
-    return MixedReturns(raw=returns, mixed=returns @ matrix_N_N.T, matrix_N_N=matrix_N_N)
 
 
 def discounted_returns(rewards_T_N: Sequence[Sequence[float]] | Floats, discount: float) -> Floats:
@@ -126,19 +75,6 @@ def flat_matrix(num_members: int, *, beta: float, kappa: float, team_size: int |
     return matrix
 
 
-def cooperation_matrix(num_members: int, factor: CooperationFactor) -> Floats:
-    """The matrix, [N, N], of a cooperation factor.
-
-    **Example** `shared_rewards` with ratio .7 and returns (1, 0): (.65, .35).
-    """
-    if factor.type == "team_based":
-        return flat_matrix(num_members, beta=factor.cooperation_strength, kappa=0.0, team_size=factor.team_size)
-    if factor.type == "shared_rewards":
-        return flat_matrix(num_members, beta=factor.shared_reward_ratio, kappa=0.0)
-    checked_members(num_members)
-    return np.eye(num_members)
-
-
 def mixed_weights(cooperation_strength: float, competition_intensity: float, correlation: float) -> tuple[float, float]:
     """beta and kappa of the mixed mode: `beta (1 + rho) / 2` and `kappa (1 - rho) / 2`.
 
@@ -158,7 +94,7 @@ def mixed_weights(cooperation_strength: float, competition_intensity: float, cor
 def hierarchical_matrix(num_members: int, leader: int, followers_share: float = 0.5) -> Floats:
     """The matrix, [N, N], by which `followers_share` of the leader's return is the mean of its followers' returns.
 
-    Those stay as they are: followers earn more by following (`reward_terms.compliance_bonus`), the leader by leading.
+    Those stay as they are: followers earn more by following (`credit.compliance_bonuses`), the leader by leading.
 
     **Example** leader 0 and returns (1, 0, .5): (.625, 0, .5).
     """
@@ -202,12 +138,3 @@ def mode_matrix(
     if mode == "hierarchical":
         return hierarchical_matrix(num_members, leader)
     raise ConfigurationError(f"training_mode {mode!r}: use cooperative, competitive, mixed or hierarchical")
-
-
-def elected_leader(average_returns_N: Sequence[float]) -> int:
-    """The member with the highest average raw return; of equals the first.
-
-    **Example** (.2, .5, .5): 1.
-    """
-    checked_members(len(average_returns_N))
-    return max(range(len(average_returns_N)), key=lambda member: average_returns_N[member])

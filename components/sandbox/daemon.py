@@ -13,7 +13,6 @@ from components.sandbox.dockerd import (
     dockerd_process,
     locked,
     log_tail,
-    remove_remains,
     start_dockerd,
     stop_dockerd,
     within,
@@ -94,18 +93,6 @@ def stop_daemon(state_folder: Path) -> bool:
         return False
     with locked(places):
         return stop_dockerd(places)
-
-
-def clean_dead_daemon(state_folder: Path) -> bool:
-    """Remove what a killed private daemon left (processes, mounts, control groups, sockets); returns whether there was any.
-
-    A running daemon is left alone.
-    """
-    places = Places(state_folder)
-    if not places.folder.exists():
-        return False
-    with locked(places):
-        return dockerd_process(places) is None and remove_remains(places)
 
 
 def _daemon(host: str, *, private: bool) -> Daemon:

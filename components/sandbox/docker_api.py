@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from components.errors import SandboxUnavailable, ServiceMissing
+from components.freed import Freed
 
 API_SECONDS = 10.0
 """How long one answer of the daemon may take."""
 
 
-class DockerApi:
+class DockerApi(Freed):
     """A client of the daemon at `host`, for many threads.
 
     Raises SandboxUnavailable when the daemon does not answer, ServiceMissing when the SDK is not installed.
@@ -23,12 +24,6 @@ class DockerApi:
         self.host = host
         with _errors(f"the daemon at {host} does not answer"):
             self._client: Any = docker.APIClient(base_url=host, timeout=timeout_seconds)
-
-    def __enter__(self) -> "DockerApi":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     @contextmanager
     def call(self, what: str) -> Iterator[Any]:

@@ -81,8 +81,7 @@ def mixed_states(
     moments by the number of updates, and those of different numbers have no mean.
     """
     from components.population.adapters import Learner
-    from components.population.federated import federated_learner, pulled_adapter
-    from components.population.synchronized import synchronized_learner
+    from components.population.federated import federated_learner, pulled_adapter, synchronized_learner
 
     learners = {member: _learner(state) for member, state in states.items()}
     if len({learner.num_updates for learner in learners.values()}) > 1:

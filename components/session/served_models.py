@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from components.config import AdapterConfig, GenerationConfig, PolicyConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
+from components.freed import Freed
 from components.generation.base import GenerationRequest
 from components.generation.hot_swap import HotSwap, finite_probe
 from components.models.base_checks import check_base
@@ -57,7 +58,7 @@ class Answer:
     version: PolicyVersion
 
 
-class ServedModel:
+class ServedModel(Freed):
     """A base in this process; its policies share it. Freed by `close` or a `with` block.
 
     **Example** `ServedModel("./my-model").policy("a").answer(Question(prompt="2 + 2 =", temperature=0)).text`.
@@ -110,12 +111,6 @@ class ServedModel:
     def close(self) -> None:
         """Free the base and its files. Its policies answer no more."""
         self._ends.close()
-
-    def __enter__(self) -> "ServedModel":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _open(self, seed: int) -> None:
         import torch

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any, Self
+from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import StageManifest
 from components.artifacts.write_behind import WriteBehindStore
 from components.config import RunConfig
+from components.freed import Freed
 from components.outages import is_interrupted
 from components.rollout.router import Router
 from components.runs.run import Run
@@ -28,7 +29,7 @@ from components.tracking.base import Tracker
 _LAST_WORDS_SECONDS = 10.0
 
 
-class Session:
+class Session(Freed):
     """The owner of a run's store, engines, trainers, tools and tracker. Each is opened when it is first needed.
 
     Closing it ends its own workers, boxes and engines, and no others. Prefect passes it by reference; in a Ray worker it
@@ -81,12 +82,6 @@ class Session:
         self._tracker: Tracker | None = None
         self._copies: CheckpointCache | None = None
         self._kept: KeptPayloads | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return session_of_worker, (self.run,)

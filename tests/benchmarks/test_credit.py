@@ -18,7 +18,6 @@ from benchmarks.counterfactual import Rest, Valued, valued
 from benchmarks.credit import report, table
 from benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, played
 from benchmarks.fidelity import Ranked, noise_ceiling, pooled_correlation
-from benchmarks.lottery import MAX_TURNS, VERSION, drawing_engine, lottery_config, worth
 from benchmarks.own_rollouts import Sampled, advantages, sampled
 from components.config.parsing import parse_config
 from components.environments.base import NO_TOOLS
@@ -28,6 +27,7 @@ from components.rewards.rubric import rubric_for
 from components.schema import Episode, Limits
 from components.session.scenario import scenario_of
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
+from tests.benchmarks.lottery import MAX_TURNS, VERSION, drawing_engine, lottery_config, worth
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.sandbox.scripted import ScriptedSandbox, printed
 

@@ -1,16 +1,20 @@
 """The arithmetic of the benchmark of populations, on tables by hand."""
 
+from random import Random
 from typing import Any
 
 import pytest
 
 from benchmarks.population_report import (
+    average_policy,
     correlation_of_coins,
     expected_mean_payoff,
     exploitabilities,
+    exploitability,
     late_exploitability,
     lines_of,
     ordering_lines,
+    played_game,
     predicted,
     reached,
     rules_of,
@@ -18,10 +22,12 @@ from benchmarks.population_report import (
 )
 from benchmarks.population_runs import GAMES, LED, MODES, Order, Row, kept, orders
 from benchmarks.population_tables import kuhn_information, mean_table, with_both_chances
-from components.population.exploitability import average_policy, exact_advantage, exploitability, uniform_policy
-from components.population.kuhn_poker import KuhnPoker, equilibrium
+from tests.kuhn_poker import equilibrium
 
-KUHN = KuhnPoker()
+SETS = [card + past for card in "JQK" for past in ("", "pb", "p", "b")]
+UNIFORM = {name: {"p": 0.5, "b": 0.5} for name in SETS}
+BETS = {name: {"p": 0.0, "b": 1.0} for name in SETS}
+PASSES = {name: {"p": 1.0, "b": 0.0} for name in SETS}
 WORDS = {"p": "passes", "b": "bets"}
 CARDS = {"J": "Jack", "Q": "Queen", "K": "King"}
 
@@ -56,22 +62,38 @@ def test_what_a_player_sees_of_kuhn_poker_is_named_by_card_and_history() -> None
 
 
 def test_the_average_is_of_trained_policies_and_the_last_iterate_stands_beside_it() -> None:
-    bets = {name: {"p": 0.0, "b": 1.0} for name in uniform_policy(KUHN)}
-    passes = {name: {"p": 1.0, "b": 0.0} for name in uniform_policy(KUHN)}
-    curve = exploitabilities(kuhn_row(uniform_policy(KUHN), equilibrium(0.1), bets, passes))
-    assert [last for last, _ in curve] == pytest.approx([11 / 24, 0, exploitability(KUHN, bets), 1])
+    curve = exploitabilities(kuhn_row(UNIFORM, equilibrium(0.1), BETS, PASSES))
+    assert [last for last, _ in curve] == pytest.approx([11 / 24, 0, exploitability(BETS), 1])
     assert curve[1][1] == pytest.approx(0, abs=1e-12), "the untrained one is not in it"
     assert curve[3][1] < 1
-    assert late_exploitability(kuhn_row(passes, passes, bets, equilibrium(0.1))) == pytest.approx(
-        exploitability(KUHN, average_policy(KUHN, [bets, equilibrium(0.1)]))
+    assert late_exploitability(kuhn_row(PASSES, PASSES, BETS, equilibrium(0.1))) == pytest.approx(
+        exploitability(average_policy([BETS, equilibrium(0.1)]))
     )
 
 
+def test_who_never_passes_has_no_say_about_what_follows_a_pass() -> None:
+    average = average_policy([PASSES | {"Kpb": {"p": 0.0, "b": 1.0}}, BETS | {"Kpb": {"p": 1.0, "b": 0.0}}])
+    assert average["Kpb"] == {"p": 0.0, "b": 1.0}
+    assert average["K"] == average["Kb"] == {"p": 0.5, "b": 0.5}
+    assert average_policy([BETS, BETS])["Kpb"] == {"p": 0.0, "b": 1.0}, "where nobody passes, plainly"
+    mixed = average_policy([equilibrium(0.3), UNIFORM, PASSES])
+    for foe in (equilibrium(0.0), BETS):
+        earned = [spiel_advantage(each, foe) for each in (mixed, equilibrium(0.3), UNIFORM, PASSES)]
+        assert earned[0] == pytest.approx(sum(earned[1:]) / 3), "it plays like one of them picked before the game"
+
+
+def test_played_games_pay_what_openspiel_expects() -> None:
+    rng = Random(0)
+    for one, other in ((UNIFORM, equilibrium(0.2)), (PASSES, UNIFORM), (BETS, equilibrium(0.2))):
+        earned = [played_game(one, other, rng) - played_game(other, one, rng) for _ in range(4000)]
+        assert sum(earned) / 8000 == pytest.approx(spiel_advantage(one, other), abs=0.06)
+
+
 def test_checkpoints_are_ordered_alike_by_games_and_by_openspiel() -> None:
-    passes = {name: {"p": 1.0, "b": 0.0} for name in uniform_policy(KUHN)}
-    assert spiel_advantage(equilibrium(0.2), passes) == pytest.approx(exact_advantage(KUHN, equilibrium(0.2), passes))
-    quarter = {name: {"p": 0.75, "b": 0.25} for name in passes}
-    (line,) = ordering_lines(kuhn_row(passes, quarter, uniform_policy(KUHN)))
+    assert spiel_advantage(BETS, PASSES) == pytest.approx(1), "who always bets wins each ante"
+    assert spiel_advantage(UNIFORM, UNIFORM) == 0
+    quarter = {name: {"p": 0.75, "b": 0.25} for name in SETS}
+    (line,) = ordering_lines(kuhn_row(PASSES, quarter, UNIFORM))
     assert "by OpenSpiel u0 < u1 < u2: the same" in line
 
 

@@ -2,13 +2,13 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
 
 from components.config import RunConfig
 from components.environments.base import Split
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling, eval_rules, temperature_of
 from components.evaluation.subjects import parse_run
+from components.freed import Freed
 from components.rollout.play import play
 from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start
@@ -23,18 +23,12 @@ from troupe.runs.stores import opened_store, store_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Team:
+class Team(Freed):
     """Policies with their own engines and sandboxes, freed by `close` or a `with` block. `name` is "RUN@STEP" or a model."""
 
     name: str
     session: Session
     router: Router
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free the engines and sandboxes. The team cannot be used afterwards."""

@@ -10,14 +10,18 @@ from pydantic import Field
 from components.environments.base import JointStep
 from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number, place_of
 from components.environments.social.rules.maze import (
+    LAYOUTS,
+    MOVES,
+    Cell,
+    Maze,
     MazeGame,
     MazeState,
     drawing,
+    drawn_maze,
     known_cells,
     maze_step,
     success_by_path_length,
 )
-from components.environments.social.rules.maze_layouts import LAYOUTS, MOVES, Cell, Maze, drawn_maze
 from components.frozen import Frozen
 
 

@@ -1,11 +1,73 @@
-"""staged: a warm-up, then a game in which some members gain by competing; its rules are in `rules/staged.py`."""
+"""staged: a warm-up in which everybody earns the base, then a game in which some members gain by competing.
+
+With rho the share of *all* who cooperate, everybody earns `base (1 + .3 ramp) + .25 (rho - .5)`, ramp rising from 0 to
+1 over as many episodes as the warm-up has. The first quarter of the members are adversaries: they earn `.1 rho` more if
+they compete and `.05 rho` less if they cooperate. Whoever cooperates below rho .3, or competes above .7, pays .05.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pydantic import Field
 
+from components.bounds import checked_share
 from components.environments.social.game import member_names
 from components.environments.social.repeated import NUM_MEMBERS, Repeated, RepeatedOptions, WarmedUpGame
-from components.environments.social.rules.base import Rules
-from components.environments.social.rules.staged import Staged
+from components.environments.social.rules.base import Action, Rules, check_actions, checked_base, cooperation
+from components.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """N members, of which `max(1, int(adversary_fraction N))` are adversaries.
+
+    For 8 members, late: all compete (.785 on average) and adversaries compete while all others cooperate (.979) are the
+    pure equilibria; all cooperate (1.0225) is none.
+    """
+
+    num_members: int = 8
+    warmup_episodes: int = 20
+    adversary_fraction: float = 0.25
+    base_scale: float = 1.0
+    difficulty: float = 0.3
+    noise_std: float = 0.005
+    num_steps: int = 32
+    lowest_reward: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        checked_share("adversary_fraction", self.adversary_fraction)
+        checked_base(self.base_scale, self.difficulty)
+        if self.num_members < 1 or self.warmup_episodes < 0:
+            raise ConfigurationError(
+                f"num_members {self.num_members}, warmup_episodes {self.warmup_episodes}: use 1 and 0 or more"
+            )
+
+    @property
+    def num_adversaries(self) -> int:
+        """How many of the first members are adversaries."""
+        return max(1, int(self.adversary_fraction * self.num_members))
+
+    def payoffs(self, actions_N: Sequence[Action], episode: int = 0) -> tuple[float, ...]:
+        """What each member earns, without noise.
+
+        **Example** late, the adversaries 0 and 1 compete and six others cooperate: .9975 and .9725.
+        """
+        check_actions(actions_N, self.num_members)
+        base = checked_base(self.base_scale, self.difficulty)
+        if episode < self.warmup_episodes:
+            return (base,) * self.num_members
+        played = episode - self.warmup_episodes
+        ramp = min(1.0, played / self.warmup_episodes) if self.warmup_episodes else 1.0
+        rho = cooperation(actions_N)
+        common = base * (1 + 0.3 * ramp) + 0.25 * (rho - 0.5)
+        return tuple(common + self._own_part(member, action, rho) for member, action in enumerate(actions_N))
+
+    def _own_part(self, member: int, action: Action, rho: float) -> float:
+        cooperates = action == "cooperate"
+        mismatch = -0.05 if (cooperates and rho < 0.3) or (not cooperates and rho > 0.7) else 0.0
+        if member >= self.num_adversaries:
+            return mismatch
+        return mismatch + (-0.05 * rho if cooperates else 0.1 * rho)
 
 
 class StagedOptions(RepeatedOptions):

@@ -1,10 +1,53 @@
-"""team_battle: two teams of four, one team's cooperation the other's prey; its rules are in `rules/team_battle.py`."""
+"""team_battle: two teams of four; one team's cooperation is the other team's prey.
+
+With `own` and `opp` the shares of each team that cooperate, a member earns `.25 (own - .5)`, and besides `.15 opp` if
+it competes or `-.05 (1 - own)` if it cooperates. The only pure equilibria are one team cooperating and the other
+competing. There the cooperating team earns .125 a member and the exploiting one .025: it takes, but has nobody at home
+who gives.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pydantic import Field
 
 from components.environments.social.repeated import Repeated, RepeatedOptions, WarmedUpGame
-from components.environments.social.rules.base import Rules
-from components.environments.social.rules.team_battle import TEAM_SIZE, TeamBattle
+from components.environments.social.rules.base import Action, Rules, check_actions, cooperation
+from components.errors import ConfigurationError
+
+TEAM_SIZE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamBattle:
+    """Members 0 to 3 against 4 to 7. In the first `warmup_episodes` nothing is at stake: everybody earns 0."""
+
+    warmup_episodes: int = 10
+    noise_std: float = 0.005
+    num_steps: int = 32
+    lowest_reward: float = float("-inf")
+    num_members: int = 2 * TEAM_SIZE
+
+    def __post_init__(self) -> None:
+        if self.warmup_episodes < 0 or self.num_members != 2 * TEAM_SIZE:
+            raise ConfigurationError(
+                f"warmup_episodes {self.warmup_episodes}, num_members {self.num_members}: use 0 or more, and 8"
+            )
+
+    def payoffs(self, actions_N: Sequence[Action], episode: int = 0) -> tuple[float, ...]:
+        """What each member earns, without noise.
+
+        **Example** all cooperate: .125 each; all compete: -.125 each.
+        """
+        check_actions(actions_N, self.num_members)
+        if episode < self.warmup_episodes:
+            return (0.0,) * self.num_members
+        shares = (cooperation(actions_N[:TEAM_SIZE]), cooperation(actions_N[TEAM_SIZE:]))
+        earned = []
+        for member, action in enumerate(actions_N):
+            own, opp = shares[member // TEAM_SIZE], shares[1 - member // TEAM_SIZE]
+            earned.append(0.25 * (own - 0.5) + (0.15 * opp if action == "compete" else -0.05 * (1 - own)))
+        return tuple(earned)
 
 
 class TeamBattleOptions(RepeatedOptions):

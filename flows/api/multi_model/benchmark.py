@@ -7,12 +7,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from components.environments.social.coop_compete import PairGame
 from components.environments.social.rules.base import ACTIONS, Action, JointState, joint_step
-from components.environments.social.rules.coop_compete import PairGame
 from components.errors import ConfigurationError
 from components.identity import seed_for
-from components.population.bernoulli_policies import GradientPolicy, OpponentAwarePolicy
-from components.population.pair_report import benchmark_report
+from components.population.pairs import GradientPolicy, OpponentAwarePolicy, benchmark_report
 from components.whole_files import write_whole
 
 SimplePG = GradientPolicy

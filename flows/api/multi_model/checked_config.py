@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from math import isfinite
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_origin, get_type_hints
 
 from components.errors import ConfigurationError
 from components.suggestions import did_you_mean
@@ -17,10 +17,16 @@ Check = Callable[[str, Any], Any]
 class CheckedConfig:
     """A dataclass whose fields are checked when they are set, then and later, as `config.batch_size //= 2` does.
 
-    A subclass names a check for each of its fields in `checks`.
+    A field's check is that of its type, or the one beside it, as in `Annotated[int, whole(1)]`; a subclass may name all in
+    `checks`.
     """
 
     checks: ClassVar[Mapping[str, Check]]
+
+    def __init_subclass__(cls) -> None:
+        if "checks" not in vars(cls):
+            hints = get_type_hints(cls, include_extras=True)
+            cls.checks = {name: _check_of(hint) for name, hint in hints.items() if get_origin(hint) is not ClassVar}
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.checks:
@@ -43,6 +49,22 @@ class CheckedConfig:
             known = did_you_mean(unknown[0], cls.checks)
             raise ConfigurationError(f"{cls.__name__}.{unknown[0]}: no such field; {known}remove it")
         return cls(**stored)
+
+
+def _check_of(hint: Any) -> Check:
+    if get_origin(hint) is Annotated:
+        check: Check = hint.__metadata__[0]
+        return check
+    simple: dict[Any, Check] = {
+        bool: flag,
+        str: text,
+        str | None: maybe_text,
+        list[str]: texts,
+        dict[str, str]: text_by_text,
+    }
+    if hint in simple:
+        return simple[hint]
+    return one_of(hint) if issubclass(hint, Enum) else part(hint)
 
 
 def _plain(value: Any) -> Any:

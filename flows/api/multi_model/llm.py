@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from components.config import AdapterConfig, ApiConfig
 from components.errors import ConfigurationError
+from components.freed import Freed
 from components.generation.api.chat import KEY_VARIABLES, api_version
 from components.generation.base import GenerationRequest
 from components.identity import seed_for
@@ -63,7 +64,7 @@ class Backend(Protocol):
         ...
 
 
-class SharedLLMManager:
+class SharedLLMManager(Freed):
     """One model that several nodes ask, each with settings of its own. Freed by `close` or a `with` block.
 
     A local model is loaded by the first call that needs it. Nodes may ask from any thread at once.
@@ -173,12 +174,6 @@ class SharedLLMManager:
             backend, self._backend = self._backend, None
         if backend is not None:
             backend.close()
-
-    def __enter__(self) -> "SharedLLMManager":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _opened(self) -> Backend:
         with self._lock:

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from components.errors import ConfigurationError, TransientError, TroupeError
+from components.freed import Freed
 from components.generation.adapter_selection import AdapterRecord, selected_adapter
 from components.generation.adapter_versions import newest_version, publish_adapter, read_version, version_numbers
 from components.port_leases import PortLease, lease_port
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class LoRAManager:
+class LoRAManager(Freed):
     """Several adapters on one base; each request is answered by one of them. Freed by `close` or a `with` block.
 
     An adapter that fails is set aside, and its request goes to another one; `update_lora` brings it back.
@@ -156,12 +157,6 @@ class LoRAManager:
         """Free the base and its adapters."""
         self._ends.close()
         self._policies.clear()
-
-    def __enter__(self) -> "LoRAManager":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _known(self, lora_id: int) -> int:
         if lora_id not in self.configs:

@@ -2,23 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 from components.config import AdapterConfig
 from components.errors import ConfigurationError
-from components.population import competence, training_modes
-from flows.api.multi_model.checked_config import (
-    Check,
-    CheckedConfig,
-    flag,
-    maybe_text,
-    number,
-    one_of,
-    part,
-    text,
-    texts,
-    whole,
-)
+from flows.api.multi_model.checked_config import CheckedConfig, number, one_of, whole
 from flows.api.multi_model.enums import CompetenceType, CooperationType, LLMBackend, RLAlgorithm, UpdateStrategy
 
 _NO_OFF_POLICY = (
@@ -63,11 +51,11 @@ class LLMConfig(CheckedConfig):
     backend: LLMBackend = LLMBackend.HUGGINGFACE
     model_name: str = "Qwen/Qwen2.5-14B-Instruct"
     """"tiny", "smollm2-135m", a model folder, a name on the hub, or the API's name."""
-    device: str = "auto"
+    device: Annotated[str, _device] = "auto"
     """auto is cuda where there is one, else cpu."""
-    max_length: int = 32768
+    max_length: Annotated[int, whole(2)] = 32768
     """The most tokens of a prompt and its answer; the model's own limit holds, too."""
-    temperature: float = 0.7
+    temperature: Annotated[float, number(0)] = 0.7
     """0 is greedy."""
     api_key: str | None = None
     """None: from OPENAI_API_KEY or ANTHROPIC_API_KEY. It is in no JSON and no message."""
@@ -76,28 +64,12 @@ class LLMConfig(CheckedConfig):
     update_strategy: UpdateStrategy = UpdateStrategy.ADAPTIVE
     api_base: str | None = None
     """The address of another server than the provider's, or of a running vLLM server."""
-    lora_rank: int = 8
-    lora_alpha: float = 16.0
+    lora_rank: Annotated[int, whole(1)] = 8
+    lora_alpha: Annotated[float, number(0, above=True)] = 16.0
     """The adapter's change is scaled by alpha / rank."""
-    min_learning_rate: float = 1e-6
-    max_learning_rate: float = 1e-3
+    min_learning_rate: Annotated[float, number(0)] = 1e-6
+    max_learning_rate: Annotated[float, number(0, above=True)] = 1e-3
     """Bounds between which ADAPTIVE keeps the rate of `update_shared_parameters`."""
-
-    checks: ClassVar[Mapping[str, Check]] = {
-        "backend": one_of(LLMBackend),
-        "model_name": text,
-        "device": _device,
-        "max_length": whole(2),
-        "temperature": number(0),
-        "api_key": maybe_text,
-        "enable_lora": flag,
-        "update_strategy": one_of(UpdateStrategy),
-        "api_base": maybe_text,
-        "lora_rank": whole(1),
-        "lora_alpha": number(0, above=True),
-        "min_learning_rate": number(0),
-        "max_learning_rate": number(0, above=True),
-    }
 
     def __repr__(self) -> str:
         return f"LLMConfig({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
@@ -105,51 +77,30 @@ class LLMConfig(CheckedConfig):
 
 @dataclass
 class CooperationFactor(CheckedConfig):
-    """How much of a member's return is its team's: see `training_modes.CooperationFactor`."""
+    """How much of a member's return is its team's."""
 
     cooperation_type: CooperationType = CooperationType.NONE
-    cooperation_strength: float = 0.0
+    cooperation_strength: Annotated[float, number(0, 1)] = 0.0
     """TEAM_BASED: the share, 0 to 1, in blocks of `team_size`."""
-    team_size: int = 1
-    shared_reward_ratio: float = 0.5
+    team_size: Annotated[int, whole(1)] = 1
+    shared_reward_ratio: Annotated[float, number(0, 1)] = 0.5
     """SHARED_REWARDS: the share, 0 to 1, among all."""
-    knowledge_transfer_rate: float = 0.1
+    knowledge_transfer_rate: Annotated[float, number(0, 1)] = 0.1
     """KNOWLEDGE_TRANSFER: the weight of the pull to the best teammate; hierarchical: of followers to the leader."""
-    communication_cost: float = 0.01
+    communication_cost: Annotated[float, number(0)] = 0.01
     """The price of a message."""
-
-    checks: ClassVar[Mapping[str, Check]] = {
-        "cooperation_type": one_of(CooperationType),
-        **dict.fromkeys(("cooperation_strength", "shared_reward_ratio", "knowledge_transfer_rate"), number(0, 1)),
-        "team_size": whole(1),
-        "communication_cost": number(0),
-    }
-
-    def values(self) -> training_modes.CooperationFactor:
-        """The factor as the pipeline computes with it."""
-        return training_modes.CooperationFactor(**_renamed(self.to_json(), "cooperation_type"))
 
 
 @dataclass
 class CompetenceFactor(CheckedConfig):
-    """How a member's skill follows its returns: see `competence.CompetenceFactor`."""
+    """How a member's skill would follow its returns; another than the default is refused, with the reason."""
 
     competence_type: CompetenceType = CompetenceType.GENERAL
-    base_capability: float = 0.5
-    adaptation_speed: float = 0.1
-    specialization_level: float = 0.0
+    base_capability: Annotated[float, number(0, 1)] = 0.5
+    adaptation_speed: Annotated[float, number(0, 1)] = 0.1
+    specialization_level: Annotated[float, number(0)] = 0.0
     """SPECIALIZED: how strongly problems go to who is good at their kind."""
-    max_capability: float = 1.0
-
-    checks: ClassVar[Mapping[str, Check]] = {
-        "competence_type": one_of(CompetenceType),
-        **dict.fromkeys(("base_capability", "adaptation_speed", "max_capability"), number(0, 1)),
-        "specialization_level": number(0),
-    }
-
-    def values(self) -> competence.CompetenceFactor:
-        """The factor as the pipeline computes with it. Raises ConfigurationError for a base above the maximum."""
-        return competence.CompetenceFactor(**_renamed(self.to_json(), "competence_type"))
+    max_capability: Annotated[float, number(0, 1)] = 1.0
 
 
 @dataclass
@@ -159,38 +110,23 @@ class RLConfig(CheckedConfig):
     **Example** `RLConfig(algorithm=RLAlgorithm.SAC)` raises ValueError with the reason.
     """
 
-    algorithm: RLAlgorithm = RLAlgorithm.PPO
+    algorithm: Annotated[RLAlgorithm, _algorithm] = RLAlgorithm.PPO
     """PPO with a critic, or GRPO, which compares replicas of one state."""
-    learning_rate: float = 3e-4
-    gamma: float = 0.99
+    learning_rate: Annotated[float, number(0, above=True)] = 3e-4
+    gamma: Annotated[float, number(0, 1)] = 0.99
     """The discount of a member's later rewards."""
-    gae_lambda: float = 0.95
+    gae_lambda: Annotated[float, number(0, 1)] = 0.95
     """PPO: how much of what came after a member's next action counts beside the critic's value of it."""
-    value_loss_coef: float = 0.5
+    value_loss_coef: Annotated[float, number(0, above=True)] = 0.5
     """PPO: the weight of the critic's squared error."""
     cooperation_factor: CooperationFactor = field(default_factory=CooperationFactor)
     competence_factor: CompetenceFactor = field(default_factory=CompetenceFactor)
-    batch_size: int = 32
+    batch_size: Annotated[int, whole(1)] = 32
     """As `MultiModelConfig.batch_size`."""
-    clip_ratio: float = 0.2
-    entropy_coef: float = 0.01
-    max_grad_norm: float = 0.5
-    ppo_epochs: int = 4
-
-    checks: ClassVar[Mapping[str, Check]] = {
-        "algorithm": _algorithm,
-        "learning_rate": number(0, above=True),
-        "gamma": number(0, 1),
-        "gae_lambda": number(0, 1),
-        "value_loss_coef": number(0, above=True),
-        "cooperation_factor": part(CooperationFactor),
-        "competence_factor": part(CompetenceFactor),
-        "batch_size": whole(1),
-        "clip_ratio": number(0, above=True),
-        "entropy_coef": number(0),
-        "max_grad_norm": number(0, above=True),
-        "ppo_epochs": whole(1),
-    }
+    clip_ratio: Annotated[float, number(0, above=True)] = 0.2
+    entropy_coef: Annotated[float, number(0)] = 0.01
+    max_grad_norm: Annotated[float, number(0, above=True)] = 0.5
+    ppo_epochs: Annotated[int, whole(1)] = 4
 
 
 @dataclass
@@ -200,28 +136,17 @@ class LoRAConfig(CheckedConfig):
     **Example** `LoRAConfig(lora_id=1, rank=8, alpha=16.0).adapter()` is the adapter of our configurations.
     """
 
-    lora_id: int
-    rank: int = 16
-    alpha: float = 32.0
-    dropout: float = 0.0
+    lora_id: Annotated[int, whole(0)]
+    rank: Annotated[int, whole(1)] = 16
+    alpha: Annotated[float, number(0, above=True)] = 32.0
+    dropout: Annotated[float, _no_dropout] = 0.0
     """Only 0: with dropout another policy is trained than was sampled."""
     target_modules: list[str] = field(default_factory=lambda: ["q_proj", "v_proj", "k_proj", "o_proj"])
-    gpu_id: int = 0
-    port: int = 8001
+    gpu_id: Annotated[int, whole(0)] = 0
+    port: Annotated[int, whole(1024)] = 8001
     """The port that is asked for; a scheduler reserves the next free one from it on."""
     weights_path: str | None = None
     """A folder in PEFT's format; None for an adapter that changes nothing yet."""
-
-    checks: ClassVar[Mapping[str, Check]] = {
-        "lora_id": whole(0),
-        "rank": whole(1),
-        "alpha": number(0, above=True),
-        "dropout": _no_dropout,
-        "target_modules": texts,
-        "gpu_id": whole(0),
-        "port": whole(1024),
-        "weights_path": maybe_text,
-    }
 
     def adapter(self) -> AdapterConfig:
         """The adapter as the pipeline configures it."""
@@ -236,28 +161,13 @@ class MonitoringConfig(CheckedConfig):
     enable_console_logging: bool = True
     log_file_path: str = "./logs/metrics.json"
     """JSON lines, one for each update."""
-    metrics_sampling_interval: float = 1.0
+    metrics_sampling_interval: Annotated[float, number(0, above=True)] = 1.0
     """Seconds between two writes of what has come in."""
-    history_window_size: int = 1000
+    history_window_size: Annotated[int, whole(1)] = 1000
     """The newest updates that statistics are of."""
-    engagement_rate_threshold: float = 0.1
+    engagement_rate_threshold: Annotated[float, number(0)] = 0.1
     """Below this an alert `low_engagement` is raised."""
-    error_rate_threshold: float = 0.05
+    error_rate_threshold: Annotated[float, number(0)] = 0.05
     """Above this `high_error_rate`."""
-    response_time_threshold: float = 2.0
+    response_time_threshold: Annotated[float, number(0)] = 2.0
     """Above this, in seconds, `slow_response`."""
-
-    checks: ClassVar[Mapping[str, Check]] = {
-        "enable_file_logging": flag,
-        "enable_console_logging": flag,
-        "log_file_path": text,
-        "metrics_sampling_interval": number(0, above=True),
-        "history_window_size": whole(1),
-        "engagement_rate_threshold": number(0),
-        "error_rate_threshold": number(0),
-        "response_time_threshold": number(0),
-    }
-
-
-def _renamed(values: dict[str, Any], name: str) -> dict[str, Any]:
-    return {"type" if key == name else key: value for key, value in values.items()}

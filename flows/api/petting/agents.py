@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from components.environments.family import Family, require_expert
 from components.errors import ConfigurationError
 from components.evaluation.held_out import temperature_of
+from components.freed import Freed
 from components.identity import seed_for
 from components.rollout.router import RoleRequest
 from components.schema import Observation
@@ -49,7 +50,7 @@ class ScriptedAgent:
         return family.expert_action(position, agent) if self._script == "expert" else ""
 
 
-class PolicyAgent:
+class PolicyAgent(Freed):
     """Plays every role of a team by the policies of a checkpoint, or by a model; freed by `close` or a `with` block.
 
     **Example** `with PolicyAgent("checkpoints/model_2000", "code_single_policy") as agent: agent.act(obs)`.
@@ -85,9 +86,3 @@ class PolicyAgent:
     def close(self) -> None:
         """Free the engines."""
         self._ends.close()
-
-    def __enter__(self) -> "PolicyAgent":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

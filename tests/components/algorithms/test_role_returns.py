@@ -1,13 +1,11 @@
 """Advantages of a population's returns: as they are, or less the mean of the agent's returns in that turn."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from components.algorithms.role_returns import credited_returns, less_replica_mean, less_role_mean
 from components.config import AlgorithmConfig
-from components.population.baselines import sum_then_normalise
 from components.schema import Episode
 from tests.components.algorithms.episodes import episode
 
@@ -44,15 +42,6 @@ def test_each_agent_and_turn_has_its_own_mean_by_numpy(returns: list[list[float]
     assert config.normalize_over == "batch"
     scale = np.sqrt(np.mean(centered**2)) + config.epsilon
     assert np.allclose(found, centered / scale, atol=1e-6)
-
-
-def test_summed_rewards_less_the_role_mean_are_marshals() -> None:
-    """One turn a role: the sums of `sum_then_normalise` are the returns that the population's stage hands over."""
-    earned = [[1.0, -1.0], [3.0, 0.5], [0.0, 2.0]]
-    played = [episode("p", number, "tp") for number in range(3)]
-    found = less_role_mean(played, tuple(tuple((each,) for each in row) for row in earned), MEAN)
-    wanted = sum_then_normalise(earned, [["tool", "plan"]] * 3)
-    assert np.array(found)[..., 0] == pytest.approx(np.array(wanted))
 
 
 @given(RETURNS, RETURNS)

@@ -8,19 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.environments.social.coop_compete import CoopCompete
+from components.environments.social.public_goods import PublicGoods
 from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, joint_step
-from components.environments.social.rules.coop_compete import CoopCompete
 from components.environments.social.rules.equilibria import deviation_gains, pure_equilibria
-from components.environments.social.rules.public_goods import PublicGoods
-from components.environments.social.rules.staged import Staged
+from components.environments.social.staged import Staged
 from components.errors import ConfigurationError
-from components.population.baselines import Outcome, RoleBaselines, role_advantages
+from components.population.credit import RoleBaselines
 from components.population.training_modes import (
     Floats,
     TrainingMode,
     flat_matrix,
     hierarchical_matrix,
-    mixed_returns,
     mode_matrix,
 )
 
@@ -34,7 +33,7 @@ def equilibria(game: Rules, matrix: Floats, episode: int = 0) -> tuple[tuple[Act
 
 
 def mixed_payoffs(game: Rules, matrix: Floats, episode: int = 0) -> Any:
-    return lambda actions: tuple(mixed_returns(game.payoffs(actions, episode), matrix).mixed.tolist())
+    return lambda actions: tuple((matrix @ game.payoffs(actions, episode)).tolist())
 
 
 @given(st.integers(2, 5), st.floats(0.05, 3), st.floats(0, 1), st.floats(0, 1))
@@ -85,12 +84,10 @@ def learned_cooperation(game: Rules, matrix: Floats, seed: int) -> list[float]:
             ones = rng.random(game.num_members) < chances
             actions: Sequence[Action] = [ACTIONS[int(one)] for one in ones]
             outcome = joint_step(game, JointState(seed=seed, episode=16 * update + play), actions)
-            mixed = mixed_returns(outcome.rewards_N, matrix).mixed
-            outcomes = [
-                Outcome(order=play, game="g", role=str(i), earned=each) for i, each in enumerate(mixed.tolist())
-            ]
-            advantages, baselines = role_advantages(baselines, outcomes)
-            gradient += (ones - chances) * np.array(advantages)
+            mixed = matrix @ outcome.rewards_N
+            for i, earned in enumerate(mixed.tolist()):
+                gradient[i] += (ones[i] - chances[i]) * (earned - baselines.value("g", str(i)))
+                baselines = baselines.after("g", str(i), earned)
         logits += 0.3 * gradient
     return (1 / (1 + np.exp(-logits))).tolist()  # type: ignore[no-any-return]
 

@@ -1,6 +1,5 @@
 """Selection updates the best, by raw returns, and starves nobody."""
 
-import json
 from math import ceil
 
 import pytest
@@ -48,17 +47,6 @@ def test_exploration_is_drawn_from_seed_and_round_at_its_rate() -> None:
     num = sum(reason == "explored" for each in draws for reason in each.values())
     assert num == pytest.approx(160, abs=45)  # four deviations; the draws are fixed
     assert all(each["a"] == each["b"] == "best" for each in draws)
-
-
-@given(st.lists(st.tuples(st.floats(-5, 5), st.booleans()), max_size=20), st.integers(0, 20))
-def test_a_record_is_equal_to_the_bit_after_a_resume(rounds: list[tuple[float, bool]], kill: int) -> None:
-    resumed = straight = Record()
-    for number, (value, updated) in enumerate(rounds):
-        straight = straight.after_return(value).after_round(updated)
-        if number == kill:
-            resumed = Record(**json.loads(json.dumps(resumed.to_json())))
-        resumed = resumed.after_return(value).after_round(updated)
-    assert resumed == straight
 
 
 def test_the_average_starts_at_the_first_return() -> None:

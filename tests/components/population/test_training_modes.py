@@ -9,14 +9,10 @@ from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
 from components.population.training_modes import (
-    CooperationFactor,
-    cooperation_matrix,
     differences_to_others,
     discounted_returns,
-    elected_leader,
     flat_matrix,
     hierarchical_matrix,
-    mixed_returns,
     mixed_weights,
     mode_matrix,
     team_means,
@@ -36,7 +32,7 @@ def test_the_four_modes_of_two_members() -> None:
 
 @given(RETURNS, SHARE)
 def test_cooperation_keeps_the_sum_and_is_the_blend_by_hand(returns: list[float], beta: float) -> None:
-    found = mixed_returns(returns, flat_matrix(len(returns), beta=beta, kappa=0.0)).mixed
+    found = flat_matrix(len(returns), beta=beta, kappa=0.0) @ returns
     assert found == pytest.approx([(1 - beta) * r + beta * np.mean(returns) for r in returns], abs=1e-9)
     assert found.sum() == pytest.approx(sum(returns), abs=1e-9)
 
@@ -45,7 +41,7 @@ def test_cooperation_keeps_the_sum_and_is_the_blend_by_hand(returns: list[float]
 def test_competition_is_the_difference_by_hand_and_zero_sum_at_full_intensity(
     returns: list[float], kappa: float
 ) -> None:
-    found = mixed_returns(returns, flat_matrix(len(returns), beta=0.0, kappa=kappa)).mixed
+    found = flat_matrix(len(returns), beta=0.0, kappa=kappa) @ returns
     others = [np.mean(returns[:i] + returns[i + 1 :]) for i in range(len(returns))]
     assert found == pytest.approx([r - kappa * other for r, other in zip(returns, others, strict=True)], abs=1e-9)
     assert found.sum() == pytest.approx((1 - kappa) * sum(returns), abs=1e-9)
@@ -63,37 +59,14 @@ def test_the_mixed_mode_lies_between_cooperation_and_competition(
 
 
 def test_teams_are_blocks() -> None:
-    assert mixed_returns([4.0, 0.0, 1.0, 1.0], team_means(4, 2)).mixed.tolist() == [2.0, 2.0, 1.0, 1.0]
+    assert (team_means(4, 2) @ [4.0, 0.0, 1.0, 1.0]).tolist() == [2.0, 2.0, 1.0, 1.0]
     assert team_means(3, 1).tolist() == np.eye(3).tolist()
 
 
 def test_a_leader_earns_by_its_followers() -> None:
     raw = [1.0, 0.0, 0.5]
-    assert mixed_returns(raw, hierarchical_matrix(3, 0)).mixed.tolist() == [0.625, 0.0, 0.5]
-    assert mixed_returns(raw, hierarchical_matrix(3, 2, 1.0)).mixed.tolist() == [1.0, 0.0, 0.5]
-    assert elected_leader([0.2, 0.5, 0.5]) == 1
-
-
-@pytest.mark.parametrize(
-    ("factor", "wanted"),
-    [
-        (CooperationFactor(cooperation_strength=1.0), [1.0, 0.0]),
-        (CooperationFactor(type="team_based", cooperation_strength=1.0), [1.0, 0.0]),  # teams of one
-        (CooperationFactor(type="team_based", cooperation_strength=1.0, team_size=2), [0.5, 0.5]),
-        (CooperationFactor(type="shared_rewards", shared_reward_ratio=0.7), [0.65, 0.35]),
-        (CooperationFactor(type="knowledge_transfer", knowledge_transfer_rate=1.0), [1.0, 0.0]),
-    ],
-)
-def test_each_kind_of_cooperation_reads_its_own_fields(factor: CooperationFactor, wanted: list[float]) -> None:
-    assert mixed_returns([1.0, 0.0], cooperation_matrix(2, factor)).mixed == pytest.approx(wanted)
-
-
-def test_raw_and_mixed_returns_stay_apart() -> None:
-    raw = np.array([[1.0, 0.0], [0.0, 2.0]])
-    found = mixed_returns(raw, flat_matrix(2, beta=0.0, kappa=1.0))
-    raw[:] = 9.0
-    assert found.raw.tolist() == [[1.0, 0.0], [0.0, 2.0]]
-    assert found.mixed.tolist() == [[1.0, -1.0], [-2.0, 2.0]]
+    assert (hierarchical_matrix(3, 0) @ raw).tolist() == [0.625, 0.0, 0.5]
+    assert (hierarchical_matrix(3, 2, 1.0) @ raw).tolist() == [1.0, 0.0, 0.5]
 
 
 @given(st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), min_size=1, max_size=8), SHARE)
@@ -114,11 +87,7 @@ def test_discounted_returns_are_the_sums_by_definition(rewards_T_N: list[tuple[f
         (lambda: hierarchical_matrix(2, 2), "leader 2 of 2"),
         (lambda: mixed_weights(0.6, 0.4, 1.5), "correlation 1.5"),
         (lambda: mode_matrix("frozen", 2), "training_mode 'frozen'"),  # type: ignore[arg-type]
-        (lambda: mixed_returns([1.0, 2.0, 3.0], np.eye(2)), "returns of 3 members"),
-        (lambda: mixed_returns([1.0, float("nan")], np.eye(2)), "NaN or infinity"),
         (lambda: mode_matrix("cooperative", 0), "num_members 0"),
-        (lambda: CooperationFactor(cooperation_strength=2.0), "cooperation_strength 2.0"),
-        (lambda: CooperationFactor(team_size=0), "team_size 0"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_its_name(call: Any, named: str) -> None:

@@ -19,8 +19,8 @@ from components.population.federated import (
     merged_adapter,
     pulled_adapter,
     round_shares,
+    synchronized_learner,
 )
-from components.population.synchronized import synchronized_learner
 from components.schema import PolicyVersion, TrainBatch, TrainGroup
 from tests.components.population.lora import adapter
 

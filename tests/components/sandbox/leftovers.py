@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from components.sandbox import cgroups
-from components.sandbox.daemon import clean_dead_daemon, running_daemon
+from components.sandbox.daemon import running_daemon
 from components.sandbox.docker_api import DockerApi
+from components.sandbox.dockerd import Places, dockerd_process, locked, remove_remains
 from components.sandbox.reaper import remove_leftovers
 from components.sandbox.rootfs import remove_unused_rootfs
 
@@ -18,3 +19,15 @@ def clean_leftovers(state_folder: Path, docker_host: str | None = None) -> int:
         with DockerApi(daemon.host) as api:
             removed += remove_leftovers(api, local=daemon.is_local)
     return removed
+
+
+def clean_dead_daemon(state_folder: Path) -> bool:
+    """Remove what a killed private daemon left (processes, mounts, control groups, sockets); returns whether there was any.
+
+    A running daemon is left alone.
+    """
+    places = Places(state_folder)
+    if not places.folder.exists():
+        return False
+    with locked(places):
+        return dockerd_process(places) is None and remove_remains(places)

@@ -12,8 +12,9 @@ import pytest
 
 from components.errors import SandboxUnavailable, ServiceMissing
 from components.sandbox import daemon as daemons
-from components.sandbox.daemon import Daemon, clean_dead_daemon, ensure_daemon, running_daemon, stop_daemon
+from components.sandbox.daemon import Daemon, ensure_daemon, running_daemon, stop_daemon
 from tests.components.sandbox.conftest import NOWHERE
+from tests.components.sandbox.leftovers import clean_dead_daemon
 from tests.components.sandbox.remains import daemon_name, pids_naming, remains_of
 from tests.processes import alive, named
 

@@ -1,8 +1,10 @@
 """The interface of environments that are played answer by answer."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
+
+from components.freed import Freed
 
 Observed = dict[str, Any]
 """What the agent whose turn it is sees: `agent`, `turn`, `state` (the text of the state) and `instructions` (its role and the
@@ -13,7 +15,7 @@ Result = tuple[Observed, float, bool, dict[str, Any]]
 """The observation after an answer, its reward, whether the episode is over, and facts about it."""
 
 
-class Env(ABC):
+class Env(Freed):
     """One team on one problem after another.
 
     **Example**
@@ -37,9 +39,3 @@ class Env(ABC):
     @abstractmethod
     def close(self) -> None:
         """Free what the environment holds, such as sandboxes."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

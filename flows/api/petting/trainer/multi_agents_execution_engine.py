@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from components.errors import ConfigurationError
+from components.freed import Freed
 from components.rollout.play import play
 from components.rollout.rules import Start, rollout_rules
 from components.schema import Episode
@@ -14,7 +15,7 @@ from flows.api.petting.model_paths import loaded_team
 _MODES = ("tree", "no_tree")
 
 
-class MultiAgentsExecutionEngine:
+class MultiAgentsExecutionEngine(Freed):
     """Plays training problems with the team of a checkpoint or a model, as a training step does. Freed by `close` or a `with`
     block.
 
@@ -75,9 +76,3 @@ class MultiAgentsExecutionEngine:
     def close(self) -> None:
         """Free engines and sandboxes."""
         self._ends.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

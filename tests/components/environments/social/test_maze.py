@@ -8,14 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.environments.social.rules.maze import (
+    LAYOUTS,
+    MOVES,
+    Maze,
     MazeGame,
     MazeState,
+    distances,
     drawing,
+    drawn_maze,
     known_cells,
     maze_step,
     success_by_path_length,
 )
-from components.environments.social.rules.maze_layouts import LAYOUTS, MOVES, Maze, distances, drawn_maze, layout
 from components.errors import ConfigurationError
 
 OPEN = Maze(width=3, height=2, walls=frozenset())
@@ -32,9 +36,7 @@ def played(game: MazeGame, *joint_actions: str) -> list[Any]:
 
 def test_the_fixed_mazes_end_in_their_corner_by_ways_without_detour() -> None:
     assert {name: maze.shortest for name, maze in LAYOUTS.items()} == {"simple": 8, "medium": 12, "complex": 18}
-    assert layout("simple").goal == (4, 4)
-    with pytest.raises(ConfigurationError, match="complexity 'huge'"):
-        layout("huge")
+    assert LAYOUTS["simple"].goal == (4, 4)
 
 
 @given(st.integers(2, 8), st.integers(2, 8), st.floats(0, 0.99), st.integers(0, 99))
@@ -111,7 +113,7 @@ def test_nobody_walks_through_walls_or_others(actions: list[list[str]], collisio
 
 
 def test_a_member_knows_what_it_passed_and_a_shared_map_what_all_did() -> None:
-    maze = layout("simple")
+    maze = LAYOUTS["simple"]
     one, two = [(0, 0)], [(4, 4)]
     assert known_cells(maze, [one])[-1, 0] is False
     assert known_cells(maze, [[(1, 1)]])[2, 1] is False

@@ -14,8 +14,8 @@ from components.environments.play import Position
 from components.environments.social import spiel_games
 from components.environments.social.spiel_games import SpielGame, SpielState, spiel_game
 from components.errors import ConfigurationError, ServiceMissing
-from components.population.kuhn_poker import VALUE, equilibrium
 from tests.components.environments.social.games import Line, made, paid
+from tests.kuhn_poker import VALUE, equilibrium
 
 NAMES = ("kuhn_poker", "leduc_poker", "tiny_hanabi", "bargaining", "matrix_rps", "goofspiel(num_cards=4)", "liars_dice")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from components.environments.registry import family, family_options
 from components.environments.social.rules.base import ACTIONS
-from components.environments.social.rules.maze_layouts import LAYOUTS, MOVES
+from components.environments.social.rules.maze import LAYOUTS, MOVES
 from components.environments.social.rules.trading import GOODS, Market, Offer, gini, market_step, possible_offers
 from components.errors import ConfigurationError
 from tests.components.environments.social.games import Line, made, paid

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from components.config import AdapterConfig
-from components.population.training_modes import cooperation_matrix
 from flows.api.multi_model.checked_config import CheckedConfig
-from flows.api.multi_model.enums import CooperationType, LLMBackend, RLAlgorithm, TrainingMode, WeightUpdateStrategy
+from flows.api.multi_model.enums import LLMBackend, RLAlgorithm, TrainingMode, WeightUpdateStrategy
 from flows.api.multi_model.model_configs import (
     CompetenceFactor,
     CooperationFactor,
@@ -85,14 +84,6 @@ def test_a_key_is_shown_nowhere() -> None:
     config = LLMConfig(backend=LLMBackend.OPENAI_API, api_key="sk-secret")
     assert config.api_key == "sk-secret"
     assert "secret" not in repr(config) + str(config) + json.dumps(config.to_json())
-
-
-def test_factors_are_those_that_the_pipeline_computes_with() -> None:
-    factor = CooperationFactor(CooperationType.SHARED_REWARDS, shared_reward_ratio=0.7)
-    assert (cooperation_matrix(2, factor.values()) @ [1.0, 0.0]).tolist() == pytest.approx([0.65, 0.35])
-    assert CompetenceFactor("adaptive", adaptation_speed=1.0).values().type == "adaptive"
-    with pytest.raises(ValueError, match="base_capability"):
-        CompetenceFactor(base_capability=0.9, max_capability=0.5).values()
 
 
 def test_a_state_counts_wins_and_averages_cooperation() -> None:

@@ -56,7 +56,7 @@ def lottery_config(**sections: Any) -> RunConfig:
     """A team of one policy on the game."""
     values = {
         "num_steps": 1,
-        "environment": {"name": "benchmarks.lottery:Lottery", "max_turns": MAX_TURNS},
+        "environment": {"name": "tests.benchmarks.lottery:Lottery", "max_turns": MAX_TURNS},
         "agents": {"caller": {"policy": "team"}, "closer": {"policy": "team"}},
         "policies": {"team": {"base": "tiny"}},
         **sections,

@@ -8,11 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t, ttest_1samp
 
-from components.environments.social.rules.coop_compete import PairGame
+from components.environments.social.coop_compete import PairGame
 from components.errors import ConfigurationError
-from components.population.bernoulli_policies import EPSILON, GradientPolicy, OpponentAwarePolicy
-from components.population.pair_benchmark import pair_exploitability, pair_value, play_pair
-from components.population.pair_report import benchmark_report, mean_interval
+from components.population.pairs import (
+    EPSILON,
+    GradientPolicy,
+    OpponentAwarePolicy,
+    benchmark_report,
+    mean_interval,
+    pair_exploitability,
+    pair_value,
+    play_pair,
+)
 
 STEPS = st.lists(st.tuples(st.integers(0, 1), st.floats(-1, 1)), min_size=2, max_size=20)
 
