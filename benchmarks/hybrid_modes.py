@@ -43,6 +43,7 @@ from components.process_variables import read_variables
 
 MAX_STEPS = 200
 LEARNER = PPORule(steps=64, minibatch=512)
+LESSON_LEARNER = PPORule(steps=128, minibatch=256)
 CONTROLS = {
     "LLM_ONLY": ControlRule(arbitration=ArbitrationRule(mode=Mode.LLM_ONLY)),
     "RL_ONLY": ControlRule(arbitration=ArbitrationRule(mode=Mode.RL_ONLY)),
@@ -246,7 +247,7 @@ def steps_to_badge(weights: RewardWeights, lesson: Lesson | None, seed: int) -> 
     """The steps until half of the last 100 episodes have the badge; None where that never happens."""
     if lesson is not None:
         weights = weights_with_lesson(weights, lesson)
-    learner = MaskedPPO(replace(LEARNER, steps=128), seed=seed)
+    learner = MaskedPPO(LESSON_LEARNER, seed=seed)
     twin = Twin(16, seed=seed, weights=weights, subgoals=lesson.subgoals if lesson else ())
     ends: list[bool] = []
     watched = _Watched(twin, ends)
