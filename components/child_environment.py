@@ -26,6 +26,8 @@ PREFIXES = (
     *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_"),
     *("MALLOC_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR_", "TRITON_", "DS_", "VLLM_", "RAY_", "TROUPE_"),
 )
+WAITING = {"OMP_WAIT_POLICY": "passive"}
+"""Threads that wait for each other sleep. Spinning ones, the default, take a busy machine's cores from those they wait for."""
 _ACCOUNT = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 
 

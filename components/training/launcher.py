@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from components.child_environment import WAITING
 from components.config import TrainingConfig
 from components.process_ids import this_process
 from components.training.hosts import Host, host_commands
@@ -51,7 +52,8 @@ def launch(
         rendezvous=(folder / RENDEZVOUS_FILE).as_uri() if len(hosts) == 1 else None,
         own_code_folder=own_code_folder,
     )
-    environment = _environment(training, run_label, several_hosts=len(hosts) > 1)
+    own_wish = {name: inherited[name] for name in WAITING if name in inherited}
+    environment = {**WAITING, **own_wish, **_environment(training, run_label, several_hosts=len(hosts) > 1)}
     commands = _commands(hosts, environment, write_handover(folder, handover))
     with (folder / LOG_FILE).open("ab") as log:
         launchers = [

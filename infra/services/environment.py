@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.child_environment import filtered_environment
+from components.child_environment import WAITING, filtered_environment
 from components.frozen import Frozen
 from infra.services.loopback import LOOPBACK
 from infra.services.prefect_server import prefect_home
@@ -84,7 +84,8 @@ def user_accounts(status: StackStatus) -> list[str]:
 
 def environment(status: StackStatus) -> dict[str, str]:
     """The variables with which a client finds the running services; prefect reads them on import."""
-    found = {**QUIET, "TROUPE_HOME": str(status.home)}
+    waiting = {name: os.environ.get(name, value) for name, value in WAITING.items()}
+    found = {**waiting, **QUIET, "TROUPE_HOME": str(status.home)}
     if status.prefect:
         found |= {
             "PREFECT_API_URL": status.prefect.api_url,

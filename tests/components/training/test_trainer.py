@@ -267,6 +267,7 @@ def test_the_worker_inherits_no_account_of_the_user(make_trainer, monkeypatch, n
             time.sleep(0.01)
         assert "CANARY_API_KEY" not in found
         assert (found["NCCL_DEBUG"], found["PATH"]) == ("WARN", os.environ["PATH"])
+        assert found["OMP_WAIT_POLICY"] == "passive"
     finally:
         trainer.close()
 

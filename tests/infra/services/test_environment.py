@@ -43,8 +43,14 @@ def test_clients_are_told_of_every_service_that_is_up_and_of_the_password(tmp_pa
     assert found["MLFLOW_DISABLE_TELEMETRY"] == "true"
 
 
-def test_nothing_is_said_of_services_that_are_down() -> None:
+@pytest.mark.parametrize("wish", [None, "active"])
+def test_nothing_is_said_of_services_that_are_down(wish: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if wish is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    else:
+        monkeypatch.setenv("OMP_WAIT_POLICY", wish)
     assert environment(StackStatus(home=HOME)) == {
+        "OMP_WAIT_POLICY": wish or "passive",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "DO_NOT_TRACK": "1",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
