@@ -34,15 +34,17 @@ class VisitedMap:
     num_games: dict[tuple[int, int], int]
 
 
-def visited_maps(experience: "Experience", *, is_homebrew: bool) -> tuple[VisitedMap, ...]:
+def visited_maps(experience: "Experience", *, is_homebrew: bool, sees_screens: bool = False) -> tuple[VisitedMap, ...]:
     """The maps on which a step's games have been, by number. `is_homebrew`: the game is our own cartridge, whose maps are
     known.
 
-    A press of the language model is no row that the policy learns from, so that `num_presses` has none of its.
+    A press of the language model is no row that the policy learns from, so that `num_presses` has none of its. Where the policy
+    `sees_screens`, its rows say no place, and there is none at all.
 
     **Example** 4 games, each once DOWN from the start: 4 presses on (4, 5), and 4 games on (4, 5) and on (4, 6).
     """
-    presses, games = _presses(experience.rollout.to_arrays()["states_B_S"]), _games(experience.after.to_arrays())
+    presses = _Tiles() if sees_screens else _presses(experience.rollout.to_arrays()["states_B_S"])
+    games = _games(experience.after.to_arrays())
     places = sorted({place for place, _ in (*presses, *games)})
     return tuple(
         VisitedMap(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NUM_PARTS = 24
 """Of the episode and of the history, in pictures of who acted."""
+NO_PRESSES = "the policy sees screens, which say no place: tiles show the games that were there, and no presses"
 _MAP = re.compile(r"map (\d+)\.(\d+)")
 _NUM_EPISODES, _NUM_PATTERNS = 8, 30
 _COURSE = {
@@ -217,6 +218,10 @@ def _maps_document(store: ArtifactStore, ref: ArtifactRef, config: RunConfig, no
     except (ArtifactCorrupt, ArtifactMissing) as error:
         notes.append(f"no map: {error}")
         return []
+    hybrid = hybrid_config(config)
+    sees_screens = hybrid.learner.network == "cnn"
+    if sees_screens and NO_PRESSES not in notes:
+        notes.append(NO_PRESSES)
     return [
         {
             "name": place_name(*each.place),
@@ -231,5 +236,5 @@ def _maps_document(store: ArtifactStore, ref: ArtifactRef, config: RunConfig, no
                 for x, y in sorted(each.num_presses.keys() | each.num_games.keys())
             ],
         }
-        for each in visited_maps(experience, is_homebrew=hybrid_config(config).game != "crystal")
+        for each in visited_maps(experience, is_homebrew=hybrid.game != "crystal", sees_screens=sees_screens)
     ]

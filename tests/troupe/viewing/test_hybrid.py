@@ -34,7 +34,7 @@ from flows.presets import preset_values
 from flows.train_hybrid import PIPELINE
 from tests.committed_runs import stage_key
 from troupe.cli import app
-from troupe.viewing.hybrid import NUM_PARTS, hybrid_document
+from troupe.viewing.hybrid import NO_PRESSES, NUM_PARTS, hybrid_document
 from troupe.viewing.hybrid_page import hybrid_page
 
 HOSTILE = "</td><script>document.title='owned'</script><img src=x onerror=a()>\x1b[31m{{ 7 * 7 }}"
@@ -123,6 +123,29 @@ def test_tiles_are_those_of_the_games(made: Any, tmp_path: Path) -> None:
     town = next(each for each in maps if each.place == (24, 4))
     assert all(town.rows[y][x] in ".LHE" for x, y in town.num_games), "nobody stands in a wall"
     assert all(each.rows == () for each in visited_maps(experience, is_homebrew=False))
+
+
+def test_a_policy_that_sees_screens_has_tiles_too_and_a_note_says_what_they_lack(tmp_path: Path) -> None:
+    learner = PPORule(network="cnn", steps=4, minibatch=8, epochs=1)
+    settings = replace(SETTINGS, num_games=2, learner=learner)
+    changes = {"game": "homebrew", "starts": None, "learner": {"network": "cnn"}}
+    run = Run(run_id="seen", config=config(tmp_path / "store", **changes))
+    store = LocalArtifactStore(tmp_path / "store")
+    freeze_config(store, "seen", run.config, PIPELINE)
+
+    def opened(settings: HybridSettings, seed: int) -> Any:
+        return emulated_games(hybrid_config(run.config), settings, seed)
+
+    state = new_learner_state(settings, 0, open_games=opened)
+    experience = collect_experience(settings, state, 0, 0, open_games=opened, adviser=CompetentAdviser())
+    result = CollectedStep(experience=put(store, experience), metrics=experience.metrics)
+    run_stage(store, stage_key(run, 0, "collect_experience"), lambda: result, CollectedStep)
+    document = hybrid_document(store, run, home=tmp_path)
+    tiles = [tile for step in document["maps"] for each in step["maps"] for tile in each["tiles"]]
+    assert sum(tile["num_games"] for tile in tiles) >= 2
+    assert {tile["num_presses"] for tile in tiles} == {0}
+    assert document["notes"].count(NO_PRESSES) == 1
+    assert NO_PRESSES in hybrid_page(document)
 
 
 def test_the_page_has_no_markup_of_a_model_and_loads_nothing(made: Any, tmp_path: Path) -> None:
