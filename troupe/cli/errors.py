@@ -6,6 +6,7 @@ The line has the remedy of a known error, and names a file with the traceback if
 import errno
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -35,6 +36,7 @@ _QUIET_PREFECT = {
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     "PREFECT_CLIENT_MAX_RETRIES": "2",
 }
+_SEVERAL_SETTINGS = re.compile(r"extra argument.*\([a-z_.]+=")
 _NO_ACCESS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _NEARLY_FULL_BYTES = 50 * 2**20
@@ -103,7 +105,8 @@ def _misused(error: "_Misuse") -> int:
         message = " ".join(error.format_message().split()).rstrip(".")
         command = path.removeprefix("troupe").strip()
         where = f"{command}: " if command else ""
-        say(f"troupe: {where}{message[:1].lower()}{message[1:]}{_given(error)}; see `{path} --help`")
+        remedy = "; write --set before each" if _SEVERAL_SETTINGS.search(message) else ""
+        say(f"troupe: {where}{message[:1].lower()}{message[1:]}{_given(error)}{remedy}; see `{path} --help`")
     return error.exit_code
 
 

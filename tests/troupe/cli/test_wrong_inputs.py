@@ -72,6 +72,11 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
         ("train_source: questions of one's own lie in a file", "as mine.jsonl"),
     ),
     ("train tiny extra", 2, ("train: ", "extra argument(s) (extra)", "see `troupe train --help`")),
+    (
+        "train tiny --set rollout.group_size=4 rollout.num_problems=2",
+        2,
+        ("extra argument(s) (rollout.num_problems=2)", "write --set before each", "see `troupe train --help`"),
+    ),
     ("train tiny --sett a.b=c", 2, ("no such option: --sett", "--set,", "see `troupe train --help`")),
     ("train tiny --steps", 2, ("'--steps' requires an argument", "--help`")),
     ("train tiny --steps -1", 2, ("'--steps'", "greater than or equal to 0 (got '-1')", "see `troupe train --help`")),
