@@ -255,9 +255,12 @@ def test_a_worker_that_cannot_start_shows_its_log(make_trainer, jobs, make_group
     trainer.close()
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2])
-def test_the_worker_inherits_no_account_of_the_user(make_trainer, monkeypatch, num_ranks) -> None:
+@pytest.mark.parametrize(("num_ranks", "wish"), [(1, None), (2, "active")])
+def test_the_worker_inherits_no_account_of_the_user(make_trainer, monkeypatch, num_ranks, wish) -> None:
     monkeypatch.setenv("CANARY_API_KEY", "canary")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if wish:
+        monkeypatch.setenv("OMP_WAIT_POLICY", wish)
     monkeypatch.setenv("NCCL_DEBUG", "WARN")
     trainer = make_trainer(jobs_training(num_ranks=num_ranks))
     trainer.start()
@@ -267,7 +270,7 @@ def test_the_worker_inherits_no_account_of_the_user(make_trainer, monkeypatch, n
             time.sleep(0.01)
         assert "CANARY_API_KEY" not in found
         assert (found["NCCL_DEBUG"], found["PATH"]) == ("WARN", os.environ["PATH"])
-        assert found["OMP_WAIT_POLICY"] == "passive"
+        assert found["OMP_WAIT_POLICY"] == (wish or "passive")
     finally:
         trainer.close()
 
