@@ -4,10 +4,10 @@
         [--advisers competent 'confident, bad'] [--modes LLM_ONLY RL_ONLY ADAPTIVE ...] [--lessons]
 
 A policy is trained on the twin for each seed and number of steps. Then each mode plays with each adviser, on the twin or on the
-emulator: episodes in which arbitration learns, then as many as `--episodes` with equal starts in all modes. A rate is of the
-badge over all seeds, with Wilson's 95% bounds. The adviser `smollm2-135m` (`make smollm`) is asked about each situation once a
-seed. `--lessons` trains RL_ONLY and TEACHER (good, wrong) on the dense and on the badge-only reward, and prints the steps
-that they need.
+emulator: episodes in which arbitration learns, then as many as `--episodes` with equal starts and draws in all modes. A rate is
+of the badge over all seeds, with Wilson's 95% bounds. The adviser `smollm2-135m` (`make smollm`) is asked about each situation
+once a seed. `--lessons` trains RL_ONLY and TEACHER (good, wrong) on the dense and on the badge-only reward, and prints the
+steps that they need.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from components.hybrid.language_model import LanguageModelAdviser, button_prompt
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.hybrid.rewards import RewardWeights
-from components.hybrid.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
+from components.hybrid.scripted_advisers import AimlessAdviser, CompetentAdviser, ConfidentBadAdviser
 from components.hybrid.significance import wilson_bounds
 from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.subgoals import Lesson
@@ -55,6 +55,7 @@ SMOLLM = "smollm2-135m"
 ADVISERS: dict[str, Callable[[int], Adviser]] = {
     "competent": CompetentAdviser,
     "confident, bad": ConfidentBadAdviser,
+    "aimless": AimlessAdviser,
     SMOLLM: cache(lambda seed: AskedOnce(smollm())),
 }
 TWIN, EMULATOR = "twin", "emulator"
@@ -102,12 +103,12 @@ class Cell:
 
 
 def smollm() -> Adviser:
-    """SmolLM2-135M-Instruct as it is, in bfloat16. Raises ServiceMissing without its weights (`make smollm`)."""
+    """SmolLM2-135M-Instruct as it is, in float32. Raises ServiceMissing without its weights (`make smollm`)."""
     from components.config import GenerationConfig
     from components.generation.local.engine import TransformersGenerator
     from components.session.checkpoint_loading import local_model
 
-    generator = TransformersGenerator(GenerationConfig.model_validate({"dtype": "bfloat16"}))
+    generator = TransformersGenerator(GenerationConfig.model_validate({"dtype": "float32"}))
     with TemporaryDirectory() as folder:
         model = local_model(SMOLLM, into=Path(folder))
         version = model.version(SMOLLM)
@@ -182,6 +183,7 @@ def play_mode(
                 play_episodes(agent, games, explore=True)
             agent = _beginning_anew(agent, NUM_LEARNING, seed, policy, adviser)
         learned = agent
+    policy.reseed(seed)
     agent = HybridAgent(AgentRule(control=control), arguments.episodes, seed=seed, policy=policy, adviser=adviser)
     if learned is not None:
         agent.control.learn_from(learned.control)
@@ -277,7 +279,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, default=200, help="of a seed and cell")
     parser.add_argument("--policy-steps", type=int, nargs="+", default=[20_480, 65_536])
     parser.add_argument("--place", choices=(TWIN, EMULATOR), default=TWIN)
-    parser.add_argument("--advisers", nargs="+", choices=ADVISERS, default=["competent", "confident, bad"])
+    parser.add_argument("--advisers", nargs="+", choices=ADVISERS, default=["competent", "confident, bad", "aimless"])
     parser.add_argument("--modes", nargs="+", choices=CONTROLS, default=[*CONTROLS])
     parser.add_argument("--lessons", action="store_true")
     return parser.parse_args()

@@ -11,7 +11,6 @@ emergencies is more than the phase brings anyway: to call it each time would giv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from math import sqrt
 from typing import Any, Self
 
 from components.errors import ConfigurationError
@@ -20,6 +19,7 @@ from components.hybrid.segment_bandit import (
     BanditState,
     close_segment,
     credit,
+    error_of_difference,
     next_decision,
     start_segment,
     upper_bounds,
@@ -167,7 +167,7 @@ def _other_helps(bandit: BanditState, rule: ArbitrationRule, explore: bool) -> b
     if not explore and other.segments < 1:
         return False
     ordinary, called = upper_bounds([holder, other], rule.exploration if explore else 0.0)
-    return called > ordinary + rule.margin * sqrt(holder.variance_of_mean + other.variance_of_mean)
+    return called > ordinary + rule.margin * error_of_difference(holder, other)
 
 
 def is_stuck(recent_states: Sequence[int], *, window: int = 8, most_different: int = 2) -> bool:

@@ -1,4 +1,4 @@
-"""Two players of the homebrew cartridge that need no model: one that knows the way, and one that is sure and wrong.
+"""Three players of the homebrew cartridge that need no model: one knows the way, one is sure and wrong, and one walks about.
 
 They are experiment arms: what a good adviser could bring, and what a bad one could cost. Chance is a function of the question
 and a seed, so that there is nothing to save.
@@ -50,6 +50,22 @@ class ConfidentBadAdviser:
         wanted = (Action.B,) if question.facts["battle_mode"] else (Action.DOWN, Action.LEFT, Action.START, Action.NONE)
         possible = [action for action in wanted if action in question.legal]
         return Advice(action=_chance(self._seed, question).choice(possible), confidence=0.95)
+
+
+class AimlessAdviser:
+    """Walks about and presses A, with a confidence of .5: it visits tiles, which counts as progress, and wins nothing."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def advise(self, questions: Sequence[Question]) -> list[Advice]:
+        """One answer for each question."""
+        return [self._advice(question) for question in questions]
+
+    def _advice(self, question: Question) -> Advice:
+        wanted = (Action.UP, Action.DOWN, Action.LEFT, Action.RIGHT, Action.A)
+        possible = [action for action in wanted if action in question.legal] or list(question.legal)
+        return Advice(action=_chance(self._seed, question).choice(possible), confidence=0.5)
 
 
 def competent_action(game: Game) -> Action:

@@ -26,8 +26,9 @@ _SMALLEST_SCALE = 1e-6
 class BanditRule:
     """How arms are chosen: fixed for a run.
 
-    `margin` is the hysteresis: another arm than the last of a context must be better by so many standard errors of the
-    difference of both means. `exploration` 0 plays the best mean alone, once every arm was tried.
+    `margin` is the hysteresis: another arm than the last of a context, or without exploration than the favourite, must be
+    better by so many standard errors of the difference of both means. `exploration` 0 plays the best mean alone, once every
+    arm was tried.
     """
 
     arms: tuple[str, ...]
@@ -67,9 +68,9 @@ class Tally:
         return self.gains / self.segments if self.segments else 0.0
 
     @property
-    def variance_of_mean(self) -> float:
-        """The squared standard error of the mean; 0 without segments."""
-        return max(0.0, self.squares / self.segments - self.mean**2) / self.segments if self.segments else 0.0
+    def squared_deviations(self) -> float:
+        """The sum of the squared differences of its gains from their mean."""
+        return max(0.0, self.squares - self.mean * self.gains)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,8 @@ def next_decision(state: BanditState, rule: BanditRule, context: str, *, explore
     """
     if not state.arm or state.decisions_left == 0 or context != state.context:
         state = close_segment(state, rule)
-        return start_segment(state, context, _best_arm(state, rule, context, explore), rule.hold)
+        arm = (_best_arm if explore else _proven_arm)(state, rule, context)
+        return start_segment(state, context, arm, rule.hold)
     return replace(state, decisions_left=state.decisions_left - 1)
 
 
@@ -170,37 +172,71 @@ def upper_bounds(tallies: Sequence[Tally], exploration: float) -> list[float]:
     ]
 
 
-def expected_gains(state: BanditState, rule: BanditRule, context: str) -> list[float]:
-    """What each arm should gain a decision in a context: where it was not tried, what it gained in all, or -inf if nowhere.
+def error_of_difference(one: Tally, other: Tally) -> float:
+    """The standard error of the difference of two means; 0 where a tally is empty.
 
-    **Example** in "cave" the policy gained .1 and the adviser was never asked; elsewhere it gained 0: [0, .1] for (llm, rl).
+    The spread is that of both together: a tally of one or two segments tells none of its own.
+
+    **Example** 8 segments with squared deviations of 9 in all, and 1 segment: sqrt(9 / 9 (1/8 + 1)) = 1.06.
     """
-    everywhere = [[tally for tally in state.tallies if tally.arm == arm] for arm in rule.arms]
-    return [
-        tally.mean
-        if tally.segments >= _TRIED
-        else sum(each.gains for each in tallies) / sum(each.segments for each in tallies)
-        if any(each.segments >= _TRIED for each in tallies)
-        else -inf
-        for tally, tallies in zip(_context_tallies(state, rule, context), everywhere, strict=True)
-    ]
+    if not (one.segments and other.segments):
+        return 0.0
+    variance = (one.squared_deviations + other.squared_deviations) / (one.segments + other.segments)
+    return sqrt(variance * (1 / one.segments + 1 / other.segments))
 
 
-def _best_arm(state: BanditState, rule: BanditRule, context: str, explore: bool) -> str:
-    """The arm of the next segment: the best index, or the incumbent where the best is not better by the margin.
+def favourites(state: BanditState, rule: BanditRule) -> list[str]:
+    """The arms that gained most beside the average of the contexts that they were tried in: one, or several that are equal.
 
-    Without exploration there is no incumbent, who may be the arm that was tried last, and was no better.
+    **Example** in town "rl" gained 2 in 9 segments and "llm" 0 in 1: 10 (2 - 1.8) = 2 and 10 (0 - 1.8) = -18. What only one of
+    them did, in a cave, counts for none. Before the first segment all are favourites.
     """
+    scores = dict.fromkeys(rule.arms, -inf)
+    for context in sorted({tally.context for tally in state.tallies}):
+        tallies = _context_tallies(state, rule, context)
+        segments = sum(tally.segments for tally in tallies)
+        average = sum(tally.gains for tally in tallies) / segments if segments else 0.0
+        for tally in tallies:
+            if tally.segments >= _TRIED:
+                before = scores[tally.arm] if scores[tally.arm] > -inf else 0.0
+                scores[tally.arm] = before + segments * (tally.mean - average)
+    return [arm for arm, score in scores.items() if score == max(scores.values())]
+
+
+def _best_arm(state: BanditState, rule: BanditRule, context: str) -> str:
+    """The arm of the next segment: the best index, or the incumbent where the best is not better by the margin."""
     tallies = _context_tallies(state, rule, context)
-    bounds = upper_bounds(tallies, rule.exploration) if explore else expected_gains(state, rule, context)
+    bounds = upper_bounds(tallies, rule.exploration)
     ties = [index for index, bound in enumerate(bounds) if bound == max(bounds)]
-    best = ties[seed_for(state.seed, "segment", state.num_segments) % len(ties)]
+    best = ties[_chance(state, len(ties))]
     incumbent = max(range(len(tallies)), key=lambda index: tallies[index].last_segment)
-    if explore and tallies[incumbent].last_segment >= 0 and bounds[best] < inf:
-        error = sqrt(tallies[best].variance_of_mean + tallies[incumbent].variance_of_mean)
+    if tallies[incumbent].last_segment >= 0 and bounds[best] < inf:
+        error = error_of_difference(tallies[best], tallies[incumbent])
         if bounds[best] - bounds[incumbent] <= rule.margin * error:
             best = incumbent
     return rule.arms[best]
+
+
+def _proven_arm(state: BanditState, rule: BanditRule, context: str) -> str:
+    """The arm of a segment without exploration: the favourite, or one that is better in this context by the margin.
+
+    What is measured in a context is the progress that is made there, and not what it leads to: an arm that walks about in
+    town gains its tiles, and keeps the other one from the road. So a small advantage of few segments counts for nothing.
+    """
+    equal = favourites(state, rule)
+    favourite = state.tally(context, equal[_chance(state, len(equal))])
+    best = max(
+        _context_tallies(state, rule, context), key=lambda tally: tally.mean if tally.segments >= _TRIED else -inf
+    )
+    is_proven = min(best.segments, favourite.segments) >= _TRIED and (
+        best.mean - favourite.mean > rule.margin * error_of_difference(best, favourite)
+    )
+    return best.arm if is_proven else favourite.arm
+
+
+def _chance(state: BanditState, number: int) -> int:
+    """One of so many equal arms, by the seed and the number of the segment."""
+    return seed_for(state.seed, "segment", state.num_segments) % number
 
 
 def _context_tallies(state: BanditState, rule: BanditRule, context: str) -> list[Tally]:

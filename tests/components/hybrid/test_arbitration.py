@@ -89,6 +89,23 @@ def test_without_exploration_nobody_is_tried_and_nobody_stays_for_having_been_tr
     assert next_actor(ArbiterState(bandit=bandit), ADAPTIVE, "town").actor is Actor.LLM, "within the margin it stays"
 
 
+@pytest.mark.parametrize(("segments", "is_proven"), [(1, False), (9, True)])
+def test_without_exploration_a_lucky_segment_overrules_no_favourite(segments: int, is_proven: bool) -> None:
+    """In town the model gained .6 a segment beside .5 with a deviation of .2; on the road it gained nothing."""
+    tallies = (
+        Tally(context="town", arm="rl", segments=100, gains=50, squares=25 + 100 * 0.2**2, last_segment=3),
+        Tally(
+            context="town", arm="llm", segments=segments, gains=0.6 * segments, squares=0.36 * segments, last_segment=8
+        ),
+        Tally(context="road", arm="rl", segments=9, gains=18, squares=36, last_segment=9),
+        Tally(context="road", arm="llm", segments=1, gains=0, squares=0, last_segment=10),
+        Tally(context="cave", arm="llm", segments=90, gains=900, squares=9000, last_segment=11),
+    )
+    state = ArbiterState(bandit=BanditState(seed=0, tallies=tallies, num_segments=12))
+    for phase, proven in (("town", is_proven), ("road", False), ("cave", False), ("never seen", False)):
+        assert (next_actor(state, ADAPTIVE, phase, explore=False).actor is Actor.LLM) == proven
+
+
 def test_an_emergency_calls_the_other_actor_for_a_few_decisions() -> None:
     rule, state = ArbitrationRule(hold=10, emergency_hold=3), new_arbiter(0)
     for _ in Actor:  # each is tried once
@@ -118,7 +135,7 @@ def test_the_other_actor_is_called_while_it_helps(gain: float, fewest: float, mo
     assert fewest <= sum(called[20:]) / len(called[20:]) <= most
 
 
-@pytest.mark.parametrize(("squares", "is_called"), [(4 * 0.6**2, True), (4.0, False)])
+@pytest.mark.parametrize(("squares", "is_called"), [(4 * 0.6**2, True), (40.0, False)])
 def test_a_call_must_be_better_by_its_standard_error(squares: float, is_called: bool) -> None:
     """Four calls with a mean of .6 against .5 in the phase: enough if they were all alike, not if they varied."""
     tallies = (

@@ -17,7 +17,8 @@ from components.hybrid.segment_bandit import (
     Tally,
     close_segment,
     credit,
-    expected_gains,
+    error_of_difference,
+    favourites,
     next_decision,
     upper_bounds,
 )
@@ -42,9 +43,17 @@ def test_the_examples_of_the_docstrings() -> None:
     assert [(tally.segments, tally.gains) for tally in found.tallies] == [(1.5, pytest.approx(0.6)), (0.5, 0.2)]
     means = [Tally(context="", arm="a", segments=4, gains=1.6), Tally(context="", arm="b", segments=1, gains=0.1)]
     assert upper_bounds(means, 0.5) == pytest.approx([0.534, 0.368], abs=1e-3)
-    elsewhere = Tally(context="town", arm="llm", segments=2, gains=0.0)
-    known = BanditState(seed=0, tallies=(elsewhere, Tally(context="cave", arm="rl", segments=4, gains=0.4)))
-    assert expected_gains(known, BanditRule(arms=("llm", "rl", "other")), "cave") == [0.0, 0.1, -math.inf]
+    many, one = (
+        Tally(context="", arm="a", segments=8, squares=9),
+        Tally(context="", arm="b", segments=1, gains=2, squares=4),
+    )
+    assert error_of_difference(many, one) == pytest.approx(1.06, abs=0.01)
+    assert error_of_difference(many, Tally(context="", arm="b")) == 0
+    town = (Tally(context="town", arm="rl", segments=9, gains=18), Tally(context="town", arm="llm", segments=1))
+    cave = Tally(context="cave", arm="llm", segments=9, gains=900)
+    rule = BanditRule(arms=("llm", "rl", "other"))
+    assert favourites(BanditState(seed=0, tallies=(*town, cave)), rule) == ["rl"]
+    assert favourites(BanditState(seed=0), rule) == ["llm", "rl", "other"]
 
 
 @settings(deadline=None, max_examples=50)
