@@ -12,7 +12,7 @@ from tasks.stage import stage
 
 @stage(
     PICTURE,
-    version=1,
+    version=2,
     reads=("seed", "environment", "agents", "policies", "generation", "hybrid"),
     retries=2,
     timeout_seconds=3600,
