@@ -19,6 +19,8 @@ from components.identity import seed_for
 
 _TRIED = 0.5
 """An arm with a smaller discounted number of segments counts as untried."""
+_PROVEN_BY = 3
+"""Of fewer discounted segments a mean proves nothing: where gains are rare and large, the first ones may all be 0."""
 _SMALLEST_SCALE = 1e-6
 
 
@@ -226,9 +228,9 @@ def _proven_arm(state: BanditState, rule: BanditRule, context: str) -> str:
     equal = favourites(state, rule)
     favourite = state.tally(context, equal[_chance(state, len(equal))])
     best = max(
-        _context_tallies(state, rule, context), key=lambda tally: tally.mean if tally.segments >= _TRIED else -inf
+        _context_tallies(state, rule, context), key=lambda tally: tally.mean if tally.segments >= _PROVEN_BY else -inf
     )
-    is_proven = min(best.segments, favourite.segments) >= _TRIED and (
+    is_proven = min(best.segments, favourite.segments) >= _PROVEN_BY and (
         best.mean - favourite.mean > rule.margin * error_of_difference(best, favourite)
     )
     return best.arm if is_proven else favourite.arm

@@ -99,10 +99,12 @@ def test_without_exploration_a_lucky_segment_overrules_no_favourite(segments: in
         ),
         Tally(context="road", arm="rl", segments=9, gains=18, squares=36, last_segment=9),
         Tally(context="road", arm="llm", segments=1, gains=0, squares=0, last_segment=10),
+        Tally(context="gym", arm="rl", segments=2, gains=-0.02, squares=0.0002, last_segment=4),
+        Tally(context="gym", arm="llm", segments=60, gains=0.3, squares=0.0015, last_segment=7),
         Tally(context="cave", arm="llm", segments=90, gains=900, squares=9000, last_segment=11),
     )
     state = ArbiterState(bandit=BanditState(seed=0, tallies=tallies, num_segments=12))
-    for phase, proven in (("town", is_proven), ("road", False), ("cave", False), ("never seen", False)):
+    for phase, proven in (("town", is_proven), ("road", False), ("gym", False), ("cave", False), ("never seen", False)):
         assert (next_actor(state, ADAPTIVE, phase, explore=False).actor is Actor.LLM) == proven
 
 
