@@ -6,13 +6,13 @@ object belongs to one thread; several, also of several processes, may open the s
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from math import isfinite
-from operator import attrgetter
+from operator import attrgetter, index
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, SupportsFloat, cast
 
 from components.hybrid.decision_counts import DecisionCount, Over, count_decisions
 from components.hybrid.errors import (
@@ -65,6 +65,10 @@ class Decision:
     is_last: bool = False
 
     def __post_init__(self) -> None:
+        for name, kind in _KINDS:
+            value = getattr(self, name)
+            if type(value) is not kind or kind is str:
+                object.__setattr__(self, name, _plain(name, value, kind))
         if not 0.0 <= self.confidence <= 1.0:
             raise ValueError(f"confidence {self.confidence}: give a number from 0 to 1")
         if not isfinite(self.outcome_reward):
@@ -74,6 +78,25 @@ class Decision:
 
 
 _FIELDS = tuple(field.name for field in fields(Decision))
+_KINDS = tuple((field.name, cast("type", field.type)) for field in fields(Decision))
+_WANTED = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}
+
+
+def _plain(name: str, value: Any, kind: type) -> Any:
+    """The value as Python's own kind, which is what SQLite stores: NumPy's scalars are numbers, too.
+
+    What no UTF-8 can write is a "?". Raises ValueError for another kind.
+    """
+    with suppress(TypeError, ValueError, OverflowError):
+        if kind is str and isinstance(value, str):
+            return value.encode(errors="replace").decode()
+        if kind is int:
+            return index(value)
+        if (kind is float and isinstance(value, SupportsFloat)) or (kind is bool and value in (0, 1)):
+            return kind(value)
+    raise ValueError(f"{name} {value!r}: give {_WANTED[kind]}")
+
+
 _row = attrgetter(*_FIELDS)
 _IDENTITY = attrgetter(*(name for name in _FIELDS if name != "timestamp"))
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM decisions"
