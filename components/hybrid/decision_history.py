@@ -7,7 +7,7 @@ object belongs to one thread; several, also of several processes, may open the s
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import isfinite
 from operator import attrgetter, index
 from pathlib import Path
@@ -137,9 +137,21 @@ class DecisionHistory:
         **Example** steps 0 to 4 are stored; recording steps 3 to 6 stores 2.
         """
         with self._transaction():
-            fresh = self._fresh(decisions)
-            self._connection.executemany(_INSERT, map(_row, fresh))
-        return len(fresh)
+            return self._store(decisions)
+
+    def record_as_new(self, decisions: Sequence[Decision]) -> int:
+        """The number that the first episode got: each is stored under the next free one, whatever it had, also beside others.
+
+        The decisions of an episode come in order from step 0, all in one transaction. Raises DecisionConflict for a gap.
+
+        **Example** episodes 0 to 6 are stored; recording episodes 0 and 3 stores them as 7 and 8.
+        """
+        with self._transaction():
+            first, numbers = self.next_episode(), dict[int, int]()
+            for each in decisions:
+                numbers.setdefault(each.episode_id, first + len(numbers))
+            self._store([replace(each, episode_id=numbers[each.episode_id]) for each in decisions])
+        return first
 
     def recent_decisions(self, count: int = 100) -> list[Decision]:
         """The last `count` decisions, newest first."""
@@ -235,6 +247,11 @@ class DecisionHistory:
         (application,) = self._connection.execute("PRAGMA application_id").fetchone()
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         return application, version
+
+    def _store(self, decisions: Sequence[Decision]) -> int:
+        fresh = self._fresh(decisions)
+        self._connection.executemany(_INSERT, map(_row, fresh))
+        return len(fresh)
 
     def _fresh(self, decisions: Sequence[Decision]) -> list[Decision]:
         """The decisions that are not stored yet. Raises DecisionConflict where they contradict what is."""

@@ -52,7 +52,7 @@ class DecisionHistoryAnalyzer:
         """
         if isinstance(action_taken, bool) or action_taken not in range(NUM_ACTIONS):
             raise DecisionValidationError(f"action_taken {action_taken!r}: use 0 to {NUM_ACTIONS - 1}")
-        episode, step = self._open or (self.history.next_episode(), 0)
+        episode, step = self._open or (0, 0)
         try:
             decision = Decision(
                 episode_id=episode,
@@ -70,12 +70,19 @@ class DecisionHistoryAnalyzer:
             )
         except ValueError as error:
             raise DecisionValidationError(str(error)) from error
-        self.history.record([decision])
+        if self._open is None:
+            episode = self.history.record_as_new([decision])
+        else:
+            self.history.record([decision])
         self._open = None if ends_episode else (episode, step + 1)
 
     def record(self, decisions: Sequence[Decision]) -> int:
-        """The number of decisions stored: what an agent calls with those of whole episodes."""
-        return self.history.record(decisions)
+        """The number of decisions stored: what an agent calls with those of whole episodes, which get the next free numbers.
+
+        So trainers may share a file, and decisions by hand come between.
+        """
+        self.history.record_as_new(decisions)
+        return len(decisions)
 
     def analyze_patterns(
         self, min_frequency: int = 3, context_filter: Mapping[str, Any] | None = None

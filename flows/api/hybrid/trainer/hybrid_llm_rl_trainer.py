@@ -307,7 +307,7 @@ class HybridLLMRLTrainer:
             _log.warning("%s", error)
 
     def _record_decisions(self) -> None:
-        self.agent.record_in(self.decision_analyzer, first_episode=self.decision_analyzer.history.next_episode())
+        self.agent.record_in(self.decision_analyzer)
 
     def _to_arrays(self) -> dict[str, NDArray[Any]]:
         state = {

@@ -18,6 +18,7 @@ from flows.api.hybrid.core.exceptions import (
     LLMConnectionError,
     TrainingError,
 )
+from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
 from flows.api.hybrid.testing import (
@@ -182,6 +183,21 @@ def test_a_damaged_and_a_missing_checkpoint_are_false_and_leave_the_trainer_as_i
     assert all(np.array_equal(values, trained.agent.to_arrays()[name]) for name, values in kept.items())
     with pytest.raises(ValueError, match="mode adaptive, this one has rl_only"):
         other.load_arrays(kept)
+
+
+def test_trainers_that_share_a_history_and_notes_by_hand_keep_all_their_decisions(tmp_path: Path) -> None:
+    trainers = [twin_trainer(tmp_path) for _ in range(2)]
+    trainers[1].agent.seed = 5
+
+    def note(trainer: HybridLLMRLTrainer, *_: Any) -> None:
+        trainer.decision_analyzer.record_decision(GameStateAnalysis({"x": 1}), 4, "note", 0.5, 1.0)
+
+    trainers[0].register_callback("episode_end", note)
+    for trainer in (*trainers, trainers[0]):
+        trainer.train_episode(20)
+    assert trainers[1].decision_analyzer.history.num_decisions() == 3 * 20 + 2
+    for trainer in trainers:
+        trainer.close()
 
 
 def test_what_fails_in_an_episode_is_a_training_error_and_the_episodes_before_are_kept(tmp_path: Path) -> None:
