@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from components.errors import ConfigurationError
 from components.hybrid.decision_history import Decision, DecisionHistory
+from components.hybrid.errors import HistoryUnusable
 from components.hybrid.game_facts import NUM_ACTIONS
 from components.hybrid.patterns import Pattern, PatternReport
 from components.suggestions import suggest
@@ -20,9 +21,10 @@ _BY_HAND = "manual"
 
 
 class DecisionHistoryAnalyzer:
-    """Decisions in the SQLite file `db_path`, which is made if it is missing; ":memory:" keeps none.
+    """Decisions in the SQLite file `db_path`, which is made with its folders if missing; ":memory:" keeps none.
 
-    Raises the errors of `components/hybrid/errors.py`: HistoryLocked, HistoryCorrupt, HistoryUnusable, HistoryOfOtherVersion.
+    A path that cannot be opened is a ConfigurationError. Raises the errors of `components/hybrid/errors.py`: HistoryLocked,
+    HistoryCorrupt, HistoryOfOtherVersion, and HistoryUnusable where the file cannot be written.
 
     **Example**
 
@@ -32,7 +34,15 @@ class DecisionHistoryAnalyzer:
     """
 
     def __init__(self, db_path: str = "decisions.db") -> None:
-        self.history = DecisionHistory(None if db_path == ":memory:" else Path(db_path))
+        if not isinstance(db_path, str | Path) or not str(db_path):
+            raise ConfigurationError(f"db_path {db_path!r}: give the path of a file, or :memory:")
+        path = None if db_path == ":memory:" else Path(db_path).expanduser()
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self.history = DecisionHistory(path)
+        except (OSError, HistoryUnusable) as error:
+            raise ConfigurationError(f"decision_db_path {db_path}: {error}; use another file") from error
         self._open: tuple[int, int] | None = None
 
     def record_decision(

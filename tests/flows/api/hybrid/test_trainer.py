@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from components.errors import ConfigurationError
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem, StrategyType
 from flows.api.hybrid.core.curriculum import Curriculum
+from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.exceptions import (
     DecisionValidationError,
     EnvironmentError,
@@ -37,8 +39,8 @@ STEPS = 90
 TWIN: dict[str, Any] = {"rom_path": "twin", "observation_type": "state"}
 
 
-def twin_trainer(folder: Path) -> SmallTrainer:
-    return create_test_trainer(2, temp_dir=str(folder), **TWIN)
+def twin_trainer(folder: Path, **changes: Any) -> SmallTrainer:
+    return create_test_trainer(2, temp_dir=str(folder), **TWIN, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +108,7 @@ def test_each_event_is_told_when_it_happens(trained: SmallTrainer) -> None:
         "checkpoint",
         *["episode_start", "episode_end"] * 2,
         *("checkpoint", "evaluation", "checkpoint"),  # the best model, then that of the interval
-        *["evaluation", "checkpoint", "training_end"],
+        *["checkpoint", "evaluation", "checkpoint", "training_end"],
     ]
     steps = [each for event, episode, each in said if event == "step" and episode == 1]
     assert {each["source"] for each in steps} == {"llm", "rl"}
@@ -218,6 +220,45 @@ def test_what_fails_in_an_episode_is_a_training_error_and_the_episodes_before_ar
     (tmp_path / "mine.txt").write_text("keep")
     assert len(cleanup_test_files(str(tmp_path))) == 5
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_what_fails_in_the_final_evaluation_keeps_the_episodes(tmp_path: Path) -> None:
+    trainer = twin_trainer(tmp_path)
+    trainer.evaluate = lambda *_: 1 / 0  # type: ignore[assignment,method-assign,return-value]
+    with pytest.raises(TrainingError, match="what follows episode 2 failed: ZeroDivisionError"):
+        trainer.train(2, 20)
+    assert (trainer.save_dir / "checkpoint_episode_2.npz").exists()
+    trainer.close()
+
+
+def test_a_history_that_is_damaged_in_training_is_a_training_error_and_latest_is_of_this_training(
+    tmp_path: Path,
+) -> None:
+    earlier = twin_trainer(tmp_path)
+    earlier.train(3, 20)
+    earlier.close()
+    trainer = twin_trainer(tmp_path)
+
+    (tmp_path / "damaged.db").write_bytes(b"damaged" * 3000)
+
+    def damage(trainer: HybridLLMRLTrainer, *_: Any) -> None:
+        trainer.decision_analyzer.history._connection = sqlite3.connect(tmp_path / "damaged.db", isolation_level=None)
+
+    trainer.register_callback("episode_end", damage)
+    with pytest.raises(TrainingError, match="episode 2 failed: HistoryCorrupt"):
+        trainer.train(3, 20)
+    assert trainer.load_checkpoint("latest")
+    assert trainer.episode == 1
+    trainer.close()
+
+
+def test_folders_are_made_and_what_is_none_is_refused(tmp_path: Path) -> None:
+    DecisionHistoryAnalyzer(str(tmp_path / "data" / "run" / "decisions.db")).close()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match=r"save_dir .*file is no folder that can be written"):
+        twin_trainer(tmp_path, save_dir=str(tmp_path / "file" / "checkpoints"))
+    with pytest.raises(ConfigurationError, match=r"decision_db_path .*use another file"):
+        twin_trainer(tmp_path, decision_db_path=str(tmp_path / "file" / "decisions.db"))
 
 
 def test_a_callback_that_fails_is_logged_and_one_of_no_event_refused(
