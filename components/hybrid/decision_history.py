@@ -310,6 +310,8 @@ class DecisionHistory:
                     f"{self._path} is damaged ({error}): move it and its -wal and -shm away and restore the copy of a"
                     f" checkpoint, or start without one; `sqlite3 {self._path} .recover` reads what is left"
                 ) from error
+            if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+                raise HistoryUnusable(f"{self._path}: the history is closed; open it again") from error
             if isinstance(error, sqlite3.OperationalError):
                 raise HistoryUnusable(
                     f"{self._path}: {error}; check that its folder exists, can be written and has space"

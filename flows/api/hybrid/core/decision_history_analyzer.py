@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, SupportsFloat
 
 from components.errors import ConfigurationError
 from components.hybrid.decision_history import Decision, DecisionHistory
@@ -60,6 +60,8 @@ class DecisionHistoryAnalyzer:
         An outcome above 0 is a success. A trainer stores its decisions by itself, whole episodes at once, each credited with
         the rewards of eight steps. Raises DecisionValidationError for an action or a confidence that is none.
         """
+        if not isinstance(game_state, GameStateAnalysis):
+            raise DecisionValidationError(f"game_state {game_state!r}: give GameStateAnalysis(info['facts'])")
         if isinstance(action_taken, bool) or action_taken not in range(NUM_ACTIONS):
             raise DecisionValidationError(f"action_taken {action_taken!r}: use 0 to {NUM_ACTIONS - 1}")
         episode, step = self._open or (0, 0)
@@ -70,7 +72,7 @@ class DecisionHistoryAnalyzer:
                 state_hash=game_state.state_hash,
                 action=int(action_taken),
                 source=_BY_HAND,
-                is_success=outcome_reward > 0,
+                is_success=isinstance(outcome_reward, SupportsFloat) and float(outcome_reward) > 0,
                 outcome_reward=outcome_reward,
                 confidence=confidence,
                 phase=game_state.phase,
@@ -116,8 +118,8 @@ class DecisionHistoryAnalyzer:
 
     def get_recent_decisions(self, limit: int = 100) -> list[dict[str, Any]]:
         """The last decisions, newest first, each with the nine documented keys."""
-        if limit < 1:
-            raise ConfigurationError(f"limit {limit}: use 1 or more")
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ConfigurationError(f"limit {limit!r}: use a whole number of 1 or more")
         return [_record(each) for each in self.history.recent_decisions(limit)]
 
     def close(self) -> None:

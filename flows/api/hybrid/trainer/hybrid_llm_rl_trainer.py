@@ -109,6 +109,8 @@ class HybridLLMRLTrainer:
         """
         if event not in self._callbacks:
             raise ConfigurationError(f"event {event!r}: there is none of this name; {suggest(event, EVENTS)}")
+        if not callable(callback):
+            raise ConfigurationError(f"callback {callback!r}: give a function of trainer, episode and what is said")
         self._callbacks[event].append(callback)
 
     def train(
@@ -161,6 +163,8 @@ class HybridLLMRLTrainer:
 
         Its actions are drawn as in training; it learns, records and measures nothing.
         """
+        if isinstance(num_episodes, bool) or not isinstance(num_episodes, int) or num_episodes < 1:
+            raise ConfigurationError(f"num_episodes {num_episodes!r}: use a whole number of 1 or more")
         agent = self.agent.frozen_copy(seed_for(self.agent.seed, "evaluation"))
         played = [
             self._play(agent, seed_for(self.agent.seed, "evaluation", number), max_steps_per_episode)

@@ -3,7 +3,7 @@
 import json
 import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from components.errors import ConfigurationError
+from components.hybrid.errors import HistoryUnusable
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem, StrategyType
 from flows.api.hybrid.core.curriculum import Curriculum
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
+from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 from flows.api.hybrid.core.exceptions import (
     DecisionValidationError,
     EnvironmentError,
@@ -261,6 +263,47 @@ def test_folders_are_made_and_what_is_none_is_refused(tmp_path: Path) -> None:
         twin_trainer(tmp_path, decision_db_path=str(tmp_path / "file" / "decisions.db"))
 
 
+REFUSED: list[tuple[Callable[[SmallTrainer], Any], str]] = [
+    (lambda t: t.decision_analyzer.record_decision({"x": 4}, 4, "", 0.5, 1.0), "game_state .*give GameStateAnalysis"),  # type: ignore[arg-type]
+    (lambda t: t.decision_analyzer.record_decision(GameStateAnalysis({}), 4, "", 0.5, None), "outcome_reward None"),  # type: ignore[arg-type]
+    (lambda t: t.decision_analyzer.get_recent_decisions(1.5), "limit 1.5"),  # type: ignore[arg-type]
+    (lambda t: GameStateAnalysis(np.zeros(25)), "state_variables ndarray: give info"),  # type: ignore[arg-type]
+    (lambda t: t.env.reset(options={"state": "abc"}), "reset: options .*save_state"),
+    (lambda t: t.env.reset(options=[1]), "reset: options"),
+    *((lambda t, a=a: t.env.step(a), "action .*use a whole number") for a in ("a", None, np.array([3]), 3.7, True)),
+    *((lambda t, n=n: create_env(goal_badges=n), "goal_badges .*1 to 16") for n in (1.5, 20)),
+    *((lambda t, rom=rom: create_env(rom), "rom_path .*is no file") for rom in ("", "/")),
+    (lambda t: t.evaluate(0), "num_episodes 0"),
+    (lambda t: create_trainer_from_config({}), "config_path {}: give the path"),  # type: ignore[arg-type]
+    (lambda t: t.register_callback("episode_end", None), "callback None"),  # type: ignore[arg-type]
+    (lambda t: played(Answers(None), 1), r"get_action returned None: return \(action, metadata\)"),
+    *((lambda t, r=r: earning(t.env, r).step(4), f"_calculate_reward returned {r}") for r in (None, float("nan"))),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_what_nobody_can_mean_is_refused_by_name(
+    call: Callable[[SmallTrainer], Any], message: str, tmp_path: Path
+) -> None:
+    trainer = twin_trainer(tmp_path)
+    trainer.env.reset(seed=1)
+    with pytest.raises(ValueError, match=message):
+        call(trainer)
+    assert not trainer.load_checkpoint(None)  # type: ignore[arg-type]
+    trainer.close()
+    with pytest.raises(HistoryUnusable, match="is closed"):
+        trainer.decision_analyzer.get_recent_decisions()
+
+
+def create_env(rom: str = "twin", **settings: Any) -> EnhancedPyBoyPokemonCrystalEnv:
+    return EnhancedPyBoyPokemonCrystalEnv(rom, True, "state", **settings)
+
+
+def earning(env: Any, reward: Any) -> Any:
+    env._calculate_reward = lambda *_: reward
+    return env
+
+
 def test_a_callback_that_fails_is_logged_and_one_of_no_event_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -334,6 +377,13 @@ class Sure(BaseLLMManager):
         if isinstance(action, Exception):
             raise action
         return action, {"source": "test", "confidence": self.confidence}
+
+
+class Answers(Sure):
+    """Returns its answer as it is."""
+
+    def get_action(self, context: str) -> Any:
+        return self.answer
 
 
 def played(
