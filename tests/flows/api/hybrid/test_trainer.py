@@ -273,6 +273,7 @@ REFUSED: list[tuple[Callable[[SmallTrainer], Any], str]] = [
     *((lambda t, a=a: t.env.step(a), "action .*use a whole number") for a in ("a", None, np.array([3]), 3.7, True)),
     *((lambda t, n=n: create_env(goal_badges=n), "goal_badges .*1 to 16") for n in (1.5, 20)),
     *((lambda t, rom=rom: create_env(rom), "rom_path .*is no file") for rom in ("", "/")),
+    (lambda t: LLMManager("./nowhere").count_tokens("Up"), "llm_model '.*nowhere'"),
     (lambda t: t.evaluate(0), "num_episodes 0"),
     (lambda t: create_trainer_from_config({}), "config_path {}: give the path"),  # type: ignore[arg-type]
     (lambda t: t.register_callback("episode_end", None), "callback None"),  # type: ignore[arg-type]
