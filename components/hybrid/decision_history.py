@@ -6,13 +6,13 @@ object belongs to one thread; several, also of several processes, may open the s
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
 from math import isfinite
-from operator import attrgetter
+from operator import attrgetter, index
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, SupportsFloat, cast
 
 from components.hybrid.decision_counts import DecisionCount, Over, count_decisions
 from components.hybrid.errors import (
@@ -65,6 +65,10 @@ class Decision:
     is_last: bool = False
 
     def __post_init__(self) -> None:
+        for name, kind in _KINDS:
+            value = getattr(self, name)
+            if type(value) is not kind or kind is str:
+                object.__setattr__(self, name, _plain(name, value, kind))
         if not 0.0 <= self.confidence <= 1.0:
             raise ValueError(f"confidence {self.confidence}: give a number from 0 to 1")
         if not isfinite(self.outcome_reward):
@@ -74,6 +78,25 @@ class Decision:
 
 
 _FIELDS = tuple(field.name for field in fields(Decision))
+_KINDS = tuple((field.name, cast("type", field.type)) for field in fields(Decision))
+_WANTED = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}
+
+
+def _plain(name: str, value: Any, kind: type) -> Any:
+    """The value as Python's own kind, which is what SQLite stores: NumPy's scalars are numbers, too.
+
+    What no UTF-8 can write is a "?". Raises ValueError for another kind.
+    """
+    with suppress(TypeError, ValueError, OverflowError):
+        if kind is str and isinstance(value, str):
+            return value.encode(errors="replace").decode()
+        if kind is int:
+            return index(value)
+        if (kind is float and isinstance(value, SupportsFloat)) or (kind is bool and value in (0, 1)):
+            return kind(value)
+    raise ValueError(f"{name} {value!r}: give {_WANTED[kind]}")
+
+
 _row = attrgetter(*_FIELDS)
 _IDENTITY = attrgetter(*(name for name in _FIELDS if name != "timestamp"))
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM decisions"
@@ -114,9 +137,21 @@ class DecisionHistory:
         **Example** steps 0 to 4 are stored; recording steps 3 to 6 stores 2.
         """
         with self._transaction():
-            fresh = self._fresh(decisions)
-            self._connection.executemany(_INSERT, map(_row, fresh))
-        return len(fresh)
+            return self._store(decisions)
+
+    def record_as_new(self, decisions: Sequence[Decision]) -> int:
+        """The number that the first episode got: each is stored under the next free one, whatever it had, also beside others.
+
+        The decisions of an episode come in order from step 0, all in one transaction. Raises DecisionConflict for a gap.
+
+        **Example** episodes 0 to 6 are stored; recording episodes 0 and 3 stores them as 7 and 8.
+        """
+        with self._transaction():
+            first, numbers = self.next_episode(), dict[int, int]()
+            for each in decisions:
+                numbers.setdefault(each.episode_id, first + len(numbers))
+            self._store([replace(each, episode_id=numbers[each.episode_id]) for each in decisions])
+        return first
 
     def recent_decisions(self, count: int = 100) -> list[Decision]:
         """The last `count` decisions, newest first."""
@@ -213,6 +248,11 @@ class DecisionHistory:
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         return application, version
 
+    def _store(self, decisions: Sequence[Decision]) -> int:
+        fresh = self._fresh(decisions)
+        self._connection.executemany(_INSERT, map(_row, fresh))
+        return len(fresh)
+
     def _fresh(self, decisions: Sequence[Decision]) -> list[Decision]:
         """The decisions that are not stored yet. Raises DecisionConflict where they contradict what is."""
         stored: dict[int, Decision | None] = {}
@@ -270,6 +310,8 @@ class DecisionHistory:
                     f"{self._path} is damaged ({error}): move it and its -wal and -shm away and restore the copy of a"
                     f" checkpoint, or start without one; `sqlite3 {self._path} .recover` reads what is left"
                 ) from error
+            if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+                raise HistoryUnusable(f"{self._path}: the history is closed; open it again") from error
             if isinstance(error, sqlite3.OperationalError):
                 raise HistoryUnusable(
                     f"{self._path}: {error}; check that its folder exists, can be written and has space"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from components.hybrid.decision_counts import llm_shares
@@ -32,6 +33,25 @@ def test_decisions_come_back_newest_first(tmp_path: Path) -> None:
     with DecisionHistory(tmp_path / "history.db") as history:
         assert history.recent_decisions(3) == played[:1:-1]
         assert history.num_decisions() == 5
+
+
+def test_numbers_of_numpy_and_lone_surrogates_are_stored_as_what_they_mean() -> None:
+    given = decision(
+        0, outcome_reward=np.float32(1), confidence=np.float32(0.5), action=np.int64(4), is_success=np.True_
+    )
+    history = DecisionHistory()
+    history.record([given, decision(1, reasoning="go \ud83d east")])
+    newest, oldest = history.recent_decisions()
+    assert (oldest, newest.reasoning) == (decision(0, outcome_reward=1.0, confidence=0.5, action=4), "go ? east")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("confidence", "high"), ("outcome_reward", None), ("reasoning", None), ("action", 1.5), ("is_success", "yes")],
+)
+def test_what_is_no_number_or_text_is_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{field} {value!r}: give "):
+        decision(0, **{field: value})
 
 
 def test_what_is_recorded_again_is_stored_once_and_must_be_equal() -> None:

@@ -55,7 +55,7 @@ class AskedManager:
         context = self._manager.fit_context("\n".join([*self.lines, f"{self.plan}{button_prompt(question)}"]))
         began = time.perf_counter()
         try:
-            action, metadata = self._manager.get_action(context)
+            answer = self._manager.get_action(context)
         except DecisionValidationError as error:
             return self._rejected(str(error))
         except OSError as error:
@@ -64,7 +64,7 @@ class AskedManager:
             ) from error
         finally:
             self.seconds += time.perf_counter() - began
-        _check(action, metadata)
+        action, metadata = _checked(answer)
         if action not in question.legal:
             return self._rejected(f"{Action(action).name} is not allowed now")
         self.rejections.append(False)
@@ -78,8 +78,11 @@ class AskedManager:
         return Advice(action=Action.NONE, confidence=0.0, reasoning=f"rejected: {reason}")
 
 
-def _check(action: Any, metadata: Any) -> None:
-    """Raise DecisionValidationError for what no manager may return."""
+def _checked(answer: Any) -> tuple[Any, Any]:
+    """Action and metadata. Raises DecisionValidationError for what no manager may return."""
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise DecisionValidationError(f"get_action returned {answer!r}: return (action, metadata)")
+    action, metadata = answer
     if isinstance(action, bool) or action not in list(Action):
         raise DecisionValidationError(f"get_action returned the action {action!r}: return 0 to {len(Action) - 1}")
     confidence = metadata.get("confidence") if isinstance(metadata, dict) else None
@@ -87,3 +90,4 @@ def _check(action: Any, metadata: Any) -> None:
         raise DecisionValidationError(
             f"get_action returned the metadata {metadata!r}: return a dict with a confidence from 0 to 1"
         )
+    return action, metadata

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, SupportsFloat
 
 from components.errors import ConfigurationError
 from components.hybrid.decision_history import Decision, DecisionHistory
+from components.hybrid.errors import HistoryUnusable
 from components.hybrid.game_facts import NUM_ACTIONS
 from components.hybrid.patterns import Pattern, PatternReport
 from components.suggestions import suggest
@@ -20,9 +21,10 @@ _BY_HAND = "manual"
 
 
 class DecisionHistoryAnalyzer:
-    """Decisions in the SQLite file `db_path`, which is made if it is missing; ":memory:" keeps none.
+    """Decisions in the SQLite file `db_path`, which is made with its folders if missing; ":memory:" keeps none.
 
-    Raises the errors of `components/hybrid/errors.py`: HistoryLocked, HistoryCorrupt, HistoryUnusable, HistoryOfOtherVersion.
+    A path that cannot be opened is a ConfigurationError. Raises the errors of `components/hybrid/errors.py`: HistoryLocked,
+    HistoryCorrupt, HistoryOfOtherVersion, and HistoryUnusable where the file cannot be written.
 
     **Example**
 
@@ -32,7 +34,15 @@ class DecisionHistoryAnalyzer:
     """
 
     def __init__(self, db_path: str = "decisions.db") -> None:
-        self.history = DecisionHistory(None if db_path == ":memory:" else Path(db_path))
+        if not isinstance(db_path, str | Path) or not str(db_path):
+            raise ConfigurationError(f"db_path {db_path!r}: give the path of a file, or :memory:")
+        path = None if db_path == ":memory:" else Path(db_path).expanduser()
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self.history = DecisionHistory(path)
+        except (OSError, HistoryUnusable) as error:
+            raise ConfigurationError(f"decision_db_path {db_path}: {error}; use another file") from error
         self._open: tuple[int, int] | None = None
 
     def record_decision(
@@ -50,9 +60,11 @@ class DecisionHistoryAnalyzer:
         An outcome above 0 is a success. A trainer stores its decisions by itself, whole episodes at once, each credited with
         the rewards of eight steps. Raises DecisionValidationError for an action or a confidence that is none.
         """
+        if not isinstance(game_state, GameStateAnalysis):
+            raise DecisionValidationError(f"game_state {game_state!r}: give GameStateAnalysis(info['facts'])")
         if isinstance(action_taken, bool) or action_taken not in range(NUM_ACTIONS):
             raise DecisionValidationError(f"action_taken {action_taken!r}: use 0 to {NUM_ACTIONS - 1}")
-        episode, step = self._open or (self.history.next_episode(), 0)
+        episode, step = self._open or (0, 0)
         try:
             decision = Decision(
                 episode_id=episode,
@@ -60,7 +72,7 @@ class DecisionHistoryAnalyzer:
                 state_hash=game_state.state_hash,
                 action=int(action_taken),
                 source=_BY_HAND,
-                is_success=outcome_reward > 0,
+                is_success=isinstance(outcome_reward, SupportsFloat) and float(outcome_reward) > 0,
                 outcome_reward=outcome_reward,
                 confidence=confidence,
                 phase=game_state.phase,
@@ -70,12 +82,19 @@ class DecisionHistoryAnalyzer:
             )
         except ValueError as error:
             raise DecisionValidationError(str(error)) from error
-        self.history.record([decision])
+        if self._open is None:
+            episode = self.history.record_as_new([decision])
+        else:
+            self.history.record([decision])
         self._open = None if ends_episode else (episode, step + 1)
 
     def record(self, decisions: Sequence[Decision]) -> int:
-        """The number of decisions stored: what an agent calls with those of whole episodes."""
-        return self.history.record(decisions)
+        """The number of decisions stored: what an agent calls with those of whole episodes, which get the next free numbers.
+
+        So trainers may share a file, and decisions by hand come between.
+        """
+        self.history.record_as_new(decisions)
+        return len(decisions)
 
     def analyze_patterns(
         self, min_frequency: int = 3, context_filter: Mapping[str, Any] | None = None
@@ -99,8 +118,8 @@ class DecisionHistoryAnalyzer:
 
     def get_recent_decisions(self, limit: int = 100) -> list[dict[str, Any]]:
         """The last decisions, newest first, each with the nine documented keys."""
-        if limit < 1:
-            raise ConfigurationError(f"limit {limit}: use 1 or more")
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ConfigurationError(f"limit {limit!r}: use a whole number of 1 or more")
         return [_record(each) for each in self.history.recent_decisions(limit)]
 
     def close(self) -> None:

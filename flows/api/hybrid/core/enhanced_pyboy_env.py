@@ -2,8 +2,9 @@
 
 import string
 import weakref
+from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, SupportsFloat, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ except ImportError as error:
 
 ObservationType = Literal["multi_modal", "screen", "state"]
 _LONGEST_TEXT = 300
+_MOST_BADGES = 16
 
 
 class _Texts(spaces.Sequence):
@@ -74,15 +76,20 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
             raise ConfigurationError(
                 f"observation_type {observation_type!r}: {suggest(observation_type, get_args(ObservationType))}"
             )
-        if goal_badges < 1 or (max_steps is not None and max_steps < 1):
-            raise ConfigurationError(f"goal_badges {goal_badges}, max_steps {max_steps}: give at least 1")
+        if isinstance(goal_badges, bool) or not isinstance(goal_badges, int) or not 1 <= goal_badges <= _MOST_BADGES:
+            raise ConfigurationError(f"goal_badges {goal_badges!r}: use a whole number from 1 to {_MOST_BADGES}")
+        if max_steps is not None and max_steps < 1:
+            raise ConfigurationError(f"max_steps {max_steps}: give at least 1")
+        rom = Path(rom_path).expanduser()
+        if not str(rom_path) or rom.is_dir():
+            raise ConfigurationError(f"rom_path {str(rom_path)!r}: is no file; give that of a ROM, homebrew or twin")
         self.rom_path, self.headless, self.observation_type = str(rom_path), headless, observation_type
         self.render_mode = "rgb_array" if observation_type != "state" else None
         self._weights, self._goal_badges, self._max_steps = weights or RewardWeights(), goal_badges, max_steps
         self.observation_space = _space(observation_type)
         self.action_space = spaces.Discrete(NUM_ACTIONS)
         self._game: OpenedGame | None = open_game(
-            Path(rom_path), has_window=not headless, has_screen=observation_type != "state", weights=self._weights
+            rom, has_window=not headless, has_screen=observation_type != "state", weights=self._weights
         )
         self._close = weakref.finalize(self, self._game.close)  # also at the end of the process
         self._state: dict[str, Any] = {}
@@ -95,6 +102,8 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         `options={"state": env.save_state()}` begins there, except in the twin. Raises ConfigurationError for another argument.
         """
         options = kwargs.get("options") or {}
+        if not isinstance(options, dict) or not isinstance(options.get("state"), bytes | None):
+            raise ConfigurationError(f"reset: options {options!r}: give {{'state': env.save_state()}}, or none")
         if unknown := sorted([*(kwargs.keys() - {"seed", "options"}), *(options.keys() - {"state"})]):
             raise ConfigurationError(
                 f"reset: {', '.join(unknown)} is not known; give seed, or options with the key state"
@@ -110,12 +119,16 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         """Observation, reward, terminated (the badges are won), truncated (`max_steps`), info."""
         if not self._state:
             raise EnvironmentError("step: the game has not begun; call reset first")
-        if int(action) not in range(NUM_ACTIONS):
-            raise ValueError(f"action {action}: use 0 to {NUM_ACTIONS - 1}")
+        is_whole = isinstance(action, int | np.integer) or (isinstance(action, np.ndarray) and action.shape == ())
+        if isinstance(action, bool) or not is_whole or action not in range(NUM_ACTIONS):
+            raise ValueError(f"action {action!r}: use a whole number from 0 to {NUM_ACTIONS - 1}")
         terms = self._opened().press(int(action))
         before, self._num_steps = self._state, self._num_steps + 1
         self._state = self._next_state(sum(value for name, value in terms.items() if name != "step"))
-        reward = float(self._calculate_reward(dict(self._state), dict(before), int(action)))
+        given = self._calculate_reward(dict(self._state), dict(before), int(action))
+        if not isinstance(given, SupportsFloat) or not isfinite(given):
+            raise ValueError(f"_calculate_reward returned {given!r}: return a finite number")
+        reward = float(given)
         own = reward - sum(terms.values())
         terms |= {"own": own} if abs(own) > 1e-9 else {}
         badges = self._state["johto_badges"] + self._state["kanto_badges"]

@@ -29,6 +29,10 @@ class GameStateAnalysis:
     """
 
     def __init__(self, state_variables: Mapping[str, Any]) -> None:
+        if not isinstance(state_variables, Mapping):
+            raise DecisionValidationError(
+                f"state_variables {type(state_variables).__name__}: give info['facts'] or info['state'], facts by name"
+            )
         for name, value in state_variables.items():
             if name not in LARGEST and name not in MEASURED:
                 raise DecisionValidationError(

@@ -161,9 +161,9 @@ class HybridAgent:
         if done:
             self._end_episode()
 
-    def record_in(self, history: DecisionSink, *, first_episode: int) -> None:
-        """Store the decisions of episodes that end, from now on, under numbers from `first_episode` on."""
-        self._log = DecisionLog(history, 1, rule=CreditRule(), first_episode=first_episode)
+    def record_in(self, history: DecisionSink) -> None:
+        """Store the decisions of episodes that end, from now on, in a history that numbers the episodes itself."""
+        self._log = DecisionLog(history, 1, rule=CreditRule())
 
     def end_of_training_episode(self, reward: float) -> str | None:
         """Count an episode in the curriculum, which may prefer another strategy then; what happened."""

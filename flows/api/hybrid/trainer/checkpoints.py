@@ -4,12 +4,14 @@ import os
 import re
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from components.errors import ConfigurationError
 from flows.api.hybrid.core.exceptions import CheckpointError
 
 BEST = "best_model.npz"
@@ -19,6 +21,17 @@ _NAME = re.compile(r"checkpoint_episode_(\d+)\.npz")
 def checkpoint_name(episode: int) -> str:
     """**Example** "checkpoint_episode_100.npz"."""
     return f"checkpoint_episode_{episode}.npz"
+
+
+def checked_save_dir(save_dir: Any) -> Path:
+    """The folder, which is made when it is written to. Raises ConfigurationError where there can be none."""
+    if not isinstance(save_dir, str | Path) or not str(save_dir):
+        raise ConfigurationError(f"save_dir {save_dir!r}: give the path of a folder")
+    folder = Path(save_dir).expanduser()
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise ConfigurationError(f"save_dir {save_dir}: {there} is no folder that can be written; use another save_dir")
+    return folder
 
 
 def write_checkpoint(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -34,7 +47,8 @@ def write_checkpoint(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise CheckpointError(f"{path} cannot be written: {error}; free space, or choose another save_dir") from error
 
 
@@ -57,13 +71,18 @@ def read_checkpoint(path: Path) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def find_checkpoint(name: str, folder: Path) -> Path:
-    """The file of "latest", "best" or a path, which may be one below the folder. Raises CheckpointError without one."""
+def find_checkpoint(name: str | Path, folder: Path) -> Path:
+    """The file of "latest", "best" or a path, which may be one below the folder. Raises CheckpointError without one.
+
+    The latest is what was written last, not the highest number: a folder may have those of an earlier training.
+    """
+    if not isinstance(name, str | Path):
+        raise CheckpointError(f"checkpoint_path {name!r}: give a path, latest or best")
     if name == "best":
         return folder / BEST
     if name != "latest":
         return Path(name) if Path(name).exists() else folder / name
-    found = {int(match[1]): each for each in folder.glob("*.npz") if (match := _NAME.fullmatch(each.name))}
+    found = {each: int(match[1]) for each in folder.glob("*.npz") if (match := _NAME.fullmatch(each.name))}
     if not found:
         raise CheckpointError(f"{folder}: there is no checkpoint yet; train with a save_interval that is reached")
-    return found[max(found)]
+    return max(found, key=lambda each: (each.stat().st_mtime_ns, found[each]))

@@ -23,6 +23,7 @@ from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
 from flows.api.hybrid.trainer.checkpoints import (
     BEST,
+    checked_save_dir,
     checkpoint_name,
     find_checkpoint,
     read_checkpoint,
@@ -80,7 +81,7 @@ class HybridLLMRLTrainer:
         logging.getLogger("flows.api.hybrid").setLevel(log_level)
         self.env, self.agent, self.llm_manager = env, agent, llm_manager
         self.strategy_system, self.decision_analyzer = strategy_system, decision_analyzer
-        self.save_dir = Path(save_dir)
+        self.save_dir = checked_save_dir(save_dir)
         self.num_evaluation_episodes, self.num_final_episodes = 5, 10
         self.env_seconds = 0.0
         """Seconds in the environment's steps, since this object was made."""
@@ -108,6 +109,8 @@ class HybridLLMRLTrainer:
         """
         if event not in self._callbacks:
             raise ConfigurationError(f"event {event!r}: there is none of this name; {suggest(event, EVENTS)}")
+        if not callable(callback):
+            raise ConfigurationError(f"callback {callback!r}: give a function of trainer, episode and what is said")
         self._callbacks[event].append(callback)
 
     def train(
@@ -120,8 +123,8 @@ class HybridLLMRLTrainer:
     ) -> dict[str, Any]:
         """Train so many more episodes; the summary, which is also in `save_dir/training_summary.json`.
 
-        Raises TrainingError, or one of its kind, when an episode fails. The trainer is then behind the episode before, as is
-        the checkpoint "latest".
+        Raises TrainingError, or one of its kind, when an episode or evaluation fails. The trainer is then behind the last
+        whole episode, as is the checkpoint "latest".
         """
         asked = {name: value for name, value in locals().items() if name != "self"}
         for name, value in asked.items():
@@ -129,25 +132,29 @@ class HybridLLMRLTrainer:
                 raise ConfigurationError(f"{name} {value!r}: use a whole number of 1 or more")
         self.agent.curriculum.wait_for(curriculum_patience)
         self._emit("training_start", asked)
+        doing = ""
         try:
             for _ in range(total_episodes):
+                doing = f"episode {self.episode + 1}"
                 self.train_episode(max_steps_per_episode)
+                doing = f"what follows episode {self.episode}"
                 if self.episode % eval_interval == 0:
                     self._evaluated(self.num_evaluation_episodes, max_steps_per_episode)
                 if self.episode % save_interval == 0:
                     self.save_checkpoint()
+            self.save_checkpoint()
+            evaluation = self._evaluated(self.num_final_episodes, max_steps_per_episode)
+            self.save_checkpoint()
+            summary = self._summary(evaluation)
+            write_whole(self.save_dir / "training_summary.json", json.dumps(summary, indent=2))
         except BaseException as error:
             self._go_back_to_last_episode()
             if isinstance(error, TrainingError | ConfigurationError) or not isinstance(error, Exception):
                 raise
             raise TrainingError(
-                f"episode {self.episode + 1} failed: {type(error).__name__}: {error}; train() goes on behind episode "
+                f"{doing} failed: {type(error).__name__}: {error}; train() goes on behind episode "
                 f"{self.episode}, and so does load_checkpoint('latest') elsewhere"
             ) from error
-        evaluation = self._evaluated(self.num_final_episodes, max_steps_per_episode)
-        self.save_checkpoint()
-        summary = self._summary(evaluation)
-        write_whole(self.save_dir / "training_summary.json", json.dumps(summary, indent=2))
         self._emit("training_end", summary)
         return summary
 
@@ -156,6 +163,8 @@ class HybridLLMRLTrainer:
 
         Its actions are drawn as in training; it learns, records and measures nothing.
         """
+        if isinstance(num_episodes, bool) or not isinstance(num_episodes, int) or num_episodes < 1:
+            raise ConfigurationError(f"num_episodes {num_episodes!r}: use a whole number of 1 or more")
         agent = self.agent.frozen_copy(seed_for(self.agent.seed, "evaluation"))
         played = [
             self._play(agent, seed_for(self.agent.seed, "evaluation", number), max_steps_per_episode)
@@ -201,7 +210,9 @@ class HybridLLMRLTrainer:
         return path
 
     def load_checkpoint(self, checkpoint_path: str) -> bool:
-        """Go on from a checkpoint: "latest", "best", a path, or a name in `save_dir`. False, with a line in the log, if not.
+        """Go on from a checkpoint: "latest" (written last), "best", a path, or a name in `save_dir`.
+
+        False, with a line in the log, if not.
 
         Decisions of episodes that are played again are stored again, under new numbers.
         """
@@ -299,15 +310,13 @@ class HybridLLMRLTrainer:
     def _go_back_to_last_episode(self) -> None:
         """Forget the half of an episode that failed, and keep what is behind the last whole one."""
         self._from_arrays(self._boundary)
-        if not self.episode:
-            return
         try:
             write_checkpoint(self.save_dir / checkpoint_name(self.episode), self._boundary)
         except CheckpointError as error:  # what ended the training is what is raised
             _log.warning("%s", error)
 
     def _record_decisions(self) -> None:
-        self.agent.record_in(self.decision_analyzer, first_episode=self.decision_analyzer.history.next_episode())
+        self.agent.record_in(self.decision_analyzer)
 
     def _to_arrays(self) -> dict[str, NDArray[Any]]:
         state = {
@@ -352,6 +361,7 @@ def training_parts(config: TrainingConfig, *, network: Literal["mlp", "cnn"] = "
             f"network {network}: observation_type state has no screen to see; use multi_modal or screen, and a rom_path other "
             "than twin"
         )
+    checked_save_dir(config.save_dir)
     env = EnhancedPyBoyPokemonCrystalEnv(config.rom_path, config.headless, config.observation_type)
     try:
         analyzer = DecisionHistoryAnalyzer(config.decision_db_path)

@@ -138,6 +138,8 @@ class LLMManager(BaseLLMManager):
         if self._served is None:
             try:
                 self._served = ServedModel(self.model, device=self._device)
+            except ConfigurationError as error:
+                raise ConfigurationError(str(error).replace("policies.model.base", "llm_model")) from error
             except OSError as error:
                 raise LLMConnectionError(f"llm_model {self.model!r} cannot be loaded: {error}") from error
         return self._served

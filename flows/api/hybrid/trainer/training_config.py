@@ -70,6 +70,10 @@ class TrainingConfig(CheckedConfig):
 
 def read_training_config(path: str | Path) -> TrainingConfig:
     """The configuration in a JSON file. Raises ConfigurationError, which begins with the file."""
+    if not isinstance(path, str | Path):
+        raise ConfigurationError(
+            f"config_path {path!r}: give the path of a JSON file with the keys {', '.join(TrainingConfig.checks)}"
+        )
     try:
         stored = json.loads(Path(path).read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:

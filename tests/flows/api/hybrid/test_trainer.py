@@ -2,7 +2,8 @@
 
 import json
 import logging
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,18 @@ import numpy as np
 import pytest
 
 from components.errors import ConfigurationError
+from components.hybrid.errors import HistoryUnusable
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem, StrategyType
 from flows.api.hybrid.core.curriculum import Curriculum
+from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
+from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 from flows.api.hybrid.core.exceptions import (
     DecisionValidationError,
     EnvironmentError,
     LLMConnectionError,
     TrainingError,
 )
+from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
 from flows.api.hybrid.testing import (
@@ -36,8 +41,8 @@ STEPS = 90
 TWIN: dict[str, Any] = {"rom_path": "twin", "observation_type": "state"}
 
 
-def twin_trainer(folder: Path) -> SmallTrainer:
-    return create_test_trainer(2, temp_dir=str(folder), **TWIN)
+def twin_trainer(folder: Path, **changes: Any) -> SmallTrainer:
+    return create_test_trainer(2, temp_dir=str(folder), **TWIN, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +110,7 @@ def test_each_event_is_told_when_it_happens(trained: SmallTrainer) -> None:
         "checkpoint",
         *["episode_start", "episode_end"] * 2,
         *("checkpoint", "evaluation", "checkpoint"),  # the best model, then that of the interval
-        *["evaluation", "checkpoint", "training_end"],
+        *["checkpoint", "evaluation", "checkpoint", "training_end"],
     ]
     steps = [each for event, episode, each in said if event == "step" and episode == 1]
     assert {each["source"] for each in steps} == {"llm", "rl"}
@@ -184,6 +189,21 @@ def test_a_damaged_and_a_missing_checkpoint_are_false_and_leave_the_trainer_as_i
         other.load_arrays(kept)
 
 
+def test_trainers_that_share_a_history_and_notes_by_hand_keep_all_their_decisions(tmp_path: Path) -> None:
+    trainers = [twin_trainer(tmp_path) for _ in range(2)]
+    trainers[1].agent.seed = 5
+
+    def note(trainer: HybridLLMRLTrainer, *_: Any) -> None:
+        trainer.decision_analyzer.record_decision(GameStateAnalysis({"x": 1}), 4, "note", 0.5, 1.0)
+
+    trainers[0].register_callback("episode_end", note)
+    for trainer in (*trainers, trainers[0]):
+        trainer.train_episode(20)
+    assert trainers[1].decision_analyzer.history.num_decisions() == 3 * 20 + 2
+    for trainer in trainers:
+        trainer.close()
+
+
 def test_what_fails_in_an_episode_is_a_training_error_and_the_episodes_before_are_kept(tmp_path: Path) -> None:
     trainer = twin_trainer(tmp_path)
     step = trainer.env.step
@@ -202,6 +222,87 @@ def test_what_fails_in_an_episode_is_a_training_error_and_the_episodes_before_ar
     (tmp_path / "mine.txt").write_text("keep")
     assert len(cleanup_test_files(str(tmp_path))) == 5
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_what_fails_in_the_final_evaluation_keeps_the_episodes(tmp_path: Path) -> None:
+    trainer = twin_trainer(tmp_path)
+    trainer.evaluate = lambda *_: 1 / 0  # type: ignore[assignment,method-assign,return-value]
+    with pytest.raises(TrainingError, match="what follows episode 2 failed: ZeroDivisionError"):
+        trainer.train(2, 20)
+    assert (trainer.save_dir / "checkpoint_episode_2.npz").exists()
+    trainer.close()
+
+
+def test_a_history_that_is_damaged_in_training_is_a_training_error_and_latest_is_of_this_training(
+    tmp_path: Path,
+) -> None:
+    earlier = twin_trainer(tmp_path)
+    earlier.train(3, 20)
+    earlier.close()
+    trainer = twin_trainer(tmp_path)
+
+    (tmp_path / "damaged.db").write_bytes(b"damaged" * 3000)
+
+    def damage(trainer: HybridLLMRLTrainer, *_: Any) -> None:
+        trainer.decision_analyzer.history._connection = sqlite3.connect(tmp_path / "damaged.db", isolation_level=None)
+
+    trainer.register_callback("episode_end", damage)
+    with pytest.raises(TrainingError, match="episode 2 failed: HistoryCorrupt"):
+        trainer.train(3, 20)
+    assert trainer.load_checkpoint("latest")
+    assert trainer.episode == 1
+    trainer.close()
+
+
+def test_folders_are_made_and_what_is_none_is_refused(tmp_path: Path) -> None:
+    DecisionHistoryAnalyzer(str(tmp_path / "data" / "run" / "decisions.db")).close()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match=r"save_dir .*file is no folder that can be written"):
+        twin_trainer(tmp_path, save_dir=str(tmp_path / "file" / "checkpoints"))
+    with pytest.raises(ConfigurationError, match=r"decision_db_path .*use another file"):
+        twin_trainer(tmp_path, decision_db_path=str(tmp_path / "file" / "decisions.db"))
+
+
+REFUSED: list[tuple[Callable[[SmallTrainer], Any], str]] = [
+    (lambda t: t.decision_analyzer.record_decision({"x": 4}, 4, "", 0.5, 1.0), "game_state .*give GameStateAnalysis"),  # type: ignore[arg-type]
+    (lambda t: t.decision_analyzer.record_decision(GameStateAnalysis({}), 4, "", 0.5, None), "outcome_reward None"),  # type: ignore[arg-type]
+    (lambda t: t.decision_analyzer.get_recent_decisions(1.5), "limit 1.5"),  # type: ignore[arg-type]
+    (lambda t: GameStateAnalysis(np.zeros(25)), "state_variables ndarray: give info"),  # type: ignore[arg-type]
+    (lambda t: t.env.reset(options={"state": "abc"}), "reset: options .*save_state"),
+    (lambda t: t.env.reset(options=[1]), "reset: options"),
+    *((lambda t, a=a: t.env.step(a), "action .*use a whole number") for a in ("a", None, np.array([3]), 3.7, True)),
+    *((lambda t, n=n: create_env(goal_badges=n), "goal_badges .*1 to 16") for n in (1.5, 20)),
+    *((lambda t, rom=rom: create_env(rom), "rom_path .*is no file") for rom in ("", "/")),
+    (lambda t: LLMManager("./nowhere").count_tokens("Up"), "llm_model '.*nowhere'"),
+    (lambda t: t.evaluate(0), "num_episodes 0"),
+    (lambda t: create_trainer_from_config({}), "config_path {}: give the path"),  # type: ignore[arg-type]
+    (lambda t: t.register_callback("episode_end", None), "callback None"),  # type: ignore[arg-type]
+    (lambda t: played(Answers(None), 1), r"get_action returned None: return \(action, metadata\)"),
+    *((lambda t, r=r: earning(t.env, r).step(4), f"_calculate_reward returned {r}") for r in (None, float("nan"))),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_what_nobody_can_mean_is_refused_by_name(
+    call: Callable[[SmallTrainer], Any], message: str, tmp_path: Path
+) -> None:
+    trainer = twin_trainer(tmp_path)
+    trainer.env.reset(seed=1)
+    with pytest.raises(ValueError, match=message):
+        call(trainer)
+    assert not trainer.load_checkpoint(None)  # type: ignore[arg-type]
+    trainer.close()
+    with pytest.raises(HistoryUnusable, match="is closed"):
+        trainer.decision_analyzer.get_recent_decisions()
+
+
+def create_env(rom: str = "twin", **settings: Any) -> EnhancedPyBoyPokemonCrystalEnv:
+    return EnhancedPyBoyPokemonCrystalEnv(rom, True, "state", **settings)
+
+
+def earning(env: Any, reward: Any) -> Any:
+    env._calculate_reward = lambda *_: reward
+    return env
 
 
 def test_a_callback_that_fails_is_logged_and_one_of_no_event_refused(
@@ -277,6 +378,13 @@ class Sure(BaseLLMManager):
         if isinstance(action, Exception):
             raise action
         return action, {"source": "test", "confidence": self.confidence}
+
+
+class Answers(Sure):
+    """Returns its answer as it is."""
+
+    def get_action(self, context: str) -> Any:
+        return self.answer
 
 
 def played(
