@@ -180,6 +180,8 @@ def hybrid_misfit(config: Sections) -> str | None:
         return "population and hybrid are trained by different flows: leave one section out"
     if config.environment.name != GAME_BOY:
         return f"environment.name {config.environment.name}: hybrid plays {GAME_BOY}; name that"
+    if without_effect := sorted({"game", "rom", "window"} & set(config.environment.options)):
+        return f"environment.options.{without_effect[0]} has no effect beside hybrid: leave it out, and set hybrid.game"
     if hybrid.asks_model and not config.agents:
         return f"hybrid.mode {hybrid.mode} asks a language model: name its policy as agents.player.policy"
     if not hybrid.asks_model and config.agents:

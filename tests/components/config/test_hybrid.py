@@ -49,6 +49,8 @@ def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
          {**MODEL, "loss": {"entropy_coefficient": 0.5}}),
         ("rollout.group_size has no effect beside hybrid", {"mode": "adaptive"},
          {**MODEL, "policies": {"m": {"base": "tiny"}}, "rollout": {"group_size": 4}}),
+        ("environment.options.game has no effect beside hybrid", {},
+         {"environment": {"name": "game_boy", "options": {"game": "homebrew"}}}),
         ("hybrid plays game_boy; name that", {}, {"environment": {"name": "plan_path"}}),
         ("rollout.group_size has no effect beside hybrid", {}, {"rollout": {"group_size": 4}}),
         ("trained by different flows", {}, {"population": {}, "algorithm": {"advantage": "role_mean"},
