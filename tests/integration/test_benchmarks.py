@@ -27,8 +27,8 @@ SMALLEST = {
     "house": ("", r"circles: none"),
     "reading": ("--steps 2 --every 1 --stores local --repeats 1", r"troupe gc --dry-run"),
     "game_boy": (
-        "--steps 160 --games 1 --processes 1 2 --repeats 1 --soak-minutes 0.01",
-        r"\| 2 \| drawn[^\n]*\n\| twin[^$]*minute 0\.0: \d+\.\d MiB",
+        "--steps 160 --games 1 --processes 1 2 --repeats 1 --decisions 40 --soak-minutes 0.01",
+        r"\| 2 \| drawn[^\n]*\n\| twin[^$]*\| all \| 40 \| \d+\.\d[^$]*minute 0\.0: \d+\.\d MiB",
     ),
     "decision_history": ("--decisions 3000", r"random: 0 patterns"),
     "hybrid_learning": ("--most-steps 8192 --episodes 4 --no-emulator", r"\| random, seed 0 \| twin \|"),
