@@ -1,7 +1,6 @@
 """PyBoy without window and sound as an `Emulator`; the only module that imports it."""
 
 import io
-import os
 import warnings
 from typing import Any
 
@@ -41,8 +40,8 @@ class PyBoyEmulator:
         if has_window and (driver := _video_driver()) in _WITHOUT_SCREEN:
             self.close()
             raise ServiceMissing(
-                f"a window of PyBoy would not be seen (SDL draws {driver}, DISPLAY is {os.environ.get('DISPLAY', 'not set')}): "
-                "start it where there is a screen"
+                f"a window of PyBoy would not be seen (SDL draws {driver}): "
+                "start it where there is a screen, which DISPLAY names"
             )
 
     def run(self, frames: int, *, render: bool) -> None:

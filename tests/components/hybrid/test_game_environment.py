@@ -92,6 +92,5 @@ def test_options_without_effect_and_a_window_without_a_screen_are_refused(monkey
             GameBoyOptions(**options)
     pytest.importorskip("pyboy")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    monkeypatch.delenv("DISPLAY", raising=False)
-    with pytest.raises(ServiceMissing, match=r"DISPLAY is not set\): start it where there is a screen"):
+    with pytest.raises(ServiceMissing, match="start it where there is a screen, which DISPLAY names"):
         GAME.start(GAME.draw(GameBoyOptions(game="homebrew", window=True), Random(0)))
