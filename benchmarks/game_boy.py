@@ -1,9 +1,11 @@
 """Environment steps per CPU second of the emulated games, with and without screens, in one and two processes, and their memory.
 
 CPU seconds are those of the processes with the games; the share of this process stands beside them. Play is random among the
-allowed buttons, on our own cartridge at 8 frames a step. The rules' twin in NumPy is the last row.
+allowed buttons, on our own cartridge at 8 frames a step. The rules' twin in NumPy is the last row. Below it: how long one
+decision of the hybrid agent takes, by who made it, beside the scripted language model.
 
-    python -m benchmarks.game_boy [--steps 2000] [--games 8] [--processes 1 2] [--repeats 3] [--soak-minutes 0]
+    python -m benchmarks.game_boy [--steps 2000] [--games 8] [--processes 1 2] [--repeats 3] [--decisions 1000]
+                                  [--soak-minutes 0]
 """
 
 import argparse
@@ -11,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,7 @@ from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_boy.processes import GamesInProcesses
 from components.hybrid.twin import Twin
 from components.process_variables import read_variables
+from flows.api.hybrid.testing import benchmark_decision_latency, create_test_trainer
 
 MIB = 2**20
 
@@ -52,6 +56,7 @@ def main() -> None:
             rows,
         )
     )
+    print("\n" + latencies(arguments.decisions), flush=True)
     if arguments.soak_minutes:
         soak(arguments.games, arguments.soak_minutes)
 
@@ -67,6 +72,20 @@ def measured(games: Any, num_steps: int, games_seconds: Callable[[], float], see
     after = games_seconds(), time.process_time(), time.perf_counter()
     spent = [late - early for early, late in zip(before, after, strict=True)]
     return Play(num_steps=rounds * len(masks_N_A), games_seconds=spent[0], own_seconds=spent[1], wall_seconds=spent[2])
+
+
+def latencies(num_decisions: int) -> str:
+    """The milliseconds of so many decisions in play on the twin, all and by source."""
+    with TemporaryDirectory() as folder:
+        trainer = create_test_trainer(temp_dir=folder, rom_path="twin", observation_type="state")
+        taken = benchmark_decision_latency(trainer.agent, num_decisions)
+        trainer.close()
+    sources = {"all": taken, **taken["by_source"]}
+    body = [
+        [source, str(each["samples"]), *(f"{each[name]:.3f}" for name in ("mean_ms", "p50", "p95", "p99"))]
+        for source, each in sources.items()
+    ]
+    return markdown(["who decided", "decisions", "mean ms", "p50", "p95", "p99"], body)
 
 
 def soak(num_games: int, minutes: float) -> None:
@@ -130,6 +149,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--games", type=int, default=8, help="of a process")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--decisions", type=int, default=1000, help="whose latency is measured")
     parser.add_argument("--soak-minutes", type=float, default=0)
     return parser.parse_args()
 

@@ -4,8 +4,8 @@
     python -m benchmarks.hybrid_learning --network cnn [--seeds 1] [--most-steps 40960] [--episodes 100]
 
 Training is by `collect_experience` and `update_learner`, and stops where 95 of the last 100 episodes from the true start reach
-the goal. Evaluation samples from the policy, each episode with another start; random play is beside it. Rates have Wilson's 95%
-bounds.
+the goal. Evaluation samples from the policy, and presses its most likely button (greedy), each episode with another start;
+random play is beside it. Rates have Wilson's 95% bounds, steps to a badge are the median of the episodes that win it.
 
 With `--network cnn` the policy sees the screen, and learns on the emulator to find the starter within 100 buttons.
 """
@@ -34,9 +34,10 @@ from components.hybrid.experience import (
 )
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_boy.opened_games import emulator_opener
+from components.hybrid.held_out_games import GreedyPolicy
 from components.hybrid.homebrew_settings import both_badges
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.playing import SnapshotGames, play_episodes
+from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.hybrid.significance import wilson_bounds
 from components.process_variables import read_variables
 
@@ -69,12 +70,17 @@ def main() -> None:
     for seed in range(arguments.seeds):
         settings = both_badges()
         state = trained_state(settings, seed, arguments.most_steps)
-        players = {"trained": read_policy(settings, state, seed=seed), "random": RandomPolicy(seed)}
+        players: dict[str, Policy] = {
+            "sampled": read_policy(settings, state, seed=seed),
+            "greedy": GreedyPolicy(read_policy(settings, state, seed=seed)),
+            "random": RandomPolicy(seed),
+        }
         for place in ("twin",) if arguments.no_emulator else ("twin", "emulator"):
             for name, policy in players.items():
                 body.append([f"{name}, seed {seed}", place, *rates(settings, policy, place, arguments.episodes)])
                 print(" | ".join(body[-1]), flush=True)
-    print("\n" + markdown(["player", "place", "starter", "first badge", "both badges", "steps to both"], body))
+    columns = ["player", "place", "starter", "first badge", "steps to it", "both badges", "steps to both"]
+    print("\n" + markdown(columns, body))
 
 
 def trained_state(settings: HybridSettings, seed: int, most_steps: int) -> dict[str, NDArray[Any]]:
@@ -113,7 +119,8 @@ def starter_rates(seed: int, most_steps: int, num_episodes: int) -> str:
             flush=True,
         )
     body = []
-    players: dict[str, Policy] = {"trained": read_policy(settings, state, seed=seed), "random": RandomPolicy(seed)}
+    sampled: Policy = read_policy(settings, state, seed=seed)
+    players = {"sampled": sampled, "greedy": GreedyPolicy(sampled), "random": RandomPolicy(seed)}
     for name, policy in players.items():
         with opened_games(replace(settings, num_games=num_episodes), "emulator") as games:
             agent = HybridAgent(settings.agent, num_episodes, seed=0, policy=policy)
@@ -122,16 +129,15 @@ def starter_rates(seed: int, most_steps: int, num_episodes: int) -> str:
 
 
 def rates(settings: HybridSettings, policy: Any, place: str, num_episodes: int) -> list[str]:
-    """The rates of the starter, of the first badge and of both, with bounds, and the median steps to both."""
+    """The rate of the starter, and those of the first badge and of both, each with the median steps to it."""
     played = []
     for badges in (1, 2):
         goal = replace(settings, num_games=num_episodes, goal_badges=badges, starts=None)
         with opened_games(goal, place) as games:
             agent = HybridAgent(settings.agent, num_episodes, seed=0, policy=policy)
             played.append(play_episodes(agent, games, explore=False))
-    lengths_N = played[1].lengths_N[played[1].goal_N]
-    median = f"{np.median(lengths_N):.0f}" if len(lengths_N) else ""
-    return [*map(_rate, (played[0].starter_N, played[0].goal_N, played[1].goal_N)), median]
+    badges = [cell for each in played for cell in (_rate(each.goal_N), _steps(each))]
+    return [_rate(played[0].starter_N), *badges]
 
 
 def opened_games(settings: HybridSettings, place: str) -> AbstractContextManager[SnapshotGames]:
@@ -142,6 +148,10 @@ def opened_games(settings: HybridSettings, place: str) -> AbstractContextManager
 def on_emulator() -> GamesOpener:
     """Opens games on the cartridge, in two processes."""
     return emulator_opener(homebrew_cartridge(), num_processes=2, environment=read_variables())
+
+
+def _steps(played: Played) -> str:
+    return f"{np.median(played.lengths_N[played.goal_N]):.0f}" if played.goal_N.any() else "never"
 
 
 def _rate(reached_N: NDArray[np.bool_]) -> str:

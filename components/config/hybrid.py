@@ -101,6 +101,9 @@ class HybridConfig(Frozen):
     """adaptive: a fixed share of the language model, .8, .5 or .2, instead of measured progress."""
     by_confidence: bool = False
     """adaptive: believe who claims the higher confidence, an ablation that a confident fool always wins."""
+    questions_per_episode: int | None = Field(None, ge=1)
+    """adaptive: how often a game may ask the language model in an episode; kept answers are free, and where a game may not ask
+    the policy decides. None: no limit."""
     subgoals: tuple[str, ...] = Field((), max_length=12)
     """`name: condition` each, as `exit: map_number == 4 and x >= 8`; in mode teacher they take the place of the model's."""
     keeps_decisions: bool | None = None
@@ -129,6 +132,12 @@ class HybridConfig(Frozen):
             raise ValueError(f"strategy and by_confidence have no effect under mode {self.mode}: leave them out")
         if self.strategy is not None and self.by_confidence:
             raise ValueError(f"strategy {self.strategy} and by_confidence exclude each other: leave one out")
+        if self.mode != "adaptive" and self.questions_per_episode is not None:
+            raise ValueError(
+                f"questions_per_episode {self.questions_per_episode}: mode {self.mode} "
+                + ("has no policy to decide instead" if self.mode == "llm_only" else "asks for no button")
+                + "; leave it out, or set mode to adaptive"
+            )
         if "subgoals" in self.weights and not self.subgoals and self.mode != "teacher":
             raise ValueError("weights.subgoals pays for subgoals, and there are none: leave it out, or write subgoals")
         return self
@@ -171,6 +180,8 @@ def hybrid_misfit(config: Sections) -> str | None:
         return "population and hybrid are trained by different flows: leave one section out"
     if config.environment.name != GAME_BOY:
         return f"environment.name {config.environment.name}: hybrid plays {GAME_BOY}; name that"
+    if without_effect := sorted({"game", "rom", "window"} & set(config.environment.options)):
+        return f"environment.options.{without_effect[0]} has no effect beside hybrid: leave it out, and set hybrid.game"
     if hybrid.asks_model and not config.agents:
         return f"hybrid.mode {hybrid.mode} asks a language model: name its policy as agents.player.policy"
     if not hybrid.asks_model and config.agents:

@@ -222,6 +222,10 @@ class Playthrough:
         """What `agent` sees."""
         return self.referee.observe(self.position, agent)
 
+    def choices(self, agent: str) -> tuple[str, ...] | None:
+        """All well-formed answers of `agent`, however answers are read; None where they are texts."""
+        return self.referee.rules.choices(self.position.state, agent)
+
     def apply(self, agent: str, text: str) -> ActionOutcome:
         """The outcome of an answer, after which the game goes on from there."""
         outcome, after = self.referee.act(self.position, agent, text)

@@ -29,10 +29,14 @@ class Onlooker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The end of an episode. `reward` is that of the newest action; 0 without one."""
+    """The end of an episode. `reward` is that of the newest action; 0 without one.
+
+    `earned` is the sum over all actions where one agent plays and each step pays, and else `reward`.
+    """
 
     success: bool
     reward: float
+    earned: float
     num_turns: int
     num_answers: int
 
@@ -73,7 +77,8 @@ class _Table:
     def __init__(self, playthrough: Playthrough, answer: Answer) -> None:
         self.playthrough = playthrough
         self.is_left = False
-        self._reward = 0.0
+        self._reward = self._sum = 0.0
+        self._is_paid_by_step = False
         self._turns: set[int] = set()
         self._num_answers = 0
         self._answer = answer
@@ -86,6 +91,7 @@ class _Table:
         return Ended(
             success=self.playthrough.success,
             reward=self._reward,
+            earned=self._sum if self._is_paid_by_step else self._reward,
             num_turns=len(self._turns),
             num_answers=self._num_answers,
         )
@@ -121,6 +127,8 @@ class _Table:
             if outcome.unscorable is not None:
                 raise ExecutionFailed(outcome.unscorable)
             self._reward = rubric.reward(outcome)
+            self._sum += self._reward
+            self._is_paid_by_step |= outcome.payoffs is not None and len(played.roles) == 1
             self._turns.add(phase.turn)
             self._num_answers += 1
             if onlooker is not None:

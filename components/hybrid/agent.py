@@ -5,7 +5,7 @@
 
 The adviser is asked only where it has control, all games in one batch, and once for equal descriptions; where a player is
 stuck it is asked anew, since the answer of before did not help. In RL_ONLY and TEACHER the adviser is never asked, in LLM_ONLY
-the policy never.
+the policy never. Beyond `questions_per_episode` it has no new question, and where it would need one the policy decides.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
 from components.hybrid.adviser import Advice, Adviser, Question
-from components.hybrid.arbitration import Actor, is_stuck
+from components.hybrid.arbitration import Actor, Mode, is_stuck
 from components.hybrid.control import Control, ControlRule
 from components.hybrid.decision_history import state_hash
 from components.hybrid.decision_log import CreditRule, DecisionLog, DecisionSink
@@ -53,6 +53,19 @@ class AgentRule:
     kept_answers: int = 20_000
     draws_anew: bool = False
     """The adviser draws for each game and step; no answer is kept, and equal states may have other answers."""
+    questions_per_episode: int | None = None
+    """New questions of a game in an episode; kept answers are none. None: no limit."""
+
+    def __post_init__(self) -> None:
+        if self.questions_per_episode is None:
+            return
+        if self.questions_per_episode < 1:
+            raise ConfigurationError(f"questions_per_episode {self.questions_per_episode}: give at least 1, or None")
+        if not (self.control.asks_adviser and self.control.asks_policy):
+            raise ConfigurationError(
+                f"questions_per_episode {self.questions_per_episode}: mode {self.control.arbitration.mode.value} has nobody "
+                f"else to decide, or asks for no button; leave it out, or use {Mode.ADAPTIVE.value}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +110,8 @@ class HybridAgent:
         self._answers: dict[str, Advice] = {}
         self._recent_actions: list[list[int]] = [[] for _ in range(num_games)]
         self._recent_states: list[list[int]] = [[] for _ in range(num_games)]
+        self._asked_N = [0] * num_games
+        self._is_refused_N = [False] * num_games
         self._clock = clock
         self._least_confidence = 0.0
         self.num_questions = 0
@@ -131,7 +146,7 @@ class HybridAgent:
         chosen, probabilities = self._ask_policy(states_N_S, masks_N_A)
         if self.rule.control.by_confidence:
             advices = self._ask_adviser(dict(enumerate(questions)), stuck)
-            claimed = [advices[game].confidence for game in range(self.num_games)]
+            claimed = [advices[game].confidence if game in advices else -1.0 for game in range(self.num_games)]
             actors = self.control.surer_actors(claimed, probabilities.tolist())
         else:
             actors = self.control.next_actors(phases, stuck, explore=explore)
@@ -139,10 +154,11 @@ class HybridAgent:
             advices = self._ask_adviser(led, stuck)
         by_llm_N = np.array(
             [
-                actor is Actor.LLM and advices[game].confidence >= self._least_confidence
+                actor is Actor.LLM and game in advices and advices[game].confidence >= self._least_confidence
                 for game, actor in enumerate(actors)
             ]
         )
+        self._is_refused_N = [actor is Actor.LLM and game not in advices for game, actor in enumerate(actors)]
         actions_N, confidences_N = chosen.copy(), probabilities.copy()
         for game in np.flatnonzero(by_llm_N).tolist():
             actions_N[game], confidences_N[game] = advices[game].action, advices[game].confidence
@@ -163,17 +179,20 @@ class HybridAgent:
         """
         over_N = step.ended_N | step.cut_N
         for game, (reward, is_over) in enumerate(zip(step.rewards_N.tolist(), over_N.tolist(), strict=True)):
-            self.control.credit(game, reward)
+            if not self._is_refused_N[game]:  # the policy's progress is no merit of the adviser
+                self.control.credit(game, reward)
             self._log.credit(game, reward)
             if is_over:
                 self.control.end_episode(game)
                 self._recent_actions[game], self._recent_states[game] = [], []
+                self._asked_N[game] = 0
         self._log.end_episodes(np.flatnonzero(over_N).tolist())
 
     def state_dict(self) -> dict[str, Any]:
         """All that decides how the agent goes on, beside its actors, as values of JSON."""
         kept = {text: [int(each.action), each.confidence, each.reasoning] for text, each in self._answers.items()}
-        return {
+        asked = {} if self.rule.questions_per_episode is None else {"asked": list(self._asked_N)}
+        return asked | {
             "control": self.control.to_json(),
             "log": self._log.to_json(),
             "answers": kept,
@@ -193,6 +212,7 @@ class HybridAgent:
         self._recent_actions = [list(each) for each in state["recent_actions"]]
         self._recent_states = [list(each) for each in state["recent_states"]]
         self.num_questions = state["num_questions"]
+        self._asked_N = list(state.get("asked", self._asked_N))
 
     def _questions(self, facts: Facts, masks_N_A: Booleans) -> list[Question]:
         return [
@@ -219,7 +239,8 @@ class HybridAgent:
         return actions_N, np.clip(probabilities_N_A[np.arange(self.num_games), actions_N].astype(np.float64), 0, 1)
 
     def _ask_adviser(self, questions: Mapping[int, Question], stuck: list[bool]) -> dict[int, Advice]:
-        """The answer for each of these games: a kept one, or one of a single batch of new questions."""
+        """The answer for each of these games: a kept one, or one of a single batch of new questions; none beyond the limit."""
+        questions = self._within_limit(questions, stuck)
         if self.rule.draws_anew and questions:
             assert self._adviser is not None, "the constructor refuses a rule without its actors"
             self.num_questions += len(questions)
@@ -239,6 +260,19 @@ class HybridAgent:
         while len(self._answers) > self.rule.kept_answers:
             del self._answers[next(iter(self._answers))]
         return advices
+
+    def _within_limit(self, questions: Mapping[int, Question], stuck: list[bool]) -> Mapping[int, Question]:
+        """The questions that have a kept answer, and those that may still be asked in their episode, which are counted."""
+        limit, within = self.rule.questions_per_episode, {}
+        if limit is None:
+            return questions
+        for game, question in questions.items():
+            is_new = self.rule.draws_anew or stuck[game] or question.description not in self._answers
+            if is_new and self._asked_N[game] >= limit:
+                continue
+            self._asked_N[game] += is_new
+            within[game] = question
+        return within
 
     def _remember(self, questions: list[Question], phases: list[str], decided: Decided) -> None:
         now = self._clock()

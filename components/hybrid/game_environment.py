@@ -1,12 +1,13 @@
-"""The homebrew cartridge as an environment by name: what a language model sees of it, and what a button brings."""
+"""A cartridge as an environment by name: what a language model sees of it, and what a button brings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from components.environments.base import Step
 from components.environments.environment import Demonstrator, Environment
@@ -17,8 +18,12 @@ from components.hybrid.agent import RECENT_ACTIONS
 from components.hybrid.game_facts import Action
 from components.hybrid.game_text import split_games
 from components.hybrid.language_model import ADVISER_TASK, WORDS, button_prompt
+from components.hybrid.playing import SnapshotGames
 from components.hybrid.scripted_advisers import competent_action
 from components.hybrid.twin import Snapshot, Twin
+
+if TYPE_CHECKING:
+    from components.hybrid.game_boy.one_game import OneGame
 
 PLAYER = "player"
 _ENDLESS = 1_000_000
@@ -31,6 +36,25 @@ class GameBoyOptions(Frozen):
 
     goal_badges: int = Field(2, ge=1, le=2)
     """The badges that solve it."""
+    game: Literal["twin", "homebrew", "crystal"] = "twin"
+    """twin: the rules of our own cartridge, without an emulator. homebrew: the cartridge itself on PyBoy. crystal: your own
+    copy of Pokemon Crystal on PyBoy, never played by us."""
+    rom: Path | None = None
+    """crystal: where your copy is."""
+    window: bool = False
+    """homebrew and crystal: show the game in a window, a tenth of a second each button."""
+
+    @model_validator(mode="after")
+    def _every_field_has_an_effect(self) -> "GameBoyOptions":
+        if (self.rom is None) == (self.game == "crystal"):
+            raise ValueError(
+                "game crystal needs your own copy of Pokemon Crystal (English): set rom to its path"
+                if self.rom is None
+                else f"rom {self.rom}: game {self.game} needs none; leave it out, or set game to crystal"
+            )
+        if self.window and self.game == "twin":
+            raise ValueError("window: game twin has no screen to show; set game to homebrew, or leave window out")
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +65,12 @@ class GameBoyState:
     goal_badges: int
     game: Snapshot
     recent: tuple[Action, ...] = ()
+    options: GameBoyOptions = field(default_factory=GameBoyOptions)
+    """What it is played on."""
 
 
 class GameBoyEnvironment(Demonstrator, Environment):
-    """One game of our own cartridge, by the rules that training plays. A problem is a seed.
+    """One game of our own cartridge, by the rules that training plays or on the emulator. A problem is a seed.
 
     A button earns what it earns in training: the growth of records.
     """
@@ -56,11 +82,13 @@ class GameBoyEnvironment(Demonstrator, Environment):
     over = "the game is over"
 
     def draw(self, options: GameBoyOptions, rng: Random) -> Mapping[str, Any]:
-        return {**options.model_dump(mode="json"), "seed": rng.getrandbits(48)}
+        asked = {"goal_badges": options.goal_badges, **options.model_dump(mode="json", exclude_defaults=True)}
+        return {**asked, "seed": rng.getrandbits(48)}
 
     def start(self, problem: Mapping[str, Any]) -> GameBoyState:
-        seed = int(problem["seed"])
-        return GameBoyState(seed=seed, goal_badges=int(problem["goal_badges"]), game=_twin(seed).snapshot())
+        seed, options = int(problem["seed"]), GameBoyOptions(**{k: v for k, v in problem.items() if k != "seed"})
+        game = _twin(seed).snapshot() if options.game == "twin" else _emulated(options).begun(seed)
+        return GameBoyState(seed=seed, goal_badges=options.goal_badges, game=game, options=options)
 
     def observe(self, state: GameBoyState, agent: str) -> str:
         return button_prompt(question(state))
@@ -75,12 +103,12 @@ class GameBoyEnvironment(Demonstrator, Environment):
         legal = self.choices(state, agent)
         if answer not in legal:
             raise MalformedAction(f"{answer!r} is no button that can be pressed now; press one of {', '.join(legal)}")
-        twin = _twin(state.seed, state.game)
-        brought = twin.step(np.array([_ACTIONS[answer]]))
+        games = _games(state)
+        brought = games.step(np.array([_ACTIONS[answer]]))
         recent = (*state.recent, _ACTIONS[answer])[-RECENT_ACTIONS:]
         return Step(
-            state=replace(state, game=twin.snapshot(), recent=recent),
-            solved=bool(twin.facts["johto_badges"][0] >= state.goal_badges),
+            state=replace(state, game=games.snapshot(), recent=recent),
+            solved=bool(games.facts["johto_badges"][0] >= state.goal_badges),
             payoffs={PLAYER: float(brought.rewards_N[0])},
         )
 
@@ -96,13 +124,23 @@ class GameBoyEnvironment(Demonstrator, Environment):
 
 def question(state: GameBoyState) -> Question:
     """What an adviser is asked in this state."""
-    twin = _twin(state.seed, state.game)
-    legal = tuple(Action(action) for action in np.flatnonzero(twin.masks()[0]).tolist())
-    return Question(facts=next(split_games(twin.facts)), legal=legal, recent=state.recent)
+    games = _games(state)
+    legal = tuple(Action(action) for action in np.flatnonzero(games.masks()[0]).tolist())
+    return Question(facts=next(split_games(games.facts)), legal=legal, recent=state.recent)
 
 
-def _twin(seed: int, game: Snapshot | None = None) -> Twin:
-    twin = Twin(1, seed=seed, max_steps=_ENDLESS, goal_badges=_ENDLESS)
-    if game is not None:
-        twin.restore(game)
-    return twin
+def _games(state: GameBoyState) -> SnapshotGames:
+    """One game that stands where the state does. That of an emulator stays there until the next call."""
+    games: SnapshotGames = _twin(state.seed) if state.options.game == "twin" else _emulated(state.options)
+    games.restore(state.game)
+    return games
+
+
+def _twin(seed: int) -> Twin:
+    return Twin(1, seed=seed, max_steps=_ENDLESS, goal_badges=_ENDLESS)
+
+
+def _emulated(options: GameBoyOptions) -> "OneGame":
+    from components.hybrid.game_boy.one_game import one_game
+
+    return one_game(options.rom, has_window=options.window)

@@ -64,7 +64,7 @@ def trained_agent(
     """The player of `num_games` games that a state has learned to be, with what its arbitration has measured."""
     policy: Policy = read_policy(settings, state, seed=seed_for(seed, "held out"))
     agent = HybridAgent(
-        settings.agent, num_games, seed=seed, policy=_Greedy(policy) if is_greedy else policy, adviser=adviser
+        settings.agent, num_games, seed=seed, policy=GreedyPolicy(policy) if is_greedy else policy, adviser=adviser
     )
     if "agent" in state:
         trained = HybridAgent(settings.agent, settings.num_games, seed=seed, policy=policy, adviser=adviser)
@@ -81,7 +81,7 @@ def joined_blocks(blocks: Sequence[HeldOut]) -> HeldOut:
     return HeldOut(played=Played(**played), rewards_N=np.concatenate([block.rewards_N for block in blocks]))
 
 
-class _Greedy:
+class GreedyPolicy:
     """A policy whose most likely button is pressed."""
 
     def __init__(self, policy: Policy) -> None:

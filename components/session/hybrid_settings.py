@@ -52,7 +52,11 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
         weights=_weights(config, read),
         subgoals=read.subgoals,
         learner=_learner_rule(config),
-        agent=AgentRule(control=control, draws_anew=tuned_model(scenario.config) is not None),
+        agent=AgentRule(
+            control=control,
+            draws_anew=tuned_model(scenario.config) is not None,
+            questions_per_episode=config.questions_per_episode,
+        ),
         starts=None
         if starts is None
         else StartRule(curriculum=helped_starts(**starts.model_dump(exclude={"kept"})), kept=starts.kept),

@@ -1,5 +1,6 @@
 """The state of an RL learner as a checkpoint: one file of arrays, and a manifest without a probe."""
 
+import re
 import shutil
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,7 @@ LearnerState = dict[str, NDArray[Any]]
 STATE_FILE = "state.safetensors"
 """Inside a checkpoint folder of the learner: all its arrays."""
 _LESSON, _WEIGHTS = "lesson", "weights."
+_SAVE_STATE = re.compile(r"(games\.(?:\d+\.)?)state(\.\d+)")
 
 
 def read_learner(session: Session, checkpoint: CheckpointRef) -> LearnerState:
@@ -57,11 +59,15 @@ def store_learner(session: Session, state: LearnerState, *, step: int) -> Checkp
 
 
 def _digests(state: LearnerState) -> tuple[str, str]:
-    """The digest of policy and value function, and that of all else that decides how training goes on."""
+    """The digest of policy and value function, and that of all else that decides how training goes on.
+
+    A save state holds the last drawn frame too: the digest of its memory, which stands beside it, is covered in its place.
+    """
     from components.hybrid.experience import digest_state
 
     weights = {name: values for name, values in state.items() if name.startswith(_WEIGHTS)}
-    return digest_state(weights), digest_state({name: state[name] for name in state.keys() - weights.keys()})
+    sealed = {name for name in state if _SAVE_STATE.fullmatch(name) and _SAVE_STATE.sub(r"\1memory\2", name) in state}
+    return digest_state(weights), digest_state({name: state[name] for name in state.keys() - weights.keys() - sealed})
 
 
 def lesson_in(state: Mapping[str, NDArray[Any]]) -> str:

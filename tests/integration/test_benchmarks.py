@@ -27,12 +27,18 @@ SMALLEST = {
     "house": ("", r"circles: none"),
     "reading": ("--steps 2 --every 1 --stores local --repeats 1", r"troupe gc --dry-run"),
     "game_boy": (
-        "--steps 160 --games 1 --processes 1 2 --repeats 1 --soak-minutes 0.01",
-        r"\| 2 \| drawn[^\n]*\n\| twin[^$]*minute 0\.0: \d+\.\d MiB",
+        "--steps 160 --games 1 --processes 1 2 --repeats 1 --decisions 40 --soak-minutes 0.01",
+        r"\| 2 \| drawn[^\n]*\n\| twin[^$]*\| all \| 40 \| \d+\.\d[^$]*minute 0\.0: \d+\.\d MiB",
     ),
     "decision_history": ("--decisions 3000", r"random: 0 patterns"),
-    "hybrid_learning": ("--most-steps 8192 --episodes 4 --no-emulator", r"\| random, seed 0 \| twin \|"),
-    "hybrid_learning --network cnn": ("--most-steps 2048 --episodes 4", r"\| random, seed 0 \| \d\.\d\d"),
+    "hybrid_learning": (
+        "--most-steps 8192 --episodes 4 --no-emulator",
+        r"\| greedy, seed 0 \| twin \|[^\n]*\n\| random, seed 0 \| twin \|",
+    ),
+    "hybrid_learning --network cnn": (
+        "--most-steps 2048 --episodes 4",
+        r"\| greedy, seed 0 \| \d[^\n]*\n\| random, seed 0 \| \d\.\d\d",
+    ),
     "hybrid_modes": (
         "--seeds 1 --episodes 2 --policy-steps 4096 --place emulator --modes RL_ONLY BALANCED",
         r"holds: 4,096 competent: share of BALANCED",

@@ -11,7 +11,8 @@ class Person:
     """Prompts a person in the terminal, explains errors and prompts again, and shows the result of a proposal.
 
     If roles share a grammar of short moves, an answer is one line and Enter keeps the proposal. Otherwise (`writes_prose`) it
-    has several lines and ends with a line that is a single dot.
+    is one of the environment's choices, in a line, whatever the case of its letters; or without choices it has several lines
+    and ends with a line that is a single dot.
     """
 
     def __init__(self, stdin: TextIO, stdout: TextIO, *, explains: bool, writes_prose: bool) -> None:
@@ -20,13 +21,17 @@ class Person:
         self._proposal: str | None = None
         self._explains = explains
         self._writes_prose = writes_prose
+        self._choices: tuple[str, ...] | None = None
+        self._told: set[str] = set()
 
     def __call__(self, played: Playthrough, agent: str) -> str | None:
         decides = agent == played.roles[-1]
+        self._choices = played.choices(agent) if self._writes_prose else None
         if self._explains:
             self._explain(played)
-        if self._writes_prose:
+        if self._writes_prose and (self._choices is None or agent not in self._told):
             self._say(f"\n{_wrapped(played.observe(agent).instructions)}\n")
+            self._told.add(agent)
         if self._writes_prose or not decides or len(played.roles) == 1:
             self._say(f"\n{self._picture(played)}\n")
         while (text := self._asked(agent, decides)) is not None:
@@ -43,6 +48,9 @@ class Person:
 
     def _explain(self, played: Playthrough) -> None:
         self._explains = False
+        if self._choices is not None:
+            self._say("You play every agent. An answer is one line, in small letters or capitals; q quits.")
+            return
         if self._writes_prose:
             self._say("You play every agent. An answer ends with a line that holds a dot alone; q alone quits.")
             return
@@ -55,15 +63,18 @@ class Person:
         self._say("q quits.")
 
     def _asked(self, agent: str, decides: bool) -> str | None:
-        """The line typed, in capitals; the proposal if the deciding agent's line is empty; None if the person left."""
+        """The line typed, in capitals or as the choice that it is; the proposal if the deciding agent's line is empty; None if
+        the person left."""
         self._stdout.write(f"{agent}> ")
         self._stdout.flush()
-        if self._writes_prose:
+        if self._writes_prose and self._choices is None:
             return self._lines()
         line = self._stdin.readline()
         text = line.strip().upper()
         if line == "" or text == "Q":
             return None
+        if self._choices is not None:
+            return next((choice for choice in self._choices if choice.upper() == text), line.strip())
         return self._proposal if decides and text == "" and self._proposal is not None else text
 
     def _lines(self) -> str | None:

@@ -13,8 +13,8 @@ from components.schema import EvalReport
 
 
 class PlayReport(Frozen):
-    """The success rate of `agent` over `n` episodes, its 95% Wilson interval, and the mean reward of the final actions, with
-    the environment's default reward weights."""
+    """The success rate of `agent` over `n` episodes, its 95% Wilson interval, and the mean reward of the final actions, or of
+    whole episodes where one agent is paid at each step, with the environment's default reward weights."""
 
     env: str
     agent: str
@@ -59,5 +59,5 @@ def counted(episodes: Sequence[Ended]) -> dict[str, Any]:
         "success_rate": mean(float(ended.success) for ended in episodes),
         "n": len(episodes),
         "interval": wilson_interval(sum(ended.success for ended in episodes), len(episodes)),
-        "mean_reward": mean(ended.reward for ended in episodes),
+        "mean_reward": mean(ended.earned for ended in episodes),
     }

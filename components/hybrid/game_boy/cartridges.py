@@ -1,6 +1,7 @@
 """Cartridges: our own, which is part of the package, and the user's copy of Pokemon Crystal."""
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from components.hybrid.game_boy.memory_map import CRYSTAL, MemoryMap, read_symbo
 from components.package_files import package_file
 
 _TITLE, _CODE, _HEADER, _HEADER_CHECKSUM = slice(0x134, 0x13F), slice(0x13F, 0x143), slice(0x134, 0x14D), 0x14D
+_COLOUR, _FOR_COLOUR = 0x143, (0x80, 0xC0)
 _CRYSTAL_BYTES = 2 * 1024 * 1024
 
 
@@ -53,8 +55,13 @@ def crystal_cartridge(rom: Path, *, symbols: Path | None = None, start_state: by
     """The user's own copy of Pokemon Crystal (English): 24 frames a step. We have never played it.
 
     `symbols` is the `.sym` file of a build of one's own; without it the table of addresses counts. Raises RomMissing without
-    the file, and WrongRom for a file whose size, title, code or header checksum are not those of Crystal.
+    the file, and WrongRom for a file whose size, title, code, colour flag or header checksum are not those of Crystal.
     """
+    with suppress(RuntimeError):  # ~somebody who has no home here: then there is no such file
+        rom = rom.expanduser()
+    if rom.is_dir():
+        what = "an empty path is the folder here" if rom == Path() else "this is a folder"
+        raise RomMissing(f"rom {rom}: {what}; give the path of the file, your own copy of Pokemon Crystal (English)")
     if not rom.is_file():
         raise RomMissing(
             f"rom {rom}: there is no such file. Put your own copy of Pokemon Crystal (English) there, or give its path; "
@@ -85,12 +92,14 @@ def header_checksum(rom: bytes) -> int:
 def _check_crystal(path: Path, rom: bytes) -> None:
     title, code = rom[_TITLE].rstrip(b"\0"), rom[_CODE]
     remedy = "give an unchanged copy of Pokemon Crystal (English)"
+    if len(rom) != _CRYSTAL_BYTES:
+        raise WrongRom(f"rom {path}: it has {len(rom)} bytes instead of {_CRYSTAL_BYTES}; {remedy}")
     if title != b"PM_CRYSTAL":
         raise WrongRom(f"rom {path}: its title is {title.decode('latin-1')!r}, not 'PM_CRYSTAL'; {remedy}")
     if code != b"BYTE":
         raise WrongRom(f"rom {path}: its code is {code.decode('latin-1')!r}, not 'BYTE' of the English one; {remedy}")
-    if len(rom) != _CRYSTAL_BYTES:
-        raise WrongRom(f"rom {path}: it has {len(rom)} bytes instead of {_CRYSTAL_BYTES}; {remedy}")
+    if rom[_COLOUR] not in _FOR_COLOUR:
+        raise WrongRom(f"rom {path}: its colour flag is {rom[_COLOUR]}, not 128 or 192 of a game in colour; {remedy}")
     if rom[_HEADER_CHECKSUM] != header_checksum(rom):
         raise WrongRom(
             f"rom {path}: the checksum of its header is {rom[_HEADER_CHECKSUM]}, computed {header_checksum(rom)}; {remedy}"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
 from components.hybrid.action_masks import action_masks
+from components.hybrid.errors import SaveStateCorrupt
 from components.hybrid.game_boy.cartridges import Cartridge
 from components.hybrid.game_boy.emulator import Emulator
 from components.hybrid.game_boy.memory_facts import FactsReader
@@ -168,17 +169,24 @@ class EmulatedGames:
         return tuple(hashlib.sha256(emulator.memory()).hexdigest() for emulator in self._emulators)
 
     def snapshot(self) -> Snapshot:
-        """All that decides how the games go on, as arrays by name, for `restore`: about 3 KiB a game."""
+        """All that decides how the games go on, as arrays by name, for `restore`: about 3 KiB a game.
+
+        Beside each `state.N` stands `memory.N`, its digest of memory: a digest of a snapshot covers that in its place.
+        """
         own = {name: getattr(self, name).copy() for name in _OWN}
         records = {f"records.{name}": getattr(self._records, name).copy() for name in Records.__slots__}
         tiles = {
             f"tiles.{game}": np.array(sorted(each), np.int64).reshape(-1, 4) for game, each in enumerate(self._tiles)
         }
         states = {f"state.{game}": np.frombuffer(each, np.uint8) for game, each in enumerate(self.save_states())}
-        return {**own, **records, **tiles, **states}
+        digests = {f"memory.{game}": _bytes(each) for game, each in enumerate(self.digests())}
+        return {**own, **records, **tiles, **states, **digests}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot of as many games with as many subgoals. Raises ValueError for any other."""
+        """Go on from a snapshot of as many games with as many subgoals.
+
+        Raises ValueError for any other, SaveStateCorrupt where a save state has not the memory of its digest.
+        """
         here = {name: getattr(self, name).shape for name in _OWN}
         if wrong := sorted(name for name in here if name not in snapshot or snapshot[name].shape != here[name]):
             raise ValueError(f"a snapshot of other games: {', '.join(wrong)} differ; make one with the same arguments")
@@ -190,6 +198,9 @@ class EmulatedGames:
         ]
         for game, emulator in enumerate(self._emulators):
             emulator.load_state(snapshot[f"state.{game}"].tobytes())
+        for game, digest in enumerate(self.digests()):
+            if not np.array_equal(snapshot.get(f"memory.{game}", _bytes(digest)), _bytes(digest)):
+                raise SaveStateCorrupt(f"the save state of game {game} is of another moment: restore a whole snapshot")
         self._read()
 
     def close(self) -> None:
@@ -234,6 +245,10 @@ class EmulatedGames:
             maps=np.array([len({tile[:2] for tile in tiles}) for tiles in self._tiles]),
             subgoals=self._met_N_G.sum(axis=1),
         )
+
+
+def _bytes(hexadecimal: str) -> NDArray[np.uint8]:
+    return np.frombuffer(bytes.fromhex(hexadecimal), np.uint8)
 
 
 _OWN = ("_met_N_G", "_steps_N", "_episodes_N")

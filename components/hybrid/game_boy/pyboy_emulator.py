@@ -40,7 +40,8 @@ class PyBoyEmulator:
         if has_window and (driver := _video_driver()) in _WITHOUT_SCREEN:
             self.close()
             raise ServiceMissing(
-                f"a window of PyBoy would not be seen (SDL draws {driver}): start it where there is a screen"
+                f"a window of PyBoy would not be seen (SDL draws {driver}): "
+                "start it where there is a screen, which DISPLAY names"
             )
 
     def run(self, frames: int, *, render: bool) -> None:

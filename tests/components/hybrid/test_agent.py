@@ -84,6 +84,9 @@ def test_rules_that_contradict_themselves_are_refused() -> None:
         rule(Mode.RL_ONLY, by_confidence=True)
     with pytest.raises(ConfigurationError, match="by_confidence"):
         rule(strategy=Strategy.BALANCED, by_confidence=True)
+    for mode in (Mode.LLM_ONLY, Mode.RL_ONLY):
+        with pytest.raises(ConfigurationError, match=f"questions_per_episode 3: mode {mode.value}"):
+            replace(rule(mode), questions_per_episode=3)
 
 
 def test_equal_descriptions_are_asked_once_and_a_stuck_player_anew() -> None:
@@ -95,6 +98,30 @@ def test_equal_descriptions_are_asked_once_and_a_stuck_player_anew() -> None:
     assert [len(batch) for batch in adviser.batches] == [1, 1, 1, 1], "at first, and from the eighth equal state on"
     assert [len(batch[0].recent) for batch in adviser.batches] == [0, 4, 4, 4]
     assert agent.num_questions == 4
+
+
+@pytest.mark.parametrize("draws_anew", [True, False])
+@pytest.mark.parametrize("control", [{"strategy": Strategy.LLM_HEAVY}, {"by_confidence": True}, {}])
+def test_beyond_its_questions_of_an_episode_the_policy_decides_uncredited(
+    control: dict[str, Any], draws_anew: bool
+) -> None:
+    capped = replace(rule(**control), draws_anew=draws_anew, kept_answers=0, questions_per_episode=3)
+    adviser = Counting(Action.NONE)
+    agent, twin = HybridAgent(capped, 5, seed=0, adviser=adviser, policy=Anything()), Twin(5, seed=0, max_steps=40)
+    credited: list[int] = []
+    agent.control.credit = lambda game, progress: credited.append(game)  # type: ignore[method-assign]
+    for _ in range(80):
+        asked, led, paid = len(adviser.batches), agent.control.num_llm_decisions, len(credited)
+        decided = agent.decide(twin.facts, twin.states(), twin.masks())
+        agent.observe(twin.step(decided.actions_N))
+        assert decided.by_llm_N.any() == (len(adviser.batches) > asked)
+        refused = agent.control.num_llm_decisions - led - int(decided.by_llm_N.sum())
+        assert len(credited) - paid == 5 - refused
+    num_asked = [len(batch) for batch in adviser.batches]
+    assert 0 < sum(num_asked) <= 5 * 3 * 2, "two episodes of five games"
+    assert len(credited) < 5 * 80 or control == {"by_confidence": True}
+    if draws_anew and control:
+        assert sum(num_asked) == 5 * 3 * 2
 
 
 @pytest.mark.parametrize(
@@ -121,13 +148,17 @@ def test_fixed_strategies_meet_their_shares(strategy: Strategy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept_answers", "parts"),
-    [(20_000, ("control", "answers", "recent_states", "num_questions")), (0, ("control", "recent_actions"))],
+    ("kept_answers", "limit", "parts"),
+    [
+        (20_000, None, ("control", "answers", "recent_states", "num_questions")),
+        (0, None, ("control", "recent_actions")),
+        (0, 9, ("control", "asked")),
+    ],
 )
 def test_a_resumed_agent_goes_on_alike_and_every_part_of_its_state_counts(
-    kept_answers: int, parts: tuple[str, ...]
+    kept_answers: int, limit: int | None, parts: tuple[str, ...]
 ) -> None:
-    agent_rule = replace(rule(), kept_answers=kept_answers)
+    agent_rule = replace(rule(), kept_answers=kept_answers, questions_per_episode=limit)
 
     def actions(agent: HybridAgent, twin: Twin, steps: int) -> list[list[int]]:
         played = []

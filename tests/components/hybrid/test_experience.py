@@ -1,10 +1,12 @@
 """A step of training is a function of its arguments, exact through bytes, and every entry of the state counts."""
 
+import random
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +66,16 @@ def test_a_step_after_a_round_trip_through_bytes_is_the_same_step(run: tuple[Any
     assert digest_state(through_bytes(before)) == digest_state(before)
     assert digest_state(advance(through_bytes(before), 3)[0]) == digest_state(after)
     assert digest_state(advance(before, 4)[0]) != digest_state(after), "the number of the step seeds its chance"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_generator_of_the_process_counts(run: tuple[Any, Any], seed: int) -> None:
+    before, after = run
+    for seeded in (np.random.seed, random.seed, torch.manual_seed):
+        seeded(seed)
+    drawn = np.random.get_state()[1].tolist(), random.getstate(), torch.random.get_rng_state().tolist()  # type: ignore[index]
+    assert digest_state(advance(before, 3)[0]) == digest_state(after)
+    assert (np.random.get_state()[1].tolist(), random.getstate(), torch.random.get_rng_state().tolist()) == drawn  # type: ignore[index]
 
 
 def test_the_history_of_decisions_changes_no_play(run: tuple[Any, Any]) -> None:

@@ -4,9 +4,10 @@ from random import Random
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from components.environments.registry import family, family_options
-from components.errors import MalformedAction
+from components.errors import MalformedAction, ServiceMissing
 from components.hybrid.game_environment import PLAYER, GameBoyEnvironment, GameBoyOptions
 from components.hybrid.language_model import WORDS
 from components.hybrid.twin import Twin
@@ -49,3 +50,47 @@ def test_what_cannot_be_pressed_is_malformed() -> None:
     for answer in ("Select", "a", "Left, Left", ""):
         with pytest.raises(MalformedAction, match="no button that can be pressed now"):
             GAME.step(state, PLAYER, answer)
+
+
+def test_on_the_cartridge_each_state_goes_on_alone() -> None:
+    pytest.importorskip("pyboy")
+    problem = GAME.draw(GameBoyOptions(goal_badges=1, game="homebrew"), Random(3))
+    first, other = GAME.start(problem), GAME.start({**problem, "seed": 8})
+
+    def played(*, between: bool) -> list[object]:
+        state, said = first, []
+        for step in range(60):
+            if between:
+                GAME.step(other, PLAYER, "Down")
+            brought = GAME.step(state, PLAYER, GAME.noisy_expert(state, PLAYER, noise=0.2, rng=Random(step)))
+            state = brought.state
+            said.append((GAME.observe(state, PLAYER), brought.payoffs))
+        return [*said, {name: values.tobytes() for name, values in state.game.items() if "state" not in name}]
+
+    assert played(between=False) == played(between=True)
+    assert len({str(each) for each in played(between=True)}) > 30
+
+
+def test_the_expert_wins_on_the_cartridge() -> None:
+    pytest.importorskip("pyboy")
+    known = family("game_boy", "choice")
+    options = family_options("game_boy", {"goal_badges": 1, "game": "homebrew"})
+    play = known.build(known.problem(options, split="test", index=0, seed=0))
+    for _ in range(300):
+        if play.apply(PLAYER, known.expert_action(play.position, PLAYER)).done:
+            break
+    assert play.success
+
+
+def test_options_without_effect_and_a_window_without_a_screen_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for options, says in (
+        ({"game": "crystal"}, "set rom to its path"),
+        ({"rom": "x.gbc"}, "game twin needs none"),
+        ({"window": True}, "game twin has no screen"),
+    ):
+        with pytest.raises(ValidationError, match=says):
+            GameBoyOptions(**options)
+    pytest.importorskip("pyboy")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    with pytest.raises(ServiceMissing, match="start it where there is a screen, which DISPLAY names"):
+        GAME.start(GAME.draw(GameBoyOptions(game="homebrew", window=True), Random(0)))

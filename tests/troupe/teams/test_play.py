@@ -186,6 +186,14 @@ def test_instructions_break_between_words(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
+def test_buttons_are_typed_one_a_line_and_their_rewards_are_summed() -> None:
+    report, text = played("game_boy", agent="human", max_turns=3, typed="down\nzz\nDown\nup\n")
+    assert report.mean_reward == pytest.approx(0.17), "two new tiles, three steps: not the last step's -.01"
+    assert text.count("Answer with one of the buttons") == 1
+    assert text.count("player> ") == 4
+    assert "Not understood: 'zz' is none of A, B" in text
+
+
 def test_a_person_plays_an_environment_without_an_expert_in_prose() -> None:
     silent, said = bare(family("plan_path")), io.StringIO()
     problem = silent.problem(family_options("plan_path", {}), split="test", index=0, seed=0)

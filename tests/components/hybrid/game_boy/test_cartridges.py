@@ -15,6 +15,7 @@ def made_up_rom(**changes: bytes) -> bytearray:
     rom = bytearray(2 * 1024 * 1024)
     rom[0x134:0x13F] = changes.get("title", b"PM_CRYSTAL").ljust(11, b"\0")
     rom[0x13F:0x143] = changes.get("code", b"BYTE")
+    rom[0x143] = changes.get("colour", b"\xc0")[0]
     rom[0x14D] = header_checksum(bytes(rom))
     return rom
 
@@ -33,8 +34,9 @@ def test_a_rom_with_crystals_header_is_played_at_24_frames(tmp_path: Path) -> No
         (made_up_rom(title=b"HOMEBREW"), "title is 'HOMEBREW', not 'PM_CRYSTAL'"),
         (made_up_rom(code=b"BXTJ"), "code is 'BXTJ'"),
         (made_up_rom()[:-1], "2097151 bytes"),
-        (made_up_rom()[:0x100], "title is ''"),
-        (bytearray(b""), "title is ''"),
+        (made_up_rom()[:10], "10 bytes"),
+        (bytearray(b""), "it has 0 bytes"),
+        (made_up_rom(colour=b"\0"), "colour flag is 0, not 128 or 192"),
         (made_up_rom()[:0x14D] + b"\x01" + made_up_rom()[0x14E:], "checksum of its header is 1"),
     ],
 )
@@ -54,6 +56,15 @@ def test_a_missing_rom_says_where_to_put_it(tmp_path: Path) -> None:
     (tmp_path / "own.gbc").write_bytes(made_up_rom())
     with pytest.raises(RomMissing, match=r"symbols .*none.sym"):
         crystal_cartridge(tmp_path / "own.gbc", symbols=tmp_path / "none.sym")
+
+
+def test_a_folder_is_no_rom_and_a_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for path, says in ((tmp_path, "a folder"), (Path(""), "an empty path"), (Path("~"), "a folder")):
+        with pytest.raises(RomMissing, match=rf"rom .*{says}.*give the path of the file"):
+            crystal_cartridge(path)
+    (tmp_path / "own.gbc").write_bytes(made_up_rom())
+    assert crystal_cartridge(Path("~/own.gbc")).name == "crystal"
 
 
 def test_the_checksum_is_that_of_the_builds_own_header() -> None:
