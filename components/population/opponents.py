@@ -80,11 +80,11 @@ class Matchmaking:
             raise ConfigurationError(f"lowest {self.lowest}, highest {self.highest}: use the game's range of payoffs")
 
     def chance(self, payoffs: PayoffMatrix, learner: str, opponent: str) -> float:
-        """The learner's chance x, 0 to 1: its scaled mean payoff, drawn to 1/2 by `prior_games` even games.
+        """The learner's chance x, 0 to 1: its scaled mean payoff in the seats it played, drawn to 1/2 by `prior_games` even games.
 
         **Example** payoffs -1..1, 6 games of mean 1, 2 prior games: (6 x 1 + 2 x .5) / 8 = .875; unplayed: .5.
         """
-        mean = payoffs.mean(learner, opponent)
+        mean = payoffs.played_mean(learner, opponent)
         if mean is None:
             return 0.5
         if not self.lowest <= mean <= self.highest:
