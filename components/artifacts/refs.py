@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from components.frozen import Frozen
 
 
@@ -35,6 +37,13 @@ class CheckpointRef(Frozen):
     optimizer_digest: str
     base: ArtifactRef | None = None
     """The folder of the base model of the policy's adapter; None for a policy with full weights."""
+    parents: tuple[str, ...] = ()
+    """The weights digests of the checkpoints that this one was mixed from; empty for one that an update left."""
+
+    @model_serializer(mode="wrap")
+    def _without_no_parents(self, dumped: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dumped(self)
+        return values if self.parents else {name: value for name, value in values.items() if name != "parents"}
 
 
 class StageManifest(Frozen):

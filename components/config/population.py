@@ -66,7 +66,7 @@ class OpponentConfig(Frozen):
     power: float = Field(2.0, ge=0.0)
     """hard: the exponent of the chance to lose."""
     lowest_payoff: float = -1.0
-    """Of an episode, with highest_payoff the range in which payoffs are scaled to chances."""
+    """Of an episode, with highest_payoff the range in which payoffs are scaled to chances; one outside counts as the bound."""
     highest_payoff: float = 1.0
 
     @model_validator(mode="after")

@@ -63,7 +63,7 @@ class OpponentPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matchmaking:
-    """How opponents are drawn. Payoffs of a game lie in `lowest`..`highest`."""
+    """How opponents are drawn. Payoffs of a game lie in `lowest`..`highest`; a mean outside counts as the bound."""
 
     priority: Priority = "hard"
     power: float = 2.0
@@ -80,19 +80,15 @@ class Matchmaking:
             raise ConfigurationError(f"lowest {self.lowest}, highest {self.highest}: use the game's range of payoffs")
 
     def chance(self, payoffs: PayoffMatrix, learner: str, opponent: str) -> float:
-        """The learner's chance x, 0 to 1: its scaled mean payoff, drawn to 1/2 by `prior_games` even games.
+        """The learner's chance x, 0 to 1: its scaled mean payoff in played seats, drawn to 1/2 by `prior_games` even games.
 
         **Example** payoffs -1..1, 6 games of mean 1, 2 prior games: (6 x 1 + 2 x .5) / 8 = .875; unplayed: .5.
         """
-        mean = payoffs.mean(learner, opponent)
+        mean = payoffs.played_mean(learner, opponent)
         if mean is None:
             return 0.5
-        if not self.lowest <= mean <= self.highest:
-            raise ConfigurationError(
-                f"payoff {mean}: outside of lowest {self.lowest} and highest {self.highest}; widen them"
-            )
         num = payoffs.num_games(learner, opponent)
-        scaled = (mean - self.lowest) / (self.highest - self.lowest)
+        scaled = (min(max(mean, self.lowest), self.highest) - self.lowest) / (self.highest - self.lowest)
         return (num * scaled + self.prior_games * 0.5) / (num + self.prior_games)
 
     def weight(self, chance: float) -> float:
@@ -103,6 +99,17 @@ class Matchmaking:
         if self.priority == "hard":
             return float((1 - chance) ** self.power)
         return chance * (1 - chance) if self.priority == "variance" else 1.0
+
+
+def payoff_outside(payoffs: PayoffMatrix, matchmaking: Matchmaking) -> tuple[str, str, float] | None:
+    """Two players and the first mean payoff found outside of the range, which the former earns; None: all lie inside."""
+    for row in (payoffs.first, payoffs.second):
+        for player, opponents in row.items():
+            for opponent in opponents:
+                mean = payoffs.played_mean(player, opponent)
+                if mean is not None and not matchmaking.lowest <= mean <= matchmaking.highest:
+                    return player, opponent, mean
+    return None
 
 
 def opponent_shares(

@@ -112,6 +112,16 @@ class PayoffMatrix:
         seats = self._seats(player, opponent)
         return None if min(each.num_games for each in seats) == 0 else sum(each.mean for each in seats) / 2
 
+    def played_mean(self, player: str, opponent: str) -> float | None:
+        """What `player` earns a game in the seats that it has played: `mean`, or that of the one seat; None without a game.
+
+        For draws of opponents, not for comparisons: it leaves in what one seat is worth.
+
+        **Example** 1 as first and no game as second: 1.
+        """
+        played = [each.mean for each in self._seats(player, opponent) if each.num_games]
+        return sum(played) / len(played) if played else None
+
     def interval(self, player: str, opponent: str) -> tuple[float, float]:
         """The 95% interval of `mean` by the normal distribution; infinite below two games a seat.
 

@@ -7,7 +7,14 @@ state before the step and the seed, so that a resumed step seats the same player
 from collections.abc import Mapping
 
 from components.config import OpponentConfig, PopulationConfig
-from components.population.opponents import Matchmaking, Opponent, OpponentPool, drawn_opponent, opponent_shares
+from components.population.opponents import (
+    Matchmaking,
+    Opponent,
+    OpponentPool,
+    drawn_opponent,
+    opponent_shares,
+    payoff_outside,
+)
 from components.population.payoffs import PayoffMatrix
 
 Seating = dict[str, str]
@@ -72,6 +79,27 @@ def homes_in_step(
     return {**homes, leader: homes[best], best: homes[leader]}
 
 
+def range_warning(payoffs: PayoffMatrix, config: OpponentConfig) -> str | None:
+    """What to say of payoffs outside of the configured range, which draw opponents as its bounds do; None: all lie inside."""
+    if (found := payoff_outside(payoffs, _matchmaking(config))) is None:
+        return None
+    player, opponent, mean = found
+    return (
+        f"population.opponents: {player} earns {mean:.3g} a game beside {opponent}, outside of lowest_payoff "
+        f"{config.lowest_payoff:g} to highest_payoff {config.highest_payoff:g}; draws of opponents take it for the bound. Give "
+        "the next run the range of the game"
+    )
+
+
+def _matchmaking(config: OpponentConfig) -> Matchmaking:
+    return Matchmaking(
+        priority=config.priority,
+        power=config.power,
+        lowest=config.lowest_payoff,
+        highest=config.highest_payoff,
+    )
+
+
 def _against_past_selves(
     seating: Seating,
     learner: str,
@@ -81,12 +109,7 @@ def _against_past_selves(
     draw: tuple[int, int, int],
 ) -> Seating:
     seed, *parts = draw
-    rule = Matchmaking(
-        priority=config.priority,
-        power=config.power,
-        lowest=config.lowest_payoff,
-        highest=config.highest_payoff,
-    )
+    rule = _matchmaking(config)
 
     def opponent(agent: str, member: str) -> str:
         pool = pools.get(member)

@@ -51,8 +51,8 @@ class CheckpointCache:
                 raise ArtifactCorrupt(f"{folder}: {kind} {found}, but the run's record has {wanted}")
         return manifest
 
-    def store(self, folder: Path, *, base: ArtifactRef | None) -> CheckpointRef:
-        """A reference to the checkpoint written to `folder`, which becomes the local copy."""
+    def store(self, folder: Path, *, base: ArtifactRef | None, parents: tuple[str, ...] = ()) -> CheckpointRef:
+        """A reference to the checkpoint written to `folder`, which becomes the local copy; `parents` as in the reference."""
         from components.training.checkpoint import read_manifest  # imports torch
 
         manifest = read_manifest(folder)
@@ -65,6 +65,7 @@ class CheckpointCache:
         ref = self._store.put_folder(kept, listing)
         return CheckpointRef(
             base=base,
+            parents=parents,
             policy=manifest.policy,
             step=manifest.step,
             folder=ref,

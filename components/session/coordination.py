@@ -39,9 +39,10 @@ def coordinated(
     }
     shares = _shares(settings, get(session.store, state, PopulationState), list(updates))
     after, residual = mixed_states(settings, before, shares)
+    parents = tuple(update.checkpoint.weights_digest for update in updates.values())
     return {
         policy: PolicyUpdate(
-            checkpoint=_stored(session, step, checkpoints[policy], after[policy]),
+            checkpoint=_stored(session, step, checkpoints[policy], after[policy], parents),
             metrics={
                 **update.metrics,
                 "coordination_distance": _distance(before[policy], after[policy]),
@@ -135,7 +136,9 @@ def _distance(before: "AdapterState", after: "AdapterState") -> float:
     )
 
 
-def _stored(session: Session, step: int, before: CheckpointRef, state: "AdapterState") -> CheckpointRef:
+def _stored(
+    session: Session, step: int, before: CheckpointRef, state: "AdapterState", parents: tuple[str, ...]
+) -> CheckpointRef:
     """The stored checkpoint of a member's state."""
     from components.training.adapter_state import write_adapter_checkpoint
 
@@ -145,6 +148,6 @@ def _stored(session: Session, step: int, before: CheckpointRef, state: "AdapterS
         write_adapter_checkpoint(
             state, before.policy, step + 1, base_folder=session.copies.path(before), output_folder=output
         )
-        return session.copies.store(output, base=before.base)
+        return session.copies.store(output, base=before.base, parents=parents)
     finally:
         shutil.rmtree(work, ignore_errors=True)

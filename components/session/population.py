@@ -1,5 +1,6 @@
 """A population's step between its rewards and its updates: credits, the run's state, and who learns."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from components.config import RunConfig, WeightUpdateConfig
 from components.population.asynchronous import played_step
 from components.population.credit import CreditedStep, Played, PopulationState, credited_step
 from components.population.move_rewards import Move, move_numbers, moves_of
-from components.population.seating import Seating, homes_in_step, pools_after, step_seatings
+from components.population.seating import Seating, homes_in_step, pools_after, range_warning, step_seatings
 from components.population.selective import selected_members
 from components.rollout.statistics import reward_metrics
 from components.runs.run import MixedStep
@@ -19,6 +20,7 @@ from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard
 from components.session.scenario import Scenario
 from components.session.session import Session
 
+_log = logging.getLogger(__name__)
 MIX_RETURNS = "mix_returns"
 """The stage whose result holds the state."""
 
@@ -100,6 +102,7 @@ def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Se
     config = session.config
     assert config.population is not None, "this run has no population"
     known = PopulationState() if state is None else get(session.store, state, PopulationState)
+    _warn_of_range(session, known)
     return step_seatings(
         _homes(session, step, known),
         known.pools,
@@ -109,6 +112,15 @@ def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Se
         num_shards=config.rollout.num_shards,
         seed=config.seed,
     )
+
+
+def _warn_of_range(session: Session, state: PopulationState) -> None:
+    population, topic = session.config.population, "population.opponents"
+    if population is None or population.opponents is None or topic in session.warned:
+        return
+    if (warning := range_warning(state.payoffs, population.opponents)) is not None:
+        session.warned.add(topic)
+        _log.warning("%s", warning)
 
 
 def _homes(session: Session, step: int, state: PopulationState) -> dict[str, str]:

@@ -127,6 +127,7 @@ def _head(run_id: str, facts: _Facts, errors: Sequence[str]) -> dict[str, Any]:
 def _step_document(store: ArtifactStore, step: StepView) -> dict[str, Any]:
     """One step, with an `error` if its record cannot be read."""
     checkpoints = step.checkpoints
+    parents = {name: list(each.parents) for name, each in checkpoints.items() if each.parents}
     return {
         "step": step.step,
         "metrics": step.summary.metrics,
@@ -135,5 +136,6 @@ def _step_document(store: ArtifactStore, step: StepView) -> dict[str, Any]:
         "checkpoint_digest": {name: each.weights_digest for name, each in checkpoints.items()},
         "optimizer_digest": {name: each.optimizer_digest for name, each in checkpoints.items()},
         "checkpoint_uri": {name: f"{store.uri}/{each.folder}" for name, each in checkpoints.items()},
+        **({"checkpoint_parents": parents} if parents else {}),
         **({"error": step.error} if step.error else {}),
     }

@@ -148,7 +148,6 @@ def test_a_full_pool_keeps_the_start_and_the_youngest() -> None:
         (lambda: Matchmaking(prior_games=0.0), "prior_games 0"),
         (lambda: opponent_shares(OpponentPool(), PayoffMatrix(), "me", Matchmaking()), "the pool is empty"),
         (lambda: drawn_opponent({"a": 0.0}, 0), "use one above 0"),
-        (lambda: opponent_shares(pool("x"), against(x=7.0), "me", Matchmaking()), "payoff 7"),
         (lambda: PayoffMatrix().after(zero_sum("a", "b", float("nan"))), "return nan of 'a' in game 0"),
         (lambda: PayoffMatrix().after(zero_sum("a", "b", 1.0) * 2), "order 0: two results of one place"),
     ],

@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 
 from components.config import OpponentConfig, PopulationConfig
 from components.population.opponents import OpponentPool
-from components.population.payoffs import PayoffMatrix, PlayedGame
-from components.population.seating import homes_in_step, member_and_step, past_self, pools_after, step_seatings
+from components.population.payoffs import PayoffMatrix, PlayedGame, games_by_pair
+from components.population.seating import (
+    homes_in_step,
+    member_and_step,
+    past_self,
+    pools_after,
+    range_warning,
+    step_seatings,
+)
 
 HOMES = {"ann": "first", "bob": "second"}
 VERSIONS = {"first": (0, "w1"), "second": (0, "w2")}
@@ -73,6 +80,31 @@ def test_those_who_beat_the_learner_are_drawn_more_often() -> None:
     # Chances of the learner with 2 even games before 20: 21/22 and 1/22, squared from above.
     weak, strong = (1 - 21 / 22) ** 2, (1 - 1 / 22) ** 2
     assert drawn["second@10"] / 200 == pytest.approx(strong / (strong + weak), abs=0.03)
+
+
+def test_a_learner_that_keeps_its_seat_meets_the_one_who_beats_it() -> None:
+    """Twenty steps of two shards, in which second's start beats first and its later self loses to it."""
+    pools = pools_after({}, VERSIONS, config=OpponentConfig(), step=0)
+    pools = pools_after(pools, {"second": (10, "w3")}, config=OpponentConfig(), step=10)
+    earned = {"second@0": -1.0, "second@10": 1.0}
+    payoffs, drawn = PayoffMatrix(), []
+    for step in range(20):
+        for shard, seating in enumerate(seatings(step=step, num_shards=2, pools=pools, payoffs=payoffs, opponents={})):
+            players = tuple(seating.values())
+            paid = earned.get(players[1], 0.0)
+            payoffs = payoffs.after(games_by_pair(players, (paid, -paid), order=2 * step + shard))
+            drawn += [players[1]] if players[1] in earned else []
+    assert drawn[-6:] == ["second@0"] * 6
+
+
+def test_payoffs_outside_of_the_range_count_as_the_bound_and_are_named() -> None:
+    pools = pools_after({}, VERSIONS, config=OpponentConfig(), step=0)
+    payoffs = PayoffMatrix().after(games_by_pair(("first", "second@0"), (-1.7, 1.7), order=0))
+    assert seatings(pools=pools, payoffs=payoffs, opponents={})[0]["bob"] == "second@0"
+    warning = range_warning(payoffs, OpponentConfig()) or ""
+    for part in ("first earns -1.7 a game beside second@0", "lowest_payoff -1", "highest_payoff 1"):
+        assert part in warning
+    assert range_warning(payoffs, OpponentConfig(lowest_payoff=-2, highest_payoff=2)) is None
 
 
 def test_pools_grow_every_so_many_steps_by_those_who_have_learned() -> None:

@@ -32,6 +32,7 @@ def test_the_steps_of_two_policies_fit_eighty_columns_uncut() -> None:
         "attempts": {"collect_rollouts": 1, "update_policy": 2},
         "timings": {"time/collect_rollouts_seconds": 101.5, "time/update_policy_seconds": 5.25},
         "checkpoint_digest": {"plan": "0123456789abcdef", "tool": "fedcba9876543210"},
+        "checkpoint_parents": {"tool": ["aa", "bb"]},
     }
     document = {
         "run_id": "r", "preset": "plan-path-l3", "specialisation": "L3", "state": "completed", "error": None,
@@ -46,7 +47,7 @@ def test_the_steps_of_two_policies_fit_eighty_columns_uncut() -> None:
     )
     assert "106.75" in row
     assert "01234567" in text
-    assert "fedcba98" in text
+    assert "fedcba98 of 2" in text
     assert row[8:10] == ["update", "2"], "a stage that ran once is not named"
 
 
