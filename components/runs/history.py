@@ -47,6 +47,8 @@ class ShownCheckpoint(Frozen):
     weights_digest: str
     optimizer_digest: str
     folder: str
+    parents: tuple[str, ...] = ()
+    """Digests of the weights that it was mixed from."""
 
 
 class StepView(Frozen):
@@ -170,7 +172,10 @@ class _Reading:
             return StepView(step=step, error=str(error))
         checkpoints = {
             policy: ShownCheckpoint(
-                weights_digest=ref.weights_digest, optimizer_digest=ref.optimizer_digest, folder=ref.folder.key
+                weights_digest=ref.weights_digest,
+                optimizer_digest=ref.optimizer_digest,
+                folder=ref.folder.key,
+                parents=ref.parents,
             )
             for policy, ref in record.checkpoints.items()
         }
