@@ -93,6 +93,8 @@ def rollouts(
     from troupe.runs.stores import opened_store
     from troupe.viewing.table import write_rollouts
 
+    if to.suffix != ".parquet":
+        raise ConfigurationError(f"--to {to}: the table is a Parquet file; name it {to.with_suffix('.parquet')}")
     with progress_bar(run):
         report = write_rollouts(opened_store(store), run, to, step=step)
     for note in report["notes"]:

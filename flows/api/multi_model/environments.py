@@ -83,9 +83,7 @@ class MultiModelTrainingEnvironment:
         """What a player sees, as text. Raises ConfigurationError before `reset`, and for an unknown player."""
         if agent_id not in self.players:
             raise ConfigurationError(f"agent_id {agent_id!r}: {suggest(agent_id, self.players)}")
-        return str(
-            self._game.observe(self._state if self._done and self._state is not None else self._begun(), agent_id)
-        )
+        return str(self._game.observe(self._shown(), agent_id))
 
     def get_environment_info(self) -> dict[str, Any]:
         """Type, players, options and the number of episodes begun."""
@@ -98,8 +96,8 @@ class MultiModelTrainingEnvironment:
         }
 
     def render(self) -> str:
-        """The state for people."""
-        return str(self._game.render(self._begun()))
+        """The state for people, also after the last step. Raises ConfigurationError before `reset`."""
+        return str(self._game.render(self._shown()))
 
     def section(self, num_models: int, episode_length: int) -> dict[str, Any]:
         """The section `environment` of a configuration that trains `num_models` on this game."""
@@ -114,6 +112,10 @@ class MultiModelTrainingEnvironment:
 
     def _observed(self) -> dict[str, str]:
         return {each: self._game.observe(self._state, each) for each in self.players}
+
+    def _shown(self) -> Any:
+        """The state of the episode, which may be over."""
+        return self._state if self._done and self._state is not None else self._begun()
 
     def _begun(self) -> Any:
         if self._state is None or self._done:

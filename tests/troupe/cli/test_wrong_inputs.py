@@ -158,6 +158,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("view nothing --step -1", 2, ("'--step'", "(got '-1')", "see `troupe view --help`")),
     ("view nothing --play", 2, ("--play: name the step", "as --against 40")),
     ("rollouts nothing", 2, ("rollouts: missing option '--to'", "see `troupe rollouts --help`")),
+    ("rollouts x --to t.csv --store {store}", 2, ("--to t.csv", "name it t.parquet")),
     ("rollouts ../x --to {store}/r.parquet --store {store}", 2, ("run_id '../x'", RUN_NAME)),
     ("runs --store ftp://x", 2, ("--store 'ftp://x'", "write file:///absolute/path or s3://bucket/prefix")),
     ("rm ../x --yes --store {store}", 2, ("run_id '../x'", RUN_NAME)),
