@@ -1,4 +1,4 @@
-"""Who should play: the modes of the hybrid agent, with a competent adviser, a confident bad one, or a language model.
+"""Who should play: the modes of the hybrid agent, with a competent adviser, a bad one, an aimless one, or a language model.
 
     python -m benchmarks.hybrid_modes [--seeds 3] [--episodes 200] [--policy-steps 20480 65536] [--place twin]
         [--advisers competent 'confident, bad'] [--modes LLM_ONLY RL_ONLY ADAPTIVE ...] [--lessons]
