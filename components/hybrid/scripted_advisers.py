@@ -18,8 +18,8 @@ _RIGHT, _UP, _DOWN = 12, 4, 0
 """Facings."""
 
 
-class CompetentAdviser:
-    """The next button on the way to both badges in 9 of 10 questions, with confidence .9; else any legal one, with .4."""
+class _ScriptedAdviser:
+    """An adviser whose answers are a function of its seed and the question."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
@@ -27,6 +27,13 @@ class CompetentAdviser:
     def advise(self, questions: Sequence[Question]) -> list[Advice]:
         """One answer for each question."""
         return [self._advice(question) for question in questions]
+
+    def _advice(self, question: Question) -> Advice:
+        raise NotImplementedError
+
+
+class CompetentAdviser(_ScriptedAdviser):
+    """The next button on the way to both badges in 9 of 10 questions, with confidence .9; else any legal one, with .4."""
 
     def _advice(self, question: Question) -> Advice:
         chance = _chance(self._seed, question)
@@ -36,15 +43,8 @@ class CompetentAdviser:
         return Advice(action=chance.choice(question.legal), confidence=0.4)
 
 
-class ConfidentBadAdviser:
+class ConfidentBadAdviser(_ScriptedAdviser):
     """Walks to the south-west, opens the menu and flees, with a confidence of .95."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self._seed = seed
-
-    def advise(self, questions: Sequence[Question]) -> list[Advice]:
-        """One answer for each question."""
-        return [self._advice(question) for question in questions]
 
     def _advice(self, question: Question) -> Advice:
         wanted = (Action.B,) if question.facts["battle_mode"] else (Action.DOWN, Action.LEFT, Action.START, Action.NONE)
@@ -52,15 +52,8 @@ class ConfidentBadAdviser:
         return Advice(action=_chance(self._seed, question).choice(possible), confidence=0.95)
 
 
-class AimlessAdviser:
+class AimlessAdviser(_ScriptedAdviser):
     """Walks about and presses A, with a confidence of .5: it visits tiles, which counts as progress, and wins nothing."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self._seed = seed
-
-    def advise(self, questions: Sequence[Question]) -> list[Advice]:
-        """One answer for each question."""
-        return [self._advice(question) for question in questions]
 
     def _advice(self, question: Question) -> Advice:
         wanted = (Action.UP, Action.DOWN, Action.LEFT, Action.RIGHT, Action.A)
