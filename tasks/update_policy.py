@@ -3,13 +3,12 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
+from components.runs.steps import checkpoints_before
 from components.session.session import Session
 from components.session.trainers import training_of
 from components.training.base import CriticTerms, UpdateJob
@@ -47,13 +46,15 @@ def updated_model(
     with update_job(session, step, checkpoint, batch) as job:
         result = session.trainers.of(policy).update(job)
         stored = session.copies.store(job.output_folder, base=checkpoint.base)
-        return PolicyUpdate(checkpoint=stored, metrics=dict(result.metrics))
+        needed = (job.reference_step,) if job.reference_step else ()
+        return PolicyUpdate(checkpoint=stored, metrics=dict(result.metrics), needed_steps=needed)
 
 
 @contextmanager
 def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: ArtifactRef) -> Iterator[UpdateJob]:
     """One update's job, with its inputs on disk; its output folder is removed unless stored."""
     config = session.config
+    reference = _reference(session, step, checkpoint.policy)
     work = session.copies.work_folder(step)
     try:
         batch_file = work / "batch"
@@ -67,7 +68,8 @@ def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: Ar
             weights_digest=checkpoint.weights_digest,
             optimizer_digest=checkpoint.optimizer_digest,
             base_digest=session.copies.manifest(checkpoint).base_digest,
-            reference_folder=_reference_folder(session, checkpoint.policy),
+            reference_folder=None if reference is None else session.copies.path(reference),
+            reference_step=0 if reference is None else reference.step,
             batch_file=batch_file,
             output_folder=work / "checkpoint",
             temperature=config.rollout.temperature,
@@ -95,8 +97,10 @@ def _critic_terms(config: RunConfig) -> CriticTerms | None:
     return CriticTerms(discount=population.discount, trace=trace, value_coefficient=coefficient)
 
 
-def _reference_folder(session: Session, policy: str) -> Path | None:
-    """The policy before training, if the loss needs it."""
-    if session.config.loss.kl_coefficient == 0:
+def _reference(session: Session, step: int, policy: str) -> CheckpointRef | None:
+    """The policy before training, or before the newest multiple of `loss.reference_every` steps, if the loss needs it."""
+    loss = session.config.loss
+    if loss.kl_coefficient == 0:
         return None
-    return session.copies.path(initial_checkpoints(session.store, session.run)[policy])
+    moved_at = 0 if loss.reference_every is None else step // loss.reference_every * loss.reference_every
+    return checkpoints_before(session.store, session.run, moved_at)[policy]

@@ -49,6 +49,9 @@ class LossConfig(ChoosingSection):
     """Bound of the ratio for negative advantages (arXiv 1912.09729); None for no bound."""
     kl_coefficient: float = Field(0.0, ge=0.0)
     """Weight of the KL estimate to the reference, the policy before training; 0 loads no reference."""
+    reference_every: int | None = Field(None, ge=1)
+    """The reference follows the policy slowly: it is the policy before the newest step that is a multiple of this. None: it
+    stays the policy before training."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k3"
     """J. Schulman's estimators: log ratio, half its square, or the unbiased non-negative one. The gradient of k1 and k2 is that
     of KL(policy || reference), of k3 that of KL(reference || policy)."""
@@ -80,6 +83,11 @@ class LossConfig(ChoosingSection):
         if self.dual_clip is not None and self.dual_clip <= 1.0 + self.clip_high:
             raise ValueError(
                 f"dual_clip {self.dual_clip} is within the clip: set it above 1 + clip_high = {1.0 + self.clip_high}"
+            )
+        if self.reference_every is not None and self.kl_coefficient == 0:
+            raise ValueError(
+                f"reference_every {self.reference_every} moves the reference of the KL term, and kl_coefficient is 0: set "
+                "kl_coefficient, for example 0.05, or leave out reference_every"
             )
         if self.importance_veto is not None and self.importance_cap is None:
             raise ValueError("importance_veto needs importance ratios: set importance_cap too, for example 2.0")

@@ -124,6 +124,12 @@ class RunConfig(Frozen):
                 f"environment.answer_format choice: generation.engine {self.generation.engine} does not draw among given "
                 "answers; set it to transformers, or answer_format to strict or free"
             )
+        adapted = sorted(name for name, policy in self.policies.items() if policy.trained and policy.adapter)
+        if self.loss.reference_every is not None and self.training.zero_stage == 3 and adapted:
+            raise ValueError(
+                f"loss.reference_every {self.loss.reference_every} needs whole adapters, as of {adapted[0]}, and "
+                "training.zero_stage 3 splits them: set it to 2, or leave out reference_every"
+            )
         if self.rollout.overlap == "one_step" and self.loss.importance_cap is None:
             raise ValueError(
                 "rollout.overlap one_step trains on answers of the weights before: set loss.importance_cap, for example 2.0"

@@ -1,6 +1,6 @@
 """What a run's records say must be in its store beside them, and which checkpoints garbage collection has removed."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from components.artifacts.base import ArtifactStore
@@ -14,6 +14,8 @@ from components.runs.stored_records import Problem
 
 UPDATE = "update_policy"
 """The stage that writes checkpoints, whose manifests garbage collection removes."""
+_MIX = "coordinate_weights"
+"""The stage that makes a population of them, whose manifests name them, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +45,35 @@ def removed_updates(found: Survey) -> list[Update]:
         f"runs/{found.run_id}/steps/{each.step:06d}/{UPDATE}-v0/{each.policy}/l{each.lineage}-none/manifest.json": each
         for each in missing
     }
+    expired = _expired(found, made_up)
+    return [update for key, update in made_up.items() if key in expired]
+
+
+def _expired(found: Survey, made_up: Iterable[str]) -> Set[str]:
+    """Of manifests that are not there, those that garbage collection may have removed."""
+    assert found.address is not None, f"{found.run_id} has no address"
     evaluated = [Evaluated(step=step) for step in _evaluated_steps(found)] if _keeps_evaluated(found) else []
-    expired = expired_updates(
+    return expired_updates(
         [*found.keys, *made_up],
         retention=lambda run_id: RetentionConfig(newest=1),
         evaluations={found.run_id: evaluated},
         restarts={found.run_id: [each.from_step for each in found.address.lineages]},
     )
-    return [update for key, update in made_up.items() if key in expired]
+
+
+def _removed_mixes(found: Survey) -> Set[int]:
+    """The finished steps whose mix of checkpoints garbage collection may have removed."""
+    if found.address is None:
+        return set()
+    there = {step_of(key) for key in found.current_manifests() if stage_of(key) == _MIX}
+    named = {
+        step for record, stages in found.stages.items() if _MIX in stages and (step := step_in(record)) is not None
+    }
+    made_up = {}
+    for step in named - there:
+        lineage = lineage_for(found.address.lineages, step, _MIX)
+        made_up[f"runs/{found.run_id}/steps/{step:06d}/{_MIX}-v0/all/l{lineage}-none/manifest.json"] = step
+    return {step for key, step in made_up.items() if key in _expired(found, made_up)}
 
 
 def missing_records(store: ArtifactStore, found: Survey, removed: Sequence[Update]) -> Iterator[Problem]:
@@ -88,9 +111,10 @@ def _missing_results(found: Survey, recorded: Set[int], removed: Sequence[Update
     """The manifests that finished steps must have and the listing did not show."""
     there = {result_of(key) for key in found.current_manifests()}
     stages_there = {result[:2] for result in there}
-    gone = {(update.step, UPDATE, update.policy) for update in removed}
+    mixes = _removed_mixes(found)
+    gone = {(update.step, UPDATE, update.policy) for update in removed} | {(step, _MIX, "all") for step in mixes}
     first_kept = _first_with_rollouts(found)
-    steps_of_gone = {(update.step, UPDATE) for update in removed}
+    steps_of_gone = {(update.step, UPDATE) for update in removed} | {(step, _MIX) for step in mixes}
     indexed = {stage_prefix(evaluation_manifest(key)) for key in _indexed(found) - found.shared.keys()}
     indexed = {prefix for prefix in indexed if _went_on(found, step_of(prefix))}
     begun = {stage_prefix(key) for key in found.keys if "/attempts/" in key and found.counts(key)}

@@ -17,7 +17,7 @@ from components.config import RetentionConfig
 from components.errors import ArtifactCorrupt
 from components.identity import EVALUATION
 from components.runs.lineages import Lineage
-from components.runs.retention import Evaluated, expired_rollouts, expired_updates
+from components.runs.retention import NEEDING, Evaluated, expired_rollouts, expired_updates
 from components.runs.run import SHARED, RunAddress
 from components.runs.shared_results import shared_manifests, unused_results
 from components.runs.step_records import step_record_key
@@ -81,7 +81,13 @@ class Records:
             own = self._retention(run_id)
             return own if keep_checkpoints is None else own.model_copy(update={"newest": keep_checkpoints})
 
-        expired = expired_updates(keys, retention=retention, evaluations=self._evaluations(keys), restarts=restarts)
+        expired = expired_updates(
+            keys,
+            retention=retention,
+            evaluations=self._evaluations(keys),
+            restarts=restarts,
+            needed=self._needed_steps(keys),
+        )
         return [each for each in self._found if each.key in expired and each.age_seconds >= grace_seconds]
 
     def expired_rollouts(self, *, grace_seconds: float) -> list[StoredObject]:
@@ -113,6 +119,15 @@ class Records:
             if key in self._contents and (found := _retention_in(key, self._contents[key])) is not None:
                 return found
         return RetentionConfig()
+
+    def _needed_steps(self, keys: Iterable[str]) -> dict[tuple[str, int], set[int]]:
+        """(run_id, step) -> the steps before which policies must be known to go on after it."""
+        found: dict[tuple[str, int], set[int]] = defaultdict(set)
+        for key in keys:
+            if match := NEEDING.fullmatch(key):
+                output = json.loads(self._contents[key])["output"]
+                found[match["run"], int(match["step"])].update(output.get("needed_steps", ()))
+        return found
 
     def _evaluations(self, keys: Iterable[str]) -> dict[str, list[Evaluated]]:
         """run_id -> its evaluations, also those that it shares with others, and the nightly ones of champions."""

@@ -4,13 +4,20 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from components.config import RetentionConfig
 from components.identity import ADVANTAGES
 
 _UPDATE = re.compile(
-    r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/update_policy-v\d+/(?P<part>[^/]+)/l(?P<lineage>\d+)-[^/]+/manifest\.json"
+    r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?P<stage>update_policy|coordinate_weights)-v\d+/(?P<part>[^/]+)"
+    r"/l(?P<lineage>\d+)-[^/]+/manifest\.json"
 )
+"""The results that name a step's new checkpoints."""
+NEEDING = re.compile(
+    r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?:update_policy|mix_returns)-v\d+/[^/]+/l\d+-[^/]+/manifest\.json"
+)
+"""The results with `needed_steps`."""
 
 ROLLOUT_STAGES = ("collect_rollouts", "compute_rewards", ADVANTAGES)
 """The stages whose results only their own step and those who look at it read."""
@@ -35,12 +42,15 @@ def expired_updates(
     retention: Callable[[str], RetentionConfig],
     evaluations: Mapping[str, Iterable[Evaluated]],
     restarts: Mapping[str, Iterable[int]],
+    needed: Mapping[tuple[str, int], Iterable[int]] = MappingProxyType({}),
 ) -> frozenset[str]:
-    """The manifests of `update_policy` whose checkpoints may be removed.
+    """The manifests of updates, and of what a population made of them, whose checkpoints may be removed.
 
-    `retention`, `evaluations` and `restarts` (from_steps) are by run_id. Of each policy in each lineage the newest are kept,
-    and at least two, because an iteration that is interrupted after its update restarts from the weights before it; also
-    those that `retention` names, and those that a restart begins with. The policy before training has no update and is kept.
+    `retention`, `evaluations` and `restarts` (from_steps) are by run_id; `needed`, by run_id and step, are the steps before
+    which policies must be known to go on after that step: those of past selves and of references. Of each policy in each
+    lineage the newest are kept, and at least two, because an iteration that is interrupted after its update restarts from the
+    weights before it; also those that `retention` names, those that a restart begins with, and what a kept step needs. The
+    policy before training has no update and is kept.
 
     **Example** updates at steps 0 to 9, newest 2, an evaluation at step 5 (of the weights after 5 updates, written by the
     update at step 4): steps 0 to 7 except 4 are returned; with `every` 3, the updates at steps 2 and 5 stay, too.
@@ -53,20 +63,21 @@ def expired_updates(
     resumed = {(run, step) for run, steps in restarts.items() for start in steps for step in (start - 1, start)}
     steps_by_series: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for update in updates:
-        steps_by_series[update.group("run", "part", "lineage")].add(int(update["step"]))
+        steps_by_series[update.group("run", "stage", "part", "lineage")].add(int(update["step"]))
     newest = {
         series: set(sorted(steps)[-max(_FEWEST_KEPT, kept[series[0]].newest) :])
         for series, steps in steps_by_series.items()
     }
 
-    def is_kept(run: str, step: int, series: tuple[str, ...]) -> bool:
-        every = kept[run].every
+    def is_named(update: re.Match[str]) -> bool:
+        run, step = update["run"], int(update["step"])
+        every, series = kept[run].every, update.group("run", "stage", "part", "lineage")
         return step in newest[series] or (run, step) in evaluated | resumed or bool(every and (step + 1) % every == 0)
 
+    named = {update[0]: (update["run"], int(update["step"])) for update in updates if is_named(update)}
+    wanted = {(run, step - 1) for run, after in named.values() for step in needed.get((run, after), ())}
     return frozenset(
-        update[0]
-        for update in updates
-        if not is_kept(update["run"], int(update["step"]), update.group("run", "part", "lineage"))
+        update[0] for update in updates if update[0] not in named and (update["run"], int(update["step"])) not in wanted
     )
 
 

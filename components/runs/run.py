@@ -51,6 +51,8 @@ class MixedStep(Frozen):
     state: ArtifactRef
     learning: list[str]
     metrics: dict[str, float]
+    needed_steps: tuple[int, ...] = ()
+    """Later steps need policies as they were before these: past selves, and whoever did not learn or plays by older weights."""
 
 
 class CollectedStep(Frozen):
@@ -67,6 +69,8 @@ class PolicyUpdate(Frozen):
 
     checkpoint: CheckpointRef
     metrics: dict[str, float]
+    needed_steps: tuple[int, ...] = ()
+    """Later updates need the policy as it was before these: the reference of the loss."""
 
 
 def stage_key(stage: Stage, run: Run, arguments: Mapping[str, Any] = MappingProxyType({})) -> StageKey:

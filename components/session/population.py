@@ -182,7 +182,24 @@ def put_mixed_step(
         state=put(session.store, state),
         learning=learning,
         metrics=metrics,
+        needed_steps=_needed_steps(session, rollouts, state, learning),
     )
+
+
+def _needed_steps(
+    session: Session, rollouts: list[ArtifactRef], state: PopulationState, learning: list[str]
+) -> tuple[int, ...]:
+    """The steps before which members must be known after this one."""
+    shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
+    lags = asynchronous_updates(session.config) is not None
+    played = {
+        version.step
+        for shard in shards
+        for member, version in shard.policy_versions.items()
+        if member in _trained(session) and (lags or member not in learning)
+    }
+    past = {each.step for pool in state.pools.values() for each in pool.opponents}
+    return tuple(sorted((played | past) - {0}))
 
 
 def _with_past_selves(

@@ -93,7 +93,9 @@ class UpdateJob(Frozen):
     base_digest: str | None = None
     """Of the base of the policy's adapter; None for a policy with full weights."""
     reference_folder: Path | None
-    """The policy before training, if the loss needs it; its name changes with its weights."""
+    """The policy's checkpoint that the loss pulls to, if any; its name changes with its weights."""
+    reference_step: int = 0
+    """The updates that the reference has had: an adapter without any is its base alone."""
     batch_file: Path
     """A TrainBatch encoded by `components.artifacts.codec`."""
     output_folder: Path

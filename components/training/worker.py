@@ -3,16 +3,24 @@
 import logging
 import re
 import time
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from components.algorithms.loss_registry import policy_loss
 from components.artifacts.codec import decode
-from components.models.adapters import base_alone, has_adapter, use_adapter
+from components.models.adapters import (
+    ADAPTER_FOLDER,
+    adapter_tensors,
+    base_alone,
+    has_adapter,
+    stored_adapter,
+    use_adapter,
+)
 from components.models.buffers import cast
 from components.models.value_head import use_value_head
 from components.schema import TrainBatch
@@ -46,6 +54,7 @@ class Worker:
         self._held: dict[str, tuple[str, str]] = {}
         self._base: tuple[str, nn.Module] | None = None
         self._reference: tuple[Path, nn.Module] | None = None
+        self._past_adapter: tuple[Path, dict[str, Tensor]] | None = None
 
     def update(self, job: UpdateJob) -> UpdateResult:
         """Run one update. After an error no learner is kept, so that the next update starts from its checkpoint.
@@ -130,10 +139,16 @@ class Worker:
         self._base = None
 
     def _reference_model(self, job: UpdateJob, learner: Any) -> nn.Module:
-        if has_adapter(learner.module, job.policy):
+        adapts = has_adapter(learner.module, job.policy)
+        if adapts and job.reference_step == 0:
             return BaseAlone(learner)  # an adapter starts as the identity
         assert job.reference_folder is not None, "loss.kl_coefficient is set and the job has no reference"
+        if adapts:
+            if self._past_adapter is None or self._past_adapter[0] != job.reference_folder:
+                self._past_adapter = job.reference_folder, stored_adapter(job.reference_folder / ADAPTER_FOLDER)
+            return PastAdapter(learner, adapter_tensors(learner.module, job.policy), self._past_adapter[1])
         if self._reference is None or self._reference[0] != job.reference_folder:
+            self._reference = None  # before the next one needs its memory
             model = cast(load_model(job.reference_folder / MODEL_FOLDER), getattr(torch, job.training.dtype))
             self._reference = (job.reference_folder, model.to(learner.device).requires_grad_(False))
         return self._reference[1]
@@ -149,3 +164,29 @@ class BaseAlone(nn.Module):
     def forward(self, **inputs: Any) -> Any:
         with base_alone(self._learner.module):
             return self._learner(**inputs)
+
+
+class PastAdapter(nn.Module):
+    """A learner with the tensors of its adapter as they once were. Afterwards they are bit for bit what they are now.
+
+    `live` and `past` are by the same names. Not for ZeRO 3, which partitions the live ones.
+    """
+
+    def __init__(self, learner: Any, live: Mapping[str, Tensor], past: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        assert live.keys() == past.keys(), f"adapters of other layers: {sorted(live.keys() ^ past.keys())}"
+        self._learner = learner
+        self._live, self._past = live, past
+
+    @torch.no_grad()
+    def forward(self, **inputs: Any) -> Any:
+        now = {name: tensor.clone() for name, tensor in self._live.items()}
+        try:
+            self._put(self._past)
+            return self._learner(**inputs)
+        finally:
+            self._put(now)
+
+    def _put(self, tensors: Mapping[str, Tensor]) -> None:
+        for name, tensor in self._live.items():
+            tensor.copy_(tensors[name])

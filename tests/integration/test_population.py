@@ -10,13 +10,16 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef
 from components.population.credit import PopulationState
+from components.runs.gc import collect_garbage
 from components.runs.run import MixedStep
 from components.runs.step_records import step_manifests
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
+from components.runs.verify import verify_run
 from components.schema import RolloutShard
 from components.training.adapter_state import read_adapter_state
 from flows.presets import preset_values
+from flows.train_population import PIPELINE
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
 from troupe.runs.documents import run_document
@@ -82,6 +85,11 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     assert states[0] == states[1]
     assert len(_played(one, 2) - set(MEMBERS)) > 0, "nobody met a past self"
     assert set(states[0].pools) == set(MEMBERS)
+    assert _mixed(other, 2).needed_steps == (1, 2)
+    collect_garbage(other, keep_checkpoints=2, grace_seconds=0, dry_run=False)
+    kept = {step: checkpoints_before(other, read_run(other, "p"), step)["fifth"].folder for step in range(4)}
+    assert [step for step, folder in kept.items() if [*other.list(folder.key)]] == [0, 1, 2, 3], "a past self is gone"
+    assert verify_run(other, "p", PIPELINE).is_whole
 
 
 def test_asynchronous_members_play_by_weights_within_the_bound_killed_or_not(

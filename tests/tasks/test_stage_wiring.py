@@ -317,15 +317,24 @@ def test_a_checkpoint_is_loaded_from_its_copy_and_proved_by_its_probe(
     ]
 
 
-@pytest.mark.parametrize(("kl", "reference"), [(0.0, None), (0.125, Path("copies/w-0"))])
+@pytest.mark.parametrize(
+    ("loss", "referred"),
+    [
+        ("{}", None),
+        ("{kl_coefficient: 0.125}", 0),
+        ("{kl_coefficient: 0.125, reference_every: 6}", 0),
+        ("{kl_coefficient: 0.125, reference_every: 5}", 5),
+        ("{kl_coefficient: 0.125, reference_every: 2}", 4),
+    ],
+)
 def test_an_update_is_told_all_it_depends_on_and_leaves_no_folder(
-    wired: Wired, kl: float, reference: Path | None
+    wired: Wired, loss: str, referred: int | None
 ) -> None:
-    session = wired.session(f"loss.kl_coefficient={kl}")
-    initial = {
-        name: CHECKPOINT.model_copy(update={"weights_digest": f"w-{at}"}) for at, name in enumerate(("team", "b"))
-    }
-    wired.replace(update_policy, "initial_checkpoints", initial)
+    session = wired.session(f"loss={loss}")
+
+    reference = CHECKPOINT.model_copy(update={"weights_digest": f"w-{referred}", "step": referred or 0})
+    other = CHECKPOINT.model_copy(update={"weights_digest": "w-99"})
+    wired.replace(update_policy, "checkpoints_before", {"other": other, "team": reference})
     batch, work = session.store.put_bytes(b"the batch", kind="TrainBatch"), wired.work
     told: list[UpdateJob] = []
 
@@ -348,7 +357,8 @@ def test_an_update_is_told_all_it_depends_on_and_leaves_no_folder(
             weights_digest="w-32",
             optimizer_digest="o-32",
             base_digest="b-31",
-            reference_folder=reference,
+            reference_folder=None if referred is None else Path(f"copies/w-{referred}"),
+            reference_step=referred or 0,
             batch_file=work / "batch",
             output_folder=work / "checkpoint",
             temperature=0.7,
@@ -358,16 +368,19 @@ def test_an_update_is_told_all_it_depends_on_and_leaves_no_folder(
     ]
     assert told[0].training.learning_rate == 0.004
     stored = CHECKPOINT.model_copy(update={"weights_digest": "w-33"})
-    assert found == PolicyUpdate(checkpoint=stored, metrics={"loss": 0.375})
-    referred: list[Any] = [
-        call("initial_checkpoints", store=session.store, run=session.run),
-        call("copies.path", checkpoint=initial["team"]),
-    ]
+    assert found == PolicyUpdate(
+        checkpoint=stored, metrics={"loss": 0.375}, needed_steps=(referred,) if referred else ()
+    )
     assert wired.calls == [
+        *(
+            []
+            if referred is None
+            else [call("checkpoints_before", store=session.store, run=session.run, step=referred)]
+        ),
         call("copies.work_folder", step=5),
         call("copies.path", checkpoint=CHECKPOINT),
         call("copies.manifest", checkpoint=CHECKPOINT),
-        *(referred if kl else []),
+        *([] if referred is None else [call("copies.path", checkpoint=reference)]),
         call("trainers.of", policy="worker"),
         call("trainer.update", job=told[0]),
         call("copies.store", folder=work / "checkpoint", base=FOLDERS["base"]),

@@ -149,6 +149,15 @@ def test_given_fields_are_kept() -> None:
         ({"loss": {"dual_clip": 3.0, "policy_loss": "cispo"}}, "which cispo does not have"),
         ({"loss": {"dual_clip": 1.1}}, r"set it above 1 \+ clip_high = 1.2"),
         ({"loss": {"importance_veto": 0.01}}, "set importance_cap too"),
+        ({"loss": {"reference_every": 4}}, "kl_coefficient is 0: set kl_coefficient, for example 0.05"),
+        (
+            {
+                "loss": {"reference_every": 4, "kl_coefficient": 0.1},
+                "training": {"zero_stage": 3},
+                "policies": {"team": {"adapter": {"rank": 4, "alpha": 8.0}}},
+            },
+            "needs whole adapters, as of team, and training.zero_stage 3 splits them: set it to 2",
+        ),
         ({"rollout": {"overlap": "one_step"}}, r"set loss\.importance_cap, for example 2"),
         ({"rewards": {"overlong_buffer": 20}}, r"below agents\.tool_agent\.max_new_tokens 20"),
         ({"loss": {"fixed_length": 19}}, r"loss\.fixed_length 19 is below agents\.tool_agent\.max_new_tokens 20"),

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from components.runs.gc import GarbageReport, collect_garbage
 from components.runs.initial_checkpoints import WARM_START, committed_initial_checkpoints
 from components.runs.lineages import freeze_config, start_lineage
 from components.runs.retention import Evaluated, expired_updates
-from components.runs.run import Run, stage_key
+from components.runs.run import MixedStep, PolicyUpdate, Run, stage_key
 from components.runs.session_records import begin_session
 from components.runs.stage_protocol import run_stage
 from components.schema import EvalReport
@@ -89,6 +90,25 @@ def test_retention_counts_policies_and_lineages_apart() -> None:
     )
     # The restart from step 1 needs steps 0 and 1; of each series the two newest are kept.
     assert expired == {ahead[2], ahead[3]}
+
+
+def test_what_a_kept_step_needs_stays_and_a_mix_keeps_nothing_by_itself(tmp_path: Path) -> None:
+    """Two are kept of eight: before step 4 stands the reference of the newest, and before step 2 a past self in the pool."""
+    store = LocalArtifactStore(tmp_path / "store")
+    made = []
+    for step in range(8):
+        payload = store.put_bytes(b"%d" % step, kind="PopulationState")
+        pool = MixedStep(credited=[], state=payload, learning=[], metrics={}, needed_steps=(2,) if step > 1 else ())
+        run_stage(store, key("mix_returns", step), partial(lambda it: it, pool), MixedStep)
+        checkpoint = put_checkpoint(store, tmp_path / "c", key("any", step))
+        update = PolicyUpdate(checkpoint=checkpoint, metrics={}, needed_steps=(4,) if step > 3 else ())
+        run_stage(store, key("update_policy", step, part="a"), partial(lambda it: it, update), PolicyUpdate)
+        run_stage(store, key("coordinate_weights", step), partial(dict, a=update), dict[str, PolicyUpdate])
+        store.delete(f"{key('any', step).path}/manifest.json")
+        made.append(checkpoint.folder)
+    assert collected(store, keep_checkpoints=2).checkpoints == {"r1": (1, 3, 5, 6)}
+    there = {at + 1 for at, folder in enumerate(made) if [*store.list(folder.key)]}
+    assert there == {2, 4, 7, 8}
 
 
 @pytest.fixture
