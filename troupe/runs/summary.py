@@ -40,7 +40,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     console.print()
     console.print(evaluations_table(evaluations))
     console.print(
-        f"\n{summary['num_steps']} steps, {summary['seconds']:.0f} s in this process; "
+        f"\n{summary['num_steps']} step{'' if summary['num_steps'] == 1 else 's'}, {summary['seconds']:.0f} s in this process; "
         f"checkpoint {' '.join(digest[:12] for digest in summary['checkpoint_digest'].values())}"
     )
     for policy, used in summary["api_usage"].items():
