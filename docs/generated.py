@@ -1,4 +1,8 @@
-"""The parts of pages that are generated when the site is built: `<!-- generated: NAME -->` in a page is replaced by one."""
+"""The parts of pages that are generated when the site is built.
+
+`<!-- generated: NAME -->` in a page is replaced by one, with the lines right below it, which say to readers of the file itself
+where to find the part.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,7 +15,7 @@ import preset_table
 import results_tables
 
 ROOT = Path(__file__).resolve().parent.parent
-MARK = re.compile(r"^<!-- generated: ([a-z ]+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- generated: ([a-z ]+) -->(?:\n.+)*$", re.MULTILINE)
 
 
 def security() -> str:

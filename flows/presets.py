@@ -111,8 +111,17 @@ def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:
 
 
 def file_values(path: Path) -> dict[str, Any]:
-    """The configuration in a file. Its preset is the name of the file unless it says otherwise."""
+    """The configuration in a file. Its preset is the name of the file unless it says otherwise. Raises ConfigurationError."""
+    if not path.exists():
+        raise ConfigurationError(
+            f"no file {path}{'' if path.is_absolute() else ' here'}; `troupe presets` lists presets"
+        )
     document = _read(path)
+    if isinstance(document, dict) and "deployments" in document:
+        presets = ", ".join(_deployments(path, is_project=True)) or "none"
+        raise ConfigurationError(
+            f"{path} holds deployments, not one configuration; in its folder name one of its presets: {presets}"
+        )
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path}: holds no configuration; write its sections, as `environment: {{name: ...}}`")
     return {"preset": path.stem, **_anchored(document, path.absolute().parent)}

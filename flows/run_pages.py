@@ -59,13 +59,15 @@ class RunPages:
 
 
 def step_line(progress: Progress) -> str:
-    """**Example** "step 7 of 100: success 0.312, reward plan_agent 0.250, reward tool_agent 0.125, 12.3 s"."""
+    """**Example** "step 6 (7 of 100): success 0.312, reward plan_agent 0.250, reward tool_agent 0.125, 12.3 s"."""
     metrics: Mapping[str, float] = progress.facts["metrics"]
     rewards = sorted(m.earning_names(metrics))
     figures = [f"success {metrics[m.SUCCESS_RATE]:.3f}"] if m.SUCCESS_RATE in metrics else []
     figures += [f"{m.earning_label(name)} {metrics[name]:.3f}" for name in rewards]
     seconds = sum(progress.facts["timings"].values())
-    return f"step {progress.done:g} of {progress.total:g}: {', '.join([*figures, f'{seconds:.1f} s'])}"
+    return (
+        f"step {progress.step} ({progress.done:g} of {progress.total:g}): {', '.join([*figures, f'{seconds:.1f} s'])}"
+    )
 
 
 def evaluation_line(report: EvalReport) -> str:

@@ -18,6 +18,7 @@ from infra.deployments import deployment_title
 from infra.services.environment import StackStatus
 from infra.services.prefect_server import POOL
 from infra.services.secrets import ensure_password, write_private
+from infra.services.stack import outage
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -35,7 +36,7 @@ _WHEN = ("cron", "interval", "rrule")
 def local_client(state: StackStatus) -> Iterator[SyncPrefectClient]:
     """A client of the local Prefect server, whatever server the environment names. Raises ServiceMissing if it is down."""
     if state.prefect is None:
-        raise ServiceMissing("the Prefect server is down; start it with `troupe up`")
+        raise ServiceMissing(str(outage(state.home, "prefect")))
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY, PREFECT_API_URL, temporary_settings
 

@@ -17,6 +17,7 @@ from components.config import RunConfig
 from flows.presets import preset_values
 
 ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 MEASURED = ROOT / "benchmarks" / "measured"
 pytestmark = pytest.mark.slow
 
@@ -80,6 +81,15 @@ def test_the_reference_shows_the_documentation_under_a_field(site: Path) -> None
         ):
             first = (field.description or "").split("`")[0]
             assert " ".join(first.split()) in page
+
+
+def test_what_stands_for_a_generated_part_in_the_repository_is_not_on_the_site(site: Path) -> None:
+    marks = re.findall(
+        r"^<!-- generated: .* -->\n(.+)", "\n".join(page.read_text() for page in DOCS.glob("*.md")), re.MULTILINE
+    )
+    assert len(marks) > 20
+    whole = "".join(map(text_of, site.glob("*.html")))
+    assert [line for line in marks if " ".join(re.sub(r"[`*]|\]\(.*?\)|\[", "", line).split()) in whole] == []
 
 
 def test_every_preset_is_in_the_table(site: Path) -> None:

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from functools import cache
 from random import Random
 from time import thread_time
 from typing import Any
 
+from components.config import ExecutionConfig, SandboxConfig
 from components.environments.base import NO_TOOLS, AnswerFormat, ToolCall, Tools
 from components.environments.environment import Environment
 from components.environments.family import Family
@@ -15,7 +17,9 @@ from components.environments.registry import validated
 from components.environments.turn_orders import checked_team
 from components.errors import ConfigurationError
 from components.identity import canonical_json
-from components.schema import ActionOutcome, Execution, ExecutionResult, Passage, Problem, Query
+from components.schema import ActionOutcome, Execution, ExecutionResult, Limits, Passage, Problem, Query
+from components.session.toolbox import new_sandbox
+from components.tool_calls.ledger import ExecutionLedger, ToolSources
 from components.turn_order import Phase
 
 _SEED = 7
@@ -33,7 +37,7 @@ def check_environment(
     num_problems: int = 25,
     max_turns: int = 4,
     answer_format: AnswerFormat = "strict",
-    tools: Tools = NO_TOOLS,
+    tools: Tools | None = None,
 ) -> None:
     """Check that `environment` with `options` satisfies what training relies on; raise AssertionError with the violation.
 
@@ -43,7 +47,8 @@ def check_environment(
     `choices` are the same when asked again, and each is accepted. The answers of an expert, if there is one, are well-formed,
     written in `alphabet`, and solve every problem within `max_turns`. With `answer_format` "free" all is read as under
     that setting of `environment`, and `final_answer` keeps the expert's answers as they are. A `ToolEnvironment` plays with
-    `tools` and makes every call that `tool_calls` tells.
+    `tools`, by default its own retriever and a sandbox, opened for the check as in training, and makes every call that
+    `tool_calls` tells. Raises ServiceMissing, with the install command, where no sandbox works.
 
     **Example**
 
@@ -59,14 +64,29 @@ def check_environment(
             for split in ("train", "test")
         }
         _check_draws(family, settings, problems)
-        for number, problem in enumerate((*problems["train"], *problems["test"])):
-            tried = list(_answers(family, settings, Random(number), every_character=number < _NUM_SEARCHED))
-            referee = family.referee(_WatchedTools(tools))
-            _check_play(family, referee, problem, tried, Random(number), max_turns)
-            if family.has_expert:
-                _check_expert(family, referee, settings, problem, max_turns)
+        with _opened_tools(family, settings) if tools is None else nullcontext(tools) as playing:
+            for number, problem in enumerate((*problems["train"], *problems["test"])):
+                tried = list(_answers(family, settings, Random(number), every_character=number < _NUM_SEARCHED))
+                referee = family.referee(_WatchedTools(playing))
+                _check_play(family, referee, problem, tried, Random(number), max_turns)
+                if family.has_expert:
+                    _check_expert(family, referee, settings, problem, max_turns)
     except ConfigurationError as error:
         raise AssertionError(str(error)) from error
+
+
+@contextmanager
+def _opened_tools(family: Family, settings: Any) -> Iterator[Tools]:
+    """The tools that training opens for the environment, until the end of the block."""
+    retriever, limits = family.retriever(settings), Limits(**ExecutionConfig().model_dump())
+    with ExitStack() as opened:
+        sandbox = cache(lambda: opened.enter_context(closing(new_sandbox(SandboxConfig(), limits))))
+        if family.uses_sandbox(settings):
+            sandbox()  # before any answer is tried
+        elif retriever is None:
+            yield NO_TOOLS
+            return
+        yield ExecutionLedger(ToolSources(sandbox=sandbox, retriever=lambda: retriever, limits=limits))
 
 
 class _WatchedTools:

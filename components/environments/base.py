@@ -60,19 +60,21 @@ class NoTools:
         return ToolRecord()
 
     def run(self, execution: Execution) -> ExecutionResult:
-        self._refuse("runs programs")
+        _refuse("runs a program")
 
     def retrieve(self, query: Query) -> tuple[Passage, ...]:
-        self._refuse("retrieves passages")
+        _refuse("retrieves passages")
 
     def prepare(self, calls: Sequence[ToolCall]) -> None:
         if calls:
-            self._refuse("uses tools")
+            _refuse("calls its tools")
 
-    def _refuse(self, doing: str) -> NoReturn:
-        raise ConfigurationError(
-            f"tools: this environment {doing}; build it with tools, as `family.build(problem, tools)`"
-        )
+
+def _refuse(doing: str) -> NoReturn:
+    raise ConfigurationError(
+        f"tools: this environment {doing} and was given no tools; its `uses_sandbox(options)` must be true if it runs "
+        "programs, and its `retriever(options)` return what answers its queries"
+    )
 
 
 NO_TOOLS = NoTools()

@@ -6,7 +6,7 @@ Their answers are recorded with the rollouts that asked.
 import logging
 import threading
 
-from components.config import RunConfig
+from components.config import RunConfig, SandboxConfig
 from components.environments.base import NO_TOOLS, RecordingTools, Retriever
 from components.home import ensure_home
 from components.identity import fingerprint, seed_for
@@ -45,7 +45,7 @@ class Toolbox:
         """The sandbox for programs. Raises ServiceMissing with the install command."""
         with self._one_at_a_time:
             if self._sandbox is None:
-                self._sandbox = new_sandbox(self._config, self._limits)
+                self._sandbox = new_sandbox(self._config.sandbox, self._limits)
             return self._sandbox
 
     def image_digest(self) -> str | None:
@@ -108,14 +108,14 @@ class Toolbox:
             sandbox.close()
 
 
-def new_sandbox(config: RunConfig, limits: Limits) -> Sandbox:
+def new_sandbox(config: SandboxConfig, limits: Limits) -> Sandbox:
     """Open the sandbox that `config` selects. Raises ServiceMissing with the install command."""
     from components.sandbox.backends import open_sandbox
 
     return open_sandbox(
-        config.sandbox.backend,
+        config.backend,
         state_folder=ensure_home() / "sandbox",
-        num_boxes=config.sandbox.num_boxes,
+        num_boxes=config.num_boxes,
         docker_host=read_variable("DOCKER_HOST"),
         limits=limits,
     )

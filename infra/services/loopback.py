@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from components.scratch import private_folder
 
 LOOPBACK = "127.0.0.1"
+ANSWER_SECONDS = 2.0
+"""In which a server answers, unless its caller gives it longer."""
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -26,7 +28,7 @@ def request(
     *,
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
-    timeout_seconds: float = 2.0,
+    timeout_seconds: float = ANSWER_SECONDS,
 ) -> tuple[int, bytes]:
     """(HTTP status, body), error statuses included. Raises OSError if the server does not answer."""
     message = urllib.request.Request(url, data=body, headers=dict(headers or {}), method=method)

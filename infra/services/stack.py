@@ -1,9 +1,11 @@
 """All local services together: up, down, status, and the deployments on them."""
 
+import os
 import subprocess
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from components.artifacts.parallel import in_parallel
@@ -19,7 +21,7 @@ from infra.services.environment import (
     service_environment,
 )
 from infra.services.lifecycle import ensure_started, ports_of, stop_all, wait_until_ready
-from infra.services.loopback import local_url
+from infra.services.loopback import ANSWER_SECONDS, local_url
 from infra.services.mlflow_server import MlflowService
 from infra.services.prefect_server import POOL, WORKER_NAME, PrefectService, WorkerService, api_url, prefect_command
 from infra.services.process import ProcessRecord, is_alive, locked, read_record
@@ -33,8 +35,20 @@ _KINDS: Mapping[str, type[Service]] = {
     "worker": WorkerService,
 }
 ALL = tuple(_KINDS)
+_TITLES = {"s3": "the S3 server", "mlflow": "MLflow", "prefect": "the Prefect server", "worker": "the worker"}
 DEPLOY_SECONDS = 900.0
 """Of all deployments at once, which take about ten on an idle machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """Why a local service does not answer, and what helps."""
+
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}"
 
 
 def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
@@ -64,7 +78,10 @@ def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
                 wait_until_ready(home, worker)
             for wait in waits:
                 wait.result()
-    return status(home)
+        # Those that were waited for are not asked again: a busy machine may not answer in time.
+        return _state(
+            home, [each for each in _running(home) if each.name in only or _KINDS[each.name].serves(each.ports)]
+        )
 
 
 def down(home: Path) -> list[str]:
@@ -82,12 +99,26 @@ def status(home: Path) -> StackStatus:
     home = home.absolute()
     running = _running(home)
     serving = in_parallel(lambda record: _KINDS[record.name].serves(record.ports), running)
-    found = {record.name: record for record, serves in zip(running, serving, strict=True) if serves}
-    worker = found.get("worker")
-    state = _addresses(home, {name: record.ports for name, record in found.items()})
-    if worker is None:
-        return state
-    return state.model_copy(update={"worker": WorkerState(pool=POOL, name=WORKER_NAME, pid=worker.pid)})
+    return _state(home, [record for record, serves in zip(running, serving, strict=True) if serves])
+
+
+def outage(home: Path, name: str) -> Outage:
+    """Why a service that `status` does not have does not answer.
+
+    **Example** "the Prefect server at http://127.0.0.1:4200 was started (process 12) and did not answer within 2 s, at a load
+    of 9.3 on 2 cores; its log is /home/me/.troupe/logs/prefect.log".
+    """
+    title, record = _TITLES[name], read_record(home.absolute(), name)
+    if record is None:
+        return Outage(reason=f"{title} was never started in {home}", remedy="start it with `troupe up`")
+    where = f"{title} at {local_url(record.ports[name])}" if record.ports else title
+    if not is_alive(record):
+        return Outage(reason=f"{where} is down; its log is {record.log}", remedy="start it with `troupe up`")
+    waited = f"within {ANSWER_SECONDS:.0f} s, at a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    return Outage(
+        reason=f"{where} was started (process {record.pid}) and did not answer {waited}; its log is {record.log}",
+        remedy="give the command again when the machine is less busy, or after `troupe down` and `troupe up`",
+    )
 
 
 def deploy(state: StackStatus, prefect_yaml: Path) -> None:
@@ -96,7 +127,7 @@ def deploy(state: StackStatus, prefect_yaml: Path) -> None:
     Raises ServiceMissing, ConfigurationError, or PrefectUnavailable where that takes more than DEPLOY_SECONDS.
     """
     if state.prefect is None:
-        raise ServiceMissing("the Prefect server is down; start it with `troupe up`")
+        raise ServiceMissing(str(outage(state.home, "prefect")))
     command = prefect_command("prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(prefect_yaml))
     env = service_environment(environment(state))
     try:
@@ -108,6 +139,16 @@ def deploy(state: StackStatus, prefect_yaml: Path) -> None:
         ) from error
     if done.returncode:
         raise ConfigurationError(f"prefect.yaml could not be deployed:\n{(done.stdout + done.stderr)[-3000:]}")
+
+
+def _state(home: Path, records: Collection[ProcessRecord]) -> StackStatus:
+    """The services of these records."""
+    found = {record.name: record for record in records}
+    worker = found.get("worker")
+    state = _addresses(home, {name: record.ports for name, record in found.items()})
+    if worker is None:
+        return state
+    return state.model_copy(update={"worker": WorkerState(pool=POOL, name=WORKER_NAME, pid=worker.pid)})
 
 
 def _addresses(home: Path, ports: Mapping[str, Ports]) -> StackStatus:

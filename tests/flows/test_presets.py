@@ -147,7 +147,11 @@ def test_a_file_is_a_configuration_called_as_the_file(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, r"nothing\.yaml: No such file or directory"),
+        (None, r"no file nothing\.yaml here; `troupe presets`"),
+        (
+            "deployments: [{name: mine, entrypoint: flows.train.train, parameters: {config: {seed: 1}}}]",
+            "name one of its presets: mine",
+        ),
         ("- a\n", "holds no configuration; write its sections"),
         ("num_steps: [\n", r"nothing\.yaml:2:1: .*; correct that line"),
         ("\x00", r"nothing\.yaml:?.*; correct that line"),

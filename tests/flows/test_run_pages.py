@@ -74,7 +74,7 @@ def test_a_flow_run_has_its_numbers_in_the_log_and_two_pages(caplog: pytest.LogC
     with caplog.at_level(logging.INFO, logger="pages"):
         flow_run = told()
     lines = [record.getMessage() for record in caplog.records if record.name == "pages"]
-    assert lines[0] == "step 7 of 100: success 0.312, reward plan_agent 0.250, reward tool_agent 0.125, 12.3 s"
+    assert lines[0] == "step 6 (7 of 100): success 0.312, reward plan_agent 0.250, reward tool_agent 0.125, 12.3 s"
     assert lines[1].startswith("held-out success after 7 steps, ")
     assert lines[2].startswith("gain, greedy: 0.500 -> 1.000 (+0.500")
     assert len(lines) == 3

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from troupe import Environment, MalformedAnswer, Options, Step
+from components.sandbox.base import SandboxDescription
+from components.schema import ExecutionResult
+from troupe import Environment, MalformedAnswer, Options, Step, testing
 from troupe.testing import check_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +46,32 @@ def test_who_keeps_the_contract_passes() -> None:
 @pytest.mark.parametrize(("place", "name"), [("guess/guess.py", "Guess"), ("team/team.py", "Vote")])
 def test_the_examples_keep_the_contract(place: str, name: str) -> None:
     check_environment(runpy.run_path(str(ROOT / "examples" / place))[name])
+
+
+def test_programs_of_the_example_with_tools_run_in_a_sandbox_that_the_check_opens_and_closes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every program is evaluated here by what it is: a line of arithmetic."""
+    opened: list[Any] = []
+
+    class Box:
+        description = SandboxDescription(backend="bubblewrap", image_digest="i", num_boxes=1, box_limits={})
+        is_closed = False
+
+        def run(self, program: str, **_: Any) -> ExecutionResult:
+            ended = {"status": "nonzero_exit", "stdout": "", "stderr": "", "exit_code": 1, "detail": ""}
+            found = re.fullmatch(r"f = lambda x: (\d+)\*x\+(\d+)\nprint\(f\(1\), f\(10\)\)", program)
+            if found:
+                a, b = map(int, found.groups())
+                ended |= {"status": "ok", "stdout": f"{a + b} {10 * a + b}\n", "exit_code": 0}
+            return ExecutionResult(**ended, wall_seconds=0.0, cpu_seconds=0.0)
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    monkeypatch.setattr(testing, "new_sandbox", lambda *_: opened.append(Box()) or opened[-1])
+    check_environment(runpy.run_path(str(ROOT / "examples" / "tools" / "functions.py"))["Functions"], num_problems=3)
+    assert [box.is_closed for box in opened] == [True]
 
 
 class Branching(Echo):

@@ -26,10 +26,12 @@ from components.errors import ConfigurationError, PrefectUnavailable, ServiceMis
 from components.escaping import shown_value
 from components.home import HOME
 from troupe.cli.notices import notices
-from troupe.cli.signals import LINE, interruptible, say
+from troupe.cli.signals import LINE, LINE_OF_KEPT_WORK, interruptible, say
 
 _MOST_REPORTS = 20
 _MOST_LINES = 4
+_KEEPING_WORK = {"train", "resume", "evaluate", "compare"}
+"""The commands that go on where they were interrupted."""
 _QUIET_PREFECT = {
     # Prefect's messages about each task go to its own pages; the terminal has the display and our own notices.
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
@@ -56,7 +58,8 @@ def run_command(command: Callable[[], Any]) -> int:
     for name, value in _QUIET_PREFECT.items():
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # a log line that cannot be sent to a server is no error
-    with notices(), interruptible() as interruption:
+    line = LINE_OF_KEPT_WORK if set(sys.argv[1:2]) & _KEEPING_WORK else LINE
+    with notices(), interruptible(line) as interruption:
         try:
             code = command()
         except BaseException as error:  # the border of the command
@@ -65,7 +68,7 @@ def run_command(command: Callable[[], Any]) -> int:
         else:
             if interruption.signal_number is None:
                 return code if isinstance(code, int) else 0
-        say(LINE)
+        say(line)
         if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
             with suppress(OSError, ValueError):
                 sys.stdout.flush()

@@ -24,37 +24,51 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
+def whole_run(name: str) -> str:
+    """`name`, unless it names a step, too. Raises ConfigurationError."""
+    run, at, step = name.partition("@")
+    if at:
+        raise ConfigurationError(
+            f"RUN {name!r}: write the run alone, as {run}: `troupe show {run}` shows all its steps, `troupe view {run} --step "
+            f"{step or 'N'}` one; RUN@STEP, a team after so many updates, is for `evaluate`, `play`, `compare` and `export`"
+        )
+    return name
+
+
+RunArgument = Annotated[str, typer.Argument(help="A run's name; `troupe runs` lists them.", callback=whole_run)]
+
+
 def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """All runs, newest first."""
+    from components.runs.lineages import store_option
     from troupe.runs.documents import run_rows
     from troupe.runs.stores import opened_store
     from troupe.runs.tables import runs_table
 
     with progress_bar("runs") as progress:
-        rows = run_rows(opened_store(store), progress)
+        opened = opened_store(store)
+        rows = run_rows(opened, progress)
     emit(rows, as_json=as_json, table=runs_table)
     if rows and not as_json:
-        typer.echo(f"\nnext: troupe show {rows[0]['run_id']}")
+        typer.echo(f"\nnext: troupe show {rows[0]['run_id']}{store_option(opened)}")
 
 
-def show(
-    run: Annotated[str, typer.Argument(help="A run's name.")], store: StoreOption = None, as_json: JsonOption = False
-) -> None:
+def show(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """One run: its steps, seconds by stage, attempts, checkpoints and evaluations."""
+    from components.runs.lineages import store_option
     from troupe.runs.documents import run_document
     from troupe.runs.stores import opened_store
     from troupe.runs.tables import run_table
 
     with progress_bar(run) as progress:
-        document = run_document(opened_store(store), run, progress)
+        opened = opened_store(store)
+        document = run_document(opened, run, progress)
     emit(document, as_json=as_json, table=run_table)
     if not as_json:
-        typer.echo(f"\nnext: troupe show {run} --json | python -m json.tool, or `troupe status` for MLflow and Prefect")
+        typer.echo(f"\nnext: troupe view {run}{store_option(opened)}, or `troupe status` for MLflow and Prefect")
 
 
-def verify(
-    run: Annotated[str, typer.Argument(help="A run's name.")], store: StoreOption = None, as_json: JsonOption = False
-) -> None:
+def verify(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Read everything that a run refers to; name what is missing or damaged, and what heals it. Exit code 1 if something is."""
     from troupe.runs.stores import opened_store
     from troupe.runs.verify import verify_document, verify_text
@@ -67,7 +81,7 @@ def verify(
 
 
 def rm(
-    run: Annotated[str, typer.Argument(help="A run's name; `troupe runs` lists them.")],
+    run: RunArgument,
     lineage: Annotated[
         int | None,
         typer.Option(min=1, help="Only the run's newest restart, by its number: the run is what it was before."),
@@ -80,6 +94,7 @@ def rm(
 ) -> None:
     """Remove a run, or its newest restart, and everything only it refers to. Repeat to finish an interrupted removal."""
     from components.identity import checked_run_id
+    from components.runs.lineages import store_option
     from troupe.runs.removal import planned, removed, told
     from troupe.runs.stores import opened_store
 
@@ -92,12 +107,14 @@ def rm(
         if not sys.stdin.isatty() or as_json:
             raise ConfigurationError(f"{what} would be removed for good; add --yes to do so")
         num_bytes = sum(found.num_bytes for found in (*removal.records, *removal.unshared))
-        typer.confirm(f"Remove {what} from {opened.uri} for good ({num_bytes / 2**20:.1f} MiB)?", abort=True)
+        if not typer.confirm(f"Remove {what} from {opened.uri} for good ({num_bytes / 2**20:.1f} MiB)?"):
+            typer.echo("nothing was removed", err=True)
+            raise typer.Exit(1)
     document = removed(opened, removal, lineage=lineage, from_mlflow=mlflow)
     if as_json:
         emit_json(document)
     else:
-        typer.echo(told(document, what=what))
+        typer.echo(told(document, what=what, option=store_option(opened)))
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from components.outages import interrupt
 
 ENDING_SECONDS = 20.0
 """The time limit for the orderly end of an interrupted command."""
-LINE = "interrupted; nothing that was finished is lost, the same command goes on from here"
+LINE = "interrupted"
+LINE_OF_KEPT_WORK = "interrupted; nothing that was finished is lost, the same command goes on from here"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -24,7 +25,8 @@ class Interrupted(KeyboardInterrupt):
 class Interruption:
     """The signal that interrupted this process, if any."""
 
-    def __init__(self) -> None:
+    def __init__(self, line: str) -> None:
+        self.line = line
         self.signal_number: int | None = None
 
     @property
@@ -47,14 +49,14 @@ class Interruption:
 
     def end_at_once(self) -> None:
         """End this process immediately; the processes it started notice that and end, too."""
-        say(LINE)
+        say(self.line)
         os._exit(self.exit_code)
 
 
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
-    """Handle the signals inside the block. One that was ignored before, as by nohup, stays ignored."""
-    interruption = Interruption()
+def interruptible(line: str) -> Iterator[Interruption]:
+    """Handle the signals inside the block, and say `line` if it must end at once. One that nohup ignores stays ignored."""
+    interruption = Interruption(line)
     is_main = threading.current_thread() is threading.main_thread()  # only there can signals be handled
     heard = [number for number in _SIGNALS if is_main and signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, interruption.receive) for number in heard}

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from components.errors import ConfigurationError
-from troupe.cli.runs import JsonOption, StoreOption, emit
+from troupe.cli.runs import JsonOption, RunArgument, StoreOption, emit
 
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c", help="Override a value; repeatable.")]
 
@@ -67,7 +67,7 @@ def train(
 
 
 def resume(
-    run: Annotated[str, typer.Argument(help="A run's name; `troupe runs` lists them.")],
+    run: RunArgument,
     from_stage: Annotated[str | None, typer.Option(help="Restart at this stage of --step.")] = None,
     step: Annotated[int | None, typer.Option(min=0, help="The step to restart at.")] = None,
     overrides: SetOption = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from components.errors import ConfigurationError
-from troupe.cli.runs import JsonOption, StoreOption, emit_json, progress_bar
+from troupe.cli.runs import JsonOption, RunArgument, StoreOption, emit_json, progress_bar
 
 if TYPE_CHECKING:
     from components.runs.history import Progress
@@ -19,7 +19,7 @@ StepOption = Annotated[
 
 
 def view(
-    run: Annotated[str, typer.Argument(help="A run's name; `troupe runs` lists them.")],
+    run: RunArgument,
     step: StepOption = None,
     problem: Annotated[str | None, typer.Option(help="Only this problem, by its id.")] = None,
     against: Annotated[
@@ -83,7 +83,7 @@ def _played_by(store: str | None, problem: str | None, progress: "Progress") -> 
 
 
 def rollouts(
-    run: Annotated[str, typer.Argument(help="A run's name; `troupe runs` lists them.")],
+    run: RunArgument,
     to: Annotated[Path, typer.Option(help="The table's file, as rollouts.parquet.")],
     step: StepOption = None,
     store: StoreOption = None,

@@ -16,7 +16,7 @@ from components.package_files import SOURCE_ROOT, install_command, is_checkout
 from infra.services.environment import StackStatus, service_environment
 from infra.services.process import read_record
 from infra.services.seaweedfs import signed_request, weed
-from infra.services.stack import status
+from infra.services.stack import outage, status
 from infra.services.vllm_server import vllm_python
 from troupe.diagnostics.check import OPTIONAL, Check
 from troupe.diagnostics.sandbox_checks import sandbox_checks
@@ -64,7 +64,7 @@ def checks(home: Path = HOME) -> list[Check]:
         state = pool.submit(status, home)
         sandbox = pool.submit(sandbox_checks, home)
         light = [_python(), _bytecode(), _disk(home), _seaweedfs(), _smollm(), _engine()]
-        services = _services(state.result())
+        services = _services(home, state.result())
         store = _store(home, state.result())
         found = imports.result()
         libraries = [_library(name, found) for name in ("torch", "transformers", "deepspeed")]
@@ -178,24 +178,29 @@ def _gpu(found: Mapping[str, Any]) -> Check:
     )
 
 
-def _services(state: StackStatus) -> list[Check]:
+def _services(home: Path, state: StackStatus) -> list[Check]:
     addresses = {
         "prefect": state.prefect and state.prefect.api_url,
-        "prefect worker": state.worker and f"{state.worker.name} of pool {state.worker.pool}",
+        "worker": state.worker and f"{state.worker.name} of Prefect's pool {state.worker.pool}",
         "mlflow": state.mlflow and state.mlflow.url,
         "s3": state.s3 and state.s3.endpoint,
     }
     return [
-        Check(name=name, ok=address is not None, detail=str(address or "down"), remedy="run `troupe up`")
+        Check(name=name, ok=True, detail=address, remedy="") if address else _down(name, home, service=name)
         for name, address in addresses.items()
     ]
+
+
+def _down(name: str, home: Path, *, service: str) -> Check:
+    found = outage(home, service)
+    return Check(name=name, ok=False, detail=found.reason, remedy=found.remedy)
 
 
 def _store(home: Path, state: StackStatus) -> Check:
     """Check the local store by a listing, which changes nothing and works on a full disk."""
     record = read_record(home, "s3")
     if state.s3 is None or record is None:
-        return Check(name="store", ok=False, detail="the local S3 server is down", remedy="run `troupe up`")
+        return _down("store", home, service="s3")
     remedy = f"read {record.log}, then `troupe down` and `troupe up`"
     try:
         listed, _ = signed_request(home, "GET", f"{state.s3.endpoint}/{state.s3.bucket}?list-type=2&max-keys=1")

@@ -52,7 +52,7 @@ def doctor_table(checks: Sequence[Mapping[str, Any]]) -> Table:
         if check["ok"]:
             return Text("ok", style="green")
         is_optional = check["remedy"].startswith(OPTIONAL)
-        return Text("optional", style="dim") if is_optional else Text("missing", style="yellow")
+        return Text("optional", style="dim") if is_optional else Text("not ok", style="yellow")
 
     table = Table(box=None, show_header=False)
     for check in checks:

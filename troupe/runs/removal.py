@@ -48,8 +48,8 @@ def removed(
     }
 
 
-def told(document: dict[str, Any], *, what: str) -> str:
-    """The document as text."""
+def told(document: dict[str, Any], *, what: str, option: str) -> str:
+    """The document as text; `option` opens the store."""
     report = RemovalReport.model_validate({name: document[name] for name in RemovalReport.model_fields})
     lines = [
         f"removed {what}: {report.num_records} records and {report.num_objects} payloads and files, "
@@ -57,9 +57,9 @@ def told(document: dict[str, Any], *, what: str) -> str:
     ]
     kept = {
         "stay: other records refer to them, too": report.num_shared_objects,
-        "of the last hour stay while other runs are at work; `troupe gc` removes them later": report.num_young_objects,
-        "stay: records of other runs cannot be read and may refer to them; `troupe runs` names these, and `troupe gc` removes "
-        "the rest once they are repaired or removed": report.num_unsure_objects,
+        f"of the last hour stay while other runs are at work; `troupe gc{option}` removes them later": report.num_young_objects,
+        f"stay: records of other runs cannot be read and may refer to them; `troupe runs{option}` names these, and `troupe "
+        f"gc{option}` removes the rest once they are repaired or removed": report.num_unsure_objects,
     }
     lines += [f"{count} payloads and files {reason}" for reason, count in kept.items() if count]
     if document["removed_history"]:
@@ -67,7 +67,7 @@ def told(document: dict[str, Any], *, what: str) -> str:
     if document["removed_from_mlflow"]:
         lines.append(f"removed from MLflow: {', '.join(document['removed_from_mlflow'])}")
     if document["is_shown_by_mlflow"]:
-        lines.append(f"MLflow still shows it: `troupe rm {document['run_id']} --mlflow` removes it there")
+        lines.append(f"MLflow still shows it: `troupe rm {document['run_id']} --mlflow{option}` removes it there")
     return "\n".join(lines)
 
 

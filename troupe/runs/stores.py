@@ -7,9 +7,11 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.format import check_format
 from components.config import StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
+from components.home import HOME
 from components.session.stores import open_store, s3_endpoint
 from flows.preflight.checks import naming_local_server
 from infra.services.client import join_local_services
+from infra.services.stack import outage
 
 
 def opened_store(uri: str | None) -> ArtifactStore:
@@ -32,8 +34,8 @@ def store_config(uri: str | None) -> StoreConfig:
     """
     if not uri and s3_endpoint() is None:
         raise ServiceMissing(
-            "no local services run here and no store is named: start them with `troupe up`, or name a store with "
-            "--store (or TROUPE_STORE), as --store file:///absolute/path or --store s3://bucket/prefix"
+            f"no store is named, and {outage(HOME, 's3')}, or name a store with --store (or TROUPE_STORE), as "
+            "--store file:///absolute/path or --store s3://bucket/prefix"
         )
     if not uri:
         return StoreConfig()

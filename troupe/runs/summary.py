@@ -11,7 +11,7 @@ from components.evaluation.statistics import paired_interval
 from components.frozen import Frozen
 from components.schema import EvalReport
 from components.session.stores import s3_endpoint
-from troupe.runs.tables import evaluations_table, share
+from troupe.runs.tables import evaluations_table, follows_proposals, share
 
 
 class TrainingReport(Frozen):
@@ -40,7 +40,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     console.print()
     console.print(evaluations_table(evaluations))
     console.print(
-        f"\n{summary['num_steps']} steps, {summary['seconds']:.0f} s in this process; "
+        f"\n{summary['num_steps']} step{'' if summary['num_steps'] == 1 else 's'}, {summary['seconds']:.0f} s in this process; "
         f"checkpoint {' '.join(digest[:12] for digest in summary['checkpoint_digest'].values())}"
     )
     for policy, used in summary["api_usage"].items():
@@ -63,22 +63,23 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
 
 
 def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
-    """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222, 95% interval +0.181 to +0.262)", then the last agent's
-    contribution, or what each agent earned in a game of payoffs. The interval is paired by problem."""
+    """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222, 95% interval +0.181 to +0.262)", then what each agent
+    earned in a game of payoffs, or the last agent's contribution to a team. The interval is paired by problem."""
     gain, earned = after["success_rate"] - before["success_rate"], metrics.payoffs(after.get("metrics", {}))
-    was = metrics.payoffs(before.get("metrics", {}))
-    detail = (
-        "    an episode pays "
-        + ", ".join(f"{agent} {was.get(agent, 0.0):.3f} -> {now:.3f}" for agent, now in earned.items())
-        if earned
-        else f"    last agent: keeps good proposals {share(before['keep_rate'])} -> {share(after['keep_rate'])}, "
-        f"repairs bad ones {share(before['repair_rate'])} -> {share(after['repair_rate'])}"
-    )
+    was, detail = metrics.payoffs(before.get("metrics", {})), ""
+    if earned:
+        paid = ", ".join(f"{agent} {was.get(agent, 0.0):.3f} -> {now:.3f}" for agent, now in earned.items())
+        detail = f"\n    an episode pays {paid}"
+    elif follows_proposals([before, after]):
+        detail = (
+            f"\n    last agent: keeps good proposals {share(before['keep_rate'])} -> {share(after['keep_rate'])}, "
+            f"repairs bad ones {share(before['repair_rate'])} -> {share(after['repair_rate'])}"
+        )
     return Text.assemble(
         (f"held-out success, {after['sampling']:6} ", "bold"),
         f" {before['success_rate']:.3f} -> {after['success_rate']:.3f} ",
         (f"({gain:+.3f}{_paired(before, after)})", "green" if gain > 0 else "red"),
-        f"\n{detail}",
+        detail,
     )
 
 

@@ -53,20 +53,26 @@ def _steps_line(num_steps: int, wanted: int | None) -> str:
 
 
 def evaluations_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
-    """Held-out success by step and sampling, and how often the last agent keeps or repairs proposals."""
+    """Held-out success by step and sampling, and how often the last agent of a team keeps or repairs proposals."""
     earned = [m.payoffs(report.get("metrics", {})) for report in evaluations]
     agents = list(dict.fromkeys(agent for each in earned for agent in each))
-    last = [f">pays {agent}" for agent in agents] or [">keeps good", ">repairs bad"]
+    of_team = [">keeps good", ">repairs bad"] if follows_proposals(evaluations) else []
+    last = [f">pays {agent}" for agent in agents] or of_team
     columns = (">step", "<sampling", ">success", ">95% interval", ">n", *last)
     table = _table(*columns, title=f"held-out play, without the tree{_own_temperatures(evaluations)}")
     for report, paid in zip(evaluations, earned, strict=True):
         low, high = report["interval"]
-        shares = (share(report["keep_rate"]), share(report["repair_rate"]))
+        shares = [share(report["keep_rate"]), share(report["repair_rate"])] if of_team else []
         table.add_row(
             str(report["step"]), str(report["sampling"]), f"{report['success_rate']:.3f}", f"{low:.3f} to {high:.3f}",
             str(report["n"]), *([f"{paid[agent]:.3f}" if agent in paid else "–" for agent in agents] or shares),
         )  # fmt: skip
     return table
+
+
+def follows_proposals(evaluations: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an agent answered others' proposals in any of them, as the last agent of a team does."""
+    return any(report[name] is not None for report in evaluations for name in ("keep_rate", "repair_rate"))
 
 
 def _own_temperatures(evaluations: Sequence[Mapping[str, Any]]) -> str:
@@ -86,12 +92,11 @@ def _table(*columns: str, title: str | None = None) -> Table:
 def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
     names = sorted({name for step in steps for name in step["metrics"]})
     rewards = m.earning_names(names)
+    shares = {m.KEEP_RATE: "keeps good", m.REPAIR_RATE: "repairs bad", m.ZERO_GROUP_FRACTION: "equal groups"}
     shown = {
         m.SUCCESS_RATE: "success",
         **{name: m.earning_label(name).replace("_", " ") for name in rewards},
-        m.KEEP_RATE: "keeps good",
-        m.REPAIR_RATE: "repairs bad",
-        m.ZERO_GROUP_FRACTION: "equal groups",
+        **{name: label for name, label in shares.items() if name in names},
     }
     table = _table(*(f">{heading}" for heading in ("step", *shown.values(), "time in s")), title="steps")
     table.padding = (0, 1, 0, 0)

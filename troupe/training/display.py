@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -64,13 +65,13 @@ class TrainingDisplay:
         name = _STAGE_WORDS.sub("", progress.stage).replace("_", " ")
         if name != self._stage.tasks[0].description:
             self._stage.reset(self._stage_bar)
-        rounded = {key: f"{each:.3g}" if isinstance(each, float) else each for key, each in progress.facts.items()}
-        facts = "  ".join(f"{key} {each}" for key, each in rounded.items() if key != "reused")
+        facts = _stage_facts(progress.facts)
         self._stage.update(
             self._stage_bar, description=name, completed=progress.done, total=progress.total, facts=facts
         )
         if progress.stage == "warm_start" and progress.facts:
-            self._line(f"{name} {progress.done}/{progress.total}  {facts}")
+            is_over = "reused" in progress.facts
+            self._line(f"{name}{'' if is_over else f' {progress.done}/{progress.total}'}  {facts}", at_once=is_over)
 
     def _show_links(self, progress: StageProgress) -> None:
         """Print each address once, on an unwrapped line."""
@@ -92,16 +93,17 @@ class TrainingDisplay:
             if name in metrics:
                 self._rewards.setdefault(name, []).append(metrics[name])
         seconds = sum(progress.facts.get("timings", {}).values())
-        self._figures.plain = "\n".join(
-            [
-                *_courses(self._rewards, self._console.width),
-                f"keeps good {share(metrics.get(m.KEEP_RATE))}  repairs bad {share(metrics.get(m.REPAIR_RATE))}  "
-                f"groups without signal {share(metrics.get(m.ZERO_GROUP_FRACTION))}  {seconds:.1f} s a step",
-            ]
-        )
+        shares = {
+            "keeps good": m.KEEP_RATE,
+            "repairs bad": m.REPAIR_RATE,
+            "groups without signal": m.ZERO_GROUP_FRACTION,
+        }
+        told = [f"{label} {share(metrics[name])}" for label, name in shares.items() if name in metrics]
+        courses = _courses(self._rewards, self._console.width)
+        self._figures.plain = "\n".join([*courses, "  ".join([*told, f"{seconds:.1f} s a step"])])
         figures = "  ".join(f"{_in_training(name)} {share(values[-1])}" for name, values in self._rewards.items())
         self._line(
-            f"step {progress.done}/{progress.total}  {figures}  {seconds:.1f} s",
+            f"step {progress.step} ({progress.done} of {progress.total})  {figures}  {seconds:.1f} s",
             at_once=progress.done == progress.total,
         )
 
@@ -111,6 +113,14 @@ class TrainingDisplay:
         if not self._console.is_terminal and (at_once or now - self._last_line_at >= LINE_EVERY_SECONDS):
             self._last_line_at = now
             self._console.print(text, highlight=False, soft_wrap=True)
+
+
+def _stage_facts(facts: Mapping[str, Any]) -> str:
+    """**Example** "loss 0.12  success 0.31"; of a finished stage "seconds 2.5", or that its result was read."""
+    if facts.get("reused"):
+        return "read from the store"
+    rounded = {key: f"{each:.3g}" if isinstance(each, float) else each for key, each in facts.items()}
+    return "  ".join(f"{key} {each}" for key, each in rounded.items() if key != "reused")
 
 
 def _courses(rewards: Mapping[str, Sequence[float]], columns: int) -> Iterator[str]:

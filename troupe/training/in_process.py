@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from components.config import RunConfig
+from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.gc_tuning import gc_paused
+from components.home import HOME
 from components.identity import checked_run_id
 from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart, check_restart
@@ -19,10 +20,13 @@ from components.runs.stored_runs import read_run
 from components.schema import IterationReport
 from components.session.scenario import scenario_of
 from components.session.session import Session
+from components.session.stores import s3_endpoint
 from components.session.user_sources import with_sources
 from flows.preflight.checks import check_base_names, check_configuration, check_services
 from flows.starts import overridden_config, recorded_restart
 from infra.services.client import join_local_services
+from infra.services.environment import StackStatus
+from infra.services.stack import outage
 from troupe.consoles import console as made_console
 from troupe.runs.stores import opened_store, store_config
 from troupe.runs.summary import TrainingReport, print_summary
@@ -51,13 +55,14 @@ def run_training(
 
     `on_step` is called with each finished step's report.
     """
-    join_local_services()
+    services = join_local_services()
     checked_run_id(run_id)
     config = with_sources(config)
     scenario = scenario_of(config)
     check_configuration(scenario)
     try:
         require_prefect()
+        require_store(config.store, services)
     except ServiceMissing:
         if config.store.kind != "local":
             check_base_names(config)  # reported first: starting services would not fix it
@@ -119,9 +124,7 @@ def require_prefect() -> None:
     """Raise ServiceMissing unless the Prefect server of this process answers."""
     url = os.environ.get("PREFECT_API_URL")
     if not url:
-        raise ServiceMissing(
-            "Prefect: no server is configured; start the local services with `troupe up`, or set PREFECT_API_URL"
-        )
+        raise ServiceMissing(f"Prefect: no server is configured, and {outage(HOME, 'prefect')}, or set PREFECT_API_URL")
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=5):
             return
@@ -129,3 +132,9 @@ def require_prefect() -> None:
         raise ServiceMissing(
             f"Prefect: {url} does not answer ({error}); start it with `troupe up`, or set PREFECT_API_URL to one that runs"
         ) from error
+
+
+def require_store(config: StoreConfig, services: StackStatus) -> None:
+    """Raise ServiceMissing where the local services are used, the store is on S3, and of these services S3 is not there."""
+    if config.kind == "s3" and config.endpoint_url is None and services.prefect and s3_endpoint() is None:
+        raise ServiceMissing(f"store: {outage(HOME, 's3')}, or name another S3 in store.endpoint_url")

@@ -15,13 +15,15 @@ import psutil
 import pytest
 
 from components.errors import PrefectUnavailable, ServiceMissing
+from components.process_ids import process_of
+from infra.deployed import local_client
 from infra.services import client, stack
 from infra.services.environment import PrefectAddress, S3Address, StackStatus, environment, service_environment
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import request
-from infra.services.process import marked, read_record
+from infra.services.process import ProcessRecord, marked, read_record, write_record
 from infra.services.seaweedfs import credentials_file, signed_request
-from infra.services.stack import ALL, deploy, down, status, up
+from infra.services.stack import ALL, deploy, down, outage, status, up
 
 
 def ours(home: Path) -> list[psutil.Process]:
@@ -180,6 +182,32 @@ def test_one_that_does_not_come_up_names_its_log(home: Path) -> None:
 def test_deploying_without_a_server_says_what_to_start(tmp_path: Path) -> None:
     with pytest.raises(ServiceMissing, match="troupe up"):
         deploy(status(tmp_path), tmp_path)
+
+
+def test_a_service_that_was_started_and_does_not_answer_is_not_called_down(tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        record = ProcessRecord(
+            name="prefect", pid=os.getpid(), process=str(process_of(os.getpid())), command=(), launch_digest="",
+            log=tmp_path / "prefect.log", ports={"prefect": port},
+        )  # fmt: skip
+        (tmp_path / "services").mkdir()
+        write_record(tmp_path, record)
+        told = (
+            f"the Prefect server at http://127.0.0.1:{port} was started .*{os.getpid()}.* and did not answer within 2 s"
+        )
+        for needs_server in (
+            lambda: deploy(status(tmp_path), tmp_path),
+            lambda: local_client(status(tmp_path)).__enter__(),
+        ):
+            with pytest.raises(ServiceMissing, match=rf"{told}, at a load of .*{record.log}; give the command again"):
+                needs_server()
+    write_record(tmp_path, record.model_copy(update={"process": "another"}))
+    assert str(outage(tmp_path, "prefect")) == (
+        f"the Prefect server at http://127.0.0.1:{port} is down; its log is {record.log}; start it with `troupe up`"
+    )
 
 
 def test_deployments_that_take_too_long_are_no_bug_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ def test_a_preset_of_the_folder_runs_on_the_worker_whatever_else_lies_there(stac
     document = json.loads(shown.stdout)
     assert (document["state"], len(document["steps"])) == ("completed", 1)
     log = (stack.home / "logs" / "worker.log").read_text()
-    assert "Flow run 'mine' - step 1 of 1: success" in log
+    assert "Flow run 'mine' - step 0 (1 of 1): success" in log
     assert "Flow run 'mine' - gain, greedy: " in log
     owner = {**JSON, **basic(stack.password)}
     _, content = request("POST", f"{stack.prefect}/api/artifacts/filter", body=b"{}", headers=owner)

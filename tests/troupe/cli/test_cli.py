@@ -74,7 +74,7 @@ def test_help_names_every_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "overrides", "line"),
     [
-        ({}, [], "Prefect: no server is configured; start the local services with `troupe up`"),
+        ({}, [], "Prefect: no server is configured, and the Prefect server was never started in "),
         ({"PREFECT_API_URL": "http://127.0.0.1:9/api"}, [], "Prefect: http://127.0.0.1:9/api does not answer"),
     ],
 )
@@ -98,7 +98,7 @@ def test_missing_s3_credentials_are_told_with_the_remedy(tmp_path: Path) -> None
 def test_without_services_and_without_a_store_both_ways_out_are_named(tmp_path: Path) -> None:
     ended = troupe("runs", home=tmp_path)
     assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
-    assert "start them with `troupe up`, or name a store with --store" in ended.stderr
+    assert "start it with `troupe up`, or name a store with --store" in ended.stderr
     assert "AWS" not in ended.stderr
 
 

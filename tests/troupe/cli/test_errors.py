@@ -19,7 +19,7 @@ from troupe.cli import errors
 from troupe.cli.errors import run_command
 
 ROOT = Path(__file__).resolve().parents[3]
-LINE = "interrupted; nothing that was finished is lost, the same command goes on from here"
+LINE = "interrupted"
 
 
 @pytest.fixture(autouse=True)
@@ -187,10 +187,10 @@ sys.exit(run_command(command))
 
 
 @contextmanager
-def started(before: str = "", ending: str = "print('in order')") -> Iterator[subprocess.Popen[str]]:
+def started(before: str = "", ending: str = "print('in order')", name: str = "show") -> Iterator[subprocess.Popen[str]]:
     code = RUN.format(before=before, ending=ending)
     process = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", code, name], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     with process:
         try:
@@ -207,6 +207,13 @@ def test_a_signal_ends_a_command_in_order(number: signal.Signals, code: int) -> 
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (code, "in order\n", f"{LINE}\n")
+
+
+def test_a_command_that_keeps_its_work_says_so() -> None:
+    with started(name="train") as process:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert err == f"{LINE}; nothing that was finished is lost, the same command goes on from here\n"
 
 
 @pytest.mark.parametrize("end", ["a second Ctrl-C", "time"])

@@ -35,7 +35,8 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("init torch", 2, ("NAME 'torch'", "Python has a module of this name", "choose another name")),
     ("init tasks", 2, ("NAME 'tasks'", "Python has a module of this name", "choose another name")),
     ("init tiny", 2, ("NAME 'tiny'", "Troupe has a preset or an environment", "choose another name")),
-    ("train nothing.yaml", 2, ("nothing.yaml: No such file or directory",)),
+    ("train nothing.yaml", 2, ("no file nothing.yaml here", "`troupe presets`")),
+    ("train prefect.yaml", 2, ("prefect.yaml holds deployments", "in its folder name one of its presets: plan-path, ")),
     (
         "train tiny --set environment.name=nowhere:Guess",
         2,
@@ -152,6 +153,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("resume nothing --step 3", 2, ("--from-stage and --step go together", "--from-stage compute_rewards --step 7")),
     ("resume nothing --set seed=3", 2, ("--set changes a run's configuration", "add --from-stage and --step")),
     ("show nothing --store file:///nowhere/at/all", 2, ("--store 'file:///nowhere/at/all'", "name one that runs")),
+    ("show nothing@3", 2, ("RUN 'nothing@3'", "write the run alone, as nothing", "`troupe view nothing --step 3`")),
     ("show nothing --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
     ("show ../../x --store {store}", 2, ("run_id '../../x'", RUN_NAME)),
     ("view nothing --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),

@@ -18,8 +18,8 @@ def test_it_looks_at_everything_and_says_what_to_do(tmp_path: Path) -> None:
     assert set(expected.split(",")) <= found.keys()
     assert all(found[name].ok for name in ("python", "torch", "transformers", "deepspeed", "seaweedfs"))
     assert found["deepspeed"].detail.startswith("0.")
-    for name in ("prefect", "mlflow", "s3", "store"):
-        assert (found[name].ok, found[name].remedy) == (False, "run `troupe up`")
+    for name in ("prefect", "worker", "mlflow", "s3", "store"):
+        assert (found[name].ok, found[name].remedy) == (False, "start it with `troupe up`")
     assert all(check.ok or check.remedy for check in found.values())
     documents = json.loads(json.dumps([check.document() for check in found.values()]))
     assert set(documents[0]) == {"name", "ok", "detail", "remedy"}

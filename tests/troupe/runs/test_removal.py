@@ -1,13 +1,16 @@
 """`troupe rm`: a run goes whole, with what is its own alone, and never while somebody works on it."""
 
 import json
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
+from components.config import TrackingConfig
 from components.errors import ConfigurationError
 from components.runs.lineages import list_runs, read_lineages
 from components.runs.removal import removal_of_run, remove
@@ -20,6 +23,7 @@ from components.session.decision_histories import history_file
 from flows.train import PIPELINE
 from tests.tasks.stored_runs import config_in, finish, reread, stored_run
 from troupe.cli import app
+from troupe.runs import removal as removals
 from troupe.runs.documents import run_document
 from troupe.runs.removal import planned, removed, told
 
@@ -79,9 +83,9 @@ def test_the_decision_history_goes_with_the_run(root: Path, store: LocalArtifact
     removal = planned(store, "goes", lineage=None, from_mlflow=False, force=False)
     document = removed(store, removal, lineage=None, from_mlflow=False, home=tmp_path / "home")
     assert [file.parent.exists() for file in others] == [False, True]
-    assert f"removed the decision history: {others[0].parent}" in told(document, what="run goes")
+    assert f"removed the decision history: {others[0].parent}" in told(document, what="run goes", option="")
     again = removed(store, removal, lineage=None, from_mlflow=False, home=tmp_path / "home")
-    assert "decision history" not in told(again, what="run goes")
+    assert "decision history" not in told(again, what="run goes", option="")
 
 
 @pytest.mark.parametrize("num_deletions", [0, 1, 2, 3, 10, 20])
@@ -176,8 +180,26 @@ def test_a_dropped_restart_leaves_the_run_what_it_was(root: Path, store: LocalAr
     assert record_restart(store, run, Restart(step=1, stage="update_policy"), PIPELINE) == 2
 
 
-def invoked(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["rm", *arguments])
+def invoked(*arguments: str, answer: str | None = None) -> Any:
+    return CliRunner().invoke(app, ["rm", *arguments], input=answer)
+
+
+def test_a_no_removes_nothing_and_a_hint_names_the_store(
+    root: Path, store: LocalArtifactStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored_run(root, "r")
+    where = ("--store", root.as_uri())
+    listed = CliRunner().invoke(app, ["runs", *where])
+    assert listed.stdout.endswith(f"next: troupe show r --store {root.as_uri()}\n")
+    monkeypatch.setattr(
+        import_module("troupe.cli.runs"), "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    )
+    declined = invoked("r", *where, answer="n\n")
+    assert (declined.exit_code, declined.stderr.splitlines()[-1]) == (1, "nothing was removed")
+    assert list_runs(store) == ["r"]
+    monkeypatch.setattr(removals, "_tracking", lambda *_: TrackingConfig())
+    hint = f"MLflow still shows it: `troupe rm r --mlflow --store {root.as_uri()}` removes it there"
+    assert hint in invoked("r", *where, answer="y\n").stdout
 
 
 def test_the_command_asks_first_and_tells_what_went(root: Path, store: LocalArtifactStore) -> None:

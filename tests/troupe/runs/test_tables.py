@@ -70,7 +70,7 @@ def test_own_rewards_are_shown_by_component_and_agent() -> None:
     assert "own rewards" not in "\n".join(rendered(plain, width=80))
 
 
-def test_what_a_machine_may_lack_is_not_called_missing() -> None:
+def test_what_a_machine_may_lack_is_no_fault() -> None:
     checks = [
         Check(name="gpu", ok=False, detail="none", remedy=f"{OPTIONAL}a CUDA device"),
         Check(name="s3", ok=False, detail="down", remedy="run `troupe up`"),
@@ -80,7 +80,7 @@ def test_what_a_machine_may_lack_is_not_called_missing() -> None:
         console.print(doctor_table([check.document() for check in checks]))
     assert [line.split()[0] for line in captured.get().splitlines() if "gpu" in line or "s3" in line] == [
         "optional",
-        "missing",
+        "not",
     ]
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from components.progress import report
 from components.schema import EvalReport
 from troupe.runs.summary import gain_line, print_summary
-from troupe.runs.tables import scaled_spark
+from troupe.runs.tables import evaluations_table, scaled_spark
 from troupe.training.display import TrainingDisplay, held_out_line
 
 
@@ -57,6 +57,12 @@ def test_a_log_gets_each_evaluation_with_its_score() -> None:
     ]
 
 
+def test_a_step_has_the_number_that_every_other_place_gives_it() -> None:
+    assert [line for line in shown(terminal=False).splitlines() if line.startswith("step")] == [
+        "step 0 (1 of 1)  solved on the selected branch 0.91  reward plan_agent 1.25  1.5 s"
+    ]
+
+
 def test_addresses_come_first_once_and_whole() -> None:
     lines = shown(terminal=False).splitlines()
     assert lines[0] == "Prefect  http://127.0.0.1:4200/flow-runs/flow-run/" + "f" * 36
@@ -91,6 +97,22 @@ def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
     first, *rest = output.getvalue().strip().splitlines()
     assert first == "held-out success, greedy  0.500 -> 0.750 (+0.250)"
     assert rest[0] == "    last agent: keeps good proposals 0.90 -> 0.90, repairs bad ones – -> –"
+
+
+def test_keeping_and_repairing_are_told_of_teams_alone() -> None:
+    report = {"step": 0, "sampling": "greedy", "success_rate": 0.5, "interval": [0.0, 1.0], "n": 9, "suite_digest": "d"}
+    alone = {**report, "num_solved_P": [], "keep_rate": None, "repair_rate": None}
+    assert "last agent" not in gain_line(alone, alone).plain
+    assert [column.header for column in evaluations_table([alone]).columns][-1] == "n"
+    assert "last agent" in gain_line(alone, {**alone, "repair_rate": 0.0}).plain
+
+
+def test_a_warm_start_that_is_read_from_the_store_says_so() -> None:
+    output = io.StringIO()
+    with TrainingDisplay(Console(file=output, width=80, color_system=None)).shown():
+        for facts in ({"reused": True, "seconds": 20.0}, {"reused": False, "seconds": 20.0}):
+            report("warm_start", 0, 1, 1, **facts)
+    assert output.getvalue().splitlines() == ["warm start  read from the store", "warm start  seconds 20"]
 
 
 def test_the_gain_has_the_interval_of_the_pairs_of_one_suite() -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from os.path import expanduser
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
@@ -36,7 +37,7 @@ class DecisionHistoryAnalyzer:
     def __init__(self, db_path: str = "decisions.db") -> None:
         if not isinstance(db_path, str | Path) or not str(db_path):
             raise ConfigurationError(f"db_path {db_path!r}: give the path of a file, or :memory:")
-        path = None if db_path == ":memory:" else Path(db_path).expanduser()
+        path = None if db_path == ":memory:" else Path(expanduser(db_path))
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 import string
 import weakref
 from math import isfinite
+from os.path import expanduser
 from pathlib import Path
 from typing import Any, Literal, SupportsFloat, get_args
 
@@ -80,7 +81,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
             raise ConfigurationError(f"goal_badges {goal_badges!r}: use a whole number from 1 to {_MOST_BADGES}")
         if max_steps is not None and max_steps < 1:
             raise ConfigurationError(f"max_steps {max_steps}: give at least 1")
-        rom = Path(rom_path).expanduser()
+        rom = Path(expanduser(rom_path))
         if not str(rom_path) or rom.is_dir():
             raise ConfigurationError(f"rom_path {str(rom_path)!r}: is no file; give that of a ROM, homebrew or twin")
         self.rom_path, self.headless, self.observation_type = str(rom_path), headless, observation_type

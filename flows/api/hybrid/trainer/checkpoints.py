@@ -5,6 +5,7 @@ import re
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def checked_save_dir(save_dir: Any) -> Path:
     """The folder, which is made when it is written to. Raises ConfigurationError where there can be none."""
     if not isinstance(save_dir, str | Path) or not str(save_dir):
         raise ConfigurationError(f"save_dir {save_dir!r}: give the path of a folder")
-    folder = Path(save_dir).expanduser()
+    folder = Path(expanduser(save_dir))
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise ConfigurationError(f"save_dir {save_dir}: {there} is no folder that can be written; use another save_dir")
@@ -81,7 +82,8 @@ def find_checkpoint(name: str | Path, folder: Path) -> Path:
     if name == "best":
         return folder / BEST
     if name != "latest":
-        return Path(name) if Path(name).exists() else folder / name
+        path = Path(expanduser(name))
+        return path if path.exists() else folder / path
     found = {each: int(match[1]) for each in folder.glob("*.npz") if (match := _NAME.fullmatch(each.name))}
     if not found:
         raise CheckpointError(f"{folder}: there is no checkpoint yet; train with a save_interval that is reached")

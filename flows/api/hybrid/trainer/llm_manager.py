@@ -3,6 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
+from os.path import expanduser
 from typing import Any
 
 from components.errors import ConfigurationError
@@ -100,7 +101,7 @@ class LLMManager(BaseLLMManager):
         self, model: str = "tiny", *, max_context_length: int = 2048, seed: int = 0, device: str = "cpu"
     ) -> None:
         super().__init__(max_context_length=max_context_length)
-        self.model, self._seed, self._device = model, seed, device
+        self.model, self._seed, self._device = expanduser(model), seed, device
         self._served: ServedModel | None = None
         self._policy: ServedPolicy | None = None
 

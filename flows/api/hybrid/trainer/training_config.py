@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from os.path import expanduser
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -75,7 +76,7 @@ def read_training_config(path: str | Path) -> TrainingConfig:
             f"config_path {path!r}: give the path of a JSON file with the keys {', '.join(TrainingConfig.checks)}"
         )
     try:
-        stored = json.loads(Path(path).read_text())
+        stored = json.loads(Path(expanduser(path)).read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ConfigurationError(
             f"{path}: {error}; give a JSON file with the keys {', '.join(TrainingConfig.checks)}"

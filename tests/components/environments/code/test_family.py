@@ -172,7 +172,7 @@ def test_copying_the_examples_of_the_instructions_solves_nothing(options: Mappin
 
 def test_without_tools_the_error_says_how_to_get_them() -> None:
     env = FAMILY.build(problem({}))
-    with pytest.raises(ConfigurationError, match="build it with tools"):
+    with pytest.raises(ConfigurationError, match="was given no tools"):
         env.apply(CODER, "print(1)")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from components.errors import ConfigurationError
 from components.hybrid.errors import HistoryUnusable
+from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem, StrategyType
 from flows.api.hybrid.core.curriculum import Curriculum
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
@@ -75,6 +76,22 @@ def test_a_training_that_goes_on_from_a_checkpoint_is_the_one_that_was_not_inter
     assert json.loads(whole["agent"].tobytes()) == json.loads(after["agent"].tobytes())
     assert any(not np.array_equal(whole[name], read_checkpoint(path)[name]) for name in whole if "weights" in name)
     resumed.close()
+
+
+def test_a_tilde_in_a_path_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "own.gb").write_bytes(homebrew_cartridge().rom)
+    config = {"rom_path": "~/own.gb", "observation_type": "state", "llm_model": "scripted"}
+    config |= {"save_dir": "~/kept", "decision_db_path": "~/made/decisions.db"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    trainer = create_trainer_from_config("~/config.json")
+    trainer.train_episode(2)
+    assert trainer.save_checkpoint() == tmp_path / "kept" / "checkpoint_episode_1.npz"
+    assert (tmp_path / "made" / "decisions.db").exists()
+    monkeypatch.chdir(tmp_path / "made")
+    assert trainer.load_checkpoint("~/kept/checkpoint_episode_1.npz")
+    trainer.close()
+    assert LLMManager("~/model").model == str(tmp_path / "model")
 
 
 def test_a_trainer_whose_policy_sees_screens_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
