@@ -22,6 +22,8 @@ EVALUATION = "evaluate_policy"
 """The stage that evaluates what a step has left, in every flow: a step is finished without it."""
 PICTURE = "picture_episode"
 """The stage that draws an episode of an evaluation; a step is finished without it too."""
+INTERACTIONS = "draw_interactions"
+"""The stage that draws a population's graph at the end of a run; a step is finished without it too."""
 
 
 def checked_run_id(run_id: str) -> str:

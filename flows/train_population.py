@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from prefect import flow
 from pydantic import Field
 
+from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.runs.pipeline import Pipeline
+from components.runs.steps import last_step
+from components.schema import EvalReport
+from components.session.interactions import PAGE
 from components.session.population import state_before
 from components.session.session import Session
 from components.session.step_snapshot import prefetch_snapshot, snapshot_of
@@ -15,12 +19,13 @@ from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.iteration_runs import create_next_run
 from flows.shards import collect_matches, score_all
 from flows.starts import Order
-from flows.train import BELOW_THE_SHORT_FIELDS, Loop, restart_of_flow_run, run_name, trained
+from flows.train import BELOW_THE_SHORT_FIELDS, Loop, evaluate_checkpoints, restart_of_flow_run, run_name, trained
 from flows.training_iteration import end_step, update_policies
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_advantages import compute_advantages
 from tasks.compute_rewards import compute_rewards
 from tasks.coordinate_weights import coordinate_weights
+from tasks.draw_interactions import draw_interactions
 from tasks.evaluate_policy import evaluate_policy
 from tasks.mix_returns import mix_returns
 from tasks.play_suite import play_suite
@@ -60,6 +65,15 @@ def population_iteration(
     return left
 
 
+def evaluate_population(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
+    """The members' evaluations; at the end of the run also who did what to whom."""
+    reports = evaluate_checkpoints(session, step, checkpoints)
+    if 0 < step == last_step(session.store, session.run) and (state := state_before(session, step)) is not None:
+        drawn = draw_interactions(session, step, state)
+        progress.report("links", step, 1, 1, Graph=f"{session.store.folder_uri(drawn)}/{PAGE}")
+    return reports
+
+
 PIPELINE = Pipeline(
     (
         warm_start.stage,
@@ -73,9 +87,10 @@ PIPELINE = Pipeline(
         publish_checkpoint.stage,
         play_suite.stage,
         evaluate_policy.stage,
+        draw_interactions.stage,
     )
 )
-POPULATION = Loop(PIPELINE, population_iteration, section="population")
+POPULATION = Loop(PIPELINE, population_iteration, section="population", evaluate=evaluate_population)
 if TYPE_CHECKING:
     Stage = str
 else:

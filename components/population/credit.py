@@ -13,6 +13,7 @@ from components.bounds import checked_share
 from components.config import PopulationConfig
 from components.errors import ConfigurationError
 from components.metrics import agent_return, mixed_return
+from components.population.interaction_graph import InteractionGraph, played_episode
 from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
 from components.population.payoffs import PayoffMatrix, games_by_pair
@@ -128,6 +129,8 @@ class PopulationState:
     """Past selves by member."""
     payoffs: PayoffMatrix = field(default_factory=PayoffMatrix)
     """By pair of players that sat in one game."""
+    interactions: InteractionGraph = field(default_factory=InteractionGraph)
+    """Of the episodes alone: what weights members took over is known only after the step."""
     homes: Mapping[str, str] = field(default_factory=dict)
     """The members of the agents in their own seats; empty: those of the configuration."""
 
@@ -172,7 +175,7 @@ def credited_step(
     leader, matrix = leader_of(agents, config), mixing_matrix(state, agents, config)
     state = replace(state, baselines=replace(state.baselines, decay=config.baseline_decay))
     credits: Credits = []
-    raw_E_A, followed = [], []
+    raw_E_A, followed, met = [], [], []
     for episode in episodes:
         bonuses = None if leader is None else _bonuses(episode, agents, leader, config.compliance_bonus)
         found, raw_A, state = _credited(
@@ -181,10 +184,11 @@ def credited_step(
         credits.append(found)
         if raw_A is not None:
             raw_E_A.append(raw_A)
+            met.append(played_episode(episode.moves, agents, episode.members_A, raw_A, order=state.num_episodes))
             followed += [] if leader is None else _followed(episode, agents, leader)
     return CreditedStep(
         credits_E_N_K=credits,
-        state=replace(state, num_steps=state.num_steps + 1),
+        state=replace(state, num_steps=state.num_steps + 1, interactions=state.interactions.after_episodes(met)),
         matrix_A_A=matrix,
         metrics=_metrics(agents, raw_E_A, matrix, state, None if leader is None else followed) if raw_E_A else {},
     )

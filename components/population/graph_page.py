@@ -64,6 +64,9 @@ def graph_picture(graph: InteractionGraph, *, title: str = "Interactions") -> by
         style = {"arrowstyle": "-|>", "color": edge_color(edge), "linewidth": edge_width(edge)}
         bend = {"connectionstyle": f"arc3,rad={2 * _BEND}", "shrinkA": 8, "shrinkB": 8, "alpha": 0.7}
         axes.annotate("", xy=places[target], xytext=places[source], arrowprops={**style, **bend})
+    for one, other, value in undirected(graph):
+        (x, other_x), (y, other_y) = zip(places[one], places[other], strict=True)
+        axes.plot([x, other_x], [y, other_y], ":", color=_color((1 + value) / 2), alpha=0.7)
     for name, (x, y) in places.items():
         axes.plot([x], [y], "o", color="#1f77b4", markersize=12)
         axes.text(x, y - 14, printable(name), ha="center", parse_math=False)
@@ -108,6 +111,16 @@ def edges(graph: InteractionGraph) -> list[tuple[str, str, Edge]]:
     return sorted((each for each in found if each[2] != Edge()), key=lambda each: each[:2])
 
 
+def undirected(graph: InteractionGraph) -> list[tuple[str, str, float]]:
+    """The pairs without an edge whose returns are correlated, by name, as all are in a game without cooperation."""
+    return [
+        (one, other, value)
+        for one, other in combinations(graph.members(), 2)
+        if graph.edge(one, other) == graph.edge(other, one) == Edge()
+        and (value := graph.correlation(one, other)) is not None
+    ]
+
+
 def positions(graph: InteractionGraph) -> dict[str, tuple[float, float]]:
     """Where each member is drawn: on a circle, in the order of the names, the first at the top."""
     members = graph.members()
@@ -126,7 +139,12 @@ def edge_color(edge: Edge) -> str:
     total = edge.num_cooperated + edge.num_competed
     if not total:
         return "#1f77b4"
-    share, green, red = edge.num_cooperated / total, (44, 160, 44), (214, 39, 40)
+    return _color(edge.num_cooperated / total)
+
+
+def _color(share: float) -> str:
+    """Red at 0, green at 1, mixed between."""
+    green, red = (44, 160, 44), (214, 39, 40)
     mixed = (round(share * one + (1 - share) * other) for one, other in zip(green, red, strict=True))
     return "#" + "".join(f"{each:02x}" for each in mixed)
 
@@ -137,9 +155,9 @@ def edge_width(edge: Edge) -> float:
 
 
 def rows(graph: InteractionGraph) -> list[tuple[str, ...]]:
-    """The table: source, target, the four counts, and the correlation of both returns."""
-    shown = []
-    for source, target, edge in edges(graph):
+    """The table: source, target, the four counts, and the correlation of both returns; pairs without an edge come last."""
+    shown, alone = [], [(one, other, Edge()) for one, other, _ in undirected(graph)]
+    for source, target, edge in edges(graph) + alone:
         correlation = graph.correlation(source, target)
         counts = (edge.num_cooperated, edge.num_competed, edge.num_transfers, f"{edge.transferred_share:.3g}")
         cells = (source, target, *counts, "" if correlation is None else f"{correlation:.2f}")
@@ -157,6 +175,11 @@ def _arrows(graph: InteractionGraph) -> list[dict[str, Any]]:
         path = _arrow(places[source], places[target])
         words = f"{source} to {target}: cooperated {edge.num_cooperated}, competed {edge.num_competed}"
         arrows.append({"path": path, "color": edge_color(edge), "width": edge_width(edge), "words": printable(words)})
+    for one, other, value in undirected(graph):
+        (x, y), (to_x, to_y) = places[one], places[other]
+        words = printable(f"{one} and {other}: correlation {value:.2f}")
+        path = f"M {x:.1f} {y:.1f} L {to_x:.1f} {to_y:.1f}"
+        arrows.append({"path": path, "color": _color((1 + value) / 2), "width": 1.5, "words": words, "dots": "2 4"})
     return arrows
 
 

@@ -6,7 +6,7 @@ value: JSON, folded in the order of the episodes, equal to the bit after a resum
 or networkx.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import isfinite, sqrt
@@ -14,9 +14,13 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from components.errors import ConfigurationError
+from components.population.move_rewards import Move
 from components.population.payoffs import in_order
+from components.population.seating import member_and_step
 
 Action = Literal["cooperate", "compete"]
+_ACTIONS: Mapping[str, Action] = {"cooperate": "cooperate", "compete": "compete", "defect": "compete"}
+"""What an answer is, by its last line in small letters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +124,49 @@ class InteractionGraph:
         for row in (*self.edges.values(), *self.returns.values()):
             found |= set(row)
         return tuple(sorted(found))
+
+
+def played_episode(
+    moves: Sequence[Move],
+    agents: Sequence[str],
+    players_A: Sequence[str],
+    raw_returns_A: Sequence[float],
+    *,
+    order: int,
+) -> PlayedEpisode:
+    """An episode of a run as the graph counts it. A step of it ends before an agent acts again.
+
+    All past selves of a member are one player, as `first@past`; a player of several agents has a seat for
+    each, as `first/player_0`.
+
+    **Example** ann leads with "cooperate", then bob and cid say "compete" at once: one step of three actions.
+    """
+    seats_A = [member if step is None else f"{member}@past" for member, step in map(member_and_step, players_A)]
+    names_A = [
+        f"{seat}/{agent}" if seats_A.count(seat) > 1 else seat for seat, agent in zip(seats_A, agents, strict=True)
+    ]
+    return PlayedEpisode(
+        order=order,
+        raw_returns=dict(zip(names_A, raw_returns_A, strict=True)),
+        actions_T=[{names_A[a]: action for a, action in step.items()} for step in _steps(moves) if step],
+    )
+
+
+def _steps(moves: Sequence[Move]) -> Iterator[dict[int, Action]]:
+    """The actions of each step by the place of the agent; answers that are no action are left out."""
+    acted: set[int] = set()
+    actions: dict[int, Action] = {}
+    for move in moves:
+        acting = [a for _, a in move.nodes]
+        if acted & set(acting):
+            yield actions
+            acted, actions = set(), {}
+        acted |= set(acting)
+        for a, answer in zip(acting, move.answers_K_M[move.chosen], strict=True):
+            said = answer.strip().rpartition("\n")[2].strip().lower()
+            if said in _ACTIONS:
+                actions[a] = _ACTIONS[said]
+    yield actions
 
 
 def reciprocated_cooperation(graph: InteractionGraph) -> float | None:

@@ -1,14 +1,19 @@
 """A population of six members, killed at every stage, ends as it would have ended; each adapter changes when it should."""
 
+import re
+from collections.abc import Sequence
+from itertools import groupby, permutations
 from pathlib import Path
 from typing import Any
 
+import networkx
+import numpy as np
 import pytest
 import torch
 
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import get
-from components.artifacts.refs import ArtifactRef
+from components.artifacts.refs import ArtifactRef, StageManifest
 from components.population.credit import PopulationState
 from components.runs.gc import collect_garbage
 from components.runs.run import MixedStep
@@ -16,7 +21,7 @@ from components.runs.step_records import step_manifests
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.runs.verify import verify_run
-from components.schema import RolloutShard
+from components.schema import Episode, RolloutShard
 from components.training.adapter_state import read_adapter_state
 from flows.presets import preset_values
 from flows.train_population import PIPELINE
@@ -24,15 +29,21 @@ from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
 from troupe.runs.documents import run_document
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 MEMBERS = ("first", "second", "third", "fourth", "fifth", "sixth")
+REFRESH = "refresh_weights"
+"""No result stands for it: the weights are loaded in the process that is killed."""
 BOUNDARIES = (
+    REFRESH,
     "/steps/000001/collect_rollouts-v*/0/",
+    "/steps/000001/compute_rewards-v*/0/",
     "/steps/000001/mix_returns-v*/",
     "/steps/000001/compute_advantages-v*/",
     "/steps/000001/update_policy-v*/fifth/",
     "/steps/000001/coordinate_weights-v*/",
     "/steps/000001/publish_checkpoint-v*/",
+    "/steps/000003/evaluate_policy-v*/",
+    "/steps/000003/draw_interactions-v*/",
 )
 
 
@@ -74,8 +85,8 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     settings = {"strategy": "federated", "every": 2, "personal_share": 0.25, "return_temperature": 0.5}
     assert trainings.run(order(whole, "p", config=config(whole, **settings))).code == 0, trainings.log()
     for part in BOUNDARIES:
-        stop = {"part": part, "moment": "computed"}
-        ended = trainings.run(order(cut, "p", config=config(cut, **settings), stop=stop))
+        stop = {"stop_at_refresh": 1} if part == REFRESH else {"stop": {"part": part, "moment": "computed"}}
+        ended = trainings.run(order(cut, "p", config=config(cut, **settings), **stop))
         assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
         await_no_workers("p")
     assert trainings.run(order(cut, "p", config=config(cut, **settings))).code == 0, trainings.log()
@@ -85,11 +96,52 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     assert states[0] == states[1]
     assert len(_played(one, 2) - set(MEMBERS)) > 0, "nobody met a past self"
     assert set(states[0].pools) == set(MEMBERS)
+    drawn = {_drawn(store) for store in (one, other)}
+    assert len(drawn) == 1, "the files are equal to the byte"
+    check_interactions(one, "p", whole / "store" / drawn.pop().key, members=MEMBERS, own_share=0.25)
+    updated = {
+        str(each.output["checkpoint"]["weights_digest"]) for each in _manifests(one, 1) if each.stage == "update_policy"
+    }
+    for step, parents in ((1, set()), (2, updated), (3, set())):
+        after = checkpoints_before(one, read_run(one, "p"), step)
+        assert [set(after[member].parents) for member in MEMBERS] == [parents] * len(MEMBERS)
     assert _mixed(other, 2).needed_steps == (1, 2)
     collect_garbage(other, keep_checkpoints=2, grace_seconds=0, dry_run=False)
     kept = {step: checkpoints_before(other, read_run(other, "p"), step)["fifth"].folder for step in range(4)}
     assert [step for step, folder in kept.items() if [*other.list(folder.key)]] == [0, 1, 2, 3], "a past self is gone"
     assert verify_run(other, "p", PIPELINE).is_whole
+
+
+def check_interactions(
+    store: LocalArtifactStore, run_id: str, folder: Path, *, members: Sequence[str], own_share: float
+) -> None:
+    """The published graph has what the rollouts of the run have, counted here, and one round of transfers."""
+    done: dict[tuple[str, str], list[int]] = {}
+    earned: list[dict[str, float]] = []
+    for episode in (each for step in range(3) for each in _episodes(store, run_id, step)):
+        paid: dict[str, float] = {}
+        for _, turn in groupby(episode.nodes, key=lambda node: node.group.turn):
+            acting = {node.group.agent: node for node in turn}
+            names = {agent: re.sub("@.*", "@past", node.policy) for agent, node in acting.items()}
+            for agent, node in acting.items():
+                outcome = node.candidates[node.chosen].outcome
+                paid[names[agent]] = paid.get(names[agent], 0.0) + (outcome.payoffs or {})[agent]
+                for other in acting.keys() - {agent}:
+                    counts = done.setdefault((names[agent], names[other]), [0, 0])
+                    counts[node.candidates[node.chosen].text == "compete"] += 1
+        earned.append(paid)
+    graph = networkx.read_graphml(folder / "interactions.graphml")
+    assert {(a, b): [edge["num_cooperated"], edge["num_competed"]] for a, b, edge in graph.edges(data=True)} == done
+    first, second = members[:2]
+    pairs = [(each[first], each[second]) for each in earned if {first, second} <= each.keys()]
+    assert graph[first][second]["return_correlation"] == pytest.approx(np.corrcoef(np.array(pairs).T)[0, 1])
+    took = {(a, b): edge["transferred_share"] for a, b, edge in graph.edges(data=True) if edge["num_transfers"]}
+    assert took.keys() == set(permutations(members, 2)), (
+        "each member took over from each other one, and nobody from the past"
+    )
+    assert sum(took[member, next(iter({*members} - {member}))] for member in members) == pytest.approx(1 - own_share)
+    assert (folder / "interactions.png").read_bytes().startswith(b"\x89PNG")
+    assert "after 3 of 3 steps" in (folder / "interactions.html").read_text()
 
 
 def test_asynchronous_members_play_by_weights_within_the_bound_killed_or_not(
@@ -143,9 +195,17 @@ def test_selective_updates_change_the_best_alone(trainings: Trainings, tmp_path:
 
 
 def _mixed(store: LocalArtifactStore, step: int) -> MixedStep:
-    run = read_run(store, "p")
-    (found,) = [each for each in step_manifests(store, run, step) if each.stage == "mix_returns"]
+    (found,) = [each for each in _manifests(store, step) if each.stage == "mix_returns"]
     return MixedStep.model_validate(found.output)
+
+
+def _drawn(store: LocalArtifactStore) -> ArtifactRef:
+    (found,) = [each for each in _manifests(store, 3) if each.stage == "draw_interactions"]
+    return ArtifactRef.model_validate(found.output)
+
+
+def _manifests(store: LocalArtifactStore, step: int) -> list[StageManifest]:
+    return step_manifests(store, read_run(store, "p"), step)
 
 
 def _state(store: LocalArtifactStore, step: int) -> PopulationState:
@@ -154,10 +214,13 @@ def _state(store: LocalArtifactStore, step: int) -> PopulationState:
 
 def _played(store: LocalArtifactStore, step: int) -> set[str]:
     """Everybody who played in a step."""
-    run = read_run(store, "p")
-    found = [each.output for each in step_manifests(store, run, step) if each.stage == "collect_rollouts"]
-    shards = [get(store, ArtifactRef.model_validate(output), RolloutShard) for output in found]
-    return {player for shard in shards for player in shard.policy_versions}
+    return {node.policy for episode in _episodes(store, "p", step) for node in episode.nodes}
+
+
+def _episodes(store: LocalArtifactStore, run_id: str, step: int) -> list[Episode]:
+    found = step_manifests(store, read_run(store, run_id), step)
+    refs = [ArtifactRef.model_validate(each.output) for each in found if each.stage == "collect_rollouts"]
+    return [episode for ref in refs for episode in get(store, ref, RolloutShard).episodes]
 
 
 GAMES = (

@@ -132,7 +132,25 @@ function drawSeatings(side) {
   return make("details", { class: "seatings" },
     make("summary", {}, `Who sat where in step ${side.step}: ${population.mode} returns, ${population.strategy} updates`),
     make("p", { class: "under" }, "A shard is a match. Each cell: who played the agent, and the mean return it earned → the mean return it learned from."),
-    shards, ...shares);
+    shards, ...shares, ...drawPayoffs(population.payoffs));
+}
+
+// Cells are coloured by the mean return, between the least and the most of the matrix.
+function drawPayoffs(payoffs) {
+  if (payoffs === null) return [];
+  const means = payoffs.rows.flat().filter((cell) => cell !== null).map(([mean]) => mean);
+  const least = Math.min(...means), span = Math.max(...means) - least;
+  const cell = (found) => {
+    if (found === null) return make("td", { class: "soft" }, "–");
+    const [mean, numGames] = found;
+    return make("td", { class: `payoff of${span > 0 ? Math.round(6 * (mean - least) / span) : 3}` },
+      number(mean, 3), make("small", { class: "soft" }, ` ${plural(numGames, "game")}`));
+  };
+  return [
+    make("p", { class: "under" }, "Who earned what beside whom, in all games so far: the mean return of the row's player in games with the column's, " +
+      "each seat counting half. Red is the least of the matrix, green the most."),
+    make("div", { class: "wide" }, table("seats payoffs", ["", ...payoffs.players],
+      payoffs.rows.map((row, a) => [payoffs.players[a], ...row.map(cell)])))];
 }
 
 function drawSeats(episode) {

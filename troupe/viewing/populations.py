@@ -8,8 +8,9 @@ from typing import Any
 from components.config import PopulationConfig
 from components.environments.registry import FAMILIES
 from components.escaping import printable
-from components.population.credit import mixing_matrix
+from components.population.credit import PopulationState, mixing_matrix
 from components.population.move_rewards import Move
+from components.population.payoffs import PayoffMatrix
 from components.population.seating import member_and_step
 from components.schema import Node
 from components.session.population import played_moves
@@ -34,6 +35,8 @@ class ShownPopulation:
     homes: Mapping[str, str]
     learning: frozenset[str]
     matrix_A_A: tuple[Row, ...] | None
+    payoffs: PayoffMatrix | None
+    """Of all games up to and with this step; up to the step before where it has not come so far."""
     scenario: Scenario | None
     notes: tuple[str, ...]
 
@@ -61,6 +64,7 @@ def shown_population(recorded: RecordedStep) -> ShownPopulation | None:
         matrix_A_A=None
         if before is None
         else tuple(tuple(map(float, row)) for row in mixing_matrix(before, agents, config.population)),
+        payoffs=None if mixing is None else (mixing.after or before or PopulationState()).payoffs,
         scenario=scenario_of(config) if is_known else None,
         notes=tuple(notes),
     )
@@ -76,6 +80,7 @@ def population_document(shown: ShownPopulation, episodes: Sequence[dict[str, Any
         "strategy": shown.config.weight_updates.strategy,
         "agents": [printable(agent, keep="") for agent in shown.agents],
         "shares": shown.matrix_A_A,
+        "payoffs": None if shown.payoffs is None else payoff_document(shown.payoffs),
         "shards": [
             {
                 "shard": shard,
@@ -92,6 +97,25 @@ def population_document(shown: ShownPopulation, episodes: Sequence[dict[str, Any
             for shard, of_shard in sorted(by_shard.items())
         ],
     }
+
+
+def payoff_document(payoffs: PayoffMatrix) -> dict[str, Any] | None:
+    """Who earned what a game beside whom: the players, members before past selves, and for each its mean return and number of
+    games by the other player. None before the first game of two.
+
+    **Example** a met b once and earned 2 to -1: rows ((None, (2, 1)), ((-1, 1), None)).
+    """
+    found = {*payoffs.first, *payoffs.second}
+    players = sorted(
+        found, key=lambda player: ((past := member_and_step(player))[1] is not None, past[0], past[1] or 0)
+    )
+
+    def cell(player: str, other: str) -> list[float | int | None] | None:
+        num_games = payoffs.num_games(player, other)
+        return [_rounded(payoffs.played_mean(player, other)), num_games] if num_games else None
+
+    rows = [[cell(player, other) for other in players] for player in players]
+    return {"players": [printable(player, keep="") for player in players], "rows": rows} if players else None
 
 
 def episode_population(shown: ShownPopulation, recorded: RecordedEpisode) -> dict[str, Any]:

@@ -54,6 +54,8 @@ class RecordedMixing:
 
     learning: tuple[str, ...] | None
     before: PopulationState | None
+    after: PopulationState | None = None
+    """None where the step has not come so far, or it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,10 @@ def _read_step(store: ArtifactStore, run: Run, step: int) -> RecordedStep:
     read = as_recorded(run, step, config, shards, scores, credited, is_whole=reading.is_whole)
     if config.population is not None:
         learning = None if mixed is None else tuple(mixed.learning)
-        read = replace(read, mixing=RecordedMixing(learning=learning, before=reading.state_before()))
+        read = replace(
+            read,
+            mixing=RecordedMixing(learning=learning, before=reading.state_before(), after=reading.state_after(mixed)),
+        )
     images = [each.sandbox_image for each in reversed(readable_sessions(store, run.run_id)) if each.sandbox_image]
     return replace(read, notes=(*reading.notes, *read.notes), images=tuple(dict.fromkeys(images)))
 
@@ -226,6 +231,10 @@ class _Reading:
         if self._step == 0:
             return PopulationState()
         mixed = self.mixed_step(self._step - 1)
+        return None if mixed is None else self._part(lambda: get(self._store, mixed.state, PopulationState))
+
+    def state_after(self, mixed: MixedStep | None) -> PopulationState | None:
+        """The population's state after the step; None if it cannot be read."""
         return None if mixed is None else self._part(lambda: get(self._store, mixed.state, PopulationState))
 
     def _part(self, read: Callable[[], T]) -> T | None:

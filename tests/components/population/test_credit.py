@@ -179,6 +179,10 @@ def test_episodes_are_folded_alike_in_one_step_and_in_two(returns: list[tuple[fl
     rest = credited(*episodes[cut:], state=half.state, subtracts=True)
     assert half.credits_E_N_K + rest.credits_E_N_K == whole.credits_E_N_K
     assert rest.state.num_steps == 2
-    for field in ("num_episodes", "baselines", "correlation", "average_returns", "records", "num_samples", "payoffs"):
+    for field in (
+        *("num_episodes", "baselines", "correlation", "average_returns", "records", "num_samples", "payoffs"),
+        "interactions",
+    ):
         assert getattr(rest.state, field) == getattr(whole.state, field)
     assert whole.state.num_samples == {"first": len(returns), "second": len(returns)}
+    assert whole.state.interactions.returns["first"]["second"].num_episodes == len(returns)

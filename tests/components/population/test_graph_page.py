@@ -7,7 +7,7 @@ import networkx
 import pytest
 
 from components.errors import ConfigurationError
-from components.population.graph_page import Frame, edge_color, graph_numbers, graph_page, graph_picture
+from components.population.graph_page import Frame, edge_color, graph_numbers, graph_page, graph_picture, undirected
 from components.population.interaction_graph import Edge, InteractionGraph, PlayedEpisode
 
 HOSTILE = "</title></text><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e$x_{1}$"
@@ -44,6 +44,18 @@ def test_a_page_loads_nothing_and_holds_names_as_text_alone() -> None:
     assert ("input", "1") in [(tag, attributes.get("max")) for tag, attributes in tags], "a slider over two frames"
     with pytest.raises(ConfigurationError, match="frames"):
         graph_page([])
+
+
+def test_who_did_nothing_to_each_other_is_joined_by_the_correlation_of_returns() -> None:
+    episodes = [PlayedEpisode(order=i, raw_returns={"a": float(i), "b": -float(i), "c": 1.0}) for i in range(3)]
+    graph = InteractionGraph().after_episodes(episodes)
+    assert undirected(graph) == [("a", "b", pytest.approx(-1.0))]
+    assert undirected(graph.after_transfer("b", "a", 0.5)) == []
+    page = graph_page([Frame(label="end", graph=graph)])
+    assert [each["stroke"] for tag, each in Tags(page).found if tag == "path"] == ["#d62728"]
+    assert "<td>a</td><td>b</td><td>0</td>" in page
+    alone = InteractionGraph().after_episodes(episodes[:1])
+    assert graph_picture(graph) != graph_picture(alone), "a line is drawn"
 
 
 def test_a_picture_of_any_name_is_drawn_without_a_display() -> None:

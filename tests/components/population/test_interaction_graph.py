@@ -14,8 +14,10 @@ from components.population.interaction_graph import (
     InteractionGraph,
     PlayedEpisode,
     graphml,
+    played_episode,
     reciprocated_cooperation,
 )
+from components.population.move_rewards import Move
 
 ACTIONS = st.fixed_dictionaries({}, optional=dict.fromkeys("abc", st.sampled_from(["cooperate", "compete"])))
 EPISODES = st.lists(st.tuples(st.tuples(*[st.floats(-50, 50)] * 3), st.lists(ACTIONS, max_size=4)), max_size=12).map(
@@ -36,6 +38,32 @@ def test_an_edge_leads_from_who_acted() -> None:
     assert graph.edge("a", "b") == Edge(num_cooperated=1, num_transfers=2, transferred_share=0.75)
     assert graph.edge("b", "c") == Edge()
     assert graph.members() == ("a", "b")
+
+
+def test_a_step_of_an_episode_ends_before_an_agent_acts_again() -> None:
+    def move(**answers: str) -> Move:
+        nodes = tuple((n, "abc".index(agent)) for n, agent in enumerate(answers))
+        return Move(
+            turn=0, nodes=nodes, answers_K_M=(("?",) * len(nodes), (*answers.values(),)), rewards_K_A=(), chosen=1
+        )
+
+    moves = [
+        move(a="cooperate"),
+        move(b="I see.\n Defect", c="what?"),
+        move(a="compete"),
+        move(b="cooperate", c="compete"),
+    ]
+    found = played_episode(moves, "abc", ["one", "two@3", "two@5"], [1, 2, 3], order=7)
+    second, third = "two@past/b", "two@past/c"
+    assert found == PlayedEpisode(
+        order=7,
+        raw_returns={"one": 1, second: 2, third: 3},
+        actions_T=[
+            {"one": "cooperate", second: "compete"},
+            {"one": "compete", second: "cooperate", third: "compete"},
+        ],
+    )
+    assert [*played_episode((), "ab", ["one", "two@3"], [1, 2], order=0).raw_returns] == ["one", "two@past"]
 
 
 @settings(max_examples=40)

@@ -10,6 +10,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import put
 from components.config import RunConfig, parse_config
 from components.population.credit import PopulationState
+from components.population.payoffs import PayoffMatrix, games_by_pair
 from components.runs.lineages import freeze_config
 from components.runs.run import MixedStep, Run
 from components.runs.stage_protocol import run_stage
@@ -23,6 +24,16 @@ from troupe.viewing.view import view_document
 
 CHOICES = ((5, 2), (6, 2), (7, 2))
 """cooperate, compete, and a third that nobody draws."""
+
+
+PAYOFFS = PayoffMatrix().after(
+    [
+        *games_by_pair(("first", "second"), (2.0, -1.0), order=0),
+        *games_by_pair(("second", "first"), (0.0, 1.0), order=1),
+        *games_by_pair(("first", "second@10"), (2.5, -1.5), order=2),
+        *games_by_pair(("first", "second@9"), (2.0, -1.0), order=3),
+    ]
+)
 
 
 def config() -> RunConfig:
@@ -71,7 +82,9 @@ def document(tmp_path: Any) -> dict[str, Any]:
         put(store, ScoredShard(step=0, shard=number, rewards_E_N_K=(((1.1,), (-0.1,)),) * len(each)))
         for number, each in enumerate(episodes)
     ]
-    mixed = MixedStep(credited=credited, state=put(store, PopulationState()), learning=["first"], metrics={})
+    mixed = MixedStep(
+        credited=credited, state=put(store, PopulationState(payoffs=PAYOFFS)), learning=["first"], metrics={}
+    )
     run_stage(store, stage_key(run, 0, "mix_returns"), lambda: mixed, MixedStep)
     return view_document(store, "r")
 
@@ -101,6 +114,10 @@ def test_the_step_tells_its_seatings_and_shares(document: dict[str, Any]) -> Non
     ]
     assert population["shards"][1]["seats"][0]["mean_return"] == 2.0, "a failed episode has no return"
     assert not {"repaired", "spoiled"} & set(document["tags"])
+    payoffs = population["payoffs"]
+    assert payoffs["players"] == ["first", "second", "second@9", "second@10"]
+    assert payoffs["rows"][0] == [None, [1.5, 2], [2.0, 1], [2.5, 1]]
+    assert payoffs["rows"][1] == [[-0.5, 2], None, None, None]
 
 
 def test_actions_have_the_credits_of_the_step_and_advantages_from_these(document: dict[str, Any]) -> None:
