@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
+from itertools import count
 from math import isfinite
 from typing import Annotated, Any, ClassVar, Self, get_origin, get_type_hints
 
@@ -12,6 +13,8 @@ from components.suggestions import did_you_mean
 
 Check = Callable[[str, Any], Any]
 """Takes a field's name and value, returns the value to keep. Raises ConfigurationError."""
+_NUMBERS = count(1)
+"""Of all settings of fields, in their order."""
 
 
 class CheckedConfig:
@@ -28,13 +31,27 @@ class CheckedConfig:
             hints = get_type_hints(cls, include_extras=True)
             cls.checks = {name: _check_of(hint) for name, hint in hints.items() if get_origin(hint) is not ClassVar}
 
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        for name in named:
+            cls._check_name(name)
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        number = next(_NUMBERS)
+        assert is_dataclass(self)
+        vars(self)["_set_at"] = {
+            each.name: number for each in fields(self) if getattr(self, each.name) != _default(each)
+        }
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self.checks:
-            known = did_you_mean(name, self.checks)
-            raise ConfigurationError(
-                f"{type(self).__name__}.{name}: no such field; {known}fields: {', '.join(self.checks)}"
-            )
+        self._check_name(name)
         object.__setattr__(self, name, self.checks[name](name, value))
+        if "_set_at" in vars(self):
+            vars(self)["_set_at"] = {**vars(self)["_set_at"], name: next(_NUMBERS)}
+
+    def set_at(self, name: str) -> int:
+        """A number that is higher the later the field was set; 0 if it was made with its default and not set since."""
+        return int(vars(self)["_set_at"].get(name, 0))
 
     def to_json(self) -> dict[str, Any]:
         """The configuration as JSON types; `from_json` gives an equal one. Keys of APIs are left out."""
@@ -44,11 +61,17 @@ class CheckedConfig:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` wrote. Raises ConfigurationError for unknown keys."""
-        unknown = sorted(set(stored) - set(cls.checks))
-        if unknown:
-            known = did_you_mean(unknown[0], cls.checks)
-            raise ConfigurationError(f"{cls.__name__}.{unknown[0]}: no such field; {known}remove it")
         return cls(**stored)
+
+    @classmethod
+    def _check_name(cls, name: str) -> None:
+        if name not in cls.checks:
+            known = did_you_mean(name, cls.checks)
+            raise ConfigurationError(f"{cls.__name__}.{name}: no such field; {known}fields: {', '.join(cls.checks)}")
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _check_of(hint: Any) -> Check:
@@ -132,6 +155,18 @@ def part(kind: type[CheckedConfig]) -> Check:
         if not isinstance(value, Mapping):
             raise ConfigurationError(f"{name} {value!r}: give a {kind.__name__}")
         return kind.from_json(value)
+
+    return check
+
+
+def given(kind: type[CheckedConfig]) -> Check:
+    """A configuration, and no dict of its fields."""
+
+    def check(name: str, value: Any) -> CheckedConfig:
+        if not isinstance(value, kind):
+            of_json = f", as {kind.__name__}.from_json makes of a dict" if isinstance(value, Mapping) else ""
+            raise ConfigurationError(f"{name} {value!r}: give a {kind.__name__}{of_json}")
+        return value
 
     return check
 

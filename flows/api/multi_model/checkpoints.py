@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
-from components.config import StoreConfig
+from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError, TroupeError
+from components.rollout.rules import num_episodes
 from components.runs.available_checkpoints import available_steps, checkpoints_after
+from components.runs.gc import listed, name_of
+from components.runs.gc_records import Records
 from components.runs.lineages import indexed_runs
 from components.runs.run import Run
 from components.runs.session_records import readable_sessions
@@ -48,7 +51,7 @@ def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = CH
         "checkpoint_id": checkpoint_id,
         "run_id": run.run_id,
         "step": step,
-        "episode": step * episodes_per_step(run),
+        "episode": step * episodes_per_step(run.config),
         "models": {
             name: {
                 "weights_digest": each.weights_digest,
@@ -64,6 +67,10 @@ def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = CH
 
 def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[ArtifactStore, Run, int]:
     """The store, run and step of a checkpoint whose files are there. Raises CheckpointNotFound."""
+    if not isinstance(checkpoint_id, str):
+        raise ConfigurationError(
+            f"checkpoint_id {checkpoint_id!r}: give one of list_available_checkpoints(), as RUN@STEP"
+        )
     run_id, _, step = checkpoint_id.rpartition("@")
     store = stored_in(checkpoint_dir)
     if store is None or not run_id or not step.isdecimal():
@@ -95,9 +102,29 @@ def store_config(checkpoint_dir: str | Path) -> StoreConfig:
     return StoreConfig(kind="local", root=str(Path(checkpoint_dir).expanduser().absolute()))
 
 
-def episodes_per_step(run: Run) -> int:
+def episodes_per_step(config: RunConfig) -> int:
     """The episodes of one step of a run."""
-    return run.config.rollout.num_problems * run.config.rollout.group_size
+    return config.rollout.num_problems * num_episodes(config.rollout)
+
+
+def remove_expired(checkpoint_dir: str | Path, run_id: str) -> None:
+    """Remove the checkpoints that the run does not keep by its retention: as `troupe gc` does, of this run alone and at once.
+
+    Files that other records name stay.
+    """
+    store = stored_in(checkpoint_dir)
+    if store is None:
+        return
+    content, found = listed(store)
+    records = Records(store, found)
+    expired = [
+        each
+        for each in records.expired(keep_checkpoints=None, grace_seconds=0)
+        if each.key.startswith(f"runs/{run_id}/")
+    ]
+    needless = records.references_in(expired) - records.references(without=expired)
+    store.delete_all([each.key for each in expired])  # records before the files that they name
+    store.delete_all([each.key for each in content if name_of(each.key) in needless])
 
 
 def _began(store: ArtifactStore, run: Run) -> str:

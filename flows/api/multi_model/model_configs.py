@@ -77,18 +77,22 @@ class LLMConfig(CheckedConfig):
 
 @dataclass
 class CooperationFactor(CheckedConfig):
-    """How much of a member's return is its team's."""
+    """How much of a member's return is its team's, in place of `MultiModelConfig.cooperation_strength` unless its type is NONE.
+
+    A field that has no effect under the type is refused, unless it has its default.
+    """
 
     cooperation_type: CooperationType = CooperationType.NONE
     cooperation_strength: Annotated[float, number(0, 1)] = 0.0
-    """TEAM_BASED: the share, 0 to 1, in blocks of `team_size`."""
+    """TEAM_BASED: the share, more than 0 to 1, in blocks of `team_size`."""
     team_size: Annotated[int, whole(1)] = 1
+    """TEAM_BASED: 2 or more."""
     shared_reward_ratio: Annotated[float, number(0, 1)] = 0.5
     """SHARED_REWARDS: the share, 0 to 1, among all."""
     knowledge_transfer_rate: Annotated[float, number(0, 1)] = 0.1
-    """KNOWLEDGE_TRANSFER: the weight of the pull to the best teammate; hierarchical: of followers to the leader."""
+    """KNOWLEDGE_TRANSFER, which is refused: the flow has no pull to a teammate, nor to a leader."""
     communication_cost: Annotated[float, number(0)] = 0.01
-    """The price of a message."""
+    """Another than the default is refused: members send no messages in these games."""
 
 
 @dataclass
@@ -111,8 +115,9 @@ class RLConfig(CheckedConfig):
     """
 
     algorithm: Annotated[RLAlgorithm, _algorithm] = RLAlgorithm.PPO
-    """PPO with a critic, or GRPO, which compares replicas of one state."""
+    """PPO with a critic, or GRPO, which compares what a member could have done in one state."""
     learning_rate: Annotated[float, number(0, above=True)] = 3e-4
+    """The one that was set last of it and `MultiModelConfig.learning_rate` holds; a default gives way."""
     gamma: Annotated[float, number(0, 1)] = 0.99
     """The discount of a member's later rewards."""
     gae_lambda: Annotated[float, number(0, 1)] = 0.95
@@ -122,7 +127,7 @@ class RLConfig(CheckedConfig):
     cooperation_factor: CooperationFactor = field(default_factory=CooperationFactor)
     competence_factor: CompetenceFactor = field(default_factory=CompetenceFactor)
     batch_size: Annotated[int, whole(1)] = 32
-    """As `MultiModelConfig.batch_size`."""
+    """The one that was set last of it and `MultiModelConfig.batch_size` holds; a default gives way."""
     clip_ratio: Annotated[float, number(0, above=True)] = 0.2
     entropy_coef: Annotated[float, number(0)] = 0.01
     max_grad_norm: Annotated[float, number(0, above=True)] = 0.5
@@ -143,8 +148,9 @@ class LoRAConfig(CheckedConfig):
     """Only 0: with dropout another policy is trained than was sampled."""
     target_modules: list[str] = field(default_factory=lambda: ["q_proj", "v_proj", "k_proj", "o_proj"])
     gpu_id: Annotated[int, whole(0)] = 0
+    """A label: all adapters of a manager or a scheduler are on its one base, and so on its device."""
     port: Annotated[int, whole(1024)] = 8001
-    """The port that is asked for; a scheduler reserves the next free one from it on."""
+    """DistributedLoRAScheduler: it reserves the next free port from this on. A manager has no ports."""
     weights_path: str | None = None
     """A folder in PEFT's format; None for an adapter that changes nothing yet."""
 

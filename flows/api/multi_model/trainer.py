@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any
 
 from components.config import RunConfig
@@ -17,19 +17,33 @@ from components.runs.run import Run
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import IterationReport
-from flows.api.multi_model.checkpoints import find_checkpoint, list_available_checkpoints, stored_in
+from flows.api.multi_model.checked_config import given
+from flows.api.multi_model.checkpoints import (
+    episodes_per_step,
+    find_checkpoint,
+    list_available_checkpoints,
+    remove_expired,
+    stored_in,
+)
 from flows.api.multi_model.enums import TrainingMode
 from flows.api.multi_model.environments import (
     MultiModelTrainingEnvironment,
     checked_environment,
     create_multi_model_coop_compete_env,
 )
-from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, memory_errors
+from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.model_configs import RLConfig
 from flows.api.multi_model.monitoring import UnifiedMonitor, create_unified_monitor
 from flows.api.multi_model.played import cooperation_rate, played_episodes, seat_names
-from flows.api.multi_model.training import ADAPTER, population_config, run_name, train_population
-from flows.api.multi_model.training_config import MODEL_NAMES, ModelState, MultiModelConfig
+from flows.api.multi_model.training import (
+    ADAPTER,
+    batch_size,
+    population_config,
+    run_name,
+    tokens_per_micro_batch,
+    train_population,
+)
+from flows.api.multi_model.training_config import ModelState, MultiModelConfig
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +55,8 @@ class _Stopped(Exception):
 class MultiModelTrainer:
     """Trains N models together on a game; the same configuration in the same folder again continues.
 
-    Nothing is loaded, started or reserved before `train`. `environment`, `config` and `monitor` may be replaced until then.
+    Nothing is loaded, started or reserved before `train`. `environment`, `config`, `rl_config` and `monitor` may be replaced
+    until then. Raises ConfigurationError for a configuration that is none.
 
     **Example**
 
@@ -51,8 +66,8 @@ class MultiModelTrainer:
     """
 
     def __init__(self, config: MultiModelConfig, rl_config: RLConfig | None = None) -> None:
-        self.config = config
-        self.rl_config = rl_config
+        self.config: MultiModelConfig = given(MultiModelConfig)("config", config)
+        self.rl_config: RLConfig | None = None if rl_config is None else given(RLConfig)("rl_config", rl_config)
         self.monitor: UnifiedMonitor | None = None
         self.episode_timeout_seconds: float | None = None
         """The most seconds that an episode may take on average in a step; None for no limit."""
@@ -79,7 +94,12 @@ class MultiModelTrainer:
     @property
     def current_episode(self) -> int:
         """The episodes of all finished steps of the run."""
-        return len(self._history()) * self.config.update_frequency
+        return len(self._history()) * self._episodes_per_step
+
+    @property
+    def _episodes_per_step(self) -> int:
+        """Of the run's own configuration: one that was loaded may have another than `config`."""
+        return episodes_per_step(self._run_config())
 
     async def train(self) -> dict[str, Any]:
         """Train to `config.max_episodes`; what is trained already is read. The run goes on in a thread.
@@ -104,13 +124,15 @@ class MultiModelTrainer:
 
         A step has `update_frequency` episodes. One that is finished already is read.
         """
-        step = episode_num // self.config.update_frequency
-        if not 0 <= step < self._run_config().num_steps:
+        config = self._run_config()
+        step = episode_num // episodes_per_step(config)
+        if not 0 <= step < config.num_steps:
             raise ConfigurationError(
                 f"episode_num {episode_num}: use 0 to max_episodes - 1, {self.config.max_episodes - 1}"
             )
         if len(self._history()) <= step:
             await asyncio.to_thread(self._train, step + 1)
+        assert config.population is not None, "the trainer's runs have a population"
         view = self._history()[step]
         metrics, names = view.summary.metrics, self._names()
         episodes = self._episodes(view)
@@ -123,7 +145,7 @@ class MultiModelTrainer:
         ]
         return {
             "episode": episode_num,
-            "episode_time": sum(view.summary.timings.values()) / self.config.update_frequency,
+            "episode_time": sum(view.summary.timings.values()) / episodes_per_step(config),
             "rewards": rewards,
             "total_reward": sum(rewards.values()),
             "model_losses": {name: _of_policy(metrics, name) for name in names},
@@ -131,7 +153,7 @@ class MultiModelTrainer:
             "model_actions": [[dict(step) for step in each.actions_T] for each in episodes],
             "environment_info": self.environment.get_environment_info(),
             "weight_coordination": {
-                "strategy": self.config.weight_update_strategy.value,
+                "strategy": config.population.weight_updates.strategy,
                 "episode": episode_num,
                 "models_updated": changed,
             },
@@ -157,7 +179,7 @@ class MultiModelTrainer:
         seconds = self._seconds + (time.monotonic() - self._began_seconds if self.is_training else 0.0)
         return {
             "is_training": self.is_training,
-            "current_episode": len(steps) * self.config.update_frequency,
+            "current_episode": len(steps) * self._episodes_per_step,
             "max_episodes": self.config.max_episodes,
             "progress": min(1.0, len(steps) / wanted),
             "training_time": seconds,
@@ -216,6 +238,10 @@ class MultiModelTrainer:
         try:
             with memory_errors(), suppress(_Stopped):
                 train_population(config, run_id, from_step=from_step, on_step=self._on_step)
+            remove_expired(self.config.checkpoint_dir, run_id)
+        except GpuMemoryInsufficient:  # so that half of it is half of what was too large
+            self.config.batch_size = batch_size(self.config, self.rl_config)
+            raise
         finally:
             self.is_training = False
             self._seconds += time.monotonic() - self._began_seconds
@@ -223,11 +249,11 @@ class MultiModelTrainer:
             self._resumed = (self._resumed[0], config.num_steps)
 
     def _on_step(self, report: IterationReport) -> None:
-        seconds = sum(report.timings.values()) / self.config.update_frequency
-        episodes = (report.step + 1) * self.config.update_frequency
+        length = self._episodes_per_step
+        seconds = sum(report.timings.values()) / length
         if self.monitor is not None and self._is_logged(report.step):
             played = self._episodes_of_step(report.step)
-            self.monitor.update_metrics(_monitored(report, played, self.config, seconds))
+            self.monitor.update_metrics(_monitored(report, played, length, seconds))
             if self.monitor.graph_visualizer is not None:
                 for each in played:
                     actions: Any = [dict(step) for step in each.actions_T]
@@ -235,14 +261,14 @@ class MultiModelTrainer:
         if self.episode_timeout_seconds is not None and seconds > self.episode_timeout_seconds:
             raise EpisodeTimeout(
                 f"Episode timeout: episodes of step {report.step} took {seconds:.3g} s on average, more than "
-                f"{self.episode_timeout_seconds:g}; {episodes} are stored, and train() goes on behind them"
+                f"{self.episode_timeout_seconds:g}; {(report.step + 1) * length} are stored, and train() goes on behind them"
             )
         if self._stopping:
             raise _Stopped
 
     def _is_logged(self, step: int) -> bool:
         """Whether a multiple of `log_metrics_interval` episodes lies in the step."""
-        length, interval = self.config.update_frequency, self.config.log_metrics_interval
+        length, interval = self._episodes_per_step, self.config.log_metrics_interval
         return (step + 1) * length // interval > step * length // interval
 
     def _start_monitor(self) -> None:
@@ -252,12 +278,13 @@ class MultiModelTrainer:
         self.monitor.start()
 
     def _run_config(self) -> RunConfig:
-        config = population_config(self.config, self.environment, self.rl_config)
         if self._resumed is None:
-            return config
+            return population_config(self.config, self.environment, self.rl_config)
         stored = self._resumed[0].config
-        training = stored.training.model_copy(update={"tokens_per_micro_batch": config.training.tokens_per_micro_batch})
-        return stored.model_copy(update={"num_steps": max(config.num_steps, 1), "training": training})
+        num_tokens = tokens_per_micro_batch(self.config, self.rl_config)
+        training = stored.training.model_copy(update={"tokens_per_micro_batch": num_tokens})
+        num_steps = ceil(self.config.max_episodes / episodes_per_step(stored))
+        return stored.model_copy(update={"num_steps": num_steps, "training": training})
 
     def _run_id(self) -> str:
         return self._resumed[0].run_id if self._resumed is not None else run_name(self._run_config())
@@ -295,7 +322,7 @@ class MultiModelTrainer:
         """What the steps were, by the documented names; rewards are raw returns, summed over members."""
         played = [self._episodes(view) for view in steps]
         return {
-            "episodes": [(view.step + 1) * self.config.update_frequency for view in steps],
+            "episodes": [(view.step + 1) * self._episodes_per_step for view in steps],
             "total_rewards": [_mean([sum(each.raw_returns.values()) for each in episodes]) for episodes in played],
             "cooperation_ratios": [_cooperation(episodes) for episodes in played],
             "weight_update_counts": [len(view.checkpoints) for view in steps],
@@ -306,15 +333,14 @@ class MultiModelTrainer:
         }
 
     def _model_states(self, steps: tuple[StepView, ...]) -> dict[str, ModelState]:
-        names, kinds = self._names(), self.config.member_types()
+        names, policies = self._names(), self._run_config().policies
         states = {}
         for index, name in enumerate(names):
-            kind = kinds.get(name, name.rpartition("_")[2])
-            model = self.config.model_names.get(kind) or MODEL_NAMES.get(kind, kind)
+            policy = policies[name]
             states[name] = ModelState(
                 model_id=name,
-                model_type=kind,
-                model_name=model,
+                model_type=name.split("_", 2)[2],
+                model_name=policy.base if policy.api is None else policy.api.model,
                 gpu_id=index % max(1, self.config.num_gpus),
                 lora_rank=int(ADAPTER["rank"]),
                 lora_alpha=float(ADAPTER["alpha"]),
@@ -340,11 +366,11 @@ class MultiModelTrainer:
 
 
 def _monitored(
-    report: IterationReport, episodes: list[PlayedEpisode], config: MultiModelConfig, seconds: float
+    report: IterationReport, episodes: list[PlayedEpisode], num_episodes: int, seconds: float
 ) -> dict[str, float]:
     """The metrics of a step, and those with thresholds under the documented names."""
     metrics = {name: value for name, value in report.metrics.items() if isfinite(value)}
-    failed = metrics.get(NUM_FAILED_EPISODES, 0.0) / config.update_frequency
+    failed = metrics.get(NUM_FAILED_EPISODES, 0.0) / num_episodes
     named = {"error_rate": failed, "response_time": seconds, STEP_SECONDS: sum(report.timings.values())}
     cooperation = _cooperation(episodes)
     return {**metrics, **named, **({} if cooperation is None else {"engagement_rate": cooperation})}

@@ -6,7 +6,6 @@ from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, parse_config
-from components.config.training import LEAST_ROW
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.identity import fingerprint
@@ -52,7 +51,7 @@ PLACES: Mapping[str, str] = {
     "learning_rate": "training.learning_rate",
     "cooperation_strength": "population.cooperation_strength",
     "competition_intensity": "population.competition_intensity",
-    "base_port": "generation.vllm.port",
+    "base_port": "the trainer starts no server; another than the default is refused",
     "num_gpus": "generation.device, training.device, resources.max_updates_at_once",
     "batch_size": BATCH_FIELD,
     "checkpoint_dir": "store.root",
@@ -65,18 +64,34 @@ PLACES: Mapping[str, str] = {
     "log_metrics_interval": "the trainer's UnifiedMonitor",
 }
 """Each field of MultiModelConfig, and what it sets."""
+SHARING: Mapping[CooperationType, tuple[str, ...]] = {
+    CooperationType.NONE: (),
+    CooperationType.TEAM_BASED: ("cooperation_strength", "team_size"),
+    CooperationType.SHARED_REWARDS: ("shared_reward_ratio",),
+}
+"""The fields of a CooperationFactor that have an effect, by its type."""
+UNREAD: Mapping[str, str] = {
+    "knowledge_transfer_rate": "the flow has no pull to a teammate",
+    "communication_cost": "members send no messages in these games",
+}
+"""Why a field of it has an effect under no type."""
 
 
 def population_config(
     config: MultiModelConfig, environment: MultiModelTrainingEnvironment, rl: RLConfig | None = None
 ) -> RunConfig:
     """The configuration of the run. Raises ConfigurationError for what does not go together."""
+    _check_places(config)
     members = list(config.member_types())
-    problems, replicas = episodes_of_a_step(config.update_frequency)
     device, num_gpus = _devices(config.num_gpus)
-    shards = 2 if config.enable_areal and problems > 1 else 1
     section = environment.section(config.num_models, config.episode_length)
     players = environment_players(section)
+    if len(players) < len(members):
+        raise ConfigurationError(
+            f"num_models {len(members)}: the environment {section['name']} has {len(players)} players; use num_models "
+            f"{len(players)} or fewer, or make the environment with {len(members)} players"
+        )
+    rollout = _rollout(config, is_tree=rl is not None and rl.algorithm is RLAlgorithm.GRPO)
     values: dict[str, Any] = {
         "preset": "multimodel",
         "num_steps": ceil(config.max_episodes / config.update_frequency),
@@ -84,25 +99,36 @@ def population_config(
         "agents": {player: {"policy": members[index % len(members)]} for index, player in enumerate(players)},
         "policies": {name: _policy(config, kind) for name, kind in config.member_types().items()},
         "warm_start": {"max_steps": 0},
-        **_learning(config, device),
-        "rollout": {"mode": "independent", "num_problems": problems, "group_size": replicas, "num_shards": shards},
-        "generation": {
-            "max_batch_tokens": config.kv_cache_size,
-            "device": device,
-            "vllm": {"port": config.base_port},
-        },
+        **_learning(config, rl, device),
+        "rollout": rollout,
+        "generation": {"max_batch_tokens": config.kv_cache_size, "device": device},
         "evaluation": {"num_problems": min(16, config.update_frequency), "sampling": ["sample"]},
-        "resources": {"max_updates_at_once": num_gpus, "max_shards_at_once": shards},
+        "resources": {"max_updates_at_once": num_gpus, "max_shards_at_once": rollout["num_shards"]},
         "store": {"kind": "local", "root": config.checkpoint_dir},
         "tracking": {"kind": "none"},
         "retention": _retention(config),
     }
     if rl is not None:
-        _apply(rl, values)
+        _apply(rl, values, config)
     return parse_config(values)
 
 
-def _learning(config: MultiModelConfig, device: str) -> dict[str, Any]:
+def batch_size(config: MultiModelConfig, rl: RLConfig | None) -> int:
+    """The answers of a forward and backward pass: what was set last."""
+    return int(_set_last("batch_size", config, rl))
+
+
+def tokens_per_micro_batch(config: MultiModelConfig, rl: RLConfig | None) -> int:
+    """The tokens of a forward and backward pass of so many answers."""
+    return batch_size(config, rl) * TOKENS_PER_ANSWER
+
+
+def _set_last(name: str, config: MultiModelConfig, rl: RLConfig | None) -> Any:
+    """A field that both configurations have, from the one in which it was set last."""
+    return getattr(config if rl is None or rl.set_at(name) < config.set_at(name) else rl, name)
+
+
+def _learning(config: MultiModelConfig, rl: RLConfig | None, device: str) -> dict[str, Any]:
     """The sections that say how members learn from play."""
     return {
         "population": {
@@ -113,12 +139,21 @@ def _learning(config: MultiModelConfig, device: str) -> dict[str, Any]:
         },
         "algorithm": {"advantage": "role_baseline"},
         "training": {
-            "learning_rate": config.learning_rate,
-            "tokens_per_micro_batch": max(LEAST_ROW, config.batch_size * TOKENS_PER_ANSWER),
+            "learning_rate": _set_last("learning_rate", config, rl),
+            "tokens_per_micro_batch": tokens_per_micro_batch(config, rl),
             "share_prompts": config.enable_verl,
             "device": device,
         },
     }
+
+
+def _rollout(config: MultiModelConfig, *, is_tree: bool) -> dict[str, Any]:
+    """The section `rollout`: whole episodes that are compared, or a tree of each episode, in which its answers are."""
+    problems, replicas = episodes_of_a_step(config.update_frequency)
+    played: dict[str, Any] = {"mode": "independent", "num_problems": problems, "group_size": replicas}
+    if is_tree:
+        played = {"mode": "tree", "num_problems": config.update_frequency}
+    return {**played, "num_shards": 2 if config.enable_areal and played["num_problems"] > 1 else 1}
 
 
 def environment_players(section: Mapping[str, Any]) -> tuple[str, ...]:
@@ -217,19 +252,36 @@ def _devices(num_gpus: int) -> tuple[str, int]:
 def _retention(config: MultiModelConfig) -> dict[str, Any]:
     if config.max_checkpoints == -1:
         return {"every": 1}
-    every = max(1, config.save_interval // config.update_frequency)
+    every = config.save_interval // config.update_frequency or 1
     return {"newest": config.max_checkpoints, "every": every, "evaluated": "best"}
 
 
-def _apply(rl: RLConfig, values: dict[str, Any]) -> None:
+def _check_places(config: MultiModelConfig) -> None:
+    """Raise ConfigurationError for a port that nobody listens on, and an interval between checkpoints that cannot be kept."""
+    default = MultiModelConfig()
+    if config.base_port != default.base_port:
+        raise ConfigurationError(
+            f"base_port {config.base_port}: members are sampled in the trainer's own process, behind no port; leave it out, or "
+            "give it to create_unified_scheduler"
+        )
+    interval, length = config.save_interval, config.update_frequency
+    if interval == default.save_interval:
+        return
+    if config.max_checkpoints == -1:
+        raise ConfigurationError(
+            f"save_interval {interval}: max_checkpoints -1 keeps all checkpoints; leave one of them out"
+        )
+    if interval % length:
+        below = interval // length * length
+        nearest = f"{below} or {below + length}" if below else str(length)
+        raise ConfigurationError(
+            f"save_interval {interval}: a checkpoint is stored every {length} episodes, the update_frequency; use {nearest}"
+        )
+
+
+def _apply(rl: RLConfig, values: dict[str, Any], config: MultiModelConfig) -> None:
     """Write the learner's settings over those of the configuration. Raises ConfigurationError for one without an effect."""
-    _check_factors(rl)
-    values["training"] |= {
-        "learning_rate": rl.learning_rate,
-        "max_grad_norm": rl.max_grad_norm,
-        "num_epochs": rl.ppo_epochs,
-        "tokens_per_micro_batch": max(LEAST_ROW, rl.batch_size * TOKENS_PER_ANSWER),
-    }
+    values["training"] |= {"max_grad_norm": rl.max_grad_norm, "num_epochs": rl.ppo_epochs}
     values["loss"] = {
         "clip_low": rl.clip_ratio,
         "clip_high": rl.clip_ratio,
@@ -242,40 +294,46 @@ def _apply(rl: RLConfig, values: dict[str, Any]) -> None:
                     f"{name} {getattr(rl, name)}: GRPO compares what each action earns at once; leave it out, or use PPO"
                 )
         values["algorithm"] = {"advantage": "at_grpo"}
-        values["rollout"]["mode"] = "tree"
     else:
         values["population"]["discount"] = rl.gamma
         values["algorithm"] = {"advantage": "gae", "trace": rl.gae_lambda, "value_coefficient": rl.value_loss_coef}
-    factor = rl.cooperation_factor
-    if factor.cooperation_type is CooperationType.NONE:
-        return
-    if values["population"]["training_mode"] not in (TrainingMode.COOPERATIVE.value, TrainingMode.MIXED.value):
-        raise ConfigurationError(
-            f"cooperation_factor {factor.cooperation_type.value}: has no effect under training_mode "
-            f"{values['population']['training_mode']}; use cooperative or mixed"
-        )
-    if factor.cooperation_type is CooperationType.TEAM_BASED:
-        shared = {"cooperation_strength": factor.cooperation_strength, "team_size": factor.team_size}
-    else:
-        shared = {"cooperation_strength": factor.shared_reward_ratio}
-    values["population"] |= shared
-
-
-def _check_factors(rl: RLConfig) -> None:
-    """Raise ConfigurationError for what the flow of a population does not do yet, or not in these games."""
-    factor, none = rl.cooperation_factor, CooperationFactor()
-    if factor.cooperation_type is CooperationType.KNOWLEDGE_TRANSFER:
-        raise ConfigurationError(
-            "cooperation_factor knowledge_transfer: the flow has no pull to a teammate; use team_based or shared_rewards, or "
-            "weight_update_strategy federated, which transfers weights"
-        )
-    if factor.communication_cost != none.communication_cost:
-        raise ConfigurationError(
-            f"cooperation_factor.communication_cost {factor.communication_cost}: members send no messages in these games; "
-            "leave it out"
-        )
+    values["population"] |= _shared(rl.cooperation_factor, config)
     if rl.competence_factor != CompetenceFactor(competence_type=CompetenceType.GENERAL):
         raise ConfigurationError(
             "competence_factor: the flow routes no problems by skill, and gives all members one learning rate; leave it out, "
             "or use weight_update_strategy selective, in which the best learn"
         )
+
+
+def _shared(factor: CooperationFactor, config: MultiModelConfig) -> dict[str, Any]:
+    """What of a return is the team's, by the factor. Raises ConfigurationError for what has no effect in it."""
+    kind = factor.cooperation_type
+    if kind is CooperationType.KNOWLEDGE_TRANSFER:
+        raise ConfigurationError(
+            "cooperation_factor knowledge_transfer: the flow has no pull to a teammate; use team_based or shared_rewards, or "
+            "weight_update_strategy federated, which transfers weights"
+        )
+    for name in sorted(CooperationFactor.checks.keys() - {"cooperation_type", *SHARING[kind]}):
+        if (value := getattr(factor, name)) != getattr(CooperationFactor, name):
+            reason = UNREAD.get(name, f"has no effect under cooperation_type {kind.value}")
+            raise ConfigurationError(f"cooperation_factor.{name} {value}: {reason}; leave it out")
+    if kind is CooperationType.NONE:
+        return {}
+    if config.training_mode not in (TrainingMode.COOPERATIVE, TrainingMode.MIXED):
+        raise ConfigurationError(
+            f"cooperation_factor {kind.value}: has no effect under training_mode {config.training_mode.value}; use cooperative "
+            "or mixed"
+        )
+    if config.cooperation_strength != MultiModelConfig.cooperation_strength:
+        raise ConfigurationError(
+            f"cooperation_strength {config.cooperation_strength}: cooperation_factor {kind.value} has a share of its own; "
+            "leave one of them out"
+        )
+    if kind is CooperationType.SHARED_REWARDS:
+        return {"cooperation_strength": factor.shared_reward_ratio}
+    if not factor.cooperation_strength or factor.team_size == 1:
+        raise ConfigurationError(
+            f"cooperation_factor team_based: a cooperation_strength of {factor.cooperation_strength:g} in teams of "
+            f"{factor.team_size} shares nothing; set cooperation_strength above 0 and team_size to 2 or more"
+        )
+    return {"cooperation_strength": factor.cooperation_strength, "team_size": factor.team_size}

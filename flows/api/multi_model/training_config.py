@@ -18,7 +18,8 @@ MODEL_NAMES: Mapping[str, str] = {
 
 @dataclass
 class MultiModelConfig(CheckedConfig):
-    """N models trained together. Fields are checked when they are set; `batch_size` may be changed between two `train()`.
+    """N models trained together. Fields are checked when they are set; `batch_size` and `max_episodes` may be changed between
+    two `train()` of one run.
 
     **Example** `MultiModelConfig(num_models=6, training_mode=TrainingMode.MIXED, max_episodes=500)`.
     """
@@ -36,27 +37,32 @@ class MultiModelConfig(CheckedConfig):
     episode_length: Annotated[int, whole(1)] = 32
     """Joint steps of an episode."""
     update_frequency: Annotated[int, whole(2)] = 10
-    """Episodes of one training step, after which weights are updated and coordinated."""
+    """Episodes of one training step, after which weights are updated and coordinated. Each game is played twice or more, to be
+    compared: a prime number of episodes are all of one game. Under GRPO each is of another game."""
     learning_rate: Annotated[float, number(0, above=True)] = 3e-4
     cooperation_strength: Annotated[float, number(0, 1)] = 0.6
     """How much of a member's return is its team's, in the modes cooperative and mixed; 0 to 1."""
     competition_intensity: Annotated[float, number(0, 1)] = 0.4
     """How much of it is its difference to the others, in the modes competitive and mixed; 0 to 1."""
     base_port: Annotated[int, whole(1024)] = 8001
-    """Of the first vLLM server, if there are any; the others use the next free ports."""
+    """Another than the default is refused: members are sampled in the trainer's own process, behind no port."""
     num_gpus: Annotated[int, whole(0)] = 4
     """GPUs to place members on, as member i on GPU i modulo this, as far as this machine has them; 0 computes on the CPU."""
     batch_size: Annotated[int, whole(1)] = 32
-    """Answers of one forward and backward pass: the memory of an update is in proportion to it."""
+    """Answers of one forward and backward pass: the memory of an update is in proportion to it. After "GPU memory insufficient"
+    it is the size that was too large, also where RLConfig named it."""
     checkpoint_dir: str = "./checkpoints/multimodel"
     save_interval: Annotated[int, whole(1)] = 100
-    """Episodes between two checkpoints that are kept beyond the newest `max_checkpoints`."""
+    """Episodes between two checkpoints that are kept beyond the newest `max_checkpoints`, as a multiple of `update_frequency`;
+    the default is rounded down to one. Without an effect, and refused, where `max_checkpoints` is -1."""
     max_checkpoints: Annotated[int, whole(2, also=(-1,))] = 10
-    """The newest checkpoints that are kept; -1 keeps all. The final and the best ones are never deleted."""
+    """The newest checkpoints that `train` leaves when it ends; -1 leaves all. It leaves the start (@0), the best by evaluation
+    and what a restart begins with, too, so that there may be more."""
     enable_verl: bool = True
     """Compute the prompt that answers of a group share once in an update (`training.share_prompts`). No verl runs here."""
     enable_areal: bool = True
-    """Play a step's episodes in two shards at once, with both in memory (`rollout.num_shards`). No AReaL runs here."""
+    """Play a step's games in two shards at once, with both in memory (`rollout.num_shards`), if it has two games or more, as it
+    has not with a prime `update_frequency`. No AReaL runs here."""
     kv_cache_size: Annotated[int, whole(64)] = 10000
     """Tokens whose keys and values one forward batch of the sampler holds (`generation.max_batch_tokens`)."""
     enable_monitoring: bool = True

@@ -73,6 +73,8 @@ def test_the_documented_messages() -> None:
         MultiModelConfig(num_models=0)
     with pytest.raises(ValueError, match=r"^Unsupported LLM backend: 'tpu'"):
         LLMBackend("tpu")
+    with pytest.raises(ValueError, match="bach_size: no such field; did you mean 'batch_size'"):
+        MultiModelConfig(bach_size=1)  # type: ignore[call-arg]
     for algorithm, reason in ((RLAlgorithm.SAC, "replay buffer"), (RLAlgorithm.TD3, "discrete")):
         with pytest.raises(ValueError, match=reason):
             RLConfig(algorithm=algorithm)

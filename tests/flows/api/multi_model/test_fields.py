@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from components.config import RunConfig
+from flows.api.multi_model.checkpoints import episodes_per_step
 from flows.api.multi_model.enums import CooperationType, RLAlgorithm, TrainingMode, WeightUpdateStrategy
 from flows.api.multi_model.environments import create_multi_model_coop_compete_env
 from flows.api.multi_model.model_configs import CooperationFactor, RLConfig
-from flows.api.multi_model.training import PLACES, episodes_of_a_step, population_config, run_name
+from flows.api.multi_model.training import PLACES, TOKENS_PER_ANSWER, episodes_of_a_step, population_config, run_name
 from flows.api.multi_model.training_config import MultiModelConfig
 
 TINY: dict[str, Any] = {"num_models": 2, "model_types": ["tiny"], "model_names": {"tiny": "tiny"}}
@@ -25,7 +26,6 @@ CHANGES: dict[str, Any] = {
     "learning_rate": 1e-3,
     "cooperation_strength": 0.1,
     "competition_intensity": 0.1,
-    "base_port": 9001,
     "batch_size": 16,
     "checkpoint_dir": "./elsewhere",
     "save_interval": 50,
@@ -38,6 +38,7 @@ OF_THE_TRAINER = {"enable_monitoring", "log_metrics_interval"}
 """Fields that the monitor reads; `test_trainer.py` changes them."""
 OF_THE_MACHINE = {"num_gpus"}
 """Without a GPU all numbers of them compute on the CPU; `tests/gpu` has the rest."""
+REFUSED = {"base_port"}
 
 
 def run_config(**values: Any) -> RunConfig:
@@ -57,7 +58,7 @@ def at(config: RunConfig, place: str) -> Any:
 @pytest.mark.parametrize("name", [each.name for each in fields(MultiModelConfig)])
 def test_every_field_changes_what_the_table_says(name: str) -> None:
     assert name in PLACES
-    if name in OF_THE_TRAINER | OF_THE_MACHINE:
+    if name in OF_THE_TRAINER | OF_THE_MACHINE | REFUSED:
         return
     before, after = run_config(), run_config(**{name: CHANGES[name]})
     places = [each.partition(".*")[0] for each in PLACES[name].split(", ")]
@@ -71,9 +72,30 @@ def test_what_may_change_between_two_calls_keeps_the_name_of_the_run() -> None:
     assert name != run_name(run_config(learning_rate=1e-3))
 
 
-def test_a_field_without_effect_in_its_mode_is_refused() -> None:
-    with pytest.raises(ValueError, match="competition_intensity"):
-        run_config(training_mode=TrainingMode.COOPERATIVE, competition_intensity=0.9)
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            {"training_mode": TrainingMode.COOPERATIVE, "competition_intensity": 0.9},
+            "competition_intensity 0.9 has no effect",
+        ),
+        ({"base_port": 9001}, "base_port 9001: .*own process"),
+        ({"save_interval": 25}, "save_interval 25: .*use 20 or 30"),
+        ({"save_interval": 5}, "save_interval 5: .*use 10"),
+        ({"save_interval": 50, "max_checkpoints": -1}, "save_interval 50: max_checkpoints -1 keeps all"),
+    ],
+)
+def test_a_field_without_effect_is_refused(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        run_config(**values)
+
+
+def test_members_that_do_not_go_together_are_refused() -> None:
+    four = MultiModelConfig(**{**TINY, "num_models": 4})
+    with pytest.raises(
+        ValueError, match="num_models 4: the environment coop_compete has 2 players; use num_models 2 or fewer"
+    ):
+        population_config(four, create_multi_model_coop_compete_env(2, 0.6))
     with pytest.raises(ValueError, match=r"differ in base|trained"):
         run_config(
             model_types=["tiny", "smol"],
@@ -112,12 +134,46 @@ def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
     assert run.training.tokens_per_micro_batch == 2048
     assert (run.algorithm.advantage, run.algorithm.trace, run.algorithm.value_coefficient) == ("gae", 0.8, 0.2)
     grpo = population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO))
-    assert (grpo.algorithm.advantage, grpo.rollout.mode) == ("at_grpo", "tree")
+    assert (grpo.algorithm.advantage, grpo.rollout.mode, episodes_per_step(grpo)) == ("at_grpo", "tree", 10)
     with pytest.raises(ValueError, match=r"gae_lambda 0.8: GRPO compares"):
         population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO, gae_lambda=0.8))
-    for factor, said in (
-        (CooperationFactor(CooperationType.KNOWLEDGE_TRANSFER), "knowledge_transfer"),
-        (CooperationFactor(communication_cost=0.5), "communication_cost"),
+    config.cooperation_strength = 0.3
+    with pytest.raises(
+        ValueError, match=r"cooperation_strength 0.3: cooperation_factor team_based has a share of its own"
     ):
-        with pytest.raises(ValueError, match=said):
-            population_config(config, env, RLConfig(cooperation_factor=factor))
+        population_config(config, env, learner)
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"),
+    [
+        (CooperationFactor(CooperationType.KNOWLEDGE_TRANSFER), "knowledge_transfer: the flow has no pull"),
+        (CooperationFactor(communication_cost=0.5), "communication_cost 0.5: members send no messages"),
+        (CooperationFactor(knowledge_transfer_rate=0.5), "knowledge_transfer_rate 0.5: the flow has no pull"),
+        (CooperationFactor(team_size=2), "team_size 2: has no effect under cooperation_type none"),
+        (
+            CooperationFactor(CooperationType.SHARED_REWARDS, cooperation_strength=0.5),
+            "cooperation_strength 0.5: has no effect",
+        ),
+        (CooperationFactor(CooperationType.TEAM_BASED, cooperation_strength=0.5), "in teams of 1 shares nothing"),
+    ],
+)
+def test_a_factor_without_effect_is_refused(factor: CooperationFactor, said: str) -> None:
+    config = MultiModelConfig(**TINY, training_mode=TrainingMode.COOPERATIVE)
+    with pytest.raises(ValueError, match=said):
+        population_config(config, create_multi_model_coop_compete_env(2, 0.6), RLConfig(cooperation_factor=factor))
+
+
+def test_of_a_field_that_both_configurations_have_the_one_that_was_set_last_holds() -> None:
+    def sizes(config: MultiModelConfig, learner: RLConfig) -> tuple[float, int]:
+        training = population_config(config, create_multi_model_coop_compete_env(2, 0.6), learner).training
+        return training.learning_rate, training.tokens_per_micro_batch // TOKENS_PER_ANSWER
+
+    config = MultiModelConfig(**TINY, learning_rate=1e-3, batch_size=8)
+    assert sizes(config, RLConfig()) == (1e-3, 8), "a default gives way"
+    learner = RLConfig(learning_rate=1e-2, batch_size=16)
+    assert sizes(config, learner) == (1e-2, 16)
+    config.batch_size //= 2
+    assert sizes(config, learner) == (1e-2, 4)
+    learner.batch_size, config.learning_rate = 2, 3e-4
+    assert sizes(config, learner) == (3e-4, 2)

@@ -13,7 +13,7 @@ from components.runs.lineages import read_lineages
 from flows.api.multi_model import training
 from flows.api.multi_model.checkpoints import list_available_checkpoints, load_checkpoint_metadata, stored_in
 from flows.api.multi_model.environments import create_multi_model_coop_compete_env
-from flows.api.multi_model.model_configs import MonitoringConfig
+from flows.api.multi_model.model_configs import MonitoringConfig, RLConfig
 from flows.api.multi_model.monitoring import create_unified_monitor
 from flows.api.multi_model.trainer import MultiModelTrainer, quick_start_multimodel_training
 from flows.api.multi_model.training_config import MultiModelConfig
@@ -34,7 +34,8 @@ TINY: dict[str, Any] = {
 def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MultiModelTrainer, Any]]:
     """A trainer whose update ran out of memory once, in its second step, and its results."""
     folder = tmp_path_factory.mktemp("population")
-    trainer = MultiModelTrainer(MultiModelConfig(**TINY, checkpoint_dir=str(folder / "ck"), log_metrics_interval=4))
+    config = MultiModelConfig(**TINY, checkpoint_dir=str(folder / "ck"), log_metrics_interval=4)
+    trainer = MultiModelTrainer(config, RLConfig(batch_size=8, ppo_epochs=1))
     trainer.monitor = create_unified_monitor(MonitoringConfig(log_file_path=str(folder / "metrics.json")))
     first = asyncio.run(trainer.train_multi_model_episode(0))
     assert (first["episode"], first["weight_coordination"]["strategy"]) == (0, "asynchronous")
@@ -76,7 +77,7 @@ def test_the_halved_batch_is_committed_before_the_retry_and_the_run_is_one(
     assert store is not None
     (lineage,) = read_lineages(store, results["run_id"])
     assert (lineage.from_step, lineage.from_stage) == (1, training.UPDATE_STAGE)
-    assert lineage.config.training.tokens_per_micro_batch == 16 * training.TOKENS_PER_ANSWER
+    assert lineage.config.training.tokens_per_micro_batch == 4 * training.TOKENS_PER_ANSWER, "half of the learner's 8"
 
 
 def test_checkpoints_are_listed_by_number_and_name_their_weights(trained: tuple[MultiModelTrainer, Any]) -> None:
@@ -91,6 +92,8 @@ def test_checkpoints_are_listed_by_number_and_name_their_weights(trained: tuple[
     for missing in ("nobody@1", f"{results['run_id']}@9", "none"):
         with pytest.raises(FileNotFoundError, match="Checkpoint not found"):
             load_checkpoint_metadata(missing, folder)
+    with pytest.raises(ValueError, match="checkpoint_id None: give one of list_available_checkpoints"):
+        load_checkpoint_metadata(None, folder)  # type: ignore[arg-type]
     assert list_available_checkpoints(Path(folder) / "none") == []
     assert asyncio.run(trainer._save_checkpoint(trainer.current_episode)) == checkpoints[0]
 
@@ -99,11 +102,15 @@ def test_a_trainer_goes_on_from_a_checkpoint_and_repeats_what_followed(
     trained: tuple[MultiModelTrainer, Any],
 ) -> None:
     trainer, results = trained
-    again = MultiModelTrainer(MultiModelConfig(**{**trainer.config.to_json(), "enable_monitoring": False}))
+    other = {"enable_monitoring": False, "update_frequency": 3, "num_models": 1}
+    again = MultiModelTrainer(MultiModelConfig(**{**trainer.config.to_json(), **other}))
     assert not again.load_checkpoint("nobody@1")
     assert again.load_checkpoint(f"{results['run_id']}@1")
+    assert again.current_episode == 4, "by the run's own two episodes per step"
     before = load_checkpoint_metadata(f"{results['run_id']}@2", trainer.config.checkpoint_dir)
-    asyncio.run(again.train())
+    repeated = asyncio.run(again.train())
+    assert (repeated["total_episodes"], repeated["training_metrics"]["episodes"]) == (4, [2, 4])
+    assert again.get_model_performance_summary() == trainer.get_model_performance_summary()
     after = load_checkpoint_metadata(f"{results['run_id']}@2", trainer.config.checkpoint_dir)
     assert {name: each["weights_digest"] for name, each in after["models"].items()} == {
         name: each["weights_digest"] for name, each in before["models"].items()
@@ -119,14 +126,24 @@ def test_metrics_are_sent_as_often_as_the_configuration_says(trained: tuple[Mult
     assert {"error_rate", "response_time", "engagement_rate"} <= stats["metrics_summary"].keys()
 
 
-def test_a_slow_episode_and_a_failed_start_are_told(prefect_harness: None, tmp_path: Path) -> None:
-    config = MultiModelConfig(**{**TINY, "checkpoint_dir": str(tmp_path), "enable_monitoring": False})
+def test_a_slow_episode_and_a_failed_start_are_told_and_old_checkpoints_go(
+    prefect_harness: None, tmp_path: Path
+) -> None:
+    changed = {"checkpoint_dir": str(tmp_path), "enable_monitoring": False, "max_checkpoints": 2, "max_episodes": 8}
+    config = MultiModelConfig(**{**TINY, **changed})
+    for wrong_config in (None, config.to_json()):
+        with pytest.raises(ValueError, match=r"config .*: give a MultiModelConfig"):
+            MultiModelTrainer(wrong_config)  # type: ignore[arg-type]
     trainer = MultiModelTrainer(config)
     trainer.environment = create_multi_model_coop_compete_env(2, 0.9, num_steps=1)
     trainer.episode_timeout_seconds = 1e-6
     with pytest.raises(asyncio.TimeoutError, match="Episode timeout"):
         asyncio.run(trainer.train())
     assert trainer.current_episode == 2, "the step is stored"
+    trainer.episode_timeout_seconds = None
+    asyncio.run(trainer.train())
+    steps = [each.rpartition("@")[2] for each in list_available_checkpoints(tmp_path)]
+    assert steps == ["4", "3", "0"], "the newest two, and the start"
     with pytest.raises(ValueError, match="environment"):
         trainer.environment = "maze"  # type: ignore[assignment]
     wrong = MultiModelConfig(**{**config.to_json(), "model_names": {"tiny": str(tmp_path / "none")}})
