@@ -174,7 +174,8 @@ def run(order: dict[str, Any]) -> None:
         toolbox.new_sandbox = lambda *_: stopping  # type: ignore[assignment,return-value]
     if (at := order.get("stop_at_refresh")) is not None:  # when the first of the step's policies is loaded
         here = ("refresh_weights", at, 1)
-        subscribe(lambda told: stop_here() if (told.stage, told.step, told.done) == here else None).__enter__()
+        listening = subscribe(lambda told: stop_here() if (told.stage, told.step, told.done) == here else None)
+        listening.__enter__()  # for as long as this process runs
     if stop := order.get("stop"):
         opened = open_store(config.store)
         session.open_store = lambda _: StoppingStore(opened, **stop)  # type: ignore[assignment]
