@@ -87,6 +87,7 @@ KEEPERS_OF_STATE = {
     "components.environments.code.procedural.puzzle": {"PUZZLES"},  # filled while the puzzles are imported
     "components.outages": {"_interrupted"},  # whether this process was asked to end, which is the process's own affair
     "components.sandbox.program": {"STARTED"},  # no module: the one program of a box's first process
+    "flows.api.multi_model.monitoring": {"_started"},  # a training of this process reports to whichever is the newest
     "components.session.session": {
         "_of_this_worker"
     },  # Ray calls stages in processes of its own, to which nothing can be passed

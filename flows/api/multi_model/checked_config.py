@@ -131,6 +131,12 @@ def maybe_number(least: float) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
+def maybe_whole(least: int) -> Check:
+    """An integer of at least `least`, or None."""
+    check = whole(least)
+    return lambda name, value: None if value is None else check(name, value)
+
+
 def one_of(kind: type[Enum]) -> Check:
     """A member of an enum, given as such or by its value."""
 

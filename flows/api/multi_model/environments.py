@@ -1,11 +1,13 @@
 """The games of the reference, to be stepped by hand or given to a trainer."""
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.suggestions import suggest
+from flows.api.multi_model.arguments import mapping, whole_number
 from flows.api.multi_model.enums import EnvironmentType
 
 FAMILIES: Mapping[EnvironmentType, str] = {
@@ -37,7 +39,7 @@ class MultiModelTrainingEnvironment:
             known = [each.value for each in EnvironmentType]
             raise ConfigurationError(f"env_type {env_type!r}: {suggest(str(env_type), known)}") from error
         self.name = FAMILIES[self.env_type]
-        self.seed = seed
+        self.seed = whole_number("seed", seed)
         self.options = dict(options)
         self._checked = family_options(self.name, self.options)
         self._family = family(self.name).under(self._checked)
@@ -61,7 +63,8 @@ class MultiModelTrainingEnvironment:
         return (turn,) if isinstance(turn, str) else tuple(turn)
 
     def actions(self, player: str) -> tuple[str, ...]:
-        """What a player may answer now."""
+        """What a player may answer now. Raises ConfigurationError before `reset`, and for an unknown player."""
+        self._check_player("player", player)
         return tuple(self._game.choices(self._begun(), player))
 
     def step(self, actions: Mapping[str, str | int]) -> tuple[dict[str, str], dict[str, float], bool, dict[str, Any]]:
@@ -71,8 +74,8 @@ class MultiModelTrainingEnvironment:
         or action, and then nothing has happened.
         """
         state, acting = self._begun(), self.players_to_act()
-        if set(actions) != set(acting):
-            raise ConfigurationError(f"actions of {sorted(actions)}: the players who act now are {', '.join(acting)}")
+        if set(mapping("actions", actions)) != set(acting):
+            raise ConfigurationError(f"actions of {list(actions)}: the players who act now are {', '.join(acting)}")
         outcome = self._game.step_together(state, {each: self._choice(each, actions[each]) for each in acting})
         self._state, self._done = outcome.state, outcome.done
         rewards = {each: float(outcome.payoffs.get(each, 0.0)) for each in self.players}
@@ -81,8 +84,7 @@ class MultiModelTrainingEnvironment:
 
     def get_observation(self, agent_id: str) -> str:
         """What a player sees, as text. Raises ConfigurationError before `reset`, and for an unknown player."""
-        if agent_id not in self.players:
-            raise ConfigurationError(f"agent_id {agent_id!r}: {suggest(agent_id, self.players)}")
+        self._check_player("agent_id", agent_id)
         return str(self._game.observe(self._shown(), agent_id))
 
     def get_environment_info(self) -> dict[str, Any]:
@@ -110,6 +112,10 @@ class MultiModelTrainingEnvironment:
         turns = options[rounds] * (TURNS_OF_AN_OFFER if rounds == "num_rounds" else 1)
         return {"name": self.name, "options": options, "max_turns": turns, "answer_format": "choice"}
 
+    def _check_player(self, name: str, player: object) -> None:
+        if player not in self.players:
+            raise ConfigurationError(f"{name} {player!r}: {suggest(str(player), self.players)}")
+
     def _observed(self) -> dict[str, str]:
         return {each: self._game.observe(self._state, each) for each in self.players}
 
@@ -124,8 +130,8 @@ class MultiModelTrainingEnvironment:
 
     def _choice(self, player: str, action: str | int) -> str:
         choices = self.actions(player)
-        if isinstance(action, int) and not isinstance(action, bool) and 0 <= action < len(choices):
-            return choices[action]
+        if isinstance(action, Integral) and not isinstance(action, bool) and 0 <= int(action) < len(choices):
+            return choices[int(action)]
         if action not in choices:
             raise ConfigurationError(f"actions[{player!r}] {action!r}: use one of {', '.join(choices)}, or its number")
         return str(action)
@@ -153,7 +159,7 @@ def create_maze_training_env(complexity: str = "medium", **options: Any) -> Mult
     """A maze: simple, medium, complex or drawn. Raises ConfigurationError for another."""
     known = ("simple", "medium", "complex", "drawn")
     if complexity not in known:
-        raise ConfigurationError(f"complexity {complexity!r}: {suggest(complexity, known)}")
+        raise ConfigurationError(f"complexity {complexity!r}: {suggest(str(complexity), known)}")
     return MultiModelTrainingEnvironment(EnvironmentType.MAZE_NAVIGATION, **{"layout": complexity, **options})
 
 

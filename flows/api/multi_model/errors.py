@@ -4,6 +4,7 @@ from asyncio import TimeoutError as AsyncTimeoutError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from components.errors import (
@@ -23,7 +24,7 @@ _NAMES = {"openai": "OpenAI", "anthropic": "Anthropic"}
 
 
 class ModelLoadingFailed(PermanentError, RuntimeError):
-    """A model is not on this machine and cannot be fetched, or its files are damaged: "Model loading failed"."""
+    """A base is not on this machine and cannot be fetched, or its files are damaged: "Model loading failed"."""
 
 
 class GpuMemoryInsufficient(TransientError, RuntimeError):
@@ -40,14 +41,13 @@ class EpisodeTimeout(TransientError, AsyncTimeoutError):
 
 @contextmanager
 def loading(model_name: str) -> Iterator[None]:
-    """Raise what goes wrong with a model's files inside as ModelLoadingFailed, with what to do."""
+    """Raise what goes wrong with a base's files inside as ModelLoadingFailed, with what to do."""
     try:
         yield
     except (ConfigurationError, ServiceMissing, ArtifactCorrupt, OSError) as error:
-        raise ModelLoadingFailed(
-            f"Model loading failed: {model_name!r} is not on this machine ({error}); name the folder of a model that is, "
-            '"smollm2-135m" or "tiny", or run `hf download` of it where there is a network'
-        ) from error
+        is_here = model_name in ("tiny", "smollm2-135m") or Path(model_name).is_dir()
+        remedy = "" if is_here else f"; a model of the hub is fetched by `hf download {model_name}`, on a network"
+        raise ModelLoadingFailed(f"Model loading failed: {model_name!r}: {error}{remedy}") from error
     except MemoryError as error:
         raise GpuMemoryInsufficient(_memory(error)) from error
 

@@ -3,9 +3,12 @@
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
+
+from pydantic import ValidationError
 
 from components.config import AdapterConfig, ApiConfig
 from components.errors import ConfigurationError
@@ -15,7 +18,9 @@ from components.generation.base import GenerationRequest
 from components.identity import seed_for
 from components.process_variables import read_variable
 from components.session.served_models import Answer, Question, ServedModel
-from components.suggestions import suggest
+from components.suggestions import did_you_mean
+from flows.api.multi_model.arguments import mapping, question_settings
+from flows.api.multi_model.checked_config import number, part, text
 from flows.api.multi_model.enums import LLMBackend, UpdateStrategy
 from flows.api.multi_model.errors import api_errors, loading, memory_errors
 from flows.api.multi_model.model_configs import LLMConfig
@@ -26,8 +31,6 @@ if TYPE_CHECKING:
     from components.generation.api.engine import ApiGenerator
 
 _PROVIDERS: Mapping[LLMBackend, str] = {LLMBackend.OPENAI_API: "openai", LLMBackend.ANTHROPIC: "anthropic"}
-_SETTINGS = ("instructions", "max_new_tokens", "temperature", "stop", "seed")
-"""What a node's configuration, and a call, may say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +79,29 @@ class SharedLLMManager(Freed):
             manager.generate_for_node("planner", "2 + 2 =").confidence
     """
 
-    def __init__(self, config: LLMConfig | None = None) -> None:
-        """Raises ConfigurationError for an API without a key, ServiceMissing without its SDK."""
-        self.config = config or LLMConfig()
+    def __init__(
+        self,
+        config: LLMConfig | None = None,
+        *,
+        input_price: float = 0.0,
+        output_price: float = 0.0,
+        max_cost: float | None = None,
+    ) -> None:
+        """Prices are those of an API, of a million tokens. A request that could exceed `max_cost` is not sent, but an APIError.
+
+        Raises ConfigurationError for what is none of these, and for an API without a key; ServiceMissing without its SDK.
+        """
+        self.config: LLMConfig = part(LLMConfig)("config", LLMConfig() if config is None else config)
+        prices = {"input_price": input_price, "output_price": output_price, "max_cost": max_cost}
         self._lock = threading.Lock()
         self._nodes: dict[str, dict[str, Any]] = {}
         self._usage: dict[str, dict[str, Any]] = {}
         self._num_updates = 0
         self._backend: Backend | None = None
         if self.config.backend in _PROVIDERS:
-            self._backend = _ApiBackend(self.config, _PROVIDERS[self.config.backend])
+            self._backend = _ApiBackend(self.config, _PROVIDERS[self.config.backend], prices)
+        elif named := [name for name, each in prices.items() if each]:
+            raise ConfigurationError(f"{named[0]} {prices[named[0]]!r}: only an API costs something; leave it out")
         elif self.config.backend is LLMBackend.VLLM:
             raise ConfigurationError(
                 "backend vllm: a manager answers in this process or by an API; for a running vLLM server use OPENAI_API with "
@@ -97,7 +113,8 @@ class SharedLLMManager(Freed):
 
         Settings: instructions, max_new_tokens, temperature, stop and seed. Raises ValueError for others.
         """
-        settings = _checked(node_config or {})
+        text("node_id", node_id)
+        settings = question_settings(node_config or {}, "a node")
         with self._lock:
             self._nodes[node_id] = settings
             self._usage.setdefault(node_id, {"generation_count": 0, "total_tokens": 0, "last_used": None})
@@ -108,10 +125,13 @@ class SharedLLMManager(Freed):
         Raises ValueError for an unknown node or setting, RuntimeError "Model loading failed" or "GPU memory insufficient", and
         the provider's APIError.
         """
+        text("prompt", prompt)
+        given = question_settings(kwargs, "generate_for_node")
         with self._lock:
             if node_id not in self._nodes:
-                raise ConfigurationError(f"node {node_id!r}: is not registered; {suggest(node_id, self._nodes)}")
-            settings = {**self._nodes[node_id], **_checked(kwargs)}
+                nearest = did_you_mean(str(node_id), self._nodes)
+                raise ConfigurationError(f"node_id {node_id!r}: is not registered; {nearest}call register_node before")
+            settings = {**self._nodes[node_id], **given}
             number = self._usage[node_id]["generation_count"]
             self._usage[node_id]["generation_count"] += 1
         defaults = {"temperature": self.config.temperature, "seed": seed_for(0, node_id, number)}
@@ -141,7 +161,8 @@ class SharedLLMManager(Freed):
         `status` is "updated", "frozen" (the strategy stepped nothing) or "unsupported" (a model behind an API). Raises
         ValueError for other names or shapes, NaN and infinity, and then nothing has changed.
         """
-        done = self._opened().update(dict(gradients), learning_rate)
+        given = mapping("gradients", gradients)
+        done = self._opened().update(given, number(0)("learning_rate", learning_rate))
         if done["status"] == "updated":
             self._num_updates = done["update_count"]
         return {**done, "affected_nodes": sorted(self._nodes) if done["status"] == "updated" else []}
@@ -188,8 +209,10 @@ class _LocalBackend:
     def __init__(self, config: LLMConfig) -> None:
         self._config = config
         adapter = AdapterConfig(rank=config.lora_rank, alpha=config.lora_alpha) if config.enable_lora else None
-        with loading(config.model_name), memory_errors(), ExitStack() as failed:
-            self._model = failed.enter_context(ServedModel(config.model_name, device=local_device(config.device)))
+        device = local_device(config.device)
+        with memory_errors(), ExitStack() as failed:
+            with loading(config.model_name):
+                self._model = failed.enter_context(ServedModel(config.model_name, device=device))
             self.policy = self._model.policy("shared", adapter)
             failed.pop_all()
 
@@ -221,23 +244,32 @@ class _LocalBackend:
 
 
 class _ApiBackend:
-    """A model behind an API. It answers, and is never updated. Each thread has a client of its own, which counts its usage."""
+    """A model behind an API. It answers, and is never updated.
 
-    def __init__(self, config: LLMConfig, provider: str) -> None:
+    Each thread has a client of its own, which counts its usage; with a `max_cost` all share one, and ask one after the other.
+    """
+
+    def __init__(self, config: LLMConfig, provider: str, prices: Mapping[str, float | None]) -> None:
         self._provider = provider
         self._max_length = config.max_length
         self._key = config.api_key or read_variable(KEY_VARIABLES[provider])
-        self._api = ApiConfig.model_validate(
-            {"provider": provider, "model": config.model_name, "base_url": config.api_base, "max_requests_at_once": 1}
-        )
+        settings = {"provider": provider, "model": config.model_name, "base_url": config.api_base, **prices}
+        try:
+            self._api = ApiConfig.model_validate({**settings, "max_requests_at_once": 1})
+        except ValidationError as error:
+            raise ConfigurationError(_api_fault(error)) from error
         self._version = api_version("shared", self._api)
         self._lock = threading.Lock()
         self._opened: list[ApiGenerator] = []
-        self._own = threading.local()
+        self._own: Any = threading.local() if self._api.max_cost is None else SimpleNamespace()
+        self._turn = nullcontext() if self._api.max_cost is None else threading.Lock()
         self._engine()  # a missing key or SDK is an error at once
 
     def answer(self, question: Question) -> Answer:
-        engine = self._engine()
+        with self._turn:
+            return self._answer(self._engine(), question)
+
+    def _answer(self, engine: "ApiGenerator", question: Question) -> Answer:
         request = GenerationRequest(
             prompt_tokens=engine.tokenizer.encode_chat(question.instructions, question.prompt),
             seeds_K=(question.seed,),
@@ -282,17 +314,18 @@ class _ApiBackend:
 
 
 def local_device(device: str) -> str:
-    """`device`, where auto is cuda if there is one, else cpu."""
-    if device != "auto":
-        return device
+    """`device`, where auto is cuda if there is one, else cpu. Raises ConfigurationError for cuda where there is none."""
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise ConfigurationError("device 'cuda': torch finds no GPU on this machine; use auto or cpu")
+    return device if device != "auto" else "cuda" if has_gpu else "cpu"
 
 
-def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    for name in settings:
-        if name not in _SETTINGS:
-            raise ConfigurationError(f"{name}: no setting of a node; {suggest(name, _SETTINGS)}")
-    stop = settings.get("stop", ())
-    return {**settings, **({"stop": (stop,) if isinstance(stop, str) else tuple(stop)} if "stop" in settings else {})}
+def _api_fault(error: ValidationError) -> str:
+    """The first fault of the settings of an API, by the names that they have here."""
+    fault = error.errors()[0]
+    field = ".".join(map(str, fault["loc"]))
+    said = fault["msg"].removeprefix("Value error, ")
+    return f"{'api_base' if field == 'base_url' else field} {fault['input']!r}: {said}" if field else said

@@ -1,9 +1,11 @@
 """The factories of models by family, with the documented defaults, and what is available."""
 
 import importlib.util
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from flows.api.multi_model.arguments import check_names, keywords
 from flows.api.multi_model.enums import LLMBackend
 from flows.api.multi_model.llm import SharedLLMManager
 from flows.api.multi_model.model_configs import LLMConfig
@@ -53,17 +55,22 @@ def create_llama3_manager(
 def create_openai_manager(
     model_name: str = "gpt-4o-mini", api_key: str | None = None, **settings: Any
 ) -> SharedLLMManager:
-    """A model behind OpenAI's API, or another server that speaks it (`api_base`). Raises ValueError without a key."""
-    config = {"backend": LLMBackend.OPENAI_API, "model_name": model_name, "api_key": api_key, **settings}
-    return SharedLLMManager(LLMConfig(**config))
+    """A model behind OpenAI's API, or another server that speaks it (`api_base`). Raises ValueError without a key.
+
+    **Example** `create_openai_manager("gpt-4o-mini", input_price=0.15, output_price=0.6, max_cost=5.0)` spends 5.0 at most.
+    """
+    return _made(
+        "create_openai_manager", settings, backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key
+    )
 
 
 def create_claude_manager(
     model_name: str = "claude-3-5-haiku-20241022", api_key: str | None = None, **settings: Any
 ) -> SharedLLMManager:
-    """A model behind Anthropic's API. Raises ValueError without a key."""
-    config = {"backend": LLMBackend.ANTHROPIC, "model_name": model_name, "api_key": api_key, **settings}
-    return SharedLLMManager(LLMConfig(**config))
+    """A model behind Anthropic's API, with the prices and `max_cost` of SharedLLMManager. Raises ValueError without a key."""
+    return _made(
+        "create_claude_manager", settings, backend=LLMBackend.ANTHROPIC, model_name=model_name, api_key=api_key
+    )
 
 
 def get_available_models() -> dict[str, list[str]]:
@@ -84,7 +91,18 @@ def get_version_info() -> dict[str, str]:
 
 
 def _local(model_name: str, device: str, settings: dict[str, Any], **defaults: Any) -> SharedLLMManager:
-    return SharedLLMManager(LLMConfig(model_name=model_name, device=device, **{**defaults, **settings}))
+    named = {"backend": LLMBackend.HUGGINGFACE, "model_name": model_name, "device": device}
+    return _made("a manager of a local model", {**defaults, **settings}, **named)
+
+
+def _made(call: str, settings: Mapping[str, Any], **named: Any) -> SharedLLMManager:
+    """A manager. Raises ConfigurationError for a setting that there is not, or that the call decides itself."""
+    of_manager = keywords(SharedLLMManager)
+    check_names(settings, {*LLMConfig.checks, *of_manager} - named.keys(), call)
+    config = {name: each for name, each in settings.items() if name not in of_manager}
+    return SharedLLMManager(
+        LLMConfig(**named, **config), **{name: each for name, each in settings.items() if name in of_manager}
+    )
 
 
 def _version(package: str) -> str:

@@ -17,9 +17,19 @@ from components.generation.adapter_selection import AdapterRecord, selected_adap
 from components.generation.adapter_versions import newest_version, publish_adapter, read_version, version_numbers
 from components.port_leases import PortLease, lease_port
 from components.session.served_models import Question, ServedModel, ServedPolicy
-from components.suggestions import suggest
+from flows.api.multi_model.arguments import (
+    any_number,
+    check_names,
+    keywords,
+    mapping,
+    port,
+    question_settings,
+    whole_number,
+)
+from flows.api.multi_model.arguments import priority as check_priority
+from flows.api.multi_model.checked_config import number, one_of, part, text, whole
 from flows.api.multi_model.enums import LoRALoadingStatus, LoRAUpdateStrategy, TaskPriority
-from flows.api.multi_model.errors import loading, memory_errors
+from flows.api.multi_model.errors import ModelLoadingFailed, loading, memory_errors
 from flows.api.multi_model.llm import LLMResponse, local_device
 from flows.api.multi_model.model_configs import LLMConfig, LoRAConfig
 
@@ -44,41 +54,48 @@ class LoRAManager(Freed):
         device: str = "auto",
         seed: int = 0,
     ) -> None:
-        """The base and its adapters are loaded by the first request. Raises ValueError for no configuration."""
+        """The base and its adapters are loaded by the first request. Raises ConfigurationError for what is none of these."""
         if not configs:
             raise ConfigurationError("configs: none; give one LoRAConfig or more, by id")
-        if wrong := [key for key, each in configs.items() if key != each.lora_id]:
-            raise ConfigurationError(
-                f"configs[{wrong[0]}].lora_id {configs[wrong[0]].lora_id}: use the same number as key"
-            )
-        self.configs = dict(configs)
-        self.strategy = LoRAUpdateStrategy(strategy)
-        self.base_model = base_model
-        self._device = device
-        self._seed = seed
+        self.configs: dict[int, LoRAConfig] = {
+            key: part(LoRAConfig)(f"configs[{key!r}]", each) for key, each in mapping("configs", configs).items()
+        }
+        for key, each in self.configs.items():
+            if key != each.lora_id:
+                raise ConfigurationError(f"configs[{key!r}].lora_id {each.lora_id}: use the same number as key")
+        self.strategy = LoRAUpdateStrategy(one_of(LoRAUpdateStrategy)("strategy", strategy))
+        self.base_model = text("base_model", base_model)
+        self._device = LLMConfig.checks["device"]("device", device)
+        self._seed = whole_number("seed", seed)
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._ends = ExitStack()
         self._policies: dict[int, ServedPolicy] = {}
-        self._records = {each: AdapterRecord() for each in configs}
-        self._status = dict.fromkeys(configs, LoRALoadingStatus.IDLE)
+        self._records = {each: AdapterRecord() for each in self.configs}
+        self._status = dict.fromkeys(self.configs, LoRALoadingStatus.IDLE)
         self._errors: dict[int, str] = {}
         self._number = 0
 
     def process_request(
         self, prompt: str, *, priority: TaskPriority = TaskPriority.MEDIUM, lora_id: int | None = None, **settings: Any
     ) -> LLMResponse:
-        """An answer by the adapter that the strategy chooses, or by `lora_id`; `settings` are those of a Question.
+        """An answer by the adapter that the strategy chooses, or by `lora_id`.
 
-        Raises RuntimeError "Model loading failed", and the last adapter's error if all have failed.
+        `settings` are instructions, max_new_tokens, max_length, temperature, stop and seed. Raises ConfigurationError for
+        others, RuntimeError "Model loading failed", and the last adapter's error if all have failed.
         """
+        checked = question_settings(settings, "process_request", with_length=True)
+        question = Question(prompt=text("prompt", prompt), **checked)
+        check_priority("priority", priority)
+        if lora_id is not None:
+            self.known(lora_id)
         self.load()
         while True:
-            chosen = self._chosen(priority) if lora_id is None else self._known(lora_id)
+            chosen = self._chosen(priority) if lora_id is None else self._loaded(lora_id)
             began = time.monotonic()
             try:
                 with memory_errors():
-                    answer = self._policies[chosen].answer(Question(prompt=prompt, **settings))
+                    answer = self._policies[chosen].answer(question)
             except TransientError as error:
                 self._failed(chosen, time.monotonic() - began, error)
                 if lora_id is not None or not self._ready():
@@ -92,37 +109,47 @@ class LoRAManager(Freed):
     def load(self) -> None:
         """Load the base and all adapters, if they are not. An adapter that cannot be loaded is set aside with its error.
 
-        Raises RuntimeError "Model loading failed" for the base, and if no adapter can be loaded.
+        Raises RuntimeError "Model loading failed" for the base, and if no adapter can be loaded; ConfigurationError for target
+        modules that the base has not.
         """
         with self._opening:
             if self._policies:
                 return
-            with loading(self.base_model), memory_errors():
-                model = self._ends.enter_context(ServedModel(self.base_model, device=local_device(self._device)))
-                for each, config in self.configs.items():
-                    self._status[each] = LoRALoadingStatus.LOADING
-                    try:
-                        weights = None if config.weights_path is None else Path(config.weights_path)
-                        policy = model.policy(f"lora-{each}", config.adapter(), seed=self._seed + each, weights=weights)
-                    except TroupeError as error:
-                        self._set_aside(each, error)
-                        last = error
-                        continue
-                    self._policies[each] = policy
-                    self._status[each] = LoRALoadingStatus.READY
-                if not self._policies:
-                    raise last
+            device = local_device(self._device)
+            with ExitStack() as opened, memory_errors():
+                with loading(self.base_model):
+                    model = opened.enter_context(ServedModel(self.base_model, device=device))
+                self._policies = self._policies_on(model)
+                self._ends = opened.pop_all()
+
+    def _policies_on(self, model: ServedModel) -> dict[int, ServedPolicy]:
+        found: dict[int, ServedPolicy] = {}
+        for each, config in self.configs.items():
+            self._status[each] = LoRALoadingStatus.LOADING
+            weights = None if config.weights_path is None else Path(config.weights_path)
+            try:
+                found[each] = model.policy(f"lora-{each}", config.adapter(), seed=self._seed + each, weights=weights)
+                self._status[each] = LoRALoadingStatus.READY
+            except TroupeError as error:
+                self._set_aside(each, error)
+                if isinstance(error, ConfigurationError):
+                    raise ConfigurationError(
+                        f"configs[{each}].target_modules {config.target_modules}: {error}"
+                    ) from error
+                last = f"Model loading failed: configs[{each}]: {error}"
+        if not found:
+            raise ModelLoadingFailed(f"{last}; no adapter is left")
+        return found
 
     def update_lora(self, lora_id: int, weights_path: str | Path) -> int:
         """Serve the weights in a folder of PEFT's format as the adapter's next version; its number.
 
         Requests go on during it. Raises ArtifactCorrupt or LogprobMismatch, and then the version before serves on.
         """
-        self.load()
-        policy, before = self._policies[self._known(lora_id)], self._status[lora_id]
+        policy, before = self.policy(lora_id), self._status[lora_id]
         self._status[lora_id] = LoRALoadingStatus.UPDATING
         try:
-            version = policy.swap(Path(weights_path), policy.version.step + 1)
+            version = policy.swap(adapter_folder(weights_path), policy.version.step + 1)
         except BaseException:
             self._status[lora_id] = before
             raise
@@ -132,8 +159,9 @@ class LoRAManager(Freed):
 
     def record_reward(self, lora_id: int, reward: float) -> None:
         """Tell what an answer of the adapter was worth, 0 to 1: by it weighted_random and rl_optimized choose."""
+        worth = number(0, 1)("reward", reward)
         with self._lock:
-            self._records[self._known(lora_id)] = self._records[lora_id].after_reward(reward)
+            self._records[self.known(lora_id)] = self._records[lora_id].after_reward(worth)
 
     def get_status(self) -> dict[int, dict[str, Any]]:
         """Of each adapter its status, version, what is known of it, and why it was set aside."""
@@ -150,17 +178,24 @@ class LoRAManager(Freed):
 
     def policy(self, lora_id: int) -> ServedPolicy:
         """The adapter as the pipeline serves it. Raises ValueError for an unknown one."""
+        self.known(lora_id)
         self.load()
-        return self._policies[self._known(lora_id)]
+        return self._policies[self._loaded(lora_id)]
 
     def close(self) -> None:
         """Free the base and its adapters."""
         self._ends.close()
         self._policies.clear()
 
-    def _known(self, lora_id: int) -> int:
-        if lora_id not in self.configs:
-            raise ConfigurationError(f"lora_id {lora_id!r}: {suggest(str(lora_id), map(str, self.configs))}")
+    def known(self, lora_id: int) -> int:
+        """The id itself. Raises ConfigurationError for one without a configuration."""
+        if whole_number("lora_id", lora_id) not in self.configs:
+            raise ConfigurationError(f"lora_id {lora_id}: use one of {', '.join(map(str, self.configs))}")
+        return lora_id
+
+    def _loaded(self, lora_id: int) -> int:
+        if lora_id not in self._policies:
+            raise ModelLoadingFailed(f"Model loading failed: lora_id {lora_id}: {self._errors.get(lora_id)}")
         return lora_id
 
     def _ready(self) -> dict[int, AdapterRecord]:
@@ -217,15 +252,22 @@ class DistributedLoRAScheduler:
         configs: Mapping[int, LoRAConfig] | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are fields of LoRAConfig for all adapters, unless `configs` gives each its own."""
-        if num_gpus < 1:
-            raise ConfigurationError(f"num_gpus {num_gpus}: use 1 or more")
-        made = {
-            index + 1: LoRAConfig(lora_id=index + 1, gpu_id=index, port=base_port + index, **settings)
-            for index in range(num_gpus)
-        }
+        """`settings` are fields of LoRAConfig for all adapters, unless `configs` gives each its own.
+
+        Raises ConfigurationError for what is none of these.
+        """
+        first, num = port("base_port", base_port), int(whole(1)("num_gpus", num_gpus))
+        fields = set(LoRAConfig.checks) - {"lora_id", "gpu_id", "port"}
+        check_names(settings, {*keywords(DistributedLoRAScheduler), *fields}, "create_distributed_lora_scheduler")
+        if settings and configs is not None:
+            raise ConfigurationError(f"{next(iter(settings))}: each of configs has its own; leave one of both out")
+        if configs is None:
+            configs = {
+                index + 1: LoRAConfig(lora_id=index + 1, gpu_id=index, port=first + index, **settings)
+                for index in range(num)
+            }
         self.root = Path(root)
-        self.manager = LoRAManager(configs or made, base_model=base_model)
+        self.manager = LoRAManager(configs, base_model=base_model)
         self._leases: dict[int, PortLease] = {}
         self._updates = dict.fromkeys(self.manager.configs, 0)
         self._rollbacks = dict.fromkeys(self.manager.configs, 0)
@@ -247,6 +289,7 @@ class DistributedLoRAScheduler:
         Raises ArtifactCorrupt or LogprobMismatch for weights that cannot serve; then nothing is published, and the version
         before serves on.
         """
+        worth = any_number("reward", reward)
         policy = self.manager.policy(lora_id)
         with TemporaryDirectory() as folder:
             made = self._written(policy, weights, Path(folder))
@@ -256,19 +299,20 @@ class DistributedLoRAScheduler:
             except TroupeError:
                 self._rollbacks[lora_id] += 1
                 raise
-            info, _ = publish_adapter(self._root(lora_id), made, lora_id=lora_id, metrics={"reward": reward})
-        self.manager.record_reward(lora_id, min(max(reward, 0.0), 1.0))
+            info, _ = publish_adapter(self._root(lora_id), made, lora_id=lora_id, metrics={"reward": worth})
+        self.manager.record_reward(lora_id, min(max(worth, 0.0), 1.0))
         self._updates[lora_id] += 1
         return info.version
 
     def rollback(self, lora_id: int, version: int) -> None:
         """Serve a published version again. Raises ArtifactMissing or ArtifactCorrupt."""
-        _, folder = read_version(self._root(lora_id), version)
-        self.manager.policy(lora_id).swap(folder, version)
+        policy = self.manager.policy(lora_id)
+        _, folder = read_version(self._root(lora_id), whole(1)("version", version))
+        policy.swap(folder, version)
 
     def url(self, lora_id: int) -> str:
         """The address that is reserved for the adapter. Raises ValueError before `start`."""
-        if lora_id not in self._leases:
+        if self.manager.known(lora_id) not in self._leases:
             raise ConfigurationError(f"lora_id {lora_id}: has no port yet; start the scheduler")
         return f"http://127.0.0.1:{self._leases[lora_id].port}/v1"
 
@@ -310,18 +354,34 @@ class DistributedLoRAScheduler:
 
     def _written(self, policy: ServedPolicy, weights: "str | Path | Mapping[str, Tensor]", folder: Path) -> Path:
         if isinstance(weights, str | Path):
-            return Path(shutil.copytree(weights, folder / "adapter"))
+            return Path(shutil.copytree(adapter_folder(weights), folder / "adapter"))
+        from torch import Tensor
+
         from components.models.adapters import write_adapter
 
+        tensors = mapping("weights", weights)
+        for name, each in tensors.items():
+            if not isinstance(each, Tensor):
+                raise ConfigurationError(
+                    f"weights[{name!r}] {each!r}: give a tensor, as `manager.policy(id).tensors()` has"
+                )
         assert policy.adapter is not None, "a scheduler's policies are adapters"
-        write_adapter(dict(weights), policy.adapter, folder / "adapter")
+        write_adapter(tensors, policy.adapter, folder / "adapter")
         return folder / "adapter"
+
+
+def adapter_folder(path: object) -> Path:
+    """The folder of new weights. Raises ConfigurationError if there is none."""
+    if not isinstance(path, str | Path) or not Path(path).is_dir():
+        raise ConfigurationError(f"weights {str(path)!r}: there is no such folder; give one in PEFT's format")
+    return Path(path)
 
 
 def create_lora_manager(
     configs: Mapping[int, LoRAConfig], strategy: LoRAUpdateStrategy = LoRAUpdateStrategy.ADAPTIVE, **settings: Any
 ) -> LoRAManager:
-    """A manager of several adapters on one base; `settings` are those of LoRAManager, as `base_model`."""
+    """A manager of several adapters on one base; `settings` are base_model, device and seed."""
+    check_names(settings, keywords(LoRAManager), "create_lora_manager")
     return LoRAManager(configs, strategy, **settings)
 
 

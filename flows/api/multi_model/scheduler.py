@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -11,6 +12,16 @@ from typing import Any
 from components.errors import ConfigurationError, TroupeError
 from components.port_leases import PortLease, lease_port
 from components.suggestions import suggest
+from flows.api.multi_model.arguments import (
+    check_names,
+    keywords,
+    mapping,
+    port,
+    priority,
+    question_settings,
+    whole_number,
+)
+from flows.api.multi_model.checked_config import number, one_of, text, whole
 from flows.api.multi_model.enums import ModelRole, TaskPriority
 from flows.api.multi_model.llm import LLMResponse, SharedLLMManager
 
@@ -41,6 +52,13 @@ class TaskDefinition:
     collaboration_required: bool = False
     competition_allowed: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """As those of a node: max_new_tokens, temperature, and so on."""
+
+    def __post_init__(self) -> None:
+        text("prompt", self.prompt)
+        priority("priority", self.priority)
+        whole(1)("num_models", self.num_models)
+        question_settings(self.settings, "a task")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +125,11 @@ class UnifiedScheduler:
         gpu_memory_mib: int | None = None,
         max_concurrent_tasks: int = 20,
     ) -> None:
-        """`gpu_memory_mib` of each GPU bounds what its models may reserve; None: no bound."""
-        if num_gpus < 1 or max_concurrent_tasks < 1:
-            raise ConfigurationError(
-                f"num_gpus {num_gpus}, max_concurrent_tasks {max_concurrent_tasks}: use 1 or more of both"
-            )
-        self.base_port = base_port
-        self.num_gpus = num_gpus
-        self.gpu_memory_mib = gpu_memory_mib
-        self.max_concurrent_tasks = max_concurrent_tasks
+        """`gpu_memory_mib` of each GPU bounds what its models may reserve; None: no bound. Raises ConfigurationError."""
+        self.base_port = port("base_port", base_port)
+        self.num_gpus: int = whole(1)("num_gpus", num_gpus)
+        self.gpu_memory_mib = None if gpu_memory_mib is None else int(whole(1)("gpu_memory_mib", gpu_memory_mib))
+        self.max_concurrent_tasks: int = whole(1)("max_concurrent_tasks", max_concurrent_tasks)
         self._models: dict[str, _Model] = {}
         self._waiting: list[_Waiting] = []
         self._numbers = itertools.count()
@@ -135,22 +149,33 @@ class UnifiedScheduler:
         memory_mib: int = 0,
     ) -> bool:
         """Reserve a port and memory for a model; False, with nothing reserved, for a known name, a GPU that is not there, or
-        too little memory left on it. A model without a `manager` gets no tasks."""
+        too little memory left on it. A model without a `manager` gets no tasks. Raises ConfigurationError for what is none of
+        these."""
+        text("model_id", model_id)
+        whole_number("gpu_id", gpu_id)
+        whole(0)("memory_mib", memory_mib)
+        purpose = ModelRole(one_of(ModelRole)("role", role))
+        given = mapping("capabilities", capabilities or {})
+        abilities = {
+            text("capability", key): number(0, 1)(f"capabilities[{key!r}]", each) for key, each in given.items()
+        }
+        if manager is not None and not hasattr(manager, "generate_for_node"):
+            raise ConfigurationError(f"manager {manager!r}: give a SharedLLMManager")
         taken = sum(each.profile.memory_mib for each in self._models.values() if each.profile.gpu_id == gpu_id)
         full = self.gpu_memory_mib is not None and taken + memory_mib > self.gpu_memory_mib
         if model_id in self._models or not 0 <= gpu_id < self.num_gpus or full:
             return False
+        if manager is not None:
+            manager.register_node(model_id)
         lease = lease_port(self.base_port)
         profile = ModelProfile(
             model_id=model_id,
             gpu_id=gpu_id,
-            role=ModelRole(role),
+            role=purpose,
             port=lease.port,
-            capabilities=dict(capabilities or {}),
+            capabilities=abilities,
             memory_mib=memory_mib,
         )
-        if manager is not None:
-            manager.register_node(model_id)
         self._models[model_id] = _Model(profile=profile, lease=lease, manager=manager)
         return True
 
@@ -169,6 +194,8 @@ class UnifiedScheduler:
         A model that fails is left out if others are there. Raises the last one's error if none is, and ConfigurationError
         without models that answer, and after `shutdown`.
         """
+        if not isinstance(task, TaskDefinition):
+            raise ConfigurationError(f"task {task!r}: give a TaskDefinition, as TaskDefinition(prompt=...)")
         able = [name for name, each in self._models.items() if each.manager is not None]
         if self._is_closed or not able:
             raise ConfigurationError(
@@ -320,23 +347,27 @@ class UnifiedScheduler:
 
     def _known(self, model_id: str) -> _Model:
         if model_id not in self._models:
-            raise ConfigurationError(f"model_id {model_id!r}: {suggest(model_id, self._models)}")
+            otherwise = None if self._models else "no model is registered; call register_model first"
+            raise ConfigurationError(
+                f"model_id {model_id!r}: {suggest(str(model_id), self._models, otherwise=otherwise)}"
+            )
         return self._models[model_id]
 
 
 def create_unified_scheduler(base_port: int = 8001, num_gpus: int = 8, **settings: Any) -> UnifiedScheduler:
-    """A scheduler without models."""
+    """A scheduler without models; `settings` are gpu_memory_mib and max_concurrent_tasks."""
+    check_names(settings, keywords(UnifiedScheduler), "create_unified_scheduler")
     return UnifiedScheduler(base_port, num_gpus, **settings)
 
 
 def create_cooperative_scheduler(base_port: int = 8001, num_gpus: int = 8, **settings: Any) -> UnifiedScheduler:
-    """A scheduler with a collaborating model on each GPU, `cooperative_model_0` and on."""
+    """A scheduler with a collaborating model on each GPU, `cooperative_model_0` and on, all of one `manager` if it is given."""
     capabilities = {"reasoning": 0.7, "cooperation": 0.8, "efficiency": 0.6}
     return _filled(base_port, num_gpus, "cooperative_model", ModelRole.COLLABORATOR, capabilities, settings)
 
 
 def create_competitive_scheduler(base_port: int = 8001, num_gpus: int = 8, **settings: Any) -> UnifiedScheduler:
-    """A scheduler with a competing model on each GPU, `competitive_model_0` and on."""
+    """A scheduler with a competing model on each GPU, `competitive_model_0` and on, all of one `manager` if it is given."""
     capabilities = {"reasoning": 0.8, "competition": 0.9, "efficiency": 0.7}
     return _filled(base_port, num_gpus, "competitive_model", ModelRole.COMPETITOR, capabilities, settings)
 
@@ -349,12 +380,15 @@ def _filled(
     capabilities: Mapping[str, float],
     settings: Mapping[str, Any],
 ) -> UnifiedScheduler:
-    manager = settings.get("manager")
-    scheduler = UnifiedScheduler(
-        base_port, num_gpus, **{key: each for key, each in settings.items() if key != "manager"}
-    )
-    for gpu in range(num_gpus):
-        scheduler.register_model(f"{name}_{gpu}", gpu, role, capabilities, manager=manager)
+    check_names(settings, [*keywords(UnifiedScheduler), "manager"], f"a scheduler of {name}s")
+    given = dict(settings)
+    manager = given.pop("manager", None)
+    scheduler = UnifiedScheduler(base_port, num_gpus, **given)
+    with ExitStack() as failed:
+        for gpu in range(num_gpus):
+            scheduler.register_model(f"{name}_{gpu}", gpu, role, capabilities, manager=manager)
+            failed.callback(scheduler.unregister_model, f"{name}_{gpu}")
+        failed.pop_all()
     return scheduler
 
 

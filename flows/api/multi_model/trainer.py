@@ -5,15 +5,19 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from math import ceil, isfinite
 from typing import Any
 
 from components.config import RunConfig
 from components.errors import ConfigurationError
-from components.metrics import NUM_FAILED_EPISODES, PEAK_MEMORY, STEP_SECONDS
+from components.metrics import NUM_FAILED_EPISODES, STEP_SECONDS
+from components.peak_memory import peak_memory_mib
 from components.population.interaction_graph import PlayedEpisode
 from components.runs.history import StepView, read_history
+from components.runs.initial_checkpoints import committed_initial_checkpoints
 from components.runs.run import Run
+from components.runs.step_records import step_manifests
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import IterationReport
@@ -33,7 +37,12 @@ from flows.api.multi_model.environments import (
 )
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.model_configs import RLConfig
-from flows.api.multi_model.monitoring import UnifiedMonitor, create_unified_monitor
+from flows.api.multi_model.monitoring import (
+    UnifiedMonitor,
+    create_unified_monitor,
+    newest_monitor,
+    tell_newest_monitor,
+)
 from flows.api.multi_model.played import cooperation_rate, played_episodes, seat_names
 from flows.api.multi_model.training import (
     ADAPTER,
@@ -46,6 +55,7 @@ from flows.api.multi_model.training import (
 from flows.api.multi_model.training_config import ModelState, MultiModelConfig
 
 _log = logging.getLogger(__name__)
+PUBLISH = "publish_checkpoint"
 
 
 class _Stopped(Exception):
@@ -137,12 +147,9 @@ class MultiModelTrainer:
         metrics, names = view.summary.metrics, self._names()
         episodes = self._episodes(view)
         rewards = {name: _mean([each.raw_returns[seat] for each in episodes]) for name, seat in names.items()}
-        before = self._history()[step - 1].checkpoints if step else {}
-        changed = [
-            name
-            for name, each in view.checkpoints.items()
-            if name not in before or before[name].weights_digest != each.weights_digest
-        ]
+        before = {name: each.weights_digest for name, each in self._history()[step - 1].checkpoints.items()}
+        before = before if step else self._initial_digests()
+        changed = [name for name, each in view.checkpoints.items() if before.get(name) != each.weights_digest]
         return {
             "episode": episode_num,
             "episode_time": sum(view.summary.timings.values()) / episodes_per_step(config),
@@ -251,13 +258,9 @@ class MultiModelTrainer:
     def _on_step(self, report: IterationReport) -> None:
         length = self._episodes_per_step
         seconds = sum(report.timings.values()) / length
-        if self.monitor is not None and self._is_logged(report.step):
+        if self.config.enable_monitoring and newest_monitor() is not None and self._is_logged(report.step):
             played = self._episodes_of_step(report.step)
-            self.monitor.update_metrics(_monitored(report, played, length, seconds))
-            if self.monitor.graph_visualizer is not None:
-                for each in played:
-                    actions: Any = [dict(step) for step in each.actions_T]
-                    self.monitor.graph_visualizer.log_episode(each.raw_returns, actions)
+            tell_newest_monitor(_monitored(report, played, length, seconds), played)
         if self.episode_timeout_seconds is not None and seconds > self.episode_timeout_seconds:
             raise EpisodeTimeout(
                 f"Episode timeout: episodes of step {report.step} took {seconds:.3g} s on average, more than "
@@ -272,7 +275,8 @@ class MultiModelTrainer:
         return (step + 1) * length // interval > step * length // interval
 
     def _start_monitor(self) -> None:
-        if not self.config.enable_monitoring:
+        """Start the trainer's monitor, or one of its own if nobody has started another."""
+        if not self.config.enable_monitoring or (self.monitor is None and newest_monitor() is not None):
             return
         self.monitor = self.monitor or create_unified_monitor()
         self.monitor.start()
@@ -333,19 +337,20 @@ class MultiModelTrainer:
         }
 
     def _model_states(self, steps: tuple[StepView, ...]) -> dict[str, ModelState]:
-        names, policies = self._names(), self._run_config().policies
+        names, config = self._names(), self._run_config()
         states = {}
         for index, name in enumerate(names):
-            policy = policies[name]
+            policy = config.policies[name]
             states[name] = ModelState(
                 model_id=name,
                 model_type=name.split("_", 2)[2],
                 model_name=policy.base if policy.api is None else policy.api.model,
-                gpu_id=index % max(1, self.config.num_gpus),
+                gpu_id=index % max(1, self.config.num_gpus) if config.training.device == "cuda" else None,
                 lora_rank=int(ADAPTER["rank"]),
                 lora_alpha=float(ADAPTER["alpha"]),
             )
-        digests: dict[str, str] = {}
+        digests = self._initial_digests() if steps else {}
+        updated_in: dict[str, int] = {}
         for view in steps:
             metrics, episodes = view.summary.metrics, self._episodes(view)
             for name, seat in names.items():
@@ -359,10 +364,27 @@ class MultiModelTrainer:
                     states[name].update_count += 1
                     states[name].gradient_norm = metrics.get(f"train/{name}/grad_norm", 0.0)
                     digests[name] = each.weights_digest
-            if (peak := metrics.get(PEAK_MEMORY)) is not None:
-                for state in states.values():
-                    state.memory_usage = peak
+                    updated_in[name] = view.step
+        for name, state in states.items():
+            if name in updated_in:
+                state.last_weight_update = self._stored_seconds(updated_in[name])
+            if state.episode_count:
+                state.memory_usage = peak_memory_mib()
+                state.lora_performance = state.win_count / state.episode_count
         return states
+
+    def _initial_digests(self) -> dict[str, str]:
+        """Of the members' weights before training, by name; empty before they are stored."""
+        store = stored_in(self.config.checkpoint_dir)
+        found = None if store is None else committed_initial_checkpoints(store, read_run(store, self._run_id()))
+        return {name: each.weights_digest for name, each in (found or {}).items()}
+
+    def _stored_seconds(self, step: int) -> float:
+        """When the checkpoints of a finished step were stored, in seconds since 1970."""
+        store = stored_in(self.config.checkpoint_dir)
+        assert store is not None, f"step {step} is finished, and {self.config.checkpoint_dir} is no store"
+        manifests = step_manifests(store, read_run(store, self._run_id()), step)
+        return max(datetime.fromisoformat(each.finished_at).timestamp() for each in manifests if each.stage == PUBLISH)
 
 
 def _monitored(

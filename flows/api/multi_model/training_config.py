@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from flows.api.multi_model.checked_config import CheckedConfig, maybe_number, number, whole
+from flows.api.multi_model.checked_config import CheckedConfig, maybe_number, maybe_whole, number, whole
 from flows.api.multi_model.enums import TrainingMode, WeightUpdateStrategy
 
 MODEL_NAMES: Mapping[str, str] = {
@@ -98,13 +98,14 @@ class ModelState(CheckedConfig):
     update_count: Annotated[int, whole(0)] = 0
     gradient_norm: Annotated[float, number(0)] = 0.0
     """Of its last update, before clipping."""
-    gpu_id: Annotated[int, whole(0)] = 0
+    gpu_id: Annotated[int | None, maybe_whole(0)] = None
+    """The GPU that it shares; None on a CPU."""
     memory_usage: Annotated[float | None, maybe_number(0)] = None
-    """MiB that the run's processes have held at most; None before the first step."""
+    """MiB that this process and its workers have held at most; None before the first step."""
     lora_rank: Annotated[int, whole(1)] = 16
     lora_alpha: Annotated[float, number(0, above=True)] = 32.0
     lora_performance: Annotated[float, number(0, 1)] = 0.5
-    """Its competence, 0 to 1."""
+    """The share of its episodes that it won, 0 to 1; .5 before the first."""
 
     def after_step(
         self, mean_return: float, num_episodes: int, *, num_won: int, cooperated: float | None

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy
 import pytest
 
 from flows.api.multi_model.enums import EnvironmentType
@@ -23,10 +24,15 @@ def test_eight_cooperate_for_the_documented_reward_and_wrong_actions_change_noth
         {"player_0": 1},
         {**dict.fromkeys(env.players, 1), "player_7": "share"},
         dict.fromkeys(env.players, 2),
+        None,
+        {0: 1, "player_1": 1},
     ):
         with pytest.raises(ValueError, match="actions"):
-            env.step(wrong)
-    state, rewards, done, info = env.step(dict.fromkeys(env.players, 1))
+            env.step(wrong)  # type: ignore[arg-type]
+    for call in (env.actions, env.get_observation):
+        with pytest.raises(ValueError, match="did you mean 'player_"):
+            call("player_9")
+    state, rewards, done, info = env.step(dict.fromkeys(env.players, numpy.int64(1)))  # type: ignore[arg-type]
     assert rewards == pytest.approx(dict.fromkeys(env.players, 0.85))
     assert (done, info["team"]["cooperation"]) == (False, 1.0)
     assert "7 of 7 others cooperate" in state["player_3"] == env.get_observation("player_3")
@@ -73,6 +79,8 @@ def test_a_section_gives_the_trainer_its_members_and_length() -> None:
     ("make", "said"),
     [
         (lambda: create_maze_training_env("hard"), "complexity 'hard'"),
+        (lambda: create_maze_training_env(None), "complexity None"),  # type: ignore[arg-type]
+        (lambda: create_multi_model_coop_compete_env(2, 0.5, seed="x"), "seed 'x'"),
         (lambda: create_social_training_env("negotiation"), "bargaining"),
         (lambda: MultiModelTrainingEnvironment("bandit"), "env_type"),
         (lambda: MultiModelTrainingEnvironment(EnvironmentType.TEAM_BATTLE, size=3), "size"),

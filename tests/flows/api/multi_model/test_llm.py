@@ -146,6 +146,23 @@ def test_an_api_answers_is_never_updated_and_its_errors_are_its_sdks() -> None:
                     manager.generate_for_node("a", "hello")
 
 
+def test_a_cap_on_the_cost_of_an_api_holds_for_all_threads() -> None:
+    import openai
+
+    with wire_server() as wire:
+        settings = {"api_key": KEY, "api_base": wire.base_url("openai"), "output_price": 1e6, "max_cost": 8.0}
+        with create_openai_manager(MODEL, **settings) as manager:
+            manager.register_node("a", {"max_new_tokens": 5})
+            thread = threading.Thread(target=lambda: manager.generate_for_node("a", "hello"))
+            thread.start()
+            thread.join()
+            manager.generate_for_node("a", "hello")  # 3 are spent of 8, and it may cost 5
+            with pytest.raises(openai.APIError, match=r"max_cost 8: 6 is spent"):
+                manager.generate_for_node("a", "hello")
+            assert manager.get_global_stats()["llm_internal_stats"]["cost"] == 6.0
+        assert len(wire.exchanges) == 2
+
+
 def test_an_api_without_a_key_is_refused_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ValueError, match="OPENAI_API_KEY"):

@@ -90,6 +90,11 @@ def test_an_adapter_that_cannot_be_loaded_is_set_aside_and_a_missing_base_says_w
         create_lora_manager({1: config(1)}, base_model=str(tmp_path / "none")).load()
     with pytest.raises(ValueError, match="configs"):
         create_lora_manager({})
+    wrong = {1: config(1), 2: config(2, target_modules=["q"])}
+    with create_lora_manager(wrong, base_model=base, device="cpu") as manager:
+        for _ in range(2):
+            with pytest.raises(ValueError, match=r"^configs\[2\].target_modules \['q'\]: .* it has .*q_proj"):
+                manager.load()
 
 
 def test_updates_are_published_bad_ones_are_not_and_a_restart_serves_the_newest_whole_one(

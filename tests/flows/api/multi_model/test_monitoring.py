@@ -7,9 +7,16 @@ from typing import Any
 import networkx
 import pytest
 
+from components.population.interaction_graph import PlayedEpisode
 from components.tracking.monitor import read_log
 from flows.api.multi_model.model_configs import MonitoringConfig
-from flows.api.multi_model.monitoring import UnifiedMonitor, create_graph_visualizer, create_unified_monitor
+from flows.api.multi_model.monitoring import (
+    UnifiedMonitor,
+    create_graph_visualizer,
+    create_unified_monitor,
+    newest_monitor,
+    tell_newest_monitor,
+)
 
 
 def test_thresholds_decide_the_alerts_and_the_log_holds_every_update(tmp_path: Path) -> None:
@@ -65,7 +72,75 @@ def test_the_graph_is_that_of_the_played_episodes_and_survives_its_process(tmp_p
     page = Path(again.export_html(tmp_path / "g.html")).read_text()
     assert "after 31 of 31 events" in page
     assert page.count('class="frame') == 20
-    with pytest.raises(ValueError, match="cooperate or compete"):
-        again.log_episode({"a": 1.0}, [{"a": "share", "b": "compete"}])
-    with pytest.raises(ValueError, match="transfer"):
-        again.log_weight_transfer("a", "a", 0.1)
+    again.log_weight_transfer("b", "a", 0.2)
+    assert again.get_statistics()["num_events"] == 33, "what follows a cut line is a line"
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (("episode", "a"), "raw_returns None"),
+        (("episode", "a", None, {"raw_returns": {"a": "x", "b": 1}}), r"raw_returns\['a'\] 'x'"),
+        (("episode", "a", None, {"raw_returns": {"a": float("nan")}}), "nan"),
+        (("episode", "a", None, {"raw_returns": {"a": 1.0}, "actions": []}), "did you mean 'actions_T'"),
+        (("episode", "a", None, {"raw_returns": {"a": 1.0}, "actions_T": {"a": "compete"}}), "actions_T"),
+        (
+            ("episode", "a", None, {"raw_returns": {"a": 1.0}, "actions_T": [{"a": "share", "b": "compete"}]}),
+            "cooperate or",
+        ),
+        (("weight_transfer", "a", "b"), "share None"),
+        (("weight_transfer", "a", "a", {"share": 0.1}), "transfer"),
+        (("weight_transfer", "a", None, {"share": 0.1}), "target_id"),
+        (("weight_transfer", "a\x01", "b", {"share": 0.1}), "printable"),
+        ((5, "a"), "event_type 5"),
+        (("note", "a", None, "text"), "data 'text'"),
+        (("note", "a", None, {"at": object()}), "JSON"),
+    ],
+)
+def test_an_event_that_could_not_be_read_again_is_refused(tmp_path: Path, event: Any, said: str) -> None:
+    visualizer = create_graph_visualizer(tmp_path / "events.jsonl")
+    visualizer.log_event("note", "a")
+    with pytest.raises(ValueError, match=said):
+        visualizer.log_event(*event)
+    assert visualizer.get_statistics()["num_events"] == 1
+    visualizer.log_file.write_text('{"event_type": "note"}\n{"event_type": "episode"}\n')
+    with pytest.raises(ValueError, match=r"events.jsonl', line 2: raw_returns None"):
+        visualizer.graph()
+
+
+def test_a_training_reports_to_the_newest_monitor_that_has_not_ended(tmp_path: Path) -> None:
+    graph = create_graph_visualizer(tmp_path / "g.jsonl")
+    first, second = (UnifiedMonitor(MonitoringConfig(False, False), visualizer=graph) for _ in range(2))
+    assert newest_monitor() is None
+    tell_newest_monitor({"n": 0.0})
+    first.start()
+    tell_newest_monitor({"n": 1.0}, [PlayedEpisode(order=0, raw_returns={"a": 1.0, "b": 0.0})])
+    second.start()
+    tell_newest_monitor({"n": 2.0})
+    first.start()
+    tell_newest_monitor({"n": 3.0})
+    first.stop()
+    tell_newest_monitor({"n": 4.0})
+    second.stop()
+    tell_newest_monitor({"n": 5.0})
+    found = [each.get_comprehensive_stats()["metrics_summary"]["n"] for each in (first, second)]
+    assert [(each["count"], each["lowest"], each["highest"]) for each in found] == [(2, 1.0, 3.0), (2, 2.0, 4.0)]
+    assert graph.get_statistics()["num_events"] == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: create_unified_monitor({"log_path": "x"}), "did you mean 'log_file_path'"),  # type: ignore[arg-type]
+        (lambda: create_unified_monitor({"history_window_size": "x"}), "history_window_size 'x'"),  # type: ignore[arg-type]
+        (lambda: create_unified_monitor(tracker=5), "tracker 5"),  # type: ignore[arg-type]
+        (lambda: create_unified_monitor().add_alert_callback("x"), "callback 'x'"),  # type: ignore[arg-type]
+        (lambda: create_unified_monitor().update_metrics([1]), r"metrics \[1\]"),  # type: ignore[arg-type]
+        (lambda: create_unified_monitor().update_metrics({1: 1.0}), "metric 1"),  # type: ignore[dict-item]
+        (lambda: create_graph_visualizer("."), "log_file '.'"),
+        (lambda: create_graph_visualizer("x").log_episode({}, []), "raw_returns {}"),
+    ],
+)
+def test_what_is_no_monitor_or_metric_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make()

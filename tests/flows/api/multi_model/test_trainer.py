@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from flows.api.multi_model import training
 from flows.api.multi_model.checkpoints import list_available_checkpoints, load_checkpoint_metadata, stored_in
 from flows.api.multi_model.environments import create_multi_model_coop_compete_env
 from flows.api.multi_model.model_configs import MonitoringConfig, RLConfig
-from flows.api.multi_model.monitoring import create_unified_monitor
+from flows.api.multi_model.monitoring import create_unified_monitor, newest_monitor
 from flows.api.multi_model.trainer import MultiModelTrainer, quick_start_multimodel_training
 from flows.api.multi_model.training_config import MultiModelConfig
 
@@ -36,7 +37,8 @@ def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("population")
     config = MultiModelConfig(**TINY, checkpoint_dir=str(folder / "ck"), log_metrics_interval=4)
     trainer = MultiModelTrainer(config, RLConfig(batch_size=8, ppo_epochs=1))
-    trainer.monitor = create_unified_monitor(MonitoringConfig(log_file_path=str(folder / "metrics.json")))
+    monitor = create_unified_monitor(MonitoringConfig(log_file_path=str(folder / "metrics.json")))
+    monitor.start()
     first = asyncio.run(trainer.train_multi_model_episode(0))
     assert (first["episode"], first["weight_coordination"]["strategy"]) == (0, "asynchronous")
     assert sorted(first["weight_coordination"]["models_updated"]) == ["model_0_tiny", "model_1_tiny"]
@@ -52,7 +54,9 @@ def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> 
     assert training.train_population is real
     trainer.config.batch_size //= 2
     yield trainer, asyncio.run(trainer.train())
+    assert trainer.monitor is None, "the one that was started took the metrics"
     asyncio.run(trainer.shutdown())
+    monitor.stop()
 
 
 def test_results_are_those_that_the_reference_names(trained: tuple[MultiModelTrainer, Any]) -> None:
@@ -61,6 +65,11 @@ def test_results_are_those_that_the_reference_names(trained: tuple[MultiModelTra
     assert results["training_metrics"]["episodes"] == [2, 4]
     assert len(results["training_metrics"]["cooperation_ratios"]) == 2
     json.dumps(results)
+    for state in results["final_model_states"].values():
+        assert (state["update_count"], state["gpu_id"], state["episode_count"]) == (2, None, 4)
+        assert time.time() - 900 < state["last_weight_update"] < time.time()
+        assert state["memory_usage"] > 100, "a process with PyTorch in it"
+        assert state["lora_performance"] == state["win_count"] / 4
     performance = trainer.get_model_performance_summary()
     assert set(performance) == {"model_0_tiny", "model_1_tiny"}
     assert all(0.5 < each["avg_reward"] < 2.0 and each["total_episodes"] == 4 for each in performance.values())
@@ -118,10 +127,11 @@ def test_a_trainer_goes_on_from_a_checkpoint_and_repeats_what_followed(
     assert again.monitor is None
 
 
-def test_metrics_are_sent_as_often_as_the_configuration_says(trained: tuple[MultiModelTrainer, Any]) -> None:
-    trainer, _ = trained
-    assert trainer.monitor is not None
-    stats = trainer.monitor.get_comprehensive_stats()
+@pytest.mark.usefixtures("trained")
+def test_metrics_are_sent_as_often_as_the_configuration_says() -> None:
+    monitor = newest_monitor()
+    assert monitor is not None
+    stats = monitor.get_comprehensive_stats()
     assert stats["metrics_summary"]["population/player_0/return"]["count"] == 1, "of two steps, one per four episodes"
     assert {"error_rate", "response_time", "engagement_rate"} <= stats["metrics_summary"].keys()
 
