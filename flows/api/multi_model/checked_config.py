@@ -196,6 +196,13 @@ def texts(name: str, value: Any) -> list[str]:
     return [text(name, each) for each in value]
 
 
+def settings_by_type(name: str, value: Any) -> dict[str, dict[str, Any]]:
+    """Settings by the type of a model, which the run's configuration checks."""
+    if not isinstance(value, Mapping) or not all(isinstance(each, Mapping) for each in value.values()):
+        raise ConfigurationError(f"{name} {value!r}: give a dict of settings for each type, as {{'openai': {{...}}}}")
+    return {text(name, kind): dict(each) for kind, each in value.items()}
+
+
 def flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool):

@@ -42,6 +42,7 @@ ADAPTER = {"rank": 16, "alpha": 32.0}
 PLACES: Mapping[str, str] = {
     "num_models": "policies, agents",
     "model_types": "policies",
+    "api_settings": "policies.*.api",
     "model_names": "policies.*.base, policies.*.api.model",
     "training_mode": "population.training_mode",
     "weight_update_strategy": "population.weight_updates.strategy",
@@ -233,7 +234,7 @@ def _policy(config: MultiModelConfig, kind: str) -> dict[str, Any]:
             f"model_names: names no model of type {kind!r}; add one, or {suggest(kind, {**MODEL_NAMES, **config.model_names})}"
         )
     if kind in PROVIDERS:
-        api = {"provider": PROVIDERS[kind], "model": name}
+        api = {**config.api_settings.get(kind, {}), "provider": PROVIDERS[kind], "model": name}
         return {"prompt_format": "chat", "trained": False, "api": api}
     format_ = "compact" if name == "tiny" else model_settings(name).prompt_format
     # Then the federated mean of adapters is exact, and optimizers and critics are averaged with it.
@@ -264,6 +265,16 @@ def _check_places(config: MultiModelConfig) -> None:
             f"base_port {config.base_port}: members are sampled in the trainer's own process, behind no port; leave it out, or "
             "give it to create_unified_scheduler"
         )
+    behind_apis = sorted({kind for kind in config.member_types().values() if kind in PROVIDERS})
+    for kind, settings in config.api_settings.items():
+        if kind not in behind_apis:
+            raise ConfigurationError(
+                f"api_settings {kind!r}: no member is of this type behind an API; types are {', '.join(behind_apis) or 'none'}"
+            )
+        if fixed := sorted({"provider", "model"} & set(settings)):
+            raise ConfigurationError(
+                f"api_settings {kind!r}: {fixed[0]} follows from model_types and model_names; leave it out"
+            )
     interval, length = config.save_interval, config.update_frequency
     if interval == default.save_interval:
         return

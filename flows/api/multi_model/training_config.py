@@ -2,9 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, Any
 
-from flows.api.multi_model.checked_config import CheckedConfig, maybe_number, maybe_whole, number, whole
+from flows.api.multi_model.checked_config import (
+    CheckedConfig,
+    maybe_number,
+    maybe_whole,
+    number,
+    settings_by_type,
+    whole,
+)
 from flows.api.multi_model.enums import TrainingMode, WeightUpdateStrategy
 
 MODEL_NAMES: Mapping[str, str] = {
@@ -30,6 +37,9 @@ class MultiModelConfig(CheckedConfig):
     """The type of member i is `model_types[i % len(model_types)]`; openai and claude play and are never updated."""
     model_names: dict[str, str] = field(default_factory=lambda: dict(MODEL_NAMES))
     """Type -> base: "tiny", "smollm2-135m", a model folder, a name on the hub, or the API's name of a model."""
+    api_settings: Annotated[dict[str, dict[str, Any]], settings_by_type] = field(default_factory=dict)
+    """Type -> fields of `policies.<name>.api`, as `{"openai": {"output_price": 10, "max_cost": 5}}`: a process spends no more
+    than `max_cost`, and the next one that continues has as much again. Other settings are another run."""
     training_mode: TrainingMode = TrainingMode.MIXED
     weight_update_strategy: WeightUpdateStrategy = WeightUpdateStrategy.ASYNCHRONOUS
     max_episodes: Annotated[int, whole(1)] = 1000

@@ -18,6 +18,7 @@ from flows.api.multi_model.model_configs import MonitoringConfig, RLConfig
 from flows.api.multi_model.monitoring import create_unified_monitor, newest_monitor
 from flows.api.multi_model.trainer import MultiModelTrainer, quick_start_multimodel_training
 from flows.api.multi_model.training_config import MultiModelConfig
+from tests.components.generation.api.wire_server import KEY, MODEL, openai_error, wire_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 TINY: dict[str, Any] = {
@@ -160,3 +161,31 @@ def test_a_slow_episode_and_a_failed_start_are_told_and_old_checkpoints_go(
     answer = asyncio.run(quick_start_multimodel_training(2, 4, config=wrong))
     assert answer["status"] == "failed"
     assert "none" in answer["error"]
+
+
+def test_a_member_behind_an_api_that_fails_ends_the_run_which_goes_on_and_spends_no_more_than_it_may(
+    prefect_harness: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with wire_server() as wire:
+        wire.answer = lambda state, index: "cooperate"
+        told = {"base_url": wire.base_url("openai"), "output_price": 1e6, "max_retries": 0}
+        played = {"model_types": ["tiny", "openai"], "model_names": {"tiny": "tiny", "openai": MODEL}}
+        values = {**TINY, **played, "checkpoint_dir": str(tmp_path), "enable_monitoring": False}
+        trainer = MultiModelTrainer(MultiModelConfig(**values, api_settings={"openai": told}))
+        asyncio.run(trainer.train_multi_model_episode(0))
+        before = len(wire.exchanges)
+        wire.script.extend([openai_error(401, "Your account was closed", code="account_closed")] * 100)
+        with pytest.raises(Exception, match="Your account was closed"):
+            asyncio.run(trainer.train())
+        assert trainer.current_episode == 2, "what was played is stored"
+        wire.script.clear()
+        failed = len(wire.exchanges)
+        assert asyncio.run(trainer.train())["training_completed"]
+        assert len(wire.exchanges) - failed <= before, "only the second step was played"
+        capped = MultiModelTrainer(MultiModelConfig(**values, api_settings={"openai": {**told, "max_cost": 4.0}}))
+        with pytest.raises(Exception, match="max_cost"):
+            asyncio.run(capped.train())
+    for wrong, said in (({"claude": {}}, "no member is of this type"), ({"openai": {"model": "x"}}, "leave it out")):
+        with pytest.raises(ValueError, match=said):
+            asyncio.run(MultiModelTrainer(MultiModelConfig(**values, api_settings=wrong)).train())
