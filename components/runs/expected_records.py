@@ -73,7 +73,8 @@ def _removed_mixes(found: Survey) -> Set[int]:
     for step in named - there:
         lineage = lineage_for(found.address.lineages, step, _MIX)
         made_up[f"runs/{found.run_id}/steps/{step:06d}/{_MIX}-v0/all/l{lineage}-none/manifest.json"] = step
-    return {step for key, step in made_up.items() if key in _expired(found, made_up)}
+    expired = _expired(found, made_up)
+    return {step for key, step in made_up.items() if key in expired}
 
 
 def missing_records(store: ArtifactStore, found: Survey, removed: Sequence[Update]) -> Iterator[Problem]:

@@ -147,8 +147,9 @@ class MultiModelTrainer:
         metrics, names = view.summary.metrics, self._names()
         episodes = self._episodes(view)
         rewards = {name: _mean([each.raw_returns[seat] for each in episodes]) for name, seat in names.items()}
-        before = {name: each.weights_digest for name, each in self._history()[step - 1].checkpoints.items()}
-        before = before if step else self._initial_digests()
+        before = self._initial_digests()
+        if step:
+            before = {name: each.weights_digest for name, each in self._history()[step - 1].checkpoints.items()}
         changed = [name for name, each in view.checkpoints.items() if before.get(name) != each.weights_digest]
         return {
             "episode": episode_num,
