@@ -147,7 +147,7 @@ def _watch(
 
 def _finished_steps(log: Path) -> int:
     """How many steps the run has told of."""
-    steps = re.findall(r"^step +(\d+)/", log.read_text(errors="replace"), re.MULTILINE)
+    steps = re.findall(r"^step +\d+ \((\d+) of ", log.read_text(errors="replace"), re.MULTILINE)
     return int(steps[-1]) if steps else 0
 
 
