@@ -106,6 +106,9 @@ class HybridConfig(Frozen):
     the policy decides. None: no limit."""
     subgoals: tuple[str, ...] = Field((), max_length=12)
     """`name: condition` each, as `exit: map_number == 4 and x >= 8`; in mode teacher they take the place of the model's."""
+    conditions: Literal["comparisons", "python"] = "comparisons"
+    """What conditions of subgoals are. comparisons: of facts with whole numbers, joined by `and` and `or`, which cannot do
+    anything else. python: any expression over the facts, run in the sandbox; they pay when a step is over."""
     keeps_decisions: bool | None = None
     """Keep all decisions for the history; None: where a language model may be asked for a button."""
     weights: Mapping[
@@ -138,9 +141,29 @@ class HybridConfig(Frozen):
                 + ("has no policy to decide instead" if self.mode == "llm_only" else "asks for no button")
                 + "; leave it out, or set mode to adaptive"
             )
+        if self.conditions == "python":
+            self._check_programs()
         if "subgoals" in self.weights and not self.subgoals and self.mode != "teacher":
             raise ValueError("weights.subgoals pays for subgoals, and there are none: leave it out, or write subgoals")
         return self
+
+    def _check_programs(self) -> None:
+        if not self.subgoals and self.mode != "teacher":
+            raise ValueError("conditions python: there are no subgoals; leave it out, or write subgoals")
+        if self.asks_for_buttons:
+            raise ValueError(
+                f"conditions python pay when a step is over, and mode {self.mode} credits who decides while it is played: "
+                "leave it out, or set mode to teacher or rl_only"
+            )
+        if self.starts is not None:
+            raise ValueError(
+                "conditions python: positions of play do not know which of them were met; leave starts out, or use comparisons"
+            )
+
+    @property
+    def runs_programs(self) -> bool:
+        """Whether conditions are run in the sandbox."""
+        return self.conditions == "python"
 
     @property
     def asks_for_buttons(self) -> bool:
@@ -207,7 +230,8 @@ def hybrid_misfit(config: Sections) -> str | None:
         return f"policies.{tuned}.trained: a teacher presses no buttons to learn from; set it to false, or mode to llm_only"
     if REFLEXES in config.policies:
         return f"policies.{REFLEXES}: the policy that hybrid trains has this name; choose another"
-    return _section_without_effect(config, set() if tuned is None else _OF_MODELS)
+    boxed = {"sandbox"} if hybrid.runs_programs else set()
+    return _section_without_effect(config, boxed | (set() if tuned is None else _OF_MODELS))
 
 
 def _section_without_effect(config: Sections, effective: Collection[str]) -> str | None:

@@ -13,6 +13,7 @@ of arrays; these entries decide how a run goes on, and are what a digest must co
 | `optimizer.*` | moments and steps of Adam | `update_learner` |
 | `games.*` | facts, records, visited tiles, met subgoals, steps, episodes and chance of each game | `collect_experience` |
 | `games.starts`, `games.position.*`, `games.from_start_N` | curriculum and kept positions, with a `StartRule` | likewise |
+| `met_programs` | subgoals in Python that the open episodes have met, with such | likewise |
 | `agent` | arbiter, open episodes, kept answers, recent actions and states | likewise |
 
 Not in it: generators, since each function is seeded by (seed, step); `num_updates`, which is the step.
@@ -32,11 +33,13 @@ from components.errors import ConfigurationError
 from components.hybrid.adviser import Adviser
 from components.hybrid.agent import AgentRule, Decided, HybridAgent
 from components.hybrid.arbitration import ArbitrationRule, Mode
+from components.hybrid.condition_programs import Program, ProgramRunner
 from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import Decision
 from components.hybrid.game_facts import Booleans, GamesStep, Integers
 from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout
 from components.hybrid.playing import SnapshotGames
+from components.hybrid.program_pay import ProgramPay
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.start_positions import GamesFromPositions, StartRule
 from components.hybrid.stored_arrays import StoredArrays
@@ -45,6 +48,7 @@ from components.hybrid.twin import Twin
 from components.identity import seed_for
 
 LearnerState = dict[str, NDArray[Any]]
+_MET = "met_programs"
 _RL_ONLY = AgentRule(control=ControlRule(arbitration=ArbitrationRule(mode=Mode.RL_ONLY)))
 
 
@@ -52,7 +56,9 @@ _RL_ONLY = AgentRule(control=ControlRule(arbitration=ArbitrationRule(mode=Mode.R
 class HybridSettings:
     """What is played and how it is learned: fixed for a run. Without `starts` all episodes begin at the start.
 
-    `keeps_decisions` collects the decisions for the history; it costs a tenth of a millisecond each.
+    `programs` are subgoals in Python. They pay as `subgoals` do, but a sandbox says where they are met, after the last button
+    of a step: only the learner knows of their pay, and no game. `keeps_decisions` collects the decisions for the history; it
+    costs a tenth of a millisecond each.
     """
 
     num_games: int = 64
@@ -60,6 +66,7 @@ class HybridSettings:
     goal_badges: int = 2
     weights: RewardWeights = field(default_factory=RewardWeights)
     subgoals: tuple[Subgoal, ...] = ()
+    programs: tuple[Program, ...] = ()
     learner: PPORule = field(default_factory=PPORule)
     agent: AgentRule = _RL_ONLY
     starts: StartRule | None = None
@@ -125,8 +132,11 @@ def collect_experience(
     adviser: Adviser | None = None,
     open_games: GamesOpener = open_twins,
     advised: "StepAdvice | None" = None,
+    run_programs: ProgramRunner | None = None,
 ) -> Experience:
     """The experience of one step: `settings.learner.steps` decisions in each game; what was advised is put into `advised`.
+
+    `run_programs` runs the settings' programs, and is asked once.
 
     **Example** 64 games, 64 steps: 4,096 rows in RL_ONLY; fewer where a language model decided, since the policy does not learn
     from another's actions.
@@ -147,11 +157,13 @@ def collect_experience(
         agent.load_state_dict(json.loads(state["agent"].tobytes()))
     with open_games(settings, seed) as games:
         games.restore(_below(state, "games."))
-        watched = _WatchedGames(games, agent)
-        rollout, advantages_T_N = learner.collect_with_advantages(watched, watched.choose)
+        pay = _program_pay(settings, state, games, run_programs)
+        watched = _WatchedGames(games, agent, pay)
+        settle = None if pay is None else pay.settle
+        rollout, advantages_T_N = learner.collect_with_advantages(watched, watched.choose, settle=settle)
         if advised is not None:
             advised.draws_T_N, advised.advantages_T_N = watched.draws_T_N, advantages_T_N
-        after = _prefixed("games.", games.snapshot())
+        after = _prefixed("games.", games.snapshot()) | _met(pay)
     after["agent"] = np.frombuffer(json.dumps(agent.state_dict()).encode(), np.uint8)
     return Experience(
         step=step,
@@ -209,8 +221,8 @@ class _Ended:
 class _WatchedGames:
     """Games whose steps the agent is told of, and whose episodes are counted."""
 
-    def __init__(self, games: SnapshotGames, agent: HybridAgent) -> None:
-        self._games, self._agent = games, agent
+    def __init__(self, games: SnapshotGames, agent: HybridAgent, pay: ProgramPay | None) -> None:
+        self._games, self._agent, self._pay = games, agent, pay
         self._ends: list[tuple[float, float, float]] = []
         self._decided: list[Decided] = []
         self.goals_from_start: list[bool] = []
@@ -235,6 +247,8 @@ class _WatchedGames:
         from_start_N = getattr(self._games, "from_start_N", np.ones(len(actions_N), np.bool_)).copy()
         step = self._games.step(actions_N)
         self._agent.observe(step)
+        if self._pay is not None:
+            self._pay.add(step, self._games.facts)
         over_N = step.ended_N | step.cut_N
         self.goals_from_start += step.ended_N[over_N & from_start_N].tolist()
         for game in np.flatnonzero(over_N).tolist():
@@ -254,6 +268,25 @@ class _WatchedGames:
             "rollout/starter_rate": starter,
             "rollout/episode_length": length,
         }
+
+
+def _program_pay(
+    settings: HybridSettings, state: Mapping[str, NDArray[Any]], games: SnapshotGames, run: ProgramRunner | None
+) -> ProgramPay | None:
+    """The pay of the settings' programs from this state on; None without any."""
+    if not settings.programs:
+        return None
+    if settings.starts is not None or settings.agent.control.asks_adviser:
+        raise ConfigurationError(
+            f"{len(settings.programs)} programs: they pay after a step, which starts and arbitration read while it is "
+            "played; leave both out, or write comparisons as subgoals"
+        )
+    assert run is not None, f"{len(settings.programs)} programs and nothing to run them"
+    return ProgramPay(settings.programs, settings.weights.subgoals, run, games.facts, state.get(_MET))
+
+
+def _met(pay: ProgramPay | None) -> LearnerState:
+    return {} if pay is None or pay.met_N_G is None else {_MET: pay.met_N_G}
 
 
 def _learner_from(settings: HybridSettings, state: Mapping[str, NDArray[Any]]) -> MaskedPPO:

@@ -89,12 +89,13 @@ class GamesStep:
     """What a button brought in each game (N,). Games that ended have begun anew, and `states_N_S` is of the new ones: what a
     policy sees, the state variables, or the greys of the screen (N, 72, 80).
 
-    `ended_N` is the badge, `cut_N` the limit of steps: an episode that is cut had more to come. `final_states_N_S` are the
-    states before a new beginning; `starter_N` and `lengths_N` are those of the episodes up to this step.
+    `ended_N` is the badge, `cut_N` the limit of steps: an episode that is cut had more to come. `final_states_N_S` and
+    `final_facts` are those before a new beginning; `starter_N` and `lengths_N` are of the episodes up to this step.
     """
 
     states_N_S: NDArray[np.float32] | NDArray[np.uint8]
     final_states_N_S: NDArray[np.float32] | NDArray[np.uint8]
+    final_facts: Facts
     rewards_N: Floats
     terms: dict[str, Floats]
     ended_N: Booleans

@@ -83,17 +83,18 @@ class Twin:
         terms = reward_terms(before, self._records, self._weights)
         ended_N = self._facts["johto_badges"] >= self._goal_badges
         cut_N = ~ended_N & (self._steps_N >= self._max_steps)
-        final_states_N_S, starter_N, lengths_N = self.states(), self._facts["party_count"] > 0, self._steps_N
+        final_states_N_S, final_facts, lengths_N = self.states(), self._facts, self._steps_N
         if (ended_N | cut_N).any():
             self._begin(ended_N | cut_N)
         return GamesStep(
             states_N_S=self.states(),
             final_states_N_S=final_states_N_S,
+            final_facts=final_facts,
             rewards_N=total_reward(terms),
             terms=terms,
             ended_N=ended_N,
             cut_N=cut_N,
-            starter_N=starter_N,
+            starter_N=final_facts["party_count"] > 0,
             lengths_N=lengths_N,
         )
 

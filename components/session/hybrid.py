@@ -14,6 +14,7 @@ from components.metrics import SUCCESS_RATE
 from components.metrics import evaluation as named
 from components.runs.run import CollectedStep, PolicyUpdate
 from components.schema import EvalReport, PolicyVersion
+from components.session.condition_programs import check_programs, program_runner, tried_reader, with_warnings
 from components.session.hybrid_settings import emulated_games, games_opener, hybrid_config, hybrid_settings
 from components.session.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
 from components.session.scenario import SUITE_SEED
@@ -22,6 +23,7 @@ from components.torch_state import computing_with
 
 if TYPE_CHECKING:
     from components.hybrid.adviser import Adviser
+    from components.hybrid.condition_programs import ProgramRunner
     from components.hybrid.experience import StepAdvice
     from components.hybrid.held_out_games import HeldOut
 
@@ -57,6 +59,8 @@ def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> C
     lesson = "\n".join(config.subgoals)
     if config.mode == "teacher" and not lesson:
         lesson = _written_lesson(session, models)
+    elif config.runs_programs:
+        check_programs(lesson, program_runner(session.toolbox.sandbox()))
     settings = hybrid_settings(session.scenario, lesson)
     with computing_with(1):
         state = new_learner_state(settings, session.config.seed, open_games=games_opener(config))
@@ -64,17 +68,21 @@ def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> C
 
 
 def _written_lesson(session: Session, models: Mapping[str, CheckpointRef]) -> str:
-    from components.hybrid.language_model import LanguageModelTeacher
+    from components.hybrid.language_model import COMPARISONS_TASK, PROGRAMS_TASK, LanguageModelTeacher
+    from components.hybrid.subgoals import LessonReader, read_lesson
     from components.session.checkpoint_loading import load_checkpoint
     from components.session.engines import fixed_versions
 
     policy = session.config.agents[PLAYER].policy
     known = fixed_versions(session.config)
     version = load_checkpoint(session, models[policy])[0] if policy in models else known[policy]
-    teacher = LanguageModelTeacher(session.engines.of(policy), version)
+    read: LessonReader = read_lesson
+    task = COMPARISONS_TASK
+    if hybrid_config(session.config).runs_programs:
+        read, task = tried_reader(program_runner(session.toolbox.sandbox())), PROGRAMS_TASK
+    teacher = LanguageModelTeacher(session.engines.of(policy), version, read=read, task=task)
     badges = hybrid_settings(session.scenario).goal_badges
-    lesson = teacher.write_lesson(_START, f"win {badges} badges", seed=session.config.seed)
-    return "\n".join(f"{each.name}: {each.condition.text}" for each in lesson.subgoals)
+    return teacher.write_lesson(_START, f"win {badges} badges", seed=session.config.seed).text
 
 
 def collected(
@@ -94,10 +102,18 @@ def collected(
             adviser=adviser,
             open_games=games_opener(hybrid_config(session.config)),
             advised=advised,
+            run_programs=_paying_runner(session),
         )
     metrics = {_NAMES.get(name, name): value for name, value in experience.metrics.items()}
     advice, told = _stored_advice(session, step, adviser, advised)
     return CollectedStep(experience=session.kept.put(experience), metrics=metrics | told, advice=advice)
+
+
+def _paying_runner(session: Session) -> "ProgramRunner | None":
+    """What runs conditions in Python; None where there are none."""
+    if not hybrid_config(session.config).runs_programs:
+        return None
+    return with_warnings(program_runner(session.toolbox.sandbox()))
 
 
 def _stored_advice(

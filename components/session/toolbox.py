@@ -37,7 +37,7 @@ class Toolbox:
     def open(self) -> None:
         """Open every tool that the environment uses. Raises ServiceMissing with the install command, SandboxUnavailable or
         RetrieverUnavailable."""
-        if self._scenario.family.uses_sandbox(self._scenario.options):
+        if self._runs_programs:
             self.sandbox()
         self.retriever()
 
@@ -49,10 +49,9 @@ class Toolbox:
             return self._sandbox
 
     def image_digest(self) -> str | None:
-        """The digest of the image in which programs run; None for an environment without programs. Raises ServiceMissing with
+        """The digest of the image in which programs run; None for a run without programs. Raises ServiceMissing with
         the install command."""
-        runs_programs = self._scenario.family.uses_sandbox(self._scenario.options)
-        return self.sandbox().description.image_digest if runs_programs else None
+        return self.sandbox().description.image_digest if self._runs_programs else None
 
     def retriever(self) -> Retriever | None:
         """The retriever; None for environments without search."""
@@ -99,6 +98,13 @@ class Toolbox:
         )
         if done.num_undecided:
             _log.warning("%s: %d of %s could not be decided", title, done.num_undecided, done)
+
+    @property
+    def _runs_programs(self) -> bool:
+        """Whether the environment runs programs, or conditions of subgoals are such."""
+        hybrid = self._config.hybrid
+        of_teacher = hybrid is not None and hybrid.runs_programs
+        return of_teacher or self._scenario.family.uses_sandbox(self._scenario.options)
 
     def close(self) -> None:
         """End the boxes. The next use opens new ones."""

@@ -123,6 +123,7 @@ class EmulatedGames:
         return GamesStep(
             states_N_S=states_N_S,
             final_states_N_S=states_N_S,
+            final_facts=self._facts,
             rewards_N=total_reward(terms),
             terms=terms,
             ended_N=ended_N,

@@ -126,10 +126,11 @@ class GamesInProcesses:
         answers = self._ask("step", np.split(actions_N, len(self._children)))
         steps = [step for step, *_ in answers]
         self._take([now for _, *now in answers])
-        terms = {name: np.concatenate([step.terms[name] for step in steps]) for name in steps[0].terms}
-        names = [field.name for field in fields(GamesStep) if field.name != "terms"]
+        names = [field.name for field in fields(GamesStep) if field.name not in ("terms", "final_facts")]
         return GamesStep(
-            terms=terms, **{name: np.concatenate([getattr(each, name) for each in steps]) for name in names}
+            terms=_joined([each.terms for each in steps]),
+            final_facts=_joined([each.final_facts for each in steps]),
+            **{name: np.concatenate([getattr(each, name) for each in steps]) for name in names},
         )
 
     def digests(self) -> tuple[str, ...]:
@@ -173,7 +174,7 @@ class GamesInProcesses:
 
     def _take(self, answers: Sequence[Sequence[Any]]) -> None:
         facts, states, masks = zip(*answers, strict=True)
-        self._facts = {name: np.concatenate([each[name] for each in facts]) for name in facts[0]}
+        self._facts = _joined(facts)
         self._states_N_S, self._masks_N_A = np.concatenate(states), np.concatenate(masks)
 
     def _ask(self, what: str, arguments: Sequence[object] | None = None) -> list[Any]:
@@ -208,3 +209,7 @@ class GamesInProcesses:
                 child.wait(_PATIENCE_SECONDS)
             message = f"process {child.pid} of the games ended with status {child.returncode} before it answered"
             raise GamesProcessDied(f"{message}: restore a snapshot in new processes") from error
+
+
+def _joined(tables: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    return {name: np.concatenate([each[name] for each in tables]) for name in tables[0]}

@@ -25,11 +25,10 @@ def played(twin: Twin, steps: int, seed: int = 0) -> list[GamesStep]:
 
 
 def same(one: GamesStep, other: GamesStep, games: Any = slice(None)) -> bool:
-    return all(
-        np.array_equal(getattr(one, name)[games], getattr(other, name)[games])
-        for name in GamesStep.__slots__
-        if name != "terms"
-    )
+    names = [name for name in GamesStep.__slots__ if name not in ("terms", "final_facts")]
+    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+    pairs += [(values, other.final_facts[name]) for name, values in one.final_facts.items()]
+    return all(np.array_equal(values[games], others[games]) for values, others in pairs)
 
 
 def test_a_game_does_not_know_its_neighbours() -> None:

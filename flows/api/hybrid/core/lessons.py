@@ -86,14 +86,15 @@ class _Replay:
 def game_step(reward: float, final_S: NDArray[Any], *, ended: bool, cut: bool) -> GamesStep:
     """What a step of one game brought, as the parts of `components/hybrid` want it."""
     states_N_S = np.asarray(final_S)[None]
-    zeros_N = no_facts(1)["x"]
+    facts = no_facts(1)
     return GamesStep(
         states_N_S=states_N_S,
         final_states_N_S=states_N_S,
+        final_facts=facts,
         rewards_N=np.array([reward], np.float64),
         terms={},
         ended_N=np.array([ended], np.bool_),
         cut_N=np.array([cut], np.bool_),
-        starter_N=zeros_N > 0,
-        lengths_N=zeros_N,
+        starter_N=facts["x"] > 0,
+        lengths_N=facts["x"],
     )

@@ -25,8 +25,10 @@ def played(games: Any, steps: int, seed: int = 0) -> list[GamesStep]:
 
 def same(one: GamesStep, other: GamesStep, first_game: int = 0) -> bool:
     """Whether the games of `one` from that on have taken the step of `other`."""
-    names = [name for name in GamesStep.__slots__ if name != "terms"]
-    return all(np.array_equal(getattr(one, name)[first_game:], getattr(other, name)) for name in names)
+    names = [name for name in GamesStep.__slots__ if name not in ("terms", "final_facts")]
+    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+    pairs += [(values, other.final_facts[name]) for name, values in one.final_facts.items()]
+    return all(np.array_equal(values[first_game:], others) for values, others in pairs)
 
 
 def test_a_game_has_its_number_and_knows_no_neighbours_and_frames_that_are_drawn_change_nothing() -> None:

@@ -51,6 +51,7 @@ def test_games_in_processes_play_as_games_in_one(games: GamesInProcesses) -> Non
             for name in ("states_N_S", "final_states_N_S", "rewards_N", "ended_N", "cut_N", "starter_N", "lengths_N"):
                 np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
             np.testing.assert_array_equal(one.terms["tiles"], other.terms["tiles"])
+            np.testing.assert_array_equal(one.final_facts["x"], other.final_facts["x"])
             np.testing.assert_array_equal(together.masks(), games.masks())
         assert together.digests() == games.digests()
         np.testing.assert_array_equal(games.facts["exp"], together.facts["exp"])
