@@ -13,7 +13,7 @@ from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Ended, Trainings, await_no_workers, kill, tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-NUM_RANDOM_KILLS = 20
+NUM_RANDOM_KILLS = 10
 MOST_KILLS_OF_ONE_RUN = 5
 """After which it is left to end: on a slow machine a run that is killed early enough, again and again, would never end."""
 BOUNDARIES = [
