@@ -194,8 +194,11 @@ def train_population(
     """Train the run to `config.num_steps`; the flow's summary. A run of the name is continued.
 
     If only the micro-batch differs from the stored run's, that is recorded first, so that the run goes on with it. `from_step`
-    goes back to that step. Raises what the flow raises.
+    goes back to that step. Where no Prefect server is named, one is started for the run, and may take as long as the run would
+    wait for one that is away. Raises what the flow raises.
     """
+    from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
+
     from flows.starts import recorded_restart
     from flows.train import checked_session, using
     from flows.train_population import POPULATION
@@ -210,7 +213,8 @@ def train_population(
             validate_start(session.store, run_id, settled, POPULATION.pipeline)
         else:
             recorded_restart(session, restart, POPULATION.pipeline)
-        with using(session):
+        patience = ceil(settled.resources.prefect_patience_seconds)
+        with using(session), temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: patience}):
             return flow(settled, run_id)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS
 
 from components.runs.lineages import read_lineages
 from flows.api.multi_model import training
@@ -18,6 +19,7 @@ from flows.api.multi_model.model_configs import MonitoringConfig, RLConfig
 from flows.api.multi_model.monitoring import create_unified_monitor, newest_monitor
 from flows.api.multi_model.trainer import MultiModelTrainer, quick_start_multimodel_training
 from flows.api.multi_model.training_config import MultiModelConfig
+from flows.train_population import train_population as flow
 from tests.components.generation.api.wire_server import KEY, MODEL, openai_error, wire_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -32,6 +34,12 @@ TINY: dict[str, Any] = {
 }
 
 
+def patient_flow(*arguments: Any, **named: Any) -> Any:
+    """The flow, where a server of its own may take its time to start, as it does on a busy machine."""
+    assert PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS.value() == 600
+    return flow(*arguments, **named)
+
+
 @pytest.fixture(scope="module")
 def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MultiModelTrainer, Any]]:
     """A trainer whose update ran out of memory once, in its second step, and its results."""
@@ -40,7 +48,9 @@ def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> 
     trainer = MultiModelTrainer(config, RLConfig(batch_size=8, ppo_epochs=1))
     monitor = create_unified_monitor(MonitoringConfig(log_file_path=str(folder / "metrics.json")))
     monitor.start()
-    first = asyncio.run(trainer.train_multi_model_episode(0))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("flows.train_population.train_population", patient_flow)
+        first = asyncio.run(trainer.train_multi_model_episode(0))
     assert (first["episode"], first["weight_coordination"]["strategy"]) == (0, "asynchronous")
     assert sorted(first["weight_coordination"]["models_updated"]) == ["model_0_tiny", "model_1_tiny"]
     real = training.train_population
