@@ -26,7 +26,7 @@ BAND = 0.02
 
 def poker_lines(game: str, rows: Sequence[Row]) -> list[str]:
     """The table of one poker game, and of each run exploitabilities on the way and the order of three checkpoints."""
-    name, bound = POKERS[game].title, POKERS[game].learned
+    name, bound = POKERS[game].title, POKERS[game].bound
     runs = [PokerRun(row) for row in rows]
     body = []
     for run in runs:

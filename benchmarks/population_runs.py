@@ -53,25 +53,34 @@ class Game:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poker:
-    """A game of OpenSpiel and what a run of it changes in the preset; the average policy counts as learned at or below the
-    exploitability `learned`, in what a game pays."""
+    """A game of OpenSpiel and what a run of it changes in the preset. The report tells after which step the average policy's
+    exploitability is first at or below `bound`, in what the game pays."""
 
     title: str
-    learned: float
+    bound: float
     lines: tuple[str, ...] = ()
     num_steps: int | None = None
     """None: those of the preset."""
 
 
 POKERS: Mapping[str, Poker] = {
-    "kuhn": Poker(title="Kuhn poker", learned=0.15),
+    "kuhn": Poker(title="Kuhn poker", bound=0.15),
     "leduc": Poker(
         title="Leduc poker",
-        learned=1.5,
-        lines=("environment.options.game=leduc_poker", "environment.max_turns=8"),
-        num_steps=20,
+        bound=2.0,
+        lines=(
+            "environment.options.game=leduc_poker",
+            "environment.max_turns=8",
+            *(f"policies.{name}.adapter=null" for name in ("first", "second")),
+            *(f"policies.{name}.learning_rate=3.0e-3" for name in ("first", "second")),
+            "loss.entropy_coefficient=0.05",
+            "training.num_epochs=2",
+            "training.num_minibatches=8",
+        ),
+        num_steps=16,
     ),
 }
+"""Prompts of Leduc poker are three times as long as those of Kuhn poker, so that its updates are many of few rows."""
 
 
 def one_shot(name: str, num_members: int, options: str = "", *overrides: str, num_steps: int = 12) -> Game:
