@@ -2,155 +2,101 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
-from random import Random
+from functools import cached_property
+from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 from benchmarks.intervals import mean_interval
 from benchmarks.markdown import markdown
-from benchmarks.population_runs import GAMES, LED, LED_UNPAID, MODES, NUM_GAMES_A_PAIR, Row
-from benchmarks.population_tables import Table, kuhn_table, mean_table
+from benchmarks.population_runs import GAMES, LED, LED_UNPAID, MODES, NUM_GAMES_A_PAIR, POKERS, Order, Row
+from benchmarks.population_tables import mean_table
+from benchmarks.spiel_policies import (
+    advantage,
+    average_policy,
+    exploitability,
+    information_states,
+    played_matrix,
+    spiel_tables,
+)
 
 BAND = 0.02
 """How far from an equilibrium's payoff a population's may be on average."""
-EXPLOITABILITY = 0.15
 
 
-def kuhn_lines(rows: Sequence[Row]) -> list[str]:
-    """The table of Kuhn poker, and the order of three checkpoints of each run."""
+def poker_lines(game: str, rows: Sequence[Row]) -> list[str]:
+    """The table of one poker game, and of each run exploitabilities on the way and the order of three checkpoints."""
+    name, bound = POKERS[game].title, POKERS[game].bound
+    runs = [PokerRun(row) for row in rows]
     body = []
-    for row in rows:
-        curve = exploitabilities(row)
-        first = next((step for step, (_, average) in enumerate(curve) if step and average <= EXPLOITABILITY), None)
-        (start, _), (last, average) = curve[0], curve[-1]
-        numbers = [f"{value:.3f}" for value in (start, last, average, late_exploitability(row))]
-        body.append([f"seed {row.seed}", str(row.num_steps), *numbers, _step(first), f"{row.training_cpu_seconds:.0f}"])
-    averages = ["average policy", "of the last half", f"average <= {EXPLOITABILITY}"]
-    titles = ["Kuhn poker", "steps", "start", "last iterate", *averages, "CPU s"]
-    return [markdown(titles, body), "", *(line for row in rows for line in ordering_lines(row))]
+    for run in runs:
+        row = run.row
+        first = next((step for step, average in enumerate(run.averages) if step and average <= bound), None)
+        values = (run.last(0), run.last(row.num_steps), run.averages[-1], run.late())
+        numbers = [*(f"{value:.3f}" for value in values), "never" if first is None else f"after {first}"]
+        body.append([f"seed {row.seed}", str(row.num_steps), *numbers, f"{row.training_cpu_seconds:.0f}"])
+    averages = ["average policy", "of the last half", f"average <= {bound}"]
+    titles = [name, "steps", "start", "last iterate", *averages, "CPU s"]
+    return [markdown(titles, body), "", *(line for run in runs for line in (run.curve_line(), run.ordering_line()))]
 
 
-def _step(step: int | None) -> str:
-    return "never" if step is None else f"after {step}"
+class PokerRun:
+    """What a run of a poker game gives: its policies after each step, the first untrained, as OpenSpiel judges them."""
+
+    def __init__(self, row: Row) -> None:
+        from components.environments.social.spiel_games import spiel_game
+
+        scenario = scenario_of_game(row.game, row.overrides)
+        options = scenario.options
+        self.row = row
+        self.game = spiel_game(options.game, options.parameters, options.num_players).game
+        self.states = information_states(self.game)
+        self.policies = spiel_tables(scenario, row.tables)
+
+    def last(self, step: int) -> float:
+        """The exploitability of the policy after `step` steps."""
+        return exploitability(self.game, self.policies[step])
+
+    @cached_property
+    def averages(self) -> list[float]:
+        """That of the average of the trained policies up to each step; before the first one, of the untrained policy."""
+        until = (self.policies[1 : step + 1] or self.policies[:1] for step in range(len(self.policies)))
+        return [exploitability(self.game, average_policy(self.states, policies)) for policies in until]
+
+    def late(self) -> float:
+        """That of the average of the policies after the last half of the steps."""
+        return exploitability(self.game, average_policy(self.states, self.policies[1 + self.row.num_steps // 2 :]))
+
+    def curve_line(self) -> str:
+        """Average and last iterate at each quarter of the steps.
+
+        **Example** "seed 0: exploitability of the average policy (of the last iterate) 0.458 (0.458) after 0, ... steps"
+        """
+        steps = sorted({self.row.num_steps * quarter // 4 for quarter in range(5)})
+        told = ", ".join(f"{self.averages[step]:.3f} ({self.last(step):.3f}) after {step}" for step in steps)
+        return f"seed {self.row.seed}: exploitability of the average policy (of the last iterate) {told} steps"
+
+    def ordering_line(self) -> str:
+        """Three checkpoints, ordered by what they earn against each other: in played games, and by OpenSpiel's values."""
+        last = self.row.num_steps
+        named = {f"u{step}": self.policies[step] for step in (0, last // 2, last)}
+        exact = {(a, b): advantage(self.game, named[a], named[b]) for a in named for b in named}
+        played = played_matrix(self.game, named, num_games_a_pair=NUM_GAMES_A_PAIR, seed=self.row.seed)
+        by_exact = _order({name: sum(exact[name, other] for other in named) for name in named})
+        by_played = _order(
+            {name: sum(played.advantage(name, other) or 0.0 for other in named if other != name) for name in named}
+        )
+        pairs = ", ".join(
+            f"{one} against {other}: {played.mean(one, other):+.3f} (exact {exact[one, other]:+.3f})"
+            for one, other in combinations(named, 2)
+        )
+        verdict = "the same" if by_exact == by_played else "NOT the same"
+        games = f"by {NUM_GAMES_A_PAIR} games a pair {by_played}; by OpenSpiel {by_exact}"
+        return f"seed {self.row.seed}: {games}: {verdict}; {pairs}"
 
 
-def exploitabilities(row: Row) -> list[tuple[float, float]]:
-    """The exploitability of each step's policy and of the average of the trained ones up to it; the first is untrained."""
-    tables = [kuhn_table(table) for table in row.tables]
-    averaged = [tables[:1], *(tables[1 : step + 1] for step in range(1, len(tables)))]
-    return [
-        (exploitability(table), exploitability(average_policy(until)))
-        for table, until in zip(tables, averaged, strict=True)
-    ]
-
-
-def late_exploitability(row: Row) -> float:
-    """The exploitability of the average of the policies after the last half of the steps."""
-    return exploitability(average_policy([kuhn_table(table) for table in row.tables[1 + row.num_steps // 2 :]]))
-
-
-def exploitability(policy: Table) -> float:
-    """What the best responses to both sides of a policy of Kuhn poker earn on average by OpenSpiel; 0 at an equilibrium alone.
-
-    **Example** uniform 11/24 = .458, always passing 1.
-    """
-    import pyspiel
-    from open_spiel.python.algorithms import exploitability as openspiel
-
-    game = pyspiel.load_game("kuhn_poker")
-    return float(openspiel.exploitability(game, spiel_policy(game, policy)))
-
-
-def average_policy(policies: Sequence[Table]) -> Table:
-    """The policy of Kuhn poker that plays like one of `policies` picked before each game.
-
-    Who never passes has no say about what follows a pass; where nobody passes, the average is plain.
-    """
-    average: dict[str, dict[str, float]] = {}
-    for information in policies[0]:
-        reaches = [policy[information[0]]["p"] if len(information) == 3 else 1.0 for policy in policies]
-        weights = reaches if sum(reaches) else [1.0] * len(policies)
-        average[information] = {
-            action: sum(weight * policy[information][action] for weight, policy in zip(weights, policies, strict=True))
-            / sum(weights)
-            for action in "pb"
-        }
-    return average
-
-
-def ordering_lines(row: Row) -> list[str]:
-    """Three checkpoints of a run, ordered by what they earn against each other: in played games, and by OpenSpiel's values."""
-    middle, last = row.num_steps // 2, row.num_steps
-    named = {f"u{step}": kuhn_table(row.tables[step]) for step in (0, middle, last)}
-    exact = {name: sum(spiel_advantage(own, other) for other in named.values()) for name, own in named.items()}
-    played = played_matrix(named, seed=row.seed)
-    earned = {name: sum(played.advantage(name, other) or 0.0 for other in named if other != name) for name in named}
-    by_exact, by_played = (" < ".join(sorted(found, key=found.__getitem__)) for found in (exact, earned))
-    pairs = ", ".join(
-        f"{one} against {other}: {played.mean(one, other):+.3f} (exact {spiel_advantage(named[one], named[other]):+.3f})"
-        for one, other in (("u0", f"u{middle}"), ("u0", f"u{last}"), (f"u{middle}", f"u{last}"))
-    )
-    verdict = "the same" if by_exact == by_played else "NOT the same"
-    return [
-        f"seed {row.seed}: by {NUM_GAMES_A_PAIR} games a pair {by_played}; by OpenSpiel {by_exact}: {verdict}; {pairs}"
-    ]
-
-
-def spiel_advantage(own: Table, other: Table) -> float:
-    """What `own` earns a game against `other` by OpenSpiel, sides swapped."""
-    import pyspiel
-    from open_spiel.python.algorithms.expected_game_score import policy_value
-
-    game = pyspiel.load_game("kuhn_poker")
-    mine, theirs = spiel_policy(game, own), spiel_policy(game, other)
-    first = policy_value(game.new_initial_state(), [mine, theirs])[0]
-    second = policy_value(game.new_initial_state(), [theirs, mine])[1]
-    return float(first + second) / 2
-
-
-def spiel_policy(game: Any, table: Table) -> Any:
-    """OpenSpiel's policy of a table of Kuhn poker."""
-    from open_spiel.python.policy import TabularPolicy
-
-    policy = TabularPolicy(game)
-    for state in policy.states:
-        told = state.information_state_string()
-        chances = table["JQK"[int(told[0])] + told[1:]]
-        policy.policy_for_key(told)[:] = [chances["p"], chances["b"]]
-    return policy
-
-
-def played_matrix(policies: Mapping[str, Table], *, seed: int) -> Any:
-    """The payoff matrix of games between policies of Kuhn poker, sides swapped, with equal deals for each pair."""
-    from components.population.payoffs import PayoffMatrix, PlayedGame, swapped_matches
-
-    games, matrix = [], PayoffMatrix()
-    for one, other in combinations(policies, 2):
-        for match in swapped_matches(one, other, problems=range(NUM_GAMES_A_PAIR // 2), seed=seed):
-            earned = played_game(policies[match.first], policies[match.second], Random(match.seed))
-            games.append(
-                PlayedGame(
-                    order=len(games),
-                    first=match.first,
-                    second=match.second,
-                    first_return=earned,
-                    second_return=-earned,
-                )
-            )
-    return matrix.after(games)
-
-
-def played_game(first: Table, second: Table, rng: Random) -> float:
-    """What the first player earns in one game whose deal is the first draw of `rng`."""
-    cards, history = rng.choices(list(permutations("JQK", 2)))[0], ""
-    while history not in ("pp", "bp", "bb", "pbp", "pbb"):
-        player = len(history) % 2
-        chances = (first, second)[player][cards[player] + history]
-        history += rng.choices(list(chances), list(chances.values()))[0]
-    if history in ("bp", "pbp"):  # the second folds, or the first
-        return 1.0 if history == "bp" else -1.0
-    return (2.0 if history.endswith("bb") else 1.0) * (1 if "JQK".index(cards[0]) > "JQK".index(cards[1]) else -1)
+def _order(earned: Mapping[str, float]) -> str:
+    return " < ".join(sorted(earned, key=earned.__getitem__))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +142,16 @@ def _miss(chance: float, action: str) -> float:
     return 1 - chance if action == "cooperate" else chance
 
 
-def rules_of(game: str) -> Any:
-    """The rules of one of the games of one joint action, without noise."""
-    from benchmarks.population_runs import Order
+def scenario_of_game(game: str, overrides: Sequence[str] = ()) -> Any:
+    """The environment and options of a game of the report."""
     from components.session.scenario import scenario_of
 
-    scenario = scenario_of(Order(game=game, seed=0, num_steps=1).config())
+    return scenario_of(Order(game=game, seed=0, num_steps=1, overrides=tuple(overrides)).config())
+
+
+def rules_of(game: str) -> Any:
+    """The rules of one of the games of one joint action, without noise."""
+    scenario = scenario_of_game(game)
     problem = scenario.family.problem(scenario.options, split="test", index=0, seed=0)
     return scenario.family.referee().start(problem).state.rules
 
@@ -328,8 +278,9 @@ def _interval(values: Sequence[float]) -> str:
 def lines_of(rows: Sequence[Row]) -> list[str]:
     """The whole report of the rows that are there."""
     lines: list[str] = []
-    if kuhn := [row for row in rows if row.game == "kuhn"]:
-        lines += [*kuhn_lines(kuhn), ""]
+    for game in POKERS:
+        if of_game := [row for row in rows if row.game == game]:
+            lines += [*poker_lines(game, of_game), ""]
     if games := [row for row in rows if row.game in GAMES and not row.game.startswith("public_goods")]:
         lines += [*game_lines(games), ""]
     if modes := [row for row in rows if row.game.startswith("public_goods,")]:

@@ -13,7 +13,7 @@ from benchmarks.origin import measured_by, start_of_run
 from benchmarks.population_tables import Table, opened_tables
 
 PRESET = "population-kuhn"
-KUHN, MAZE = "kuhn", "maze"
+MAZE = "maze"
 MEMBER = (
     "{base: tiny, tiny: {hidden_size: 64, num_layers: 2, num_heads: 4, intermediate_size: 128}, "
     "adapter: {rank: 8, alpha: 16}, learning_rate: 1.0e-2}"
@@ -49,6 +49,38 @@ class Game:
             f"policies={{{policies}}}",
             *self.overrides,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poker:
+    """A game of OpenSpiel and what a run of it changes in the preset. The report tells after which step the average policy's
+    exploitability is first at or below `bound`, in what the game pays."""
+
+    title: str
+    bound: float
+    lines: tuple[str, ...] = ()
+    num_steps: int | None = None
+    """None: those of the preset."""
+
+
+POKERS: Mapping[str, Poker] = {
+    "kuhn": Poker(title="Kuhn poker", bound=0.15),
+    "leduc": Poker(
+        title="Leduc poker",
+        bound=2.0,
+        lines=(
+            "environment.options.game=leduc_poker",
+            "environment.max_turns=8",
+            *(f"policies.{name}.adapter=null" for name in ("first", "second")),
+            *(f"policies.{name}.learning_rate=3.0e-3" for name in ("first", "second")),
+            "loss.entropy_coefficient=0.05",
+            "training.num_epochs=2",
+            "training.num_minibatches=8",
+        ),
+        num_steps=16,
+    ),
+}
+"""Prompts of Leduc poker are three times as long as those of Kuhn poker, so that its updates are many of few rows."""
 
 
 def one_shot(name: str, num_members: int, options: str = "", *overrides: str, num_steps: int = 12) -> Game:
@@ -118,7 +150,7 @@ class Order:
         """The run's configuration. Nothing is evaluated within it."""
         from flows.presets import preset_config
 
-        lines = (f"seed={self.seed}", "tracking.kind=none", *(GAMES[self.game].lines if self.game in GAMES else ()))
+        lines = (f"seed={self.seed}", "tracking.kind=none", *(GAMES | POKERS)[self.game].lines)
         lines += (*self.overrides, "store.kind=local", f"store.root={store}", "evaluation={every: 0, sampling: []}")
         return preset_config(PRESET, lines, num_steps=self.num_steps)
 
@@ -144,7 +176,7 @@ def orders(games: Sequence[str], *, seeds: int, num_steps: int | None, overrides
     from flows.presets import preset_config
 
     def steps(game: str) -> int:
-        return num_steps or (GAMES[game].num_steps if game in GAMES else preset_config(PRESET).num_steps)
+        return num_steps or (GAMES | POKERS)[game].num_steps or preset_config(PRESET).num_steps
 
     return [
         Order(game=game, seed=seed, num_steps=steps(game), overrides=tuple(overrides))

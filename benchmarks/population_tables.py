@@ -1,21 +1,20 @@
 """What a population's members do wherever they act, as tables: the chance of each choice under stored weights."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import exp
+from math import exp, prod
 from typing import Any
+
+from components.choice_tokens import Choices
 
 Table = Mapping[str, Mapping[str, float]]
 """Information -> choice -> chance; an information is an agent and what it sees."""
-_CARD = re.compile(r"your card: (\w)")
-_ACTS = re.compile(r"player_\d (passes|bets)")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where an agent acts: what it sees, and the two choices that it has."""
+    """Where an agent acts: what it sees, and the choices that it has."""
 
     agent: str
     observation: Any
@@ -28,11 +27,15 @@ class Decision:
 
 
 def decisions(scenario: Any, *, num_problems: int) -> tuple[Decision, ...]:
-    """All decisions of a small game whose chance `num_problems` test problems exhaust; of a game in which all act at once,
-    those of its first step.
+    """All decisions of a game of OpenSpiel, or of one whose chance `num_problems` test problems exhaust; of a game in which all
+    act at once, those of its first step.
 
-    **Example** Kuhn poker in 64 problems: 12.
+    **Example** Kuhn poker 12; Leduc poker 288, because the suits of its 936 information states are not told.
     """
+    from components.environments.social.open_spiel import OpenSpielOptions
+
+    if isinstance(scenario.options, OpenSpielOptions):
+        return tuple({each.information: each for _, each in spiel_decisions(scenario).values()}.values())
     found: dict[str, Decision] = {}
     referee = scenario.family.referee()
 
@@ -75,36 +78,58 @@ class Tables:
         table: dict[str, Mapping[str, float]] = {}
         for policy in dict.fromkeys(policies.values()):
             own = [each for each in self.decisions if policies[each.agent] == policy]
-            requests = [_greedy_request(router, each) for each in own]
-            answers = self.session.engines.of(policy).generate(requests, versions[policy])
-            for each, (completion,) in zip(own, answers, strict=True):
-                said = router.decode(each.agent, completion.tokens)
-                table[each.information] = with_both_chances(each.choices, said, exp(sum(completion.logprobs)))
+            chances = chances_of_choices(
+                self.session.engines.of(policy),
+                [router.encode(each.agent, each.observation) for each in own],
+                [router.encode_choices(each.agent, each.choices) for each in own],
+            )
+            for each, of_choices in zip(own, chances, strict=True):
+                table[each.information] = dict(zip(each.choices, of_choices, strict=True))
         return table
 
 
-def _greedy_request(router: Any, decision: Decision) -> Any:
-    from components.generation.base import GenerationRequest
+def spiel_decisions(scenario: Any) -> Mapping[str, tuple[Any, Decision]]:
+    """All of a game of OpenSpiel by its information state strings: a state of OpenSpiel's, and what the player to act is told
+    there. Its choices are in the order of OpenSpiel's legal actions."""
+    from open_spiel.python.policy import TabularPolicy
 
-    choices = router.encode_choices(decision.agent, decision.choices)
-    return GenerationRequest(
-        prompt_tokens=router.encode(decision.agent, decision.observation),
-        seeds_K=(0,),
-        max_new_tokens=max(map(len, choices)),
-        temperature=0.0,
-        choices=choices,
-    )
+    from components.environments.play import Position
+    from components.environments.social.spiel_games import SpielState, spiel_game
+
+    options, referee = scenario.options, scenario.family.referee()
+    game = spiel_game(options.game, options.parameters, options.num_players)
+    found = {}
+    for state in TabularPolicy(game.game).states:
+        agent = f"player_{state.current_player()}"
+        here = Position(state=SpielState(game=game, seed=0, moves=tuple(state.history()), position=state))
+        decision = Decision(agent, referee.observe(here, agent), referee.choices(here, agent))
+        found[state.information_state_string()] = (state, decision)
+    return found
 
 
-def with_both_chances(choices: Sequence[str], said: str, chance: float) -> Mapping[str, float]:
-    """The chances of both choices by that of one of them, in the order of the choices; of an only choice 1.
+def chances_of_choices(generator: Any, prompts: Sequence[Any], choices: Sequence[Choices]) -> list[tuple[float, ...]]:
+    """The chance of each of its choices after each prompt, drawn token by token among those that continue one, untempered.
 
-    **Example** cooperate or compete, compete said with chance .7: (.3, .7).
+    **Example** choices (5, 2) and (5, 7): .3 and .7, where of all tokens 2 has .03 after 5, and 7 has .07.
     """
-    assert said in choices, f"{said!r} is none of {choices}"
-    assert len(choices) <= 2, f"{choices}: tables are of two choices"
-    chance = min(1.0, chance)
-    return {each: 1.0 if len(choices) == 1 else chance if each == said else 1 - chance for each in choices}
+    answers = [(prompt, answer) for prompt, some in zip(prompts, choices, strict=True) for answer in some]
+    scored = iter(generator.score(*map(list, zip(*answers, strict=True))))
+    return [_among(some, [next(scored) for _ in some]) for some in choices]
+
+
+def _among(choices: Choices, logprobs: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The chances of choices by the log-probabilities of their tokens among all tokens."""
+    following: dict[tuple[int, ...], dict[int, float]] = {}
+    for answer, of_tokens in zip(choices, logprobs, strict=True):
+        for place, (token, logprob) in enumerate(zip(answer, of_tokens, strict=True)):
+            following.setdefault(answer[:place], {})[token] = logprob
+
+    def chance(begun: tuple[int, ...], token: int) -> float:
+        largest = max(following[begun].values())
+        weights = {each: exp(logprob - largest) for each, logprob in following[begun].items()}
+        return weights[token] / sum(weights.values())
+
+    return tuple(prod(chance(answer[:place], token) for place, token in enumerate(answer)) for answer in choices)
 
 
 def mean_table(tables: Sequence[Table]) -> Table:
@@ -113,21 +138,6 @@ def mean_table(tables: Sequence[Table]) -> Table:
         information: {choice: sum(table[information][choice] for table in tables) / len(tables) for choice in chances}
         for information, chances in tables[0].items()
     }
-
-
-def kuhn_table(table: Table) -> dict[str, dict[str, float]]:
-    """A table of Kuhn poker whose information is the own card and what was done: p for a pass, b for a bet.
-
-    **Example** "player_1: … your card: Queen of Jack Queen King\nplayer_0 bets …" is "Qb".
-    """
-    return {kuhn_information(name): {"p": at["Pass"], "b": at["Bet"]} for name, at in table.items()}
-
-
-def kuhn_information(told: str) -> str:
-    """The own card and what was done, in letters."""
-    card = _CARD.search(told)
-    assert card, f"{told!r} names no card"
-    return card[1] + "".join("b" if act == "bets" else "p" for act in _ACTS.findall(told))
 
 
 @contextmanager

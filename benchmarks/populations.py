@@ -2,11 +2,12 @@
 
     python -m benchmarks.populations --home DIR [--games kuhn "coop_compete, 2"] [--seeds 3] [--steps N] [--set a.b=c] [--list]
 
-Kuhn poker: the exploitability of the average of all steps' policies, of the last one beside it, and whether three checkpoints
-are ordered alike by played games and by OpenSpiel's exact values. Games of one joint action: the average policy of the last
-half of the steps, the nearest pure equilibrium, and whether payoffs are within a band of its. A maze: success weighted by path
-length. One public good under the four training modes: who cooperates, with intervals over seeds, beside what closed forms
-predict. Policies are read from the stored checkpoints of every step, at every decision of the game.
+Kuhn and Leduc poker: the exploitability of the average of all steps' policies, of the last one beside it, both at each quarter
+of the steps, and whether three checkpoints are ordered alike by played games and by OpenSpiel's exact values. Games of one
+joint action: the average policy of the last half of the steps, the nearest pure equilibrium, and whether payoffs are within a
+band of its. A maze: success weighted by path length. One public good under the four training modes: who cooperates, with
+intervals over seeds, beside what closed forms predict. Policies are read from the stored checkpoints of every
+step, at every decision of the game.
 
 CPU seconds are those of the training alone, of its process and its trainer. Finished runs are kept in --home under a name that
 depends on all that decides them; the same command again does what is missing. --list prints what is there.
@@ -19,12 +20,12 @@ from pathlib import Path
 
 from benchmarks.kept import told_of_record
 from benchmarks.population_report import lines_of
-from benchmarks.population_runs import GAMES, KUHN, finished, kept, orders, rows_of_record
+from benchmarks.population_runs import GAMES, POKERS, finished, kept, orders, rows_of_record
 from benchmarks.training import services_to_go_on
 
 
 def main() -> None:
-    names = [KUHN, *GAMES]
+    names = [*POKERS, *GAMES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument(

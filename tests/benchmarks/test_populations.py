@@ -1,29 +1,42 @@
 """The arithmetic of the benchmark of populations, on tables by hand."""
 
+import re
+from collections.abc import Callable, Mapping
+from math import exp
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyspiel
 import pytest
 
 from benchmarks.population_report import (
-    average_policy,
+    PokerRun,
     correlation_of_coins,
     expected_mean_payoff,
-    exploitabilities,
-    exploitability,
-    late_exploitability,
     lines_of,
-    ordering_lines,
-    played_game,
     predicted,
     reached,
     rules_of,
-    spiel_advantage,
+    scenario_of_game,
 )
-from benchmarks.population_runs import GAMES, LED, MODES, Order, Row, kept, orders
-from benchmarks.population_tables import kuhn_information, mean_table, with_both_chances
+from benchmarks.population_runs import GAMES, LED, MODES, POKERS, Order, Row, kept, orders
+from benchmarks.population_tables import Decision, chances_of_choices, decisions, mean_table, spiel_decisions
+from benchmarks.spiel_policies import (
+    SpielTable,
+    advantage,
+    average_policy,
+    exploitability,
+    information_states,
+    played_game,
+    spiel_tables,
+)
+from components.generation.base import GenerationRequest
+from tests.components.generation.local.test_engine import loaded
+from tests.components.generation.tiny_models import random_model
 from tests.kuhn_poker import equilibrium
 
+KUHN, LEDUC = pyspiel.load_game("kuhn_poker"), pyspiel.load_game("leduc_poker")
 SETS = [card + past for card in "JQK" for past in ("", "pb", "p", "b")]
 UNIFORM = {name: {"p": 0.5, "b": 0.5} for name in SETS}
 BETS = {name: {"p": 0.0, "b": 1.0} for name in SETS}
@@ -33,10 +46,20 @@ CARDS = {"J": "Jack", "Q": "Queen", "K": "King"}
 
 
 def told(information: str) -> str:
-    """What the environment tells of an information set."""
+    """What the environment tells of an information set of Kuhn poker."""
     past = [f"player_{turn % 2} {WORDS[act]}" for turn, act in enumerate(information[1:])]
     card = f"your card: {CARDS[information[0]]} of Jack Queen King"
-    return f"player_{len(past) % 2}: player_{len(past) % 2} of 2\n{card}\n{', '.join(past) or 'nobody has acted'}"
+    seat = f"player_{len(past) % 2}"
+    return f"{seat}: {seat} of 2\n{card}\n{', '.join(past) or 'nobody has acted'}\nPass or Bet?"
+
+
+def kuhn(policy: Any) -> SpielTable:
+    """A policy by card and history as OpenSpiel names it."""
+    return {f"{'JQK'.index(name[0])}{name[1:]}": {0: at["p"], 1: at["b"]} for name, at in policy.items()}
+
+
+def averaged(*policies: Any) -> SpielTable:
+    return average_policy(information_states(KUHN), [kuhn(each) for each in policies])
 
 
 def row(game: str, *tables: Any, seed: int = 0, **more: Any) -> Row:
@@ -48,52 +71,108 @@ def kuhn_row(*policies: Any) -> Row:
     return row("kuhn", *tables)
 
 
+def leduc(weights: Callable[[Decision], Mapping[str, float]]) -> SpielTable:
+    """A policy of Leduc poker whose chances are the weights of its words, normalized."""
+    scenario, table = scenario_of_game("leduc"), {}
+    for each in decisions(scenario, num_problems=0):
+        at = weights(each)
+        table[each.information] = {word: at[word] / sum(map(at.__getitem__, each.choices)) for word in each.choices}
+    (policy,) = spiel_tables(scenario, [table])
+    return policy
+
+
+def without_suits(name: str) -> str:
+    """An information state string of Leduc poker with ranks for cards."""
+    return re.sub(r"(Private|Public): (\d+)", lambda found: f"{found[1]}: {int(found[2]) // 2}", name)
+
+
 def cooperating(*chances: float) -> Any:
     return {f"player_{a}: seen": {"cooperate": c, "compete": 1 - c} for a, c in enumerate(chances)}
 
 
-def test_what_a_player_sees_of_kuhn_poker_is_named_by_card_and_history() -> None:
-    for name in ("J", "Qb", "Kp", "Qpb"):
-        assert kuhn_information(told(name)) == name
-    assert with_both_chances(("compete", "cooperate"), "cooperate", 0.25) == {"compete": 0.75, "cooperate": 0.25}
-    assert with_both_chances(("go",), "go", 1.0) == {"go": 1.0}
-    with pytest.raises(AssertionError, match="tables are of two choices"):
-        with_both_chances(("a", "b", "c"), "a", 1.0)
+def test_the_prompts_of_poker_tell_all_information_states_apart_but_by_suits() -> None:
+    for game, num_states, num_told in (("kuhn", 12, 12), ("leduc", 936, 288)):
+        known = spiel_decisions(scenario_of_game(game))
+        assert len(known) == num_states
+        pairs = {(without_suits(name), at.information) for name, (_, at) in known.items()}
+        assert [len(set(each)) for each in (pairs, *zip(*pairs, strict=True))] == [num_told] * 3
+
+
+def test_chances_of_choices_are_those_that_the_engine_draws_by(tmp_path: Path) -> None:
+    engine, version = loaded(random_model(), tmp_path)
+    choices = tuple((*each, engine.tokenizer.end_token) for each in ((5,), (5, 7), (5, 7, 3), (8, 9), (8, 4)))
+    prompts = [(3, 4), (1, 6, 6)]
+    found = chances_of_choices(engine, prompts, [choices, choices[:3]])
+    for prompt, some, chances in zip(prompts, (choices, choices[:3]), found, strict=True):
+        assert sum(chances) == pytest.approx(1, abs=1e-9)
+        request = GenerationRequest(
+            prompt_tokens=prompt, seeds_K=tuple(range(200)), max_new_tokens=4, temperature=1.0, choices=some
+        )
+        (drawn,) = engine.generate([request], version)
+        assert {each.tokens for each in drawn} == set(some)
+        for each in drawn:
+            assert exp(sum(each.logprobs)) == pytest.approx(chances[some.index(each.tokens)], rel=1e-4)
+
+
+def test_exploitabilities_are_those_known_of_plain_policies() -> None:
+    uniform = leduc(lambda at: dict.fromkeys(at.choices, 1.0))
+    assert exploitability(LEDUC, uniform) == pytest.approx(2.373611111111111, abs=1e-9)
+    assert exploitability(KUHN, kuhn(UNIFORM)) == pytest.approx(11 / 24, abs=1e-9)
+    assert exploitability(KUHN, kuhn(equilibrium(0.2))) == pytest.approx(0, abs=1e-9)
+    folding = leduc(lambda at: {"Fold": 1.0, "Call": 0.0 if "Fold" in at.choices else 1.0, "Raise": 0.0})
+    assert exploitability(LEDUC, folding) == pytest.approx(1, abs=1e-9), "who folds to each raise loses its ante"
+    raising = leduc(lambda at: {"Fold": 0.0, "Call": 0.0 if "Raise" in at.choices else 1.0, "Raise": 1.0})
+    assert advantage(LEDUC, raising, folding) == pytest.approx(1, abs=1e-9)
+    assert [played_game(LEDUC, *pair, Random(0)) for pair in ((raising, folding), (folding, raising))] == [1, -1]
 
 
 def test_the_average_is_of_trained_policies_and_the_last_iterate_stands_beside_it() -> None:
-    curve = exploitabilities(kuhn_row(UNIFORM, equilibrium(0.1), BETS, PASSES))
-    assert [last for last, _ in curve] == pytest.approx([11 / 24, 0, exploitability(BETS), 1])
-    assert curve[1][1] == pytest.approx(0, abs=1e-12), "the untrained one is not in it"
-    assert curve[3][1] < 1
-    assert late_exploitability(kuhn_row(PASSES, PASSES, BETS, equilibrium(0.1))) == pytest.approx(
-        exploitability(average_policy([BETS, equilibrium(0.1)]))
+    run = PokerRun(kuhn_row(UNIFORM, equilibrium(0.1), BETS, PASSES))
+    assert [run.last(step) for step in range(4)] == pytest.approx([11 / 24, 0, exploitability(KUHN, kuhn(BETS)), 1])
+    assert run.averages[0] == run.last(0)
+    assert run.averages[1] == pytest.approx(0, abs=1e-12), "the untrained one is not in it"
+    assert run.averages[3] < 1
+    assert PokerRun(kuhn_row(PASSES, PASSES, BETS, equilibrium(0.1))).late() == pytest.approx(
+        exploitability(KUHN, averaged(BETS, equilibrium(0.1)))
+    )
+    assert (
+        f"0.458 (0.458) after 0, 0.000 (0.000) after 1, {run.averages[2]:.3f} ({run.last(2):.3f}) after 2, "
+        in run.curve_line()
     )
 
 
 def test_who_never_passes_has_no_say_about_what_follows_a_pass() -> None:
-    average = average_policy([PASSES | {"Kpb": {"p": 0.0, "b": 1.0}}, BETS | {"Kpb": {"p": 1.0, "b": 0.0}}])
-    assert average["Kpb"] == {"p": 0.0, "b": 1.0}
-    assert average["K"] == average["Kb"] == {"p": 0.5, "b": 0.5}
-    assert average_policy([BETS, BETS])["Kpb"] == {"p": 0.0, "b": 1.0}, "where nobody passes, plainly"
-    mixed = average_policy([equilibrium(0.3), UNIFORM, PASSES])
-    for foe in (equilibrium(0.0), BETS):
-        earned = [spiel_advantage(each, foe) for each in (mixed, equilibrium(0.3), UNIFORM, PASSES)]
-        assert earned[0] == pytest.approx(sum(earned[1:]) / 3), "it plays like one of them picked before the game"
+    average = averaged(PASSES | {"Kpb": {"p": 0.0, "b": 1.0}}, BETS | {"Kpb": {"p": 1.0, "b": 0.0}})
+    assert average["2pb"] == {0: 0.0, 1: 1.0}
+    assert average["2"] == average["2b"] == {0: 0.5, 1: 0.5}
+    assert averaged(BETS, BETS)["2pb"] == {0: 0.0, 1: 1.0}, "where nobody passes, plainly"
+
+
+def test_an_average_plays_like_one_of_its_policies_picked_before_the_game() -> None:
+    rng = Random(0)
+    random = [leduc(lambda at: {choice: rng.random() for choice in ("Fold", "Call", "Raise")}) for _ in range(3)]
+    for game, policies, foe in (
+        (KUHN, [kuhn(each) for each in (equilibrium(0.3), UNIFORM, PASSES)], kuhn(BETS)),
+        (LEDUC, random[:2], random[2]),
+    ):
+        mixed = average_policy(information_states(game), policies)
+        earned = sum(advantage(game, each, foe) for each in policies) / len(policies)
+        assert advantage(game, mixed, foe) == pytest.approx(earned, abs=1e-9)
 
 
 def test_played_games_pay_what_openspiel_expects() -> None:
     rng = Random(0)
     for one, other in ((UNIFORM, equilibrium(0.2)), (PASSES, UNIFORM), (BETS, equilibrium(0.2))):
-        earned = [played_game(one, other, rng) - played_game(other, one, rng) for _ in range(4000)]
-        assert sum(earned) / 8000 == pytest.approx(spiel_advantage(one, other), abs=0.06)
+        mine, theirs = kuhn(one), kuhn(other)
+        earned = [played_game(KUHN, mine, theirs, rng) - played_game(KUHN, theirs, mine, rng) for _ in range(4000)]
+        assert sum(earned) / 8000 == pytest.approx(advantage(KUHN, mine, theirs), abs=0.06)
 
 
 def test_checkpoints_are_ordered_alike_by_games_and_by_openspiel() -> None:
-    assert spiel_advantage(BETS, PASSES) == pytest.approx(1), "who always bets wins each ante"
-    assert spiel_advantage(UNIFORM, UNIFORM) == 0
+    assert advantage(KUHN, kuhn(BETS), kuhn(PASSES)) == pytest.approx(1), "who always bets wins each ante"
+    assert advantage(KUHN, kuhn(UNIFORM), kuhn(UNIFORM)) == 0
     quarter = {name: {"p": 0.75, "b": 0.25} for name in SETS}
-    (line,) = ordering_lines(kuhn_row(PASSES, quarter, UNIFORM))
+    line = PokerRun(kuhn_row(PASSES, quarter, UNIFORM)).ordering_line()
     assert "by OpenSpiel u0 < u1 < u2: the same" in line
 
 
@@ -132,7 +211,7 @@ def test_a_run_is_named_by_what_decides_it_and_kept_only_when_it_is_finished(tmp
     assert first.run_id == Order(game="kuhn", seed=0, num_steps=2).run_id
     assert kept(first, tmp_path) is None
     assert [order.seed for order in orders(["kuhn", "maze"], seeds=2, num_steps=None)] == [0, 0, 1, 1]
-    for game in GAMES:
+    for game in GAMES | POKERS:
         assert Order(game=game, seed=0, num_steps=1).config().population is not None
     assert {f"public_goods, {mode}" for mode in MODES} <= GAMES.keys()
     assert [predicted(mode, rules_of(f"public_goods, {mode}")) for mode in MODES] == ["CCCC", "DDDD", "CCCC", "CDDD"]

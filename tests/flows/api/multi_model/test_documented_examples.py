@@ -62,6 +62,20 @@ def test_every_documented_name_exists_and_is_documented() -> None:
         assert getattr(multi_model, name).__doc__, name
 
 
+def test_what_public_names_take_and_return_is_public_too() -> None:
+    public = [each for name, each in vars(multi_model).items() if not name.startswith("_") and callable(each)]
+    methods = [
+        member
+        for each in public
+        for name, member in inspect.getmembers(each, inspect.isfunction)
+        if not name.startswith("_")
+    ]
+    found = [each for call in (*public, *methods) for each in inspect.get_annotations(call).values()]
+    own = set(re.findall(r"flows\.api\.multi_model\.\w+\.(\w+)", " ".join(map(inspect.formatannotation, found))))
+    assert {"TaskDefinition", "InteractionResult", "InteractionType", "SharedLLMManager"} <= own
+    assert own <= vars(multi_model).keys()
+
+
 def test_importing_them_loads_no_heavy_library() -> None:
     code = f"import sys, flows.api.multi_model\nprint([name for name in {HEAVY!r} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
