@@ -7,6 +7,8 @@ import pytest
 from components.config import parse_config
 from components.config.hybrid import tuned_model
 from components.errors import ConfigurationError, ServiceMissing
+from components.hybrid.curriculum import CurriculumRule, Stage
+from components.hybrid.strategies import Strategy
 from components.session import hybrid_settings
 from components.session.hybrid_settings import check_cartridge, check_hybrid
 from components.session.scenario import scenario_of
@@ -16,6 +18,10 @@ MODEL = {
     "agents": {"player": {"policy": "m"}},
     "policies": {"m": {"base": "smollm2-135m", "prompt_format": "chat", "trained": False}},
 }
+
+
+def stage(name: str, llm_confidence: float) -> dict[str, Any]:
+    return {"name": name, "reward_threshold": 1.0, "llm_confidence": llm_confidence}
 
 
 def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
@@ -38,6 +44,19 @@ def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
         ("questions_per_episode 9: mode llm_only has no policy to decide instead",
          {"mode": "llm_only", "questions_per_episode": 9}, MODEL),
         ("questions_per_episode 9: mode rl_only asks for no button", {"questions_per_episode": 9}, {}),
+        ("hybrid: curriculum has no effect under mode rl_only, where one decides: leave it out, or set mode to adaptive",
+         {"curriculum": {}}, {}),
+        ("hybrid: strategy balanced and curriculum exclude each other",
+         {"mode": "adaptive", "strategy": "balanced", "curriculum": {}}, MODEL),
+        ("hybrid: by_confidence and curriculum exclude each other",
+         {"mode": "adaptive", "by_confidence": True, "curriculum": {}}, MODEL),
+        ("stages.1.llm_confidence 0.9 is above that of the stage before, 0.5: trust only falls; lower it, or change the order",
+         {"mode": "adaptive", "curriculum": {"stages": [stage("a", 0.5), stage("b", 0.9)]}}, MODEL),
+        ("stages: two are called 'a'; give each a name", {"mode": "adaptive", "curriculum": {"stages": [stage("a", 0.5)] * 2}},
+         MODEL),
+        ("hybrid.curriculum.stages.0.llm_confidense: unknown key",
+         {"mode": "adaptive", "curriculum": {"stages": [{**stage("a", 0.5), "llm_confidense": 1}]}}, MODEL),
+        ("hybrid.curriculum.decay", {"mode": "adaptive", "curriculum": {"decay": 0.0}}, MODEL),
         ("weights.subgoals pays for subgoals, and there are none", {"weights": {"subgoals": 1.0}}, {}),
         ("share 0.1: help only falls", {"starts": {"share": 0.1}}, {}),
         ("hybrid.mode adaptive asks a language model", {"mode": "adaptive"}, {}),
@@ -100,6 +119,18 @@ def test_a_model_may_be_asked_and_a_history_is_kept_where_it_is() -> None:
     assert (asked.asks_model, asked.has_history) == (True, True)
     alone = config({"mode": "teacher", "subgoals": ["exit: map_number == 3"]}).hybrid
     assert (alone.asks_model, alone.has_history) == (False, False)
+
+
+def test_a_curriculum_has_the_stages_of_the_configuration_or_ours() -> None:
+    def rule(**curriculum: Any) -> Any:
+        return hybrid_settings.curriculum_rule(config({"mode": "adaptive", "curriculum": curriculum}, **MODEL).hybrid)
+
+    assert rule() == CurriculumRule(), "the defaults are those of the rule"
+    changed = rule(
+        patience=5, window=3, decay=0.9, largest_deviation=1.5, stages=[{**stage("a", 0.5), "min_episodes": 2}]
+    )
+    first = Stage(name="a", reward_threshold=1.0, llm_confidence=0.5, strategy=Strategy.BALANCED, min_episodes=2)
+    assert changed == CurriculumRule(stages=(first,), patience=5, window=3, decay=0.9, largest_deviation=1.5)
 
 
 def test_a_model_that_learns_has_a_loss_and_a_training() -> None:
