@@ -132,9 +132,9 @@ class HybridConfig(Frozen):
     mode: Literal["rl_only", "llm_only", "adaptive", "teacher"] = "rl_only"
     """Who presses buttons. rl_only: the policy. llm_only: the language model of agents.player. adaptive: who makes more
     progress. teacher: the policy, on subgoals that the language model writes before the first step."""
-    game: Literal["twin", "homebrew", "crystal"] = "twin"
-    """twin: the rules of our own cartridge, without an emulator. homebrew: the cartridge itself on PyBoy. crystal: your own
-    copy of Pokemon Crystal on PyBoy, never played by us."""
+    game: Literal["twin", "homebrew", "crystal"] = "homebrew"
+    """homebrew: our own cartridge on the emulator PyBoy. twin: its rules without an emulator, many times as fast. crystal: your
+    own copy of Pokemon Crystal on PyBoy, never played by us."""
     rom: Path | None = None
     """crystal: where your copy is."""
     num_games: int = Field(64, ge=1)

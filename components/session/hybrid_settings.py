@@ -128,7 +128,8 @@ def check_cartridge(config: HybridConfig, *, makes_pictures: bool = False) -> No
         return
     cartridge(config)
     if find_spec("pyboy") is None:
-        raise ServiceMissing(f"hybrid.game {config.game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`")
+        twin = "" if config.game == "crystal" else ", or set hybrid.game to twin, which plays the same rules without it"
+        raise ServiceMissing(f"hybrid.game {config.game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`{twin}")
     if makes_pictures and find_spec("PIL") is None:
         raise ServiceMissing(
             "tracking.episode_pictures needs Pillow: get it by `pip install 'troupe[hybrid]'`, or set it to false"

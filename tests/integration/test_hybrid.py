@@ -78,9 +78,12 @@ STAGES = [
     {"name": "much", "reward_threshold": -9.0, "llm_confidence": 0.95, "strategy": "llm_heavy", "min_episodes": 2},
     {"name": "little", "reward_threshold": 0.0, "llm_confidence": 0.88, "strategy": "rule_heavy"},
 ]
-STAGED = {"mode": "adaptive", "num_games": 4, "learner": {"steps": 24, "minibatch": 32, "epochs": 2}} | {
-    "curriculum": {"stages": STAGES, "patience": 2, "window": 2, "largest_deviation": 9.0}
-}
+STAGED = {
+    "mode": "adaptive",
+    "game": "twin",
+    "num_games": 4,
+    "learner": {"steps": 24, "minibatch": 32, "epochs": 2},
+} | {"curriculum": {"stages": STAGES, "patience": 2, "window": 2, "largest_deviation": 9.0}}
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,12 @@ def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
 @pytest.mark.parametrize(
     ("said", "hybrid", "sections"),
     [
-        ("rom roms/x.gbc: game twin needs none", {"rom": "roms/x.gbc"}, {}),
+        ("rom roms/x.gbc: game homebrew needs none", {"rom": "roms/x.gbc"}, {}),
         ("game crystal needs your own copy of Pokemon Crystal", {"game": "crystal"}, {}),
-        ("starts: game homebrew begins at its start alone", {"game": "homebrew", "starts": {}}, {}),
+        ("starts: game homebrew begins at its start alone", {"starts": {}}, {}),
         ("strategy and by_confidence have no effect under mode rl_only", {"strategy": "balanced"}, {}),
         ("hybrid.learner.network cnn: game twin has no screen to see; set hybrid.game to homebrew",
-         {"learner": {"network": "cnn"}}, {}),
+         {"game": "twin", "learner": {"network": "cnn"}}, {}),
         ("state_gains {'x': 25.0} have no effect under network cnn",
          {"game": "homebrew", "learner": {"network": "cnn", "state_gains": {"x": 25.0}}}, {}),
         ("exclude each other", {"mode": "adaptive", "strategy": "balanced", "by_confidence": True}, MODEL),
@@ -58,7 +58,7 @@ def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
          {"mode": "adaptive", "curriculum": {"stages": [{**stage("a", 0.5), "llm_confidense": 1}]}}, MODEL),
         ("hybrid.curriculum.decay", {"mode": "adaptive", "curriculum": {"decay": 0.0}}, MODEL),
         ("weights.subgoals pays for subgoals, and there are none", {"weights": {"subgoals": 1.0}}, {}),
-        ("share 0.1: help only falls", {"starts": {"share": 0.1}}, {}),
+        ("share 0.1: help only falls", {"game": "twin", "starts": {"share": 0.1}}, {}),
         ("hybrid.mode adaptive asks a language model", {"mode": "adaptive"}, {}),
         ("hybrid.mode rl_only asks no language model", {}, MODEL),
         ("name it player", {"mode": "adaptive"}, {**MODEL, "agents": {"hero": {"policy": "m"}}}),
@@ -102,12 +102,21 @@ def test_a_rom_that_is_not_there_is_asked_for_with_its_place() -> None:
         check_cartridge(parse_config(preset_values()["hybrid-crystal"]).hybrid)  # type: ignore[arg-type]
 
 
-def test_pictures_need_what_draws_them_and_are_turned_off_where_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emulator_and_pictures_need_what_draws_them_and_are_turned_off_where_there_are_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     off = {"tracking": {"kind": "none", "episode_pictures": False}}
     assert not config({"mode": "rl_only", "game": "homebrew"}, **off).tracking.episode_pictures
     with pytest.raises(ConfigurationError, match=r"tracking.episode_pictures false: only a hybrid run on an emulator"):
-        config({"mode": "rl_only"}, **off)
-    homebrew = config({"mode": "rl_only", "game": "homebrew"}).hybrid
+        config({"mode": "rl_only", "game": "twin"}, **off)
+    homebrew = config({}).hybrid
+    assert homebrew.game == "homebrew"
+    monkeypatch.setattr(hybrid_settings, "find_spec", lambda name: None if name == "pyboy" else name)
+    with pytest.raises(
+        ServiceMissing, match=r"PyBoy: get it by `pip install 'troupe\[hybrid\]'`, or set hybrid.game to twin"
+    ):
+        check_cartridge(homebrew)
+    check_cartridge(config({"game": "twin"}).hybrid)
     monkeypatch.setattr(hybrid_settings, "find_spec", lambda name: None if name == "PIL" else name)
     check_cartridge(homebrew)
     with pytest.raises(ServiceMissing, match=r"tracking.episode_pictures needs Pillow: .* or set it to false"):

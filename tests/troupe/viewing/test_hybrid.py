@@ -64,7 +64,7 @@ def config(root: Path, **hybrid: Any) -> RunConfig:
             "num_steps": 2,
             "agents": {"player": {"policy": "m"}},
             "policies": {"m": model},
-            "hybrid": {"mode": "adaptive", "num_games": 3, **hybrid},
+            "hybrid": {"mode": "adaptive", "game": "twin", "num_games": 3, **hybrid},
             "store": {"kind": "local", "root": str(root)},
             "tracking": {"kind": "none"},
         }
