@@ -8,8 +8,10 @@ from components.config.algorithm import AlgorithmConfig as AlgorithmConfig
 from components.config.environment import EnvironmentConfig as EnvironmentConfig
 from components.config.generation import GenerationConfig as GenerationConfig
 from components.config.generation import VllmConfig as VllmConfig
+from components.config.hybrid import CurriculumConfig as CurriculumConfig
 from components.config.hybrid import HybridConfig as HybridConfig
 from components.config.hybrid import LearnerConfig as LearnerConfig
+from components.config.hybrid import StageConfig as StageConfig
 from components.config.hybrid import StartsConfig as StartsConfig
 from components.config.loss import LossConfig as LossConfig
 from components.config.parsing import differing_fields as differing_fields

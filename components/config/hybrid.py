@@ -1,6 +1,7 @@
 """The section `hybrid`: a language model and an RL policy share a Game Boy, and how the policy learns."""
 
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -8,6 +9,9 @@ from pydantic import Field, model_validator
 
 from components.config.sections import Sections
 from components.frozen import Frozen
+
+Share = Literal["llm_heavy", "balanced", "rule_heavy"]
+"""A fixed share of the language model in the buttons: .8, .5 or .2."""
 
 GAME_BOY = "game_boy"
 """The environment that such a run plays."""
@@ -82,13 +86,55 @@ class StartsConfig(Frozen):
         return self
 
 
+class StageConfig(Frozen):
+    name: str = Field(min_length=1)
+    """What it is called by `troupe view`."""
+    reward_threshold: float = Field(allow_inf_nan=False)
+    """The stage is passed where the last episodes earned so much on average, each in all its steps, by hybrid.weights."""
+    llm_confidence: float = Field(ge=0.0, le=1.0)
+    """How far the language model is trusted when the stage begins: its button counts where its confidence is at least 1 less
+    this. Not above that of the stage before."""
+    strategy: Share = "balanced"
+    """Its share of the buttons when the stage begins: .8, .5 or .2."""
+    min_episodes: int = Field(10, ge=1)
+    """Of the stage, before it may be passed."""
+
+
+class CurriculumConfig(Frozen):
+    stages: tuple[StageConfig, ...] | None = Field(None, min_length=1)
+    """From much help of the language model to little. None: guided (passed at a mean reward of 50, trust .9, llm_heavy), shared
+    (100, .7, balanced), supervised (200, .5, rule_heavy) and alone (.3, rule_heavy, never passed, as the last one)."""
+    patience: int = Field(20, ge=1)
+    """Episodes without a better mean until a stage stalls: then the language model gets trust back, and a larger share."""
+    decay: float = Field(0.995, gt=0.0, le=1.0)
+    """Of the trust, for each episode; down to that of the next stage."""
+    window: int = Field(10, ge=1)
+    """Episodes of a stage whose mean reward counts."""
+    largest_deviation: float = Field(0.2, ge=0.0, allow_inf_nan=False)
+    """Of the rewards in the window, as a share of their mean: above it a stage is not passed."""
+
+    @model_validator(mode="after")
+    def _trust_falls(self) -> "CurriculumConfig":
+        names = [stage.name for stage in self.stages or ()]
+        if repeated := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"stages: two are called {repeated!r}; give each a name of its own")
+        trusts = [stage.llm_confidence for stage in self.stages or ()]
+        for number, (before, after) in enumerate(pairwise(trusts)):
+            if after > before:
+                raise ValueError(
+                    f"stages.{number + 1}.llm_confidence {after:g} is above that of the stage before, {before:g}: trust only "
+                    "falls; lower it, or change the order"
+                )
+        return self
+
+
 class HybridConfig(Frozen):
     mode: Literal["rl_only", "llm_only", "adaptive", "teacher"] = "rl_only"
     """Who presses buttons. rl_only: the policy. llm_only: the language model of agents.player. adaptive: who makes more
     progress. teacher: the policy, on subgoals that the language model writes before the first step."""
-    game: Literal["twin", "homebrew", "crystal"] = "twin"
-    """twin: the rules of our own cartridge, without an emulator. homebrew: the cartridge itself on PyBoy. crystal: your own
-    copy of Pokemon Crystal on PyBoy, never played by us."""
+    game: Literal["twin", "homebrew", "crystal"] = "homebrew"
+    """homebrew: our own cartridge on the emulator PyBoy. twin: its rules without an emulator, many times as fast. crystal: your
+    own copy of Pokemon Crystal on PyBoy, never played by us."""
     rom: Path | None = None
     """crystal: where your copy is."""
     num_games: int = Field(64, ge=1)
@@ -97,10 +143,12 @@ class HybridConfig(Frozen):
     learner: LearnerConfig = LearnerConfig()
     starts: StartsConfig | None = None
     """twin: some episodes begin at positions that play has found; None: all at the start."""
-    strategy: Literal["llm_heavy", "balanced", "rule_heavy"] | None = None
+    strategy: Share | None = None
     """adaptive: a fixed share of the language model, .8, .5 or .2, instead of measured progress."""
     by_confidence: bool = False
     """adaptive: believe who claims the higher confidence, an ablation that a confident fool always wins."""
+    curriculum: CurriculumConfig | None = None
+    """adaptive: stages of play that say how far the language model is trusted, and which share it has; None: none."""
     questions_per_episode: int | None = Field(None, ge=1)
     """adaptive: how often a game may ask the language model in an episode; kept answers are free, and where a game may not ask
     the policy decides. None: no limit."""
@@ -131,20 +179,31 @@ class HybridConfig(Frozen):
             raise ValueError(
                 "hybrid.learner.network cnn: game twin has no screen to see; set hybrid.game to homebrew, or network to mlp"
             )
+        if self.conditions == "python":
+            self._check_programs()
+        if "subgoals" in self.weights and not self.subgoals and self.mode != "teacher":
+            raise ValueError("weights.subgoals pays for subgoals, and there are none: leave it out, or write subgoals")
+        return self
+
+    @model_validator(mode="after")
+    def _control_is_shared_in_one_way(self) -> "HybridConfig":
         if self.mode != "adaptive" and (self.strategy is not None or self.by_confidence):
             raise ValueError(f"strategy and by_confidence have no effect under mode {self.mode}: leave them out")
+        if self.mode != "adaptive" and self.curriculum is not None:
+            raise ValueError(
+                f"curriculum has no effect under mode {self.mode}, where one decides: leave it out, or set mode to adaptive"
+            )
         if self.strategy is not None and self.by_confidence:
             raise ValueError(f"strategy {self.strategy} and by_confidence exclude each other: leave one out")
+        if self.curriculum is not None and (self.strategy is not None or self.by_confidence):
+            other = "by_confidence" if self.strategy is None else f"strategy {self.strategy}"
+            raise ValueError(f"{other} and curriculum exclude each other, as its stages say who decides: leave one out")
         if self.mode != "adaptive" and self.questions_per_episode is not None:
             raise ValueError(
                 f"questions_per_episode {self.questions_per_episode}: mode {self.mode} "
                 + ("has no policy to decide instead" if self.mode == "llm_only" else "asks for no button")
                 + "; leave it out, or set mode to adaptive"
             )
-        if self.conditions == "python":
-            self._check_programs()
-        if "subgoals" in self.weights and not self.subgoals and self.mode != "teacher":
-            raise ValueError("weights.subgoals pays for subgoals, and there are none: leave it out, or write subgoals")
         return self
 
     def _check_programs(self) -> None:

@@ -78,6 +78,8 @@ class Decided:
     reasons_N: tuple[str, ...] = ()
     draws_N: tuple[int | None, ...] = ()
     """The draw behind each of the language model's actions, where its adviser keeps draws."""
+    num_unsure: int = 0
+    """Games in which the language model had control, and was not sure enough for its advice to count."""
 
 
 class HybridAgent:
@@ -152,12 +154,10 @@ class HybridAgent:
             actors = self.control.next_actors(phases, stuck, explore=explore)
             led = {game: questions[game] for game, actor in enumerate(actors) if actor is Actor.LLM}
             advices = self._ask_adviser(led, stuck)
-        by_llm_N = np.array(
-            [
-                actor is Actor.LLM and game in advices and advices[game].confidence >= self._least_confidence
-                for game, actor in enumerate(actors)
-            ]
-        )
+        advised_N = np.array([actor is Actor.LLM and game in advices for game, actor in enumerate(actors)])
+        by_llm_N = advised_N & [
+            game in advices and advices[game].confidence >= self._least_confidence for game in range(self.num_games)
+        ]
         self._is_refused_N = [actor is Actor.LLM and game not in advices for game, actor in enumerate(actors)]
         actions_N, confidences_N = chosen.copy(), probabilities.copy()
         for game in np.flatnonzero(by_llm_N).tolist():
@@ -168,6 +168,7 @@ class HybridAgent:
             confidences_N=confidences_N,
             reasons_N=tuple(advices[game].reasoning if led else "" for game, led in enumerate(by_llm_N)),
             draws_N=tuple(advices[game].draw if led else None for game, led in enumerate(by_llm_N)),
+            num_unsure=int((advised_N & ~by_llm_N).sum()),
         )
         self._remember(questions, phases, decided)
         return decided

@@ -78,6 +78,14 @@ class CurriculumState:
     episodes_without_gain: int = 0
     num_stalls: int = 0
 
+    @property
+    def least_confidence(self) -> float:
+        """How sure the language model must be for its button to count: the more it is trusted, the less sure.
+
+        **Example** a trust of .9: .1.
+        """
+        return 1.0 - self.llm_confidence
+
     def to_json(self) -> dict[str, Any]:
         """The state as values of JSON, from which `from_json` makes an equal one."""
         return asdict(self)

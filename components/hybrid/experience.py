@@ -14,6 +14,7 @@ of arrays; these entries decide how a run goes on, and are what a digest must co
 | `games.*` | facts, records, visited tiles, met subgoals, steps, episodes and chance of each game | `collect_experience` |
 | `games.starts`, `games.position.*`, `games.from_start_N` | curriculum and kept positions, with a `StartRule` | likewise |
 | `met_programs` | subgoals in Python that the open episodes have met, with such | likewise |
+| `curriculum.*` | the stage, its trust and rewards, and what open episodes have earned, with a `CurriculumRule` | likewise |
 | `agent` | arbiter, open episodes, kept answers, recent actions and states | likewise |
 
 Not in it: generators, since each function is seeded by (seed, step); `num_updates`, which is the step.
@@ -31,12 +32,12 @@ from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
 from components.hybrid.adviser import Adviser
-from components.hybrid.agent import AgentRule, Decided, HybridAgent
+from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import ArbitrationRule, Mode
 from components.hybrid.condition_programs import Program, ProgramRunner
 from components.hybrid.control import ControlRule
+from components.hybrid.curriculum import CurriculumRule
 from components.hybrid.decision_history import Decision
-from components.hybrid.game_facts import Booleans, GamesStep, Integers
 from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout
 from components.hybrid.playing import SnapshotGames
 from components.hybrid.program_pay import ProgramPay
@@ -45,6 +46,7 @@ from components.hybrid.start_positions import GamesFromPositions, StartRule
 from components.hybrid.stored_arrays import StoredArrays
 from components.hybrid.subgoals import Subgoal
 from components.hybrid.twin import Twin
+from components.hybrid.watched_games import GamesCurriculum, WatchedGames
 from components.identity import seed_for
 
 LearnerState = dict[str, NDArray[Any]]
@@ -55,6 +57,8 @@ _RL_ONLY = AgentRule(control=ControlRule(arbitration=ArbitrationRule(mode=Mode.R
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HybridSettings:
     """What is played and how it is learned: fixed for a run. Without `starts` all episodes begin at the start.
+
+    In ADAPTIVE a `curriculum` says which share the language model has, and how sure it must be.
 
     `programs` are subgoals in Python. They pay as `subgoals` do, but a sandbox says where they are met, after the last button
     of a step: only the learner knows of their pay, and no game. `keeps_decisions` collects the decisions for the history; it
@@ -70,6 +74,7 @@ class HybridSettings:
     learner: PPORule = field(default_factory=PPORule)
     agent: AgentRule = _RL_ONLY
     starts: StartRule | None = None
+    curriculum: CurriculumRule | None = None
     keeps_decisions: bool = False
 
 
@@ -155,16 +160,19 @@ def collect_experience(
     )
     if "agent" in state:
         agent.load_state_dict(json.loads(state["agent"].tobytes()))
+    curriculum = None if settings.curriculum is None else GamesCurriculum(settings.curriculum, agent, state)
     with open_games(settings, seed) as games:
         games.restore(_below(state, "games."))
         pay = _program_pay(settings, state, games, run_programs)
-        watched = _WatchedGames(games, agent, pay)
+        watched = WatchedGames(games, agent, curriculum, pay)
         settle = None if pay is None else pay.settle
         rollout, advantages_T_N = learner.collect_with_advantages(watched, watched.choose, settle=settle)
         if advised is not None:
             advised.draws_T_N, advised.advantages_T_N = watched.draws_T_N, advantages_T_N
         after = _prefixed("games.", games.snapshot()) | _met(pay)
     after["agent"] = np.frombuffer(json.dumps(agent.state_dict()).encode(), np.uint8)
+    if curriculum is not None:
+        after |= curriculum.to_arrays()
     return Experience(
         step=step,
         rollout=StoredArrays.from_arrays(rollout.to_arrays()),
@@ -216,58 +224,6 @@ class _Ended:
     def record(self, decisions: Any) -> int:
         self._decisions.extend(decisions)
         return len(decisions)
-
-
-class _WatchedGames:
-    """Games whose steps the agent is told of, and whose episodes are counted."""
-
-    def __init__(self, games: SnapshotGames, agent: HybridAgent, pay: ProgramPay | None) -> None:
-        self._games, self._agent, self._pay = games, agent, pay
-        self._ends: list[tuple[float, float, float]] = []
-        self._decided: list[Decided] = []
-        self.goals_from_start: list[bool] = []
-
-    @property
-    def draws_T_N(self) -> list[tuple[int | None, ...]]:
-        """The draw behind each decision."""
-        return [decided.draws_N for decided in self._decided]
-
-    def states(self) -> NDArray[Any]:
-        return self._games.states()
-
-    def masks(self) -> Booleans:
-        return self._games.masks()
-
-    def choose(self, states_N_S: NDArray[Any], masks_N_A: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        decided = self._agent.decide(self._games.facts, states_N_S, masks_N_A)
-        self._decided.append(decided)
-        return decided.actions_N, ~decided.by_llm_N
-
-    def step(self, actions_N: Integers) -> GamesStep:
-        from_start_N = getattr(self._games, "from_start_N", np.ones(len(actions_N), np.bool_)).copy()
-        step = self._games.step(actions_N)
-        self._agent.observe(step)
-        if self._pay is not None:
-            self._pay.add(step, self._games.facts)
-        over_N = step.ended_N | step.cut_N
-        self.goals_from_start += step.ended_N[over_N & from_start_N].tolist()
-        for game in np.flatnonzero(over_N).tolist():
-            ended, starter, length = (values_N[game] for values_N in (step.ended_N, step.starter_N, step.lengths_N))
-            self._ends.append((float(ended), float(starter), float(length)))
-        return step
-
-    def metrics(self) -> dict[str, float]:
-        """Rates are of the episodes that ended; there are none without any."""
-        llm_share = np.mean([decided.by_llm_N.mean() for decided in self._decided])
-        counted = {"rollout/num_episodes": float(len(self._ends)), "rollout/llm_share": float(llm_share)}
-        if not self._ends:
-            return counted
-        goal, starter, length = np.mean(self._ends, axis=0).tolist()
-        return counted | {
-            "rollout/goal_rate": goal,
-            "rollout/starter_rate": starter,
-            "rollout/episode_length": length,
-        }
 
 
 def _program_pay(

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from components.environments.base import Step
 from components.environments.environment import Demonstrator, Environment
-from components.errors import MalformedAction
+from components.errors import MalformedAction, ServiceMissing
 from components.frozen import Frozen
 from components.hybrid.adviser import Question
 from components.hybrid.agent import RECENT_ACTIONS
@@ -36,9 +36,9 @@ class GameBoyOptions(Frozen):
 
     goal_badges: int = Field(2, ge=1, le=2)
     """The badges that solve it."""
-    game: Literal["twin", "homebrew", "crystal"] = "twin"
-    """twin: the rules of our own cartridge, without an emulator. homebrew: the cartridge itself on PyBoy. crystal: your own
-    copy of Pokemon Crystal on PyBoy, never played by us."""
+    game: Literal["twin", "homebrew", "crystal"] = "homebrew"
+    """homebrew: our own cartridge on the emulator PyBoy. twin: its rules without an emulator. crystal: your own copy of Pokemon
+    Crystal on PyBoy, never played by us."""
     rom: Path | None = None
     """crystal: where your copy is."""
     window: bool = False
@@ -70,7 +70,7 @@ class GameBoyState:
 
 
 class GameBoyEnvironment(Demonstrator, Environment):
-    """One game of our own cartridge, by the rules that training plays or on the emulator. A problem is a seed.
+    """One game of our own cartridge, on the emulator or by its rules alone. A problem is a seed.
 
     A button earns what it earns in training: the growth of records.
     """
@@ -141,6 +141,12 @@ def _twin(seed: int) -> Twin:
 
 
 def _emulated(options: GameBoyOptions) -> "OneGame":
-    from components.hybrid.game_boy.one_game import one_game
+    """The game on the emulator. Raises ServiceMissing without it, which for our own cartridge names the rules that do."""
+    try:
+        from components.hybrid.game_boy.one_game import one_game
+    except ServiceMissing as error:
+        if options.game == "crystal":
+            raise
+        raise ServiceMissing(f"{error}; or set game to twin, which plays the same rules without it") from error
 
     return one_game(options.rom, has_window=options.window)

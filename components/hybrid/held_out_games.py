@@ -18,6 +18,7 @@ from components.hybrid.experience import (
 )
 from components.hybrid.game_facts import Booleans, Facts, Floats, GamesStep, Integers
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
+from components.hybrid.watched_games import curriculum_in
 from components.identity import seed_for
 
 
@@ -41,7 +42,8 @@ def play_held_out(
 ) -> HeldOut:
     """So many episodes from the true start with starts of this seed, played at once by what a state has learned.
 
-    What arbitration has measured is used and not changed. `is_greedy`: the policy presses its most likely button.
+    What arbitration has measured, and how far a curriculum has come, is used and not changed. `is_greedy`: the policy presses
+    its most likely button.
 
     **Example** 100 episodes of at most 600 steps: 600 decisions of 100 games at most.
     """
@@ -61,7 +63,8 @@ def trained_agent(
     is_greedy: bool,
     adviser: Adviser | None = None,
 ) -> HybridAgent:
-    """The player of `num_games` games that a state has learned to be, with what its arbitration has measured."""
+    """The player of `num_games` games that a state has learned to be, with what its arbitration has measured, at its
+    place in a curriculum."""
     policy: Policy = read_policy(settings, state, seed=seed_for(seed, "held out"))
     agent = HybridAgent(
         settings.agent, num_games, seed=seed, policy=GreedyPolicy(policy) if is_greedy else policy, adviser=adviser
@@ -70,6 +73,9 @@ def trained_agent(
         trained = HybridAgent(settings.agent, settings.num_games, seed=seed, policy=policy, adviser=adviser)
         trained.load_state_dict(json.loads(state["agent"].tobytes()))
         agent.control.learn_from(trained.control)
+    if settings.curriculum is not None:
+        reached = curriculum_in(state, settings.curriculum)
+        agent.follow(reached.strategy, least_confidence=reached.least_confidence)
     return agent
 
 

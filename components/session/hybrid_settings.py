@@ -11,6 +11,7 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.session.scenario import Scenario
 
 if TYPE_CHECKING:
+    from components.hybrid.curriculum import CurriculumRule
     from components.hybrid.experience import GamesOpener, HybridSettings
     from components.hybrid.game_boy.cartridges import Cartridge
     from components.hybrid.game_boy.games import EmulatedGames
@@ -61,8 +62,24 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
         starts=None
         if starts is None
         else StartRule(curriculum=helped_starts(**starts.model_dump(exclude={"kept"})), kept=starts.kept),
+        curriculum=curriculum_rule(config),
         keeps_decisions=config.has_history,
     )
+
+
+def curriculum_rule(config: HybridConfig) -> "CurriculumRule | None":
+    """The curriculum of the configuration; None without one."""
+    from components.hybrid.curriculum import CurriculumRule, Stage
+    from components.hybrid.strategies import Strategy
+
+    curriculum = config.curriculum
+    if curriculum is None:
+        return None
+    rule = CurriculumRule(**curriculum.model_dump(exclude={"stages"}))
+    if curriculum.stages is None:
+        return rule
+    stages = (Stage(**{**each.model_dump(), "strategy": Strategy(each.strategy)}) for each in curriculum.stages)
+    return replace(rule, stages=tuple(stages))
 
 
 def _learner_rule(config: HybridConfig) -> "PPORule":
@@ -112,7 +129,8 @@ def check_cartridge(config: HybridConfig, *, makes_pictures: bool = False) -> No
         return
     cartridge(config)
     if find_spec("pyboy") is None:
-        raise ServiceMissing(f"hybrid.game {config.game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`")
+        twin = "" if config.game == "crystal" else ", or set hybrid.game to twin, which plays the same rules without it"
+        raise ServiceMissing(f"hybrid.game {config.game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`{twin}")
     if makes_pictures and find_spec("PIL") is None:
         raise ServiceMissing(
             "tracking.episode_pictures needs Pillow: get it by `pip install 'troupe[hybrid]'`, or set it to false"

@@ -68,8 +68,34 @@ FROM_SCREENS = {"mode": "rl_only", "game": "homebrew", "num_games": 2, "keeps_de
 }
 
 
+LEARNS = {
+    "agents": {"player": {"policy": "player"}},
+    "policies": {
+        "player": {"base": "tiny", "tiny": {"max_position_embeddings": 1024}, "adapter": {"rank": 4, "alpha": 8}}
+    },
+    "warm_start": {"max_steps": 0},
+}
+"""A language model that presses buttons, and learns."""
+STAGES = [
+    {"name": "much", "reward_threshold": -9.0, "llm_confidence": 0.95, "strategy": "llm_heavy", "min_episodes": 2},
+    {"name": "little", "reward_threshold": 0.0, "llm_confidence": 0.88, "strategy": "rule_heavy"},
+]
+STAGED = {
+    "mode": "adaptive",
+    "game": "twin",
+    "num_games": 4,
+    "learner": {"steps": 24, "minibatch": 32, "epochs": 2},
+} | {"curriculum": {"stages": STAGES, "patience": 2, "window": 2, "largest_deviation": 9.0}}
+
+
 @pytest.mark.parametrize(
-    ("changes", "boundaries"), [({}, BOUNDARIES), ({"hybrid": FROM_SCREENS}, BOUNDARIES[1:3])], ids=["mlp", "cnn"]
+    ("changes", "boundaries"),
+    [
+        ({}, BOUNDARIES),
+        ({"hybrid": FROM_SCREENS}, BOUNDARIES[1:3]),
+        (LEARNS | {"hybrid": STAGED}, (BOUNDARIES[1], "/steps/000002/collect_experience-v*/")),
+    ],
+    ids=["mlp", "cnn", "curriculum"],
 )
 def test_killed_at_every_stage_it_ends_in_the_same_player(
     changes: dict[str, Any], boundaries: tuple[str, ...], trainings: Trainings, whole: Path, tmp_path: Path
@@ -85,18 +111,12 @@ def test_killed_at_every_stage_it_ends_in_the_same_player(
     assert trainings.run(order(tmp_path, "cut", config=cut)).code == 0, trainings.log()
     one, other = LocalArtifactStore(whole / "store"), LocalArtifactStore(tmp_path / "store")
     assert outcome(one, "whole") == outcome(other, "cut")
-    digests = [step["checkpoint_digest"]["reflexes"] for step in run_document(one, "whole")["steps"]]
-    assert len(set(digests)) == 3, "each step learns"
-
-
-LEARNS = {
-    "agents": {"player": {"policy": "player"}},
-    "policies": {
-        "player": {"base": "tiny", "tiny": {"max_position_embeddings": 1024}, "adapter": {"rank": 4, "alpha": 8}}
-    },
-    "warm_start": {"max_steps": 0},
-}
-"""A language model that presses all buttons, and learns."""
+    steps = run_document(one, "whole")["steps"]
+    assert len({step["checkpoint_digest"]["reflexes"] for step in steps}) == 3, "each step learns"
+    if "curriculum" in cut["hybrid"]:
+        told = [[step["metrics"][f"curriculum/{name}"] for name in ("stage", "num_stalls")] for step in steps]
+        assert (told[0], told[2][0]) == ([0.0, 0.0], 1.0), "a stage is passed in the second step"
+        assert sum(stalls for _, stalls in told) > 0
 
 
 def test_a_model_that_learns_is_another_after_each_step_killed_or_not(

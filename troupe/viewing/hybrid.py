@@ -21,7 +21,7 @@ from components.runs.history import read_history
 from components.runs.run import Run
 from components.runs.steps import first_unfinished_step
 from components.session.decision_histories import collected_steps, open_history
-from components.session.hybrid_settings import hybrid_config
+from components.session.hybrid_settings import curriculum_rule, hybrid_config
 
 if TYPE_CHECKING:
     from components.hybrid.decision_counts import DecisionCount
@@ -37,6 +37,8 @@ _COURSE = {
     "success_rate": "rollout/success_rate",
     "starter_rate": "rollout/starter_rate",
     "episode_length": "rollout/episode_length",
+    "llm_confidence": "curriculum/llm_confidence",
+    "stage": "curriculum/stage",
 }
 
 
@@ -57,6 +59,7 @@ def hybrid_document(store: ArtifactStore, run: Run, *, step: int | None = None, 
         "game": hybrid.game,
         "mode": hybrid.mode,
         "strategy": hybrid.strategy,
+        "stages": _stage_names(run),
         "num_steps": run.config.num_steps,
         "step": at,
         "course": _course(store, run),
@@ -67,6 +70,12 @@ def hybrid_document(store: ArtifactStore, run: Run, *, step: int | None = None, 
         ],
     }
     return document | {"notes": [printable(note, keep="") for note in notes]}
+
+
+def _stage_names(run: Run) -> list[str] | None:
+    """Those of the run's curriculum; None without one."""
+    rule = curriculum_rule(hybrid_config(run.config))
+    return None if rule is None else [printable(stage.name, keep="") for stage in rule.stages]
 
 
 def _step_in(run: Run, collected: dict[int, ArtifactRef], step: int | None) -> int:

@@ -21,6 +21,7 @@ _COURSE_LINES = (
     ("success_rate", "goal reached"),
     ("starter_rate", "first monster taken"),
     ("llm_share", "language model"),
+    ("llm_confidence", "trust in it"),
 )
 
 

@@ -26,22 +26,40 @@ def one_game(rom: Path | None, *, has_window: bool) -> "OneGame":
 
 
 class OneGame(EmulatedGames):
-    """A game without end. Equal snapshots and buttons give equal snapshots, whatever was played between."""
+    """A game without end. Equal snapshots and buttons give equal snapshots, whatever was played between.
+
+    To restore the snapshot at which it stands costs nothing: the questions of a turn are asked at one.
+    """
 
     def __init__(self, cartridge: Cartridge, *, has_window: bool) -> None:
         self._has_window = has_window
+        self._stands_at: Snapshot | None = None
         emulator = PyBoyEmulator(cartridge.rom, has_window=has_window)
         rule = EpisodeRule(max_steps=_ENDLESS, goal_badges=_ENDLESS)
         super().__init__(cartridge, [emulator], seed=0, rule=rule, renders=has_window)
 
     def begun(self, seed: int) -> Snapshot:
         """The game at its start, with the chance of this seed."""
+        self._stands_at = None
         self._episodes_N[:] = 0
         self.begin(np.ones(1, np.bool_), seeds_N=np.array([seed]))
         return self.snapshot()
 
+    def snapshot(self) -> Snapshot:
+        """Where the game stands."""
+        self._stands_at = super().snapshot()
+        return self._stands_at
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Stand where this snapshot does. Raises what `EmulatedGames.restore` raises."""
+        if snapshot is not self._stands_at:
+            self._stands_at = None
+            super().restore(snapshot)
+            self._stands_at = snapshot
+
     def step(self, actions_N: Integers) -> GamesStep:
         """What a button brings, at the pace of a person where there is a window."""
+        self._stands_at = None
         if self._has_window:
             time.sleep(_WATCHED_SECONDS)
         return super().step(actions_N)

@@ -7,6 +7,8 @@ import pytest
 from components.config import parse_config
 from components.config.hybrid import tuned_model
 from components.errors import ConfigurationError, ServiceMissing
+from components.hybrid.curriculum import CurriculumRule, Stage
+from components.hybrid.strategies import Strategy
 from components.session import hybrid_settings
 from components.session.hybrid_settings import check_cartridge, check_hybrid
 from components.session.scenario import scenario_of
@@ -18,6 +20,10 @@ MODEL = {
 }
 
 
+def stage(name: str, llm_confidence: float) -> dict[str, Any]:
+    return {"name": name, "reward_threshold": 1.0, "llm_confidence": llm_confidence}
+
+
 def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
     values = preset_values()["hybrid-tiny"]
     return parse_config({**values, "hybrid": values["hybrid"] if hybrid is None else hybrid, **sections})
@@ -26,24 +32,38 @@ def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
 @pytest.mark.parametrize(
     ("said", "hybrid", "sections"),
     [
-        ("rom roms/x.gbc: game twin needs none", {"rom": "roms/x.gbc"}, {}),
+        ("rom roms/x.gbc: game homebrew needs none", {"rom": "roms/x.gbc"}, {}),
         ("game crystal needs your own copy of Pokemon Crystal", {"game": "crystal"}, {}),
-        ("starts: game homebrew begins at its start alone", {"game": "homebrew", "starts": {}}, {}),
+        ("starts: game homebrew begins at its start alone", {"starts": {}}, {}),
         ("strategy and by_confidence have no effect under mode rl_only", {"strategy": "balanced"}, {}),
         ("hybrid.learner.network cnn: game twin has no screen to see; set hybrid.game to homebrew",
-         {"learner": {"network": "cnn"}}, {}),
+         {"game": "twin", "learner": {"network": "cnn"}}, {}),
         ("state_gains {'x': 25.0} have no effect under network cnn",
          {"game": "homebrew", "learner": {"network": "cnn", "state_gains": {"x": 25.0}}}, {}),
         ("exclude each other", {"mode": "adaptive", "strategy": "balanced", "by_confidence": True}, MODEL),
         ("questions_per_episode 9: mode llm_only has no policy to decide instead",
          {"mode": "llm_only", "questions_per_episode": 9}, MODEL),
         ("questions_per_episode 9: mode rl_only asks for no button", {"questions_per_episode": 9}, {}),
+        ("hybrid: curriculum has no effect under mode rl_only, where one decides: leave it out, or set mode to adaptive",
+         {"curriculum": {}}, {}),
+        ("hybrid: strategy balanced and curriculum exclude each other",
+         {"mode": "adaptive", "strategy": "balanced", "curriculum": {}}, MODEL),
+        ("hybrid: by_confidence and curriculum exclude each other",
+         {"mode": "adaptive", "by_confidence": True, "curriculum": {}}, MODEL),
+        ("stages.1.llm_confidence 0.9 is above that of the stage before, 0.5: trust only falls; lower it, or change the order",
+         {"mode": "adaptive", "curriculum": {"stages": [stage("a", 0.5), stage("b", 0.9)]}}, MODEL),
+        ("stages: two are called 'a'; give each a name", {"mode": "adaptive", "curriculum": {"stages": [stage("a", 0.5)] * 2}},
+         MODEL),
+        ("hybrid.curriculum.stages.0.llm_confidense: unknown key",
+         {"mode": "adaptive", "curriculum": {"stages": [{**stage("a", 0.5), "llm_confidense": 1}]}}, MODEL),
+        ("hybrid.curriculum.decay", {"mode": "adaptive", "curriculum": {"decay": 0.0}}, MODEL),
         ("weights.subgoals pays for subgoals, and there are none", {"weights": {"subgoals": 1.0}}, {}),
         ("conditions python: there are no subgoals", {"conditions": "python"}, {}),
         ("conditions python pay when a step is over, and mode adaptive credits",
          {"mode": "adaptive", "conditions": "python", "subgoals": ["exit: x > 7"]}, MODEL),
-        ("positions of play do not know", {"conditions": "python", "subgoals": ["exit: x > 7"], "starts": {}}, {}),
-        ("share 0.1: help only falls", {"starts": {"share": 0.1}}, {}),
+        ("positions of play do not know", {"conditions": "python", "subgoals": ["exit: x > 7"], "game": "twin",
+          "starts": {}}, {}),
+        ("share 0.1: help only falls", {"game": "twin", "starts": {"share": 0.1}}, {}),
         ("hybrid.mode adaptive asks a language model", {"mode": "adaptive"}, {}),
         ("hybrid.mode rl_only asks no language model", {}, MODEL),
         ("name it player", {"mode": "adaptive"}, {**MODEL, "agents": {"hero": {"policy": "m"}}}),
@@ -88,12 +108,21 @@ def test_a_rom_that_is_not_there_is_asked_for_with_its_place() -> None:
         check_cartridge(parse_config(preset_values()["hybrid-crystal"]).hybrid)  # type: ignore[arg-type]
 
 
-def test_pictures_need_what_draws_them_and_are_turned_off_where_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emulator_and_pictures_need_what_draws_them_and_are_turned_off_where_there_are_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     off = {"tracking": {"kind": "none", "episode_pictures": False}}
     assert not config({"mode": "rl_only", "game": "homebrew"}, **off).tracking.episode_pictures
     with pytest.raises(ConfigurationError, match=r"tracking.episode_pictures false: only a hybrid run on an emulator"):
-        config({"mode": "rl_only"}, **off)
-    homebrew = config({"mode": "rl_only", "game": "homebrew"}).hybrid
+        config({"mode": "rl_only", "game": "twin"}, **off)
+    homebrew = config({}).hybrid
+    assert homebrew.game == "homebrew"
+    monkeypatch.setattr(hybrid_settings, "find_spec", lambda name: None if name == "pyboy" else name)
+    with pytest.raises(
+        ServiceMissing, match=r"PyBoy: get it by `pip install 'troupe\[hybrid\]'`, or set hybrid.game to twin"
+    ):
+        check_cartridge(homebrew)
+    check_cartridge(config({"game": "twin"}).hybrid)
     monkeypatch.setattr(hybrid_settings, "find_spec", lambda name: None if name == "PIL" else name)
     check_cartridge(homebrew)
     with pytest.raises(ServiceMissing, match=r"tracking.episode_pictures needs Pillow: .* or set it to false"):
@@ -105,6 +134,18 @@ def test_a_model_may_be_asked_and_a_history_is_kept_where_it_is() -> None:
     assert (asked.asks_model, asked.has_history) == (True, True)
     alone = config({"mode": "teacher", "subgoals": ["exit: map_number == 3"]}).hybrid
     assert (alone.asks_model, alone.has_history) == (False, False)
+
+
+def test_a_curriculum_has_the_stages_of_the_configuration_or_ours() -> None:
+    def rule(**curriculum: Any) -> Any:
+        return hybrid_settings.curriculum_rule(config({"mode": "adaptive", "curriculum": curriculum}, **MODEL).hybrid)
+
+    assert rule() == CurriculumRule(), "the defaults are those of the rule"
+    changed = rule(
+        patience=5, window=3, decay=0.9, largest_deviation=1.5, stages=[{**stage("a", 0.5), "min_episodes": 2}]
+    )
+    first = Stage(name="a", reward_threshold=1.0, llm_confidence=0.5, strategy=Strategy.BALANCED, min_episodes=2)
+    assert changed == CurriculumRule(stages=(first,), patience=5, window=3, decay=0.9, largest_deviation=1.5)
 
 
 def test_a_model_that_learns_has_a_loss_and_a_training() -> None:

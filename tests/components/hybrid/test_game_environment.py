@@ -1,5 +1,6 @@
 """The cartridge by name: it is played as the twin is, its expert wins, and what cannot be pressed is malformed."""
 
+import sys
 from random import Random
 
 import numpy as np
@@ -17,7 +18,7 @@ GAME = GameBoyEnvironment()
 
 
 def test_it_is_played_as_the_twin_of_its_seed_and_earns_as_much() -> None:
-    state = GAME.start({"seed": 7, "goal_badges": 1})
+    state = GAME.start({"seed": 7, "goal_badges": 1, "game": "twin"})
     twin, rng, earned, paid = Twin(1, seed=7, goal_badges=9, max_steps=10_000), Random(1), 0.0, 0.0
     for _ in range(200):
         assert np.array_equal(
@@ -36,7 +37,9 @@ def test_it_is_played_as_the_twin_of_its_seed_and_earns_as_much() -> None:
 @pytest.mark.parametrize("goal_badges", [1, 2])
 def test_its_expert_solves_it_and_is_asked_in_words(goal_badges: int) -> None:
     known = family("game_boy", "choice")
-    problem = known.problem(family_options("game_boy", {"goal_badges": goal_badges}), split="test", index=0, seed=0)
+    problem = known.problem(
+        family_options("game_boy", {"goal_badges": goal_badges, "game": "twin"}), split="test", index=0, seed=0
+    )
     played = known.build(problem)
     assert "You are in the town at column 4, row 5" in GAME.observe(GAME.start(problem.payload), PLAYER)
     for _ in range(600):
@@ -46,7 +49,7 @@ def test_its_expert_solves_it_and_is_asked_in_words(goal_badges: int) -> None:
 
 
 def test_what_cannot_be_pressed_is_malformed() -> None:
-    state = GAME.start(GAME.draw(GameBoyOptions(), Random(0)))
+    state = GAME.start(GAME.draw(GameBoyOptions(game="twin"), Random(0)))
     for answer in ("Select", "a", "Left, Left", ""):
         with pytest.raises(MalformedAction, match="no button that can be pressed now"):
             GAME.step(state, PLAYER, answer)
@@ -54,7 +57,7 @@ def test_what_cannot_be_pressed_is_malformed() -> None:
 
 def test_on_the_cartridge_each_state_goes_on_alone() -> None:
     pytest.importorskip("pyboy")
-    problem = GAME.draw(GameBoyOptions(goal_badges=1, game="homebrew"), Random(3))
+    problem = GAME.draw(GameBoyOptions(goal_badges=1), Random(3))
     first, other = GAME.start(problem), GAME.start({**problem, "seed": 8})
 
     def played(*, between: bool) -> list[object]:
@@ -74,7 +77,7 @@ def test_on_the_cartridge_each_state_goes_on_alone() -> None:
 def test_the_expert_wins_on_the_cartridge() -> None:
     pytest.importorskip("pyboy")
     known = family("game_boy", "choice")
-    options = family_options("game_boy", {"goal_badges": 1, "game": "homebrew"})
+    options = family_options("game_boy", {"goal_badges": 1})
     play = known.build(known.problem(options, split="test", index=0, seed=0))
     for _ in range(300):
         if play.apply(PLAYER, known.expert_action(play.position, PLAYER)).done:
@@ -82,15 +85,28 @@ def test_the_expert_wins_on_the_cartridge() -> None:
     assert play.success
 
 
+def test_without_the_emulator_the_error_names_the_extra_and_the_rules_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("one_game", "pyboy_emulator"):
+        monkeypatch.delitem(sys.modules, f"components.hybrid.game_boy.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, "pyboy", None)
+    with pytest.raises(
+        ServiceMissing, match=r"PyBoy is not installed: .*(make extras|hybrid).*; or set game to twin, which plays"
+    ):
+        GAME.start(GAME.draw(GameBoyOptions(), Random(0)))
+    GAME.start(GAME.draw(GameBoyOptions(game="twin"), Random(0)))
+
+
 def test_options_without_effect_and_a_window_without_a_screen_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for options, says in (
         ({"game": "crystal"}, "set rom to its path"),
-        ({"rom": "x.gbc"}, "game twin needs none"),
-        ({"window": True}, "game twin has no screen"),
+        ({"rom": "x.gbc"}, "game homebrew needs none"),
+        ({"window": True, "game": "twin"}, "game twin has no screen"),
     ):
         with pytest.raises(ValidationError, match=says):
             GameBoyOptions(**options)
     pytest.importorskip("pyboy")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     with pytest.raises(ServiceMissing, match="start it where there is a screen, which DISPLAY names"):
-        GAME.start(GAME.draw(GameBoyOptions(game="homebrew", window=True), Random(0)))
+        GAME.start(GAME.draw(GameBoyOptions(window=True), Random(0)))

@@ -64,7 +64,7 @@ def config(root: Path, **hybrid: Any) -> RunConfig:
             "num_steps": 2,
             "agents": {"player": {"policy": "m"}},
             "policies": {"m": model},
-            "hybrid": {"mode": "adaptive", "num_games": 3, **hybrid},
+            "hybrid": {"mode": "adaptive", "game": "twin", "num_games": 3, **hybrid},
             "store": {"kind": "local", "root": str(root)},
             "tracking": {"kind": "none"},
         }
@@ -100,6 +100,23 @@ def test_the_document_is_of_the_decisions_in_the_store(made: Any, tmp_path: Path
     assert 0 < led < 180
     assert decisions["strategies"] == [{"strategy": "adaptive", "first_part": 0, "last_part": NUM_PARTS - 1}]
     assert [len(each["decisions"]) for each in decisions["episodes"]] == [20] * 8
+
+
+def test_the_stages_of_a_curriculum_stand_over_the_steps_that_reached_them(made: Any, tmp_path: Path) -> None:
+    store, _, _ = made
+    stages = [{"name": name, "reward_threshold": 1, "llm_confidence": 0.5} for name in ("first", HOSTILE)]
+    staged = Run(run_id="h", config=config(tmp_path, curriculum={"stages": stages}))
+    document = hybrid_document(store, staged, home=tmp_path)
+    document["course"]["steps"] = [
+        {"step": step, "stage": stage, **dict.fromkeys(("success_rate", "starter_rate", "llm_share"), 0.5)}
+        | {"llm_confidence": 0.25}
+        for step, stage in ((0, 0.0), (1, 0.0))
+    ]
+    page = hybrid_page(document)
+    assert "Stages of the curriculum: first (after steps 0 to 1), " in page
+    assert "(not reached).</p>" in page
+    assert "trust in it (now 25%)" in page
+    assert "<script>" not in page
 
 
 def test_the_file_and_the_store_tell_the_same(made: Any, tmp_path: Path) -> None:

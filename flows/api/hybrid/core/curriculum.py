@@ -29,7 +29,7 @@ class Curriculum:
     @property
     def least_confidence(self) -> float:
         """How sure the language model must be to act now."""
-        return 1.0 - self.state.llm_confidence if self.has_preference else 0.0
+        return self.state.least_confidence if self.has_preference else 0.0
 
     def wait_for(self, patience: int) -> None:
         """The episodes without a gain until a stage stalls, unless the configuration says so itself."""

@@ -1,0 +1,131 @@
+"""The games of a training step as the learner sees them: the agent decides, episodes are counted, and a curriculum follows."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.hybrid.agent import Decided, HybridAgent
+from components.hybrid.curriculum import CurriculumRule, CurriculumState, first_state, next_state
+from components.hybrid.game_facts import Booleans, GamesStep, Integers
+from components.hybrid.playing import SnapshotGames
+from components.hybrid.program_pay import ProgramPay
+from components.hybrid.strategies import TARGET_LLM_SHARES
+
+_STATE, _REWARDS = "curriculum.state", "curriculum.rewards_N"
+
+
+def curriculum_in(arrays: Mapping[str, NDArray[Any]], rule: CurriculumRule) -> CurriculumState:
+    """Where a learner's arrays are in their curriculum: at its beginning where they hold none, before the first step."""
+    return CurriculumState.from_json(json.loads(arrays[_STATE].tobytes())) if _STATE in arrays else first_state(rule)
+
+
+class GamesCurriculum:
+    """One curriculum of N games that are played at once, which `agent` follows. Equal play moves it equally.
+
+    Each episode that ends moves it by all that it earned, those of one button in the order of the games. Episodes that began
+    at a kept position earn less than the whole way does: they do not count.
+    """
+
+    def __init__(self, rule: CurriculumRule, agent: HybridAgent, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._rule, self._agent = rule, agent
+        self.state = curriculum_in(arrays, rule)
+        self._rewards_N = arrays[_REWARDS].copy() if _REWARDS in arrays else np.zeros(agent.num_games)
+        self._num_advances = self._num_stalls = 0
+        self._lead()
+
+    def observe(self, step: GamesStep, counts_N: Booleans) -> None:
+        """What a button brought in each game; `counts_N` are those whose episode began at the true start."""
+        self._rewards_N += step.rewards_N
+        over_N = step.ended_N | step.cut_N
+        for reward in self._rewards_N[over_N & counts_N].tolist():
+            self.state, event = next_state(self.state, self._rule, reward)
+            self._num_advances += event == "curriculum_advance"
+            self._num_stalls += event == "curriculum_stalled"
+        self._rewards_N[over_N] = 0.0
+        if over_N.any():
+            self._lead()
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All that decides how it goes on: the state, and what open episodes have earned (N,)."""
+        text = np.frombuffer(json.dumps(self.state.to_json()).encode(), np.uint8)
+        return {_STATE: text, _REWARDS: self._rewards_N.copy()}
+
+    def metrics(self) -> dict[str, float]:
+        """Where it is after the step, by the number of the stage from 0, and what happened in the step."""
+        return {
+            "curriculum/stage": float(self.state.stage),
+            "curriculum/llm_confidence": self.state.llm_confidence,
+            "curriculum/target_llm_share": TARGET_LLM_SHARES[self.state.strategy],
+            "curriculum/num_advances": float(self._num_advances),
+            "curriculum/num_stalls": float(self._num_stalls),
+        }
+
+    def _lead(self) -> None:
+        self._agent.follow(self.state.strategy, least_confidence=self.state.least_confidence)
+
+
+class WatchedGames:
+    """Games whose episodes are counted; the agent is told of their steps, as are a curriculum and the pay of programs."""
+
+    def __init__(
+        self,
+        games: SnapshotGames,
+        agent: HybridAgent,
+        curriculum: GamesCurriculum | None = None,
+        pay: ProgramPay | None = None,
+    ) -> None:
+        self._games, self._agent, self._curriculum, self._pay = games, agent, curriculum, pay
+        self._ends: list[tuple[float, float, float]] = []
+        self._decided: list[Decided] = []
+        self.goals_from_start: list[bool] = []
+
+    @property
+    def draws_T_N(self) -> list[tuple[int | None, ...]]:
+        """The draw behind each decision."""
+        return [decided.draws_N for decided in self._decided]
+
+    def states(self) -> NDArray[Any]:
+        return self._games.states()
+
+    def masks(self) -> Booleans:
+        return self._games.masks()
+
+    def choose(self, states_N_S: NDArray[Any], masks_N_A: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        decided = self._agent.decide(self._games.facts, states_N_S, masks_N_A)
+        self._decided.append(decided)
+        return decided.actions_N, ~decided.by_llm_N
+
+    def step(self, actions_N: Integers) -> GamesStep:
+        from_start_N = getattr(self._games, "from_start_N", np.ones(len(actions_N), np.bool_)).copy()
+        step = self._games.step(actions_N)
+        self._agent.observe(step)
+        if self._curriculum is not None:
+            self._curriculum.observe(step, from_start_N)
+        if self._pay is not None:
+            self._pay.add(step, self._games.facts)
+        over_N = step.ended_N | step.cut_N
+        self.goals_from_start += step.ended_N[over_N & from_start_N].tolist()
+        for game in np.flatnonzero(over_N).tolist():
+            ended, starter, length = (values_N[game] for values_N in (step.ended_N, step.starter_N, step.lengths_N))
+            self._ends.append((float(ended), float(starter), float(length)))
+        return step
+
+    def metrics(self) -> dict[str, float]:
+        """Rates are of the episodes that ended; there are none without any."""
+        llm_share = np.mean([decided.by_llm_N.mean() for decided in self._decided])
+        counted = {"rollout/num_episodes": float(len(self._ends)), "rollout/llm_share": float(llm_share)}
+        if self._curriculum is not None:
+            num_unsure = sum(decided.num_unsure for decided in self._decided)
+            num_decisions = sum(len(decided.by_llm_N) for decided in self._decided)
+            counted |= self._curriculum.metrics() | {"curriculum/unsure_share": num_unsure / num_decisions}
+        if not self._ends:
+            return counted
+        goal, starter, length = np.mean(self._ends, axis=0).tolist()
+        return counted | {
+            "rollout/goal_rate": goal,
+            "rollout/starter_rate": starter,
+            "rollout/episode_length": length,
+        }
