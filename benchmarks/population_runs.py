@@ -80,7 +80,7 @@ POKERS: Mapping[str, Poker] = {
         num_steps=16,
     ),
 }
-"""Prompts of Leduc poker are three times as long as those of Kuhn poker, so that its updates are many of few rows."""
+"""Prompts of Leduc poker are twice as long as those of Kuhn poker, and more: its updates are many steps of few rows each."""
 
 
 def one_shot(name: str, num_members: int, options: str = "", *overrides: str, num_steps: int = 12) -> Game:

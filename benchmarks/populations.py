@@ -6,8 +6,8 @@ Kuhn and Leduc poker: the exploitability of the average of all steps' policies, 
 of the steps, and whether three checkpoints are ordered alike by played games and by OpenSpiel's exact values. Games of one
 joint action: the average policy of the last half of the steps, the nearest pure equilibrium, and whether payoffs are within a
 band of its. A maze: success weighted by path length. One public good under the four training modes: who cooperates, with
-intervals over seeds, beside what closed forms predict. Policies are read from the stored checkpoints of every
-step, at every decision of the game.
+intervals over seeds, beside what closed forms predict. Policies are read from the stored checkpoints of every step, at every
+decision of the game.
 
 CPU seconds are those of the training alone, of its process and its trainer. Finished runs are kept in --home under a name that
 depends on all that decides them; the same command again does what is missing. --list prints what is there.
