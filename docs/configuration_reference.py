@@ -65,7 +65,8 @@ def spelled_type(annotation: Any) -> str:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "a mapping" if (values := spelled_type(inner[1])) == "a value" else f"a mapping to {values}"
     if origin in (tuple, list):
-        return f"a list of {spelled_type(inner[0])}" if inner else "a list"
+        each = spelled_type(inner[0]) if inner else ""
+        return "a list of sections" if each == "a section" else f"a list of {each}" if each else "a list"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "a section"
     names = {str: "text", int: "an integer", float: "a number", bool: "true or false", NoneType: "nothing"}

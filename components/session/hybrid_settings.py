@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from components.hybrid.experience import GamesOpener, HybridSettings
     from components.hybrid.game_boy.cartridges import Cartridge
     from components.hybrid.game_boy.games import EmulatedGames
+    from components.hybrid.game_environment import GameBoyOptions
     from components.hybrid.masked_ppo import PPORule
     from components.hybrid.rewards import RewardWeights
     from components.hybrid.subgoals import Lesson
@@ -122,22 +123,24 @@ def check_hybrid(scenario: Scenario) -> None:
     hybrid_settings(scenario, "\n".join(hybrid_config(scenario.config).subgoals))
 
 
-def check_cartridge(config: HybridConfig, *, makes_pictures: bool = False) -> None:
+def check_cartridge(
+    config: "HybridConfig | GameBoyOptions", *, field: str = "hybrid.game", makes_pictures: bool = False
+) -> None:
     """Raise RomMissing or WrongRom for an emulated game without its ROM, and ServiceMissing without the emulator or, if
-    episodes are kept as pictures, without what draws them."""
+    episodes are kept as pictures, without what draws them. `field` is where the game is named."""
     if config.game == "twin":
         return
     cartridge(config)
     if find_spec("pyboy") is None:
-        twin = "" if config.game == "crystal" else ", or set hybrid.game to twin, which plays the same rules without it"
-        raise ServiceMissing(f"hybrid.game {config.game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`{twin}")
+        twin = "" if config.game == "crystal" else f", or set {field} to twin, which plays the same rules without it"
+        raise ServiceMissing(f"{field} {config.game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`{twin}")
     if makes_pictures and find_spec("PIL") is None:
         raise ServiceMissing(
             "tracking.episode_pictures needs Pillow: get it by `pip install 'troupe[hybrid]'`, or set it to false"
         )
 
 
-def cartridge(config: HybridConfig) -> "Cartridge":
+def cartridge(config: "HybridConfig | GameBoyOptions") -> "Cartridge":
     """The cartridge of an emulated game. Raises RomMissing and WrongRom."""
     from components.hybrid.game_boy.cartridges import crystal_cartridge, homebrew_cartridge
 

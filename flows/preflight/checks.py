@@ -10,6 +10,7 @@ from pathlib import Path
 from components.algorithms.registry import estimator
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, StoreConfig
+from components.config.hybrid import GAME_BOY
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
 from components.rollout.rules import branching_factors
 from components.session.bases import check_bases
@@ -45,6 +46,8 @@ def check_configuration(scenario: Scenario) -> None:
     if config.hybrid is not None:
         check_cartridge(config.hybrid, makes_pictures=config.tracking.episode_pictures)
     else:
+        if config.environment.name == GAME_BOY:
+            check_cartridge(scenario.options, field="environment.options.game")  # type: ignore[arg-type]
         check_own_code(scenario)
         check_problem_counts(scenario)
         check_prompts(scenario)

@@ -18,7 +18,7 @@ GAME = GameBoyEnvironment()
 
 
 def test_it_is_played_as_the_twin_of_its_seed_and_earns_as_much() -> None:
-    state = GAME.start({"seed": 7, "goal_badges": 1, "game": "twin"})
+    state = GAME.start({"seed": 7, "goal_badges": 1})
     twin, rng, earned, paid = Twin(1, seed=7, goal_badges=9, max_steps=10_000), Random(1), 0.0, 0.0
     for _ in range(200):
         assert np.array_equal(
@@ -53,6 +53,13 @@ def test_what_cannot_be_pressed_is_malformed() -> None:
     for answer in ("Select", "a", "Left, Left", ""):
         with pytest.raises(MalformedAction, match="no button that can be pressed now"):
             GAME.step(state, PLAYER, answer)
+
+
+def test_a_problem_names_its_game_but_for_the_rules_alone() -> None:
+    names = [
+        GAME.draw(GameBoyOptions(**({"game": game} if game else {})), Random(0)).get("game") for game in ("", "twin")
+    ]
+    assert names == ["homebrew", None]
 
 
 def test_on_the_cartridge_each_state_goes_on_alone() -> None:

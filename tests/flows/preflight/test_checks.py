@@ -11,7 +11,7 @@ import pytest
 from components.config import EnvironmentConfig, ResourceConfig, RolloutConfig
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused
 from components.runs.run import Run
-from components.session import toolbox
+from components.session import hybrid_settings, toolbox
 from components.session.engines import Engines
 from components.session.scenario import scenario_of
 from components.session.session import Session
@@ -62,6 +62,8 @@ def test_a_wrong_tracking_address_is_an_error_all_the_same(monkeypatch: pytest.M
         (["policies.team.base=/no/model"], ConfigurationError, r"policies\.team\.base '/no/model'"),
         (["environment={name: math, max_turns: 1}", "agents={tool_agent: {policy: team}, reasoner: {policy: team}}"],
          ServiceMissing, "no boxes here"),
+        (["environment={name: game_boy, answer_format: choice}", "agents={player: {policy: team}}"], ServiceMissing,
+         "environment.options.game homebrew needs PyBoy: .*, or set environment.options.game to twin"),
         (["tracking={kind: mlflow, url: 'http://mlfow:5000'}"], ConfigurationError, r"tracking\.url http://mlfow:5000"),
     ],
 )  # fmt: skip
@@ -75,6 +77,7 @@ def test_what_is_wrong_with_a_run_ends_it_before_it_begins(
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(toolbox, "new_sandbox", no_boxes)
+    monkeypatch.setattr(hybrid_settings, "find_spec", lambda _: None)
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     local = ["store.kind=local", f"store.root={tmp_path}", "tracking.kind=none"]
     with (
