@@ -3,29 +3,45 @@
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from components.errors import ConfigurationError, SandboxUnavailable
+from components.hybrid import language_model
 from components.hybrid.condition_programs import Program, ProgramRunner
 from components.hybrid.game_facts import no_facts
+from components.hybrid.language_model import LanguageModelTeacher
 from components.hybrid.subgoals import read_programs, tried_lesson
+from components.runs.run import Run
 from components.sandbox.backends import open_sandbox
+from components.sandbox.pool import BoxPool
 from components.schema import ExecutionResult
+from components.session import toolbox
 from components.session.condition_programs import check_programs, program_runner, with_warnings
+from components.session.engines import Engines
+from components.session.hybrid import initial_reflexes
+from components.session.learner_checkpoints import lesson_in, read_learner
+from components.session.session import Session
+from flows.presets import preset_config
 
 FACTS = no_facts(4) | {"x": np.array([2, 8, 9, 10]), "y": np.array([4, 4, 0, 5])}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProgramRunner]:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoxPool]:
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap: `apt-get install -y bubblewrap`")
     sandbox = open_sandbox("bubblewrap", state_folder=tmp_path_factory.mktemp("sandbox"), num_boxes=1)
-    yield program_runner(sandbox)
+    yield sandbox
     sandbox.close()
+
+
+@pytest.fixture(scope="module")
+def run(sandbox: BoxPool) -> ProgramRunner:
+    return program_runner(sandbox)
 
 
 def programs(*texts: str) -> list[Program]:
@@ -76,6 +92,40 @@ def test_a_lesson_is_tried_before_it_is_taught(run: ProgramRunner, caplog: pytes
 
 
 LARGEST_NAMES = frozenset(no_facts(1))
+
+
+def opened(root: Path, *overrides: str) -> Session:
+    local = ("store.kind=local", f"store.root={root}", "tracking.kind=none", "hybrid.starts=null", *overrides)
+    return Session(Run(run_id="taught", config=preset_config("hybrid-tiny", [*local, "hybrid.conditions=python"])))
+
+
+@pytest.fixture
+def boxes(sandbox: BoxPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions have the sandbox of the module, which outlives them."""
+    monkeypatch.setattr(sandbox, "close", lambda: None)
+    monkeypatch.setattr(toolbox, "new_sandbox", lambda config, limits: sandbox)
+
+
+def test_a_run_tries_its_own_subgoals_before_it_begins(boxes: None, tmp_path: Path) -> None:
+    with opened(tmp_path, "hybrid.subgoals=['far: len(x) > 1']") as session:
+        assert session.toolbox.image_digest() is not None, "the run's record names what its conditions ran in"
+        with pytest.raises(ConfigurationError, match=r"hybrid.subgoals: `len\(x\) > 1` failed"):
+            initial_reflexes(session, {})
+
+
+def test_what_a_teacher_writes_in_python_is_tried_before_it_is_taught(
+    boxes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Writing(LanguageModelTeacher):
+        def write_lesson(self, situation: str, goal: str, *, seed: int, **_: Any) -> Any:
+            return self._read("far: len(x) > 1\nnear: abs(x - 3) < 2", LARGEST_NAMES)
+
+    monkeypatch.setattr(language_model, "LanguageModelTeacher", Writing)
+    monkeypatch.setattr(Engines, "of", lambda self, policy: None)
+    api = "{provider: openai, model: none, base_url: 'http://127.0.0.1:9/v1'}"
+    policy = f"policies={{m: {{api: {api}, prompt_format: chat, trained: false}}}}"
+    with opened(tmp_path, "hybrid.mode=teacher", "agents={player: {policy: m}}", policy) as session:
+        assert lesson_in(read_learner(session, initial_reflexes(session, {}))) == "near: abs(x - 3) < 2"
 
 
 class Lying:
