@@ -14,7 +14,7 @@ from flows.preflight.checks import imitates_bfloat16
 from tests.forked_commands import Commands, Ended, serving
 
 ROOT = Path(__file__).resolve().parents[3]
-MOST_CPU_SECONDS = 8.0 if imitates_bfloat16() else 5.0
+MOST_CPU_SECONDS = 12.0 if imitates_bfloat16() else 5.0
 """Of one command with all its processes; more on the slower kinds of processor, which have no instructions for bfloat16."""
 RUN_NAME = "use 1 to 63 of a-z, 0-9"
 NO_BASE = 'use "tiny", "smollm2-135m", the path of a model folder, or a hub name'
