@@ -82,14 +82,14 @@ class GameBoyEnvironment(Demonstrator, Environment):
     over = "the game is over"
 
     def draw(self, options: GameBoyOptions, rng: Random) -> Mapping[str, Any]:
-        asked = options.model_dump(mode="json", exclude_defaults=True, exclude={"game"})
+        changed = options.model_dump(mode="json", exclude_defaults=True, exclude={"game"})
         game = {} if options.game == "twin" else {"game": options.game}
-        return {"goal_badges": options.goal_badges, **asked, **game, "seed": rng.getrandbits(48)}
+        return {"goal_badges": options.goal_badges, **changed, **game, "seed": rng.getrandbits(48)}
 
     def start(self, problem: Mapping[str, Any]) -> GameBoyState:
         # A problem that names no game is of the rules alone: stored ones are, whatever the default of the option.
-        asked = {"game": "twin", **{name: value for name, value in problem.items() if name != "seed"}}
-        seed, options = int(problem["seed"]), GameBoyOptions(**asked)
+        values = {"game": "twin", **{name: value for name, value in problem.items() if name != "seed"}}
+        seed, options = int(problem["seed"]), GameBoyOptions(**values)
         game = _twin(seed).snapshot() if options.game == "twin" else _emulated(options).begun(seed)
         return GameBoyState(seed=seed, goal_badges=options.goal_badges, game=game, options=options)
 

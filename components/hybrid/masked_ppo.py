@@ -219,10 +219,12 @@ class MaskedPPO:
             paid = _tensor(step.rewards_N), rule.discount * cut_N * final_values_N
             over_N = torch.as_tensor(step.ended_N) | cut_N
             rows.append((states_N_S, masks_N_A, actions_N, own_N, logprobs_N, values_N, *paid, over_N))
-        states, masks, actions, own, logprobs, values, told, cut_off, over = map(torch.stack, zip(*rows, strict=True))
+        states, masks, actions, own, logprobs, values, step_rewards, cut_values, over = map(
+            torch.stack, zip(*rows, strict=True)
+        )
         with torch.no_grad():
             last_values_N = self._values(self._seen(games.states()))
-        rewards = rule.reward_scale * (told if settle is None else _tensor(settle())) + cut_off
+        rewards = rule.reward_scale * (step_rewards if settle is None else _tensor(settle())) + cut_values
         advantages = generalised_advantages(rewards, values, last_values_N, over, rule.discount, rule.trace)
         rollout = Rollout(
             states_B_S=states[own],

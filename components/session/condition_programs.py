@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from components.bounded_json import bounded_json
 from components.errors import ConfigurationError, SandboxUnavailable
+from components.escaping import printable
 from components.sandbox.base import Sandbox
 from components.schema import Limits
 
@@ -20,6 +22,8 @@ _log = logging.getLogger("troupe.sandbox")
 _LIMITS = Limits(cpu_seconds=2.0, output_kib=1024)
 _MOST_STATES = 1 << 15
 """Of one program in the box: its input stays far below what a box takes."""
+_LONGEST_FAILURE = 200
+"""Characters that are told of how a program failed."""
 _MAIN = r"""
 import ast, builtins, json, sys
 
@@ -72,7 +76,8 @@ def with_warnings(run: "ProgramRunner") -> "ProgramRunner":
         held = run(programs, facts)
         for program, failure in zip(programs, held.failures_G, strict=True):
             if failure:
-                _log.warning("subgoal %s: `%s` failed and counts as not met: %s", program.name, program.text, failure)
+                name, text = printable(program.name, keep=""), printable(program.text, keep="")
+                _log.warning("subgoal %s: `%s` failed and counts as not met: %s", name, text, failure)
         return held
 
     return run_and_tell
@@ -123,7 +128,8 @@ def _run(sandbox: Sandbox, programs: Sequence["Program"], facts: "Facts") -> "li
     if result.status != "ok":
         return f"{result.status}: {result.detail}"
     try:
-        answers = [(_bits(text, num_states), str(failure)) for text, failure in json.loads(result.stdout)]
+        read = bounded_json(result.stdout)
+        answers = [(_bits(text, num_states), _one_line(failure)) for text, failure in read]
         return (
             answers
             if len(answers) == len(programs)
@@ -131,6 +137,11 @@ def _run(sandbox: Sandbox, programs: Sequence["Program"], facts: "Facts") -> "li
         )
     except (ValueError, TypeError):
         return "it wrote something else than an answer"
+
+
+def _one_line(failure: str) -> str:
+    """What a box says of a failure, which a program may have written: without control characters, and short."""
+    return printable(failure, keep="")[:_LONGEST_FAILURE]
 
 
 def _bits(text: str, num_states: int) -> "Booleans":

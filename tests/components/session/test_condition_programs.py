@@ -141,12 +141,32 @@ class Lying:
 
 
 @pytest.mark.parametrize(
-    "told", ["", "[]", "null", "[1]", json.dumps([["ff", ""]]), json.dumps([["zz", ""]]), json.dumps([["1f", "", 3]])]
+    "told",
+    [
+        "",
+        "[]",
+        "null",
+        "[1]",
+        json.dumps([["ff", ""]]),
+        json.dumps([["zz", ""]]),
+        json.dumps([["1f", "", 3]]),
+        "[" * 100_000,
+    ],
 )
 def test_what_is_no_answer_is_a_failure(told: str) -> None:
     held = program_runner(Lying(told))(programs("x > 1"), FACTS)  # type: ignore[arg-type]
     assert not held.held_R_G.any()
     assert held.failures_G[0]
+
+
+def test_what_a_box_or_a_teacher_writes_cannot_touch_a_terminal(caplog: pytest.LogCaptureFixture) -> None:
+    lying = Lying(json.dumps([["1f", "\x1b[2J\n" + "a" * 100_000]]))
+    named = Program(name="\x1b[31mfar\nwide", text="x > 1")
+    (failure,) = with_warnings(program_runner(lying))([named], FACTS).failures_G  # type: ignore[arg-type]
+    assert failure.startswith("\\x1b[2J\\x0a")
+    assert len(failure) == 200
+    assert "\x1b" not in caplog.text
+    assert "subgoal \\x1b[31mfar\\x0awide: `x > 1` failed" in caplog.text
 
 
 def test_a_sandbox_that_fails_is_no_fault_of_a_teacher() -> None:
