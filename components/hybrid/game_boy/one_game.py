@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from functools import lru_cache
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class OneGame(EmulatedGames):
         emulator = PyBoyEmulator(cartridge.rom, has_window=has_window)
         rule = EpisodeRule(max_steps=_ENDLESS, goal_badges=_ENDLESS)
         super().__init__(cartridge, [emulator], seed=0, rule=rule, renders=has_window)
+        weakref.finalize(self, emulator.close)  # before the interpreter ends: an emulator that ends with it complains
 
     def begun(self, seed: int) -> Snapshot:
         """The game at its start, with the chance of this seed."""
