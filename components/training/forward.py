@@ -9,25 +9,27 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from components.training.packing import PADDING, PROMPT, MicroBatch
+from components.training.packing import MicroBatch
 from components.training.token_logprobs import EntropyNeed, choice_logprobs, token_logprobs
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInputs:
-    """A micro-batch on a device, ready for the model. C cells predict tokens, several where completions fork.
+    """A micro-batch on a device, ready for the model. C distributions predict tokens, several where completions fork.
 
-    `mask_S_T_T[s, 0, q, k]` is true where column q of sequence s attends to column k. `predicting_S_T` marks the C cells whose
-    logits are needed; `cells_N` is the index of the cell that predicts each completion token. `temperatures_C`, 0 for the
-    update's, is None if no group has its own: all tokens that a cell predicts are of one group. `allowed_C_A` are the tokens
-    among which those of a cell are drawn, as in the micro-batch.
+    `mask_S_T_T[s, 0, q, k]` is true where column q of row s attends to column k. `predicting_S_T` marks the cells whose logits
+    are needed. `cells_C` is the index among these of the one that each distribution is computed from; None: each of one.
+    They differ from cells where equal beginnings have other temperatures or choices. `distributions_N` is the index of the one
+    that predicts each completion token. `temperatures_C`, 0 for the update's, is None if no group has its own. `allowed_C_A`
+    are the tokens among which those of a distribution are drawn, as in the micro-batch.
     """
 
     tokens_S_T: Tensor
     positions_S_T: Tensor
     mask_S_T_T: Tensor
     predicting_S_T: Tensor
-    cells_N: Tensor
+    cells_C: Tensor | None
+    distributions_N: Tensor
     targets_N: Tensor
     temperatures_C: Tensor | None = None
     allowed_C_A: Tensor | None = None
@@ -66,13 +68,14 @@ def _at_tokens(
         use_cache=False,
         logits_to_keep=inputs.predicting_S_T,
     )
+    logits_C_V = output.logits if inputs.cells_C is None else output.logits[inputs.cells_C]
     own_C = inputs.temperatures_C
-    divisors_C = torch.full_like(output.logits[:, 0], temperature, dtype=torch.float32)
+    divisors_C = torch.full_like(logits_C_V[:, 0], temperature, dtype=torch.float32)
     if own_C is not None:
         divisors_C = torch.where(own_C == 0, divisors_C, own_C)
     if inputs.allowed_C_A is None:
-        return token_logprobs(output.logits, divisors_C, inputs.cells_N, inputs.targets_N, need)
-    return choice_logprobs(output.logits, divisors_C, inputs.cells_N, inputs.targets_N, need, inputs.allowed_C_A)
+        return token_logprobs(logits_C_V, divisors_C, inputs.distributions_N, inputs.targets_N, need)
+    return choice_logprobs(logits_C_V, divisors_C, inputs.distributions_N, inputs.targets_N, need, inputs.allowed_C_A)
 
 
 def predicting_cells(micro_batch: MicroBatch) -> tuple[np.ndarray, np.ndarray]:
@@ -86,43 +89,43 @@ def predicting_cells(micro_batch: MicroBatch) -> tuple[np.ndarray, np.ndarray]:
 def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
     """`micro_batch` as tensors on `device`."""
     predicting_S_T, cells_N = predicting_cells(micro_batch)
+    own_N, allowed_N_A = micro_batch.temperatures_N, micro_batch.allowed_N_A
+    kinds = [] if own_N is None else [own_N.view(np.int32)[:, None]]
+    kinds += [] if allowed_N_A is None else [allowed_N_A]
+    cells_C, distributions_N, first_C = None, cells_N, None
+    if kinds:
+        told_apart = np.concatenate([cells_N[:, None], *kinds], axis=1)
+        _, first_C, distributions_N = np.unique(told_apart, axis=0, return_index=True, return_inverse=True)
+        distributions_N = distributions_N.reshape(-1)
+        cells_C = cells_N[first_C] if len(first_C) > predicting_S_T.sum() else None
 
     def on_device(array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
-    temperatures_C = None
-    if micro_batch.temperatures_N is not None:
-        temperatures_C = np.zeros(predicting_S_T.sum(), np.float32)
-        temperatures_C[cells_N] = micro_batch.temperatures_N
-    allowed_C_A = None
-    if micro_batch.allowed_N_A is not None:
-        allowed_C_A = np.full((predicting_S_T.sum(), micro_batch.allowed_N_A.shape[1]), PADDING, np.int64)
-        allowed_C_A[cells_N] = micro_batch.allowed_N_A
     return ModelInputs(
         tokens_S_T=on_device(micro_batch.tokens_S_T),
         positions_S_T=on_device(micro_batch.positions_S_T),
-        mask_S_T_T=attention_mask(on_device(micro_batch.segments_S_T)),
+        mask_S_T_T=attention_mask(on_device(micro_batch.ends_S_T)),
         predicting_S_T=on_device(predicting_S_T),
-        cells_N=on_device(cells_N),
+        cells_C=None if cells_C is None else on_device(cells_C),
+        distributions_N=on_device(distributions_N),
         targets_N=on_device(micro_batch.targets_N),
-        temperatures_C=None if temperatures_C is None else on_device(temperatures_C),
-        allowed_C_A=None if allowed_C_A is None else on_device(allowed_C_A),
+        temperatures_C=None if own_N is None else on_device(own_N[first_C]),
+        allowed_C_A=None if allowed_N_A is None else on_device(allowed_N_A[first_C]),
     )
 
 
-def attention_mask(segments_S_T: Tensor) -> Tensor:
+def attention_mask(ends_S_T: Tensor) -> Tensor:
     """The attention mask: (S, 1, T, T) booleans, query axis before key axis.
 
-    A token attends to the prompt and to its own completion up to itself. Padding attends to itself, because the softmax of
-    a row without keys would be NaN.
+    A token attends to itself and to those that it goes on from. Padding attends to itself, because the softmax of a row
+    without keys would be NaN.
 
-    **Example** segments [0, 1, 2, -1] give rows [1,0,0,0], [1,1,0,0], [1,0,1,0], [0,0,0,1].
+    **Example** ends [3, 2, 3, 4] give rows [1,0,0,0], [1,1,0,0], [1,0,1,0], [0,0,0,1].
     """
-    queries, keys = segments_S_T[:, :, None], segments_S_T[:, None, :]
-    num_columns = segments_S_T.shape[1]
-    ones = torch.ones(num_columns, num_columns, dtype=torch.bool, device=segments_S_T.device)
-    related = ((queries == keys) | (keys == PROMPT)) & (queries != PADDING)
-    return ((related & ones.tril()) | torch.diag(ones.diagonal()))[:, None]
+    columns_T = torch.arange(ends_S_T.shape[1], device=ends_S_T.device)
+    begun = columns_T[None, :] <= columns_T[:, None]
+    return (begun & (columns_T[:, None] < ends_S_T[:, None, :]))[:, None]
 
 
 def device_of(model: nn.Module) -> torch.device:

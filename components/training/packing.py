@@ -1,29 +1,32 @@
-"""Packing: training groups as padded micro-batches in which a group's completions share one copy of their prompt.
+"""Packing: training groups as padded micro-batches in which sequences share one copy of what they begin with.
 
-A packed sequence is `[prompt | completion 1 | .. | completion K]`. A token attends only to the prompt and its own
-completion, and positions restart after the prompt, so every completion sees what it would see in a sequence of its own.
-Of answers by choice, which repeat, equal ones in a sequence share their columns, too.
-Axes: S sequences, T columns, N completion tokens of a micro-batch in the order of its sequences.
+A row is a tree of token sequences, each a prompt and one of its completions, in their order: depth first. A token attends to
+those before it on its own sequence alone, and positions are places in a sequence, so every completion sees what it would see
+in a row of its own. Completions share their prompt, and groups share instructions and what was said before.
+Axes: S rows, T columns, N completion tokens of a micro-batch in the order of its rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from components.choice_tokens import allowed_tokens
 from components.errors import ConfigurationError
+from components.prefixes import common_length, read_tokens, token_order
 from components.schema import TrainGroup
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 PADDING = -1
-"""The segment of padding."""
-PROMPT = 0
-"""The segment of the prompt; completion k of a sequence has segment k + 1."""
+"""Beyond the last of a token's allowed ones."""
 _SHORT_COLUMNS = 512
+_LEAST_SHARED = 1 / 3
+"""The part of a group's prompt that it shares with another group, to be in one row with it."""
+_LEAST_SPARED_COLUMNS = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +35,16 @@ class MicroBatch:
 
     A completion's last token is predicted but never fed, so a completion of n tokens takes n - 1 columns.
 
-    **Example** prompt (5, 6), completions (7, 8) and (9,): tokens_S_T [[5, 6, 7]], positions_S_T [[0, 1, 2]], segments_S_T
-    [[0, 0, 1]]; targets_N (7, 8, 9) are predicted by the columns columns_N (1, 2, 1).
+    **Example** prompt (5, 6), completions (7, 8), (9, 8) and (9,): tokens_S_T [[5, 6, 7, 9]], positions_S_T [[0, 1, 2, 2]],
+    ends_S_T [[4, 4, 3, 4]]; targets_N (9, 7, 8, 9, 8) are predicted by the columns columns_N (1, 1, 2, 1, 3).
     """
 
     tokens_S_T: Ints
     positions_S_T: Ints
-    segments_S_T: Ints
+    ends_S_T: Ints
+    """The column after the last one that goes on from this one; columns up to there attend to it."""
     rows_N: Ints
-    """The sequence that holds the token."""
+    """The row that holds the token."""
     columns_N: Ints
     """The column whose logits predict the token."""
     targets_N: Ints
@@ -77,29 +81,45 @@ class MicroBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:
+    """A prompt and one of its completions without the last token, by `token_order`."""
+
+    key: bytes
     group: int
-    candidates: tuple[int, ...]
+    candidate: int
+    num_prompt_tokens: int
+
+    @property
+    def length(self) -> int:
+        """Tokens."""
+        return len(read_tokens(self.key))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Sequences in order, what each has in common with the one before, and the columns that they take."""
+
+    sequences: list[_Sequence]
+    shared: list[int]
     length: int
 
 
 def pack_groups(groups: Sequence[TrainGroup], *, tokens_per_micro_batch: int, share_prompts: bool) -> list[MicroBatch]:
     """`groups` as micro-batches of at most `tokens_per_micro_batch` cells each, including padding, longest first.
 
-    A group too long for one sequence (`longest_sequence`) becomes several that repeat its prompt; without `share_prompts`
-    every completion is a sequence. Equal arguments give equal micro-batches. Raises ConfigurationError when one prompt with one
-    completion does not fit.
+    Groups that share a third of a prompt are in one row if it does not grow too long (`longest_row`); then it becomes several,
+    as even as they can be, divided where they have least in common. Without `share_prompts` every completion is a row. Equal
+    arguments give equal micro-batches. Raises ConfigurationError when one prompt with one completion does not fit.
     """
-    sequences = [
-        sequence
-        for index, group in enumerate(groups)
-        for sequence in _sequences(index, group, tokens_per_micro_batch, share_prompts)
-    ]
-    sequences.sort(key=lambda s: (-s.length, s.group, s.candidates))
-    lengths = [sequence.length for sequence in sequences]
+    sequences = _sequences(groups, tokens_per_micro_batch)
+    if share_prompts:
+        rows = [row for tree in _trees(sequences) for row in _even_rows(tree, tokens_per_micro_batch)]
+    else:
+        rows = [_Row([sequence], [0], sequence.length) for sequence in sequences]
+    rows.sort(key=lambda row: (-row.length, row.sequences[0].group, row.sequences[0].candidate))
     batches = []
     start = 0
-    for size in _batch_sizes(lengths, tokens_per_micro_batch):
-        batches.append(_micro_batch(groups, sequences[start : start + size]))
+    for size in _batch_sizes([row.length for row in rows], tokens_per_micro_batch):
+        batches.append(_micro_batch(groups, rows[start : start + size]))
         start += size
     return batches
 
@@ -114,7 +134,7 @@ def empty_micro_batch() -> MicroBatch:
     return MicroBatch(
         tokens_S_T=cell,
         positions_S_T=cell,
-        segments_S_T=cell,
+        ends_S_T=cell + 1,
         rows_N=ints,
         columns_N=ints,
         targets_N=ints,
@@ -152,112 +172,168 @@ def _without_truncated(group: TrainGroup) -> TrainGroup:
 
 
 def packed_length(group: TrainGroup) -> int:
-    """Columns that `group` takes when its completions share one prompt."""
-    different = set(group.completions_K_T) if group.choices else group.completions_K_T
-    return len(group.prompt_tokens) + sum(max(len(tokens) - 1, 0) for tokens in different)
+    """Columns that `group` takes alone when its completions share what they begin with."""
+    sequences = _sequences([group], None)
+    return sum(s.length for s in sequences) - sum(_in_common(sequences))
 
 
-def longest_sequence(num_prompt_tokens: int, tokens_per_micro_batch: int) -> int:
-    """The maximum number of columns of a sequence, including its prompt.
+def longest_row(num_prompt_tokens: int, tokens_per_micro_batch: int) -> int:
+    """The maximum number of columns of a row, including its prompt.
 
-    Attention is quadratic in a sequence, and repeating a prompt is linear in it: at four prompt lengths, or 512 columns if
-    that is more, both cost little compared with the completions.
+    Attention is quadratic in a row, and repeating a prompt is linear in it: at four prompt lengths, or 512 columns if that is
+    more, both cost little compared with the completions.
     """
     return min(tokens_per_micro_batch, max(_SHORT_COLUMNS, 4 * num_prompt_tokens))
 
 
-def _sequences(index: int, group: TrainGroup, budget: int, share_prompts: bool) -> Iterable[_Sequence]:
-    prompt = len(group.prompt_tokens)
-    assert prompt, f"group {group.group} has an empty prompt, which predicts nothing"
-    longest = longest_sequence(prompt, budget)
-    held: list[int] = []
-    placed: set[tuple[int, ...]] = set()
-    length = prompt
-    for candidate, tokens in enumerate(group.completions_K_T):
-        if not tokens:
-            continue
-        extra = len(tokens) - 1
-        if prompt + extra > budget:
-            raise ConfigurationError(
-                f"training.tokens_per_micro_batch {budget}: group {group.group} has a prompt and completion of "
-                f"{prompt + extra} tokens; raise it to at least that"
-            )
-        if share_prompts and tokens in placed:
-            held.append(candidate)
-            continue
-        if held and (not share_prompts or length + extra > longest):
-            yield _Sequence(index, tuple(held), length)
-            held, placed, length = [], set(), prompt
-        held.append(candidate)
-        length += extra
-        if group.choices:
-            placed.add(tokens)
-    if held:
-        yield _Sequence(index, tuple(held), length)
+def _sequences(groups: Sequence[TrainGroup], budget: int | None) -> list[_Sequence]:
+    """All sequences of `groups` in order. Raises ConfigurationError for one that does not fit `budget`."""
+    sequences = []
+    for index, group in enumerate(groups):
+        assert group.prompt_tokens, f"group {group.group} has an empty prompt, which predicts nothing"
+        prompt, num_prompt_tokens = token_order(group.prompt_tokens), len(group.prompt_tokens)
+        for candidate, tokens in enumerate(group.completions_K_T):
+            if not tokens:
+                continue
+            sequence = _Sequence(prompt + token_order(tokens[:-1]), index, candidate, num_prompt_tokens)
+            if budget is not None and sequence.length > budget:
+                raise ConfigurationError(
+                    f"training.tokens_per_micro_batch {budget}: group {group.group} has a prompt and completion of "
+                    f"{sequence.length} tokens; raise it to at least that"
+                )
+            sequences.append(sequence)
+    return sorted(sequences, key=lambda s: (s.key, s.group, s.candidate))
 
 
-def _batch_sizes(lengths: Sequence[int], budget: int) -> list[int]:
-    """Sizes of consecutive batches of descending `lengths`: as few as fit `budget`, then as even as that many can be."""
-    if not lengths:
-        return []
-    fewest = len(_greedy_sizes(lengths, budget))
-    low, high = lengths[0], budget
+def _in_common(sequences: Sequence[_Sequence]) -> list[int]:
+    """The tokens that each of the ordered sequences has in common with the one before, 0 for the first."""
+    found = [common_length(before.key, after.key) for before, after in pairwise(sequences)]
+    return [0, *found] if sequences else []
+
+
+def _trees(sequences: Sequence[_Sequence]) -> list[_Row]:
+    """The ordered sequences, divided where too little of a prompt is shared to share a row."""
+    trees: list[_Row] = []
+    for place, shared in enumerate(_in_common(sequences)):
+        sequence = sequences[place]
+        if not trees or shared < _LEAST_SHARED * sequence.num_prompt_tokens:
+            trees.append(_Row([], [], 0))
+            shared = 0
+        tree = trees[-1]
+        tree.sequences.append(sequence)
+        tree.shared.append(shared)
+        trees[-1] = replace(tree, length=tree.length + sequence.length - shared)
+    return trees
+
+
+def _even_rows(tree: _Row, budget: int) -> list[_Row]:
+    """A tree as rows: as few as `longest_row` allows, then as even as that many can be."""
+    longest = longest_row(max(sequence.num_prompt_tokens for sequence in tree.sequences), budget)
+    longest = max(longest, max(sequence.length for sequence in tree.sequences))
+    if tree.length <= longest:
+        return [tree]
+
+    def starts(limit: int) -> list[int]:
+        return _row_starts(tree, limit)
+
+    limit = _smallest(lambda most: len(starts(most)), low=max(s.length for s in tree.sequences), high=longest)
+    bounds = [*starts(limit), len(tree.sequences)]
+    return [_part(tree, start, end) for start, end in pairwise(bounds)]
+
+
+def _row_starts(tree: _Row, limit: int) -> list[int]:
+    """Where rows of at most `limit` columns begin: divided where least is in common, but none below half of it, if possible."""
+    starts = [0]
+    length, place = tree.sequences[0].length, 1
+    cut: int | None = None
+    while place < len(tree.sequences):
+        added = tree.sequences[place].length - tree.shared[place]
+        if 2 * length >= limit and (cut is None or tree.shared[place] <= tree.shared[cut]):
+            cut = place
+        if length + added <= limit:
+            length, place = length + added, place + 1
+            continue
+        place = place if cut is None else cut
+        starts.append(place)
+        length, place, cut = tree.sequences[place].length, place + 1, None
+    return starts
+
+
+def _part(tree: _Row, start: int, end: int) -> _Row:
+    """The sequences from `start` to `end` as a row, which repeats what its first one shared."""
+    sequences, shared = tree.sequences[start:end], [0, *tree.shared[start + 1 : end]]
+    return _Row(sequences, shared, sum(s.length for s in sequences) - sum(shared))
+
+
+def _smallest(number_at: Callable[[int], int], *, low: int, high: int) -> int:
+    """The smallest limit that halving finds from `low` to `high` with no more parts than at `high`."""
+    fewest = number_at(high)
     while low < high:
         middle = (low + high) // 2
-        if len(_greedy_sizes(lengths, middle)) <= fewest:
+        if number_at(middle) <= fewest:
             high = middle
         else:
             low = middle + 1
-    return _greedy_sizes(lengths, high)
+    return high
+
+
+def _batch_sizes(lengths: Sequence[int], budget: int) -> list[int]:
+    """Sizes of consecutive batches of descending `lengths`: as few as fit `budget`, then as even as that many can be.
+
+    A row that is a third and 128 columns shorter than the longest of a batch begins the next one, instead of being padded.
+    """
+    if not lengths:
+        return []
+    limit = _smallest(lambda most: len(_greedy_sizes(lengths, most)), low=lengths[0], high=budget)
+    return _greedy_sizes(lengths, limit)
 
 
 def _greedy_sizes(lengths: Sequence[int], budget: int) -> list[int]:
     sizes = []
     start = 0
     while start < len(lengths):
-        size = min(budget // lengths[start], len(lengths) - start)
+        longest = lengths[start]
+        shortest = min(longest - _LEAST_SPARED_COLUMNS, longest * 2 // 3)
+        most = min(budget // longest, len(lengths) - start)
+        size = next((size for size in range(1, most) if lengths[start + size] <= shortest), most)
         sizes.append(size)
         start += size
     return sizes
 
 
-def _micro_batch(groups: Sequence[TrainGroup], sequences: Sequence[_Sequence]) -> MicroBatch:
-    shape = (len(sequences), max(sequence.length for sequence in sequences))
+def _micro_batch(groups: Sequence[TrainGroup], rows: Sequence[_Row]) -> MicroBatch:
+    shape = (len(rows), max(row.length for row in rows))
     tokens, positions = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    segments = np.full(shape, PADDING, np.int64)
+    ends = np.tile(np.arange(1, shape[1] + 1), (len(rows), 1))
     flat: dict[str, list[npt.NDArray[np.generic]]] = {name: [] for name in _FLAT_NAMES}
     allowed_N: list[tuple[int, ...]] = []
-    for row, sequence in enumerate(sequences):
-        group = groups[sequence.group]
-        prompt = len(group.prompt_tokens)
-        tokens[row, :prompt] = group.prompt_tokens
-        positions[row, :prompt] = np.arange(prompt)
-        segments[row, :prompt] = PROMPT
-        column = prompt
-        starts: dict[tuple[int, ...], int] = {}
-        for segment, candidate in enumerate(sequence.candidates, start=1):
-            completion = np.asarray(group.completions_K_T[candidate], np.int64)
-            start = starts.setdefault(group.completions_K_T[candidate], column) if group.choices else column
-            drawn_among = allowed_tokens(group.choices, group.completions_K_T[candidate]) if group.choices else ()
+    for number, row in enumerate(rows):
+        path = np.zeros(0, np.int64)
+        column = 0
+        for sequence, shared in zip(row.sequences, row.shared, strict=True):
+            ends[number, path[shared:]] = column
+            path = np.concatenate((path[:shared], np.arange(column, column + sequence.length - shared)))
+            column += sequence.length - shared
+            tokens[number, path[shared:]] = read_tokens(sequence.key)[shared:]
+            positions[number, path[shared:]] = np.arange(shared, sequence.length)
+            group, candidate = groups[sequence.group], sequence.candidate
+            completion = group.completions_K_T[candidate]
+            drawn_among = allowed_tokens(group.choices, completion) if group.choices else ()
             allowed_N += drawn_among or [()] * len(completion)
-            end = start + len(completion) - 1
-            tokens[row, start:end] = completion[:-1]
-            positions[row, start:end] = np.arange(prompt, prompt + len(completion) - 1)
-            segments[row, start:end] = segment
-            flat["columns_N"].append(np.concatenate(([prompt - 1], np.arange(start, end))))
-            flat["targets_N"].append(completion)
+            flat["columns_N"].append(path[sequence.num_prompt_tokens - 1 :])
+            flat["targets_N"].append(np.asarray(completion, np.int64))
             flat["offsets_N"].append(np.arange(len(completion)))
-            for name, value in (("rows_N", row), ("groups_N", sequence.group), ("candidates_N", candidate)):
+            for name, value in (("rows_N", number), ("groups_N", sequence.group), ("candidates_N", candidate)):
                 flat[name].append(np.full(len(completion), value, np.int64))
             flat["sampler_logprobs_N"].append(np.asarray(group.sampler_logprobs_K_T[candidate], np.float32))
             flat["advantages_N"].append(np.full(len(completion), group.advantages_K[candidate], np.float32))
-            column = max(column, end)
+        ends[number, path] = column
     joined = {name: np.concatenate(parts) for name, parts in flat.items()}
     temperatures_G = np.asarray([group.temperature or 0.0 for group in groups], np.float32)
     return MicroBatch(
         tokens_S_T=tokens,
         positions_S_T=positions,
-        segments_S_T=segments,
+        ends_S_T=ends,
         **joined,
         temperatures_N=temperatures_G[joined["groups_N"]] if temperatures_G.any() else None,
         allowed_N_A=_padded(allowed_N) if any(allowed_N) else None,

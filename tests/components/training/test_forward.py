@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,12 @@ def _alone(model, group, candidate: int, temperature: float) -> torch.Tensor:
 def test_packed_logprobs_and_entropies_equal_those_of_each_completion_alone(
     make_model, make_groups, kind: str, share: bool, temperature: float
 ) -> None:
+    """Also of prompts that go on from others' completions, and of equal ones."""
     model, groups = make_model(kind=kind), make_groups(6)
+    said = [group.prompt_tokens + group.completions_K_T[0] for group in groups]
+    groups += [replace(group, prompt_tokens=before[-12:]) for group, before in zip(groups, said[1:], strict=False)]
+    groups += [replace(group, prompt_tokens=before) for group, before in zip(groups[:6], said, strict=True)]
+    groups.append(groups[0])
     for batch in pack_groups(groups, tokens_per_micro_batch=128, share_prompts=share):
         with torch.no_grad():
             logprobs, entropies = logprobs_and_entropies(model, batch, temperature=temperature, entropy_gradient=False)
@@ -34,14 +41,15 @@ def test_packed_logprobs_and_entropies_equal_those_of_each_completion_alone(
 
 
 def test_the_documented_mask() -> None:
-    mask = attention_mask(torch.tensor([[0, 1, 2, -1]]))
+    mask = attention_mask(torch.tensor([[3, 2, 3, 4]]))
     assert mask.int().tolist() == [[[[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]]]
 
 
 def test_padding_leaves_gradients_finite(make_model, make_groups) -> None:
     model = make_model()
     (batch,) = pack_groups(make_groups(6), tokens_per_micro_batch=4096, share_prompts=True)
-    assert (batch.segments_S_T == -1).any()
+    *_, shortest = batch.ends_S_T
+    assert shortest[0] < len(shortest)
     completion_logprobs(model, batch, temperature=1.0).sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
@@ -64,8 +72,9 @@ def test_a_completion_does_not_see_its_siblings(make_model, make_groups) -> None
     model = make_model()
     (batch,) = pack_groups(make_groups(1), tokens_per_micro_batch=4096, share_prompts=True)
     before = completion_logprobs(model, batch, temperature=1.0)
-    cells = batch.tokens_S_T
-    cells[batch.segments_S_T == 2] = (cells[batch.segments_S_T == 2] + 1) % 30
+    second = batch.candidates_N == 1
+    mine = np.setdiff1d(batch.columns_N[second], batch.columns_N[~second])
+    batch.tokens_S_T[0, mine] = (batch.tokens_S_T[0, mine] + 1) % 30
     after = completion_logprobs(model, batch, temperature=1.0)
     changed = np.unique(batch.candidates_N[(before != after).numpy()])
     assert changed.tolist() == [1]
