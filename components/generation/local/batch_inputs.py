@@ -1,5 +1,6 @@
 """The inputs of one forward over a tree of candidates: which tokens are fed, and where they belong."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ import torch
 
 from components.generation.local.prompt_cache import KeyValues, Views
 from components.generation.local.schedule import Integers, Schedule
+from components.prefixes import common_length, token_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +37,14 @@ class DecodeInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptInputs:
-    """The P new prompts, concatenated, and where each token lies when they are right-padded to W columns."""
+    """The P new prompts as T tokens, where what they begin with in common is fed once, and where each lies when they are
+    right-padded to W columns."""
 
     first: int
     """The number of prompts held before."""
     token_P_W: torch.Tensor
     prompt_T: torch.Tensor
+    """One of the prompts that have the token."""
     column_T: torch.Tensor
 
 
@@ -85,17 +89,34 @@ def fed_candidates(
     return running, store.uploaded(length_M + column_M)
 
 
-def fed_prompts(lengths_P: Integers, store: KeyValues, *, first: int) -> PromptInputs:
-    """The inputs for new prompts of these lengths, stored after the first `first` prompts.
+def fed_prompts(
+    prompts_P: Sequence[tuple[int, ...]], store: KeyValues, *, first: int
+) -> tuple[PromptInputs, Integers, Integers]:
+    """The inputs for new prompts, stored after the first `first` ones; the T tokens that are fed; each prompt's last, (P,).
 
-    **Example** lengths 2 and 3: tokens 0, 1 are prompt 0 and 2, 3, 4 are prompt 1; padded, [[0, 1, 1], [2, 3, 4]].
+    **Example** prompts (5, 8) and (5, 6, 7): tokens 5, 6, 7, 8; padded, [[0, 3, 3], [0, 1, 2]]; last 3, 2.
     """
-    begins_P = np.cumsum(lengths_P) - lengths_P
-    columns_W = np.arange(lengths_P.max())
-    prompt_T = np.repeat(np.arange(len(lengths_P)), lengths_P)
-    return PromptInputs(
+    keys_P = [token_order(prompt) for prompt in prompts_P]
+    token_P_W = np.zeros((len(prompts_P), max(map(len, prompts_P))), dtype=np.int64)
+    tokens, prompt_T, column_T = ([np.empty(0, dtype=np.int64)] for _ in range(3))
+    num_fed = 0
+    before: int | None = None
+    for prompt in sorted(range(len(prompts_P)), key=keys_P.__getitem__):
+        length = len(prompts_P[prompt])
+        shared = 0 if before is None else common_length(keys_P[before], keys_P[prompt])
+        if before is not None:
+            token_P_W[prompt, :shared] = token_P_W[before, :shared]
+        token_P_W[prompt, shared:length] = np.arange(num_fed, num_fed + length - shared)
+        token_P_W[prompt, length:] = token_P_W[prompt, length - 1]
+        tokens.append(np.array(prompts_P[prompt][shared:], dtype=np.int64))
+        prompt_T.append(np.full(length - shared, prompt))
+        column_T.append(np.arange(shared, length))
+        num_fed += length - shared
+        before = prompt
+    inputs = PromptInputs(
         first=first,
-        token_P_W=store.uploaded(begins_P[:, None] + np.minimum(columns_W, lengths_P[:, None] - 1)),
-        prompt_T=store.uploaded(prompt_T),
-        column_T=store.uploaded(np.arange(len(prompt_T)) - begins_P[prompt_T]),
+        token_P_W=store.uploaded(token_P_W),
+        prompt_T=store.uploaded(np.concatenate(prompt_T)),
+        column_T=store.uploaded(np.concatenate(column_T)),
     )
+    return inputs, np.concatenate(tokens), token_P_W[:, -1]

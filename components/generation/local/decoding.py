@@ -1,7 +1,8 @@
 """Continuous batching over any Hugging Face causal language model: one token per step for all live candidates.
 
-A step feeds the newest token of each running candidate and the whole prompts of new rows, concatenated without padding.
-Candidates of one prompt share its keys and values; a finished one frees its place at once.
+A step feeds the newest token of each running candidate and the prompts of new rows, concatenated without padding; what new
+prompts begin with in common is fed once. Candidates of one prompt share its keys and values; a finished one frees its place at
+once.
 """
 
 from collections.abc import Callable, Sequence
@@ -123,11 +124,11 @@ class _Batch:
             running, position_M = fed_candidates(self._schedule, length_H, self._store, num_candidates=num_running)
             positions.append(position_M)
         if entering:
-            lengths_P = self._length_R[entering]
-            entered = fed_prompts(lengths_P, self._store, first=num_held)
-            tokens.append(self._store.uploaded(np.concatenate([self._rows[row].prompt_tokens for row in entering])))
+            prompts_P = [self._rows[row].prompt_tokens for row in entering]
+            entered, token_T, last_P = fed_prompts(prompts_P, self._store, first=num_held)
+            tokens.append(self._store.uploaded(token_T))
             positions.append(entered.column_T)
-            kept = self._store.uploaded(np.append(np.arange(num_running), num_running + lengths_P.cumsum() - 1))
+            kept = self._store.uploaded(np.append(np.arange(num_running), num_running + last_P))
         logits: torch.Tensor = self._model(
             input_ids=torch.cat(tokens)[None],
             position_ids=torch.cat(positions)[None],

@@ -1,9 +1,9 @@
 """Tree attention: many candidates that continue few prompts, in one sequence of a forward.
 
-The sequence is the newest tokens of running candidates, then whole new prompts, without padding; all operations except
-attention work token by token. A candidate attends to its prompt, whose keys are read once for all its candidates, and to
-its own answer, under one softmax. Sources: Yu et al., "Orca", OSDI 2022 (selective batching); Athiwaratkun et al.,
-"Bifurcated attention", arXiv 2403.08845 (shared prompts).
+The sequence is the newest tokens of running candidates, then new prompts, without padding and without repeating what they
+begin with in common; all operations except attention work token by token. A candidate attends to its prompt, whose keys are
+read once for all its candidates, and to its own answer, under one softmax. Sources: Yu et al., "Orca", OSDI 2022 (selective
+batching); Athiwaratkun et al., "Bifurcated attention", arXiv 2403.08845 (shared prompts).
 """
 
 from typing import Any

@@ -77,11 +77,12 @@ def scored_by(model: Any, groups: list[TrainGroup], *, noise: float = 0.0) -> li
         for group, candidate, logprob in zip(
             micro_batch.groups_N.tolist(), micro_batch.candidates_N.tolist(), logprobs, strict=True
         ):
-            values.setdefault((group, candidate), []).append(logprob + noise * rng.gauss(0, 1))
+            values.setdefault((group, candidate), []).append(logprob)
+    noisy = {key: tuple(logprob + noise * rng.gauss(0, 1) for logprob in values[key]) for key in sorted(values)}
     return [
         replace(
             group,
-            sampler_logprobs_K_T=tuple(tuple(values[number, k]) for k in range(len(group.completions_K_T))),
+            sampler_logprobs_K_T=tuple(noisy[number, k] for k in range(len(group.completions_K_T))),
         )
         for number, group in enumerate(groups)
     ]

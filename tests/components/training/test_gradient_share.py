@@ -60,7 +60,7 @@ def test_shares_are_those_of_autograd_however_the_update_is_cut(
 ) -> None:
     model = make_model()
     reference = make_model(seed=1) if loss.kl_coefficient else None
-    groups = score_groups(model, make_groups(5), noise=0.3)
+    groups = score_groups(model, make_groups(6), noise=0.3)
     loss = loss.model_copy(update={"mismatch_tolerance": None})
     wanted = shares_by_hand(model, groups, make_job(loss=loss), reference)
     assert 0.2 < wanted["gradient_share/b"] < 0.8

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -54,10 +55,19 @@ def counted(model: Any) -> Iterator[list[int]]:
         hook.remove()
 
 
-def needed(requests: list[GenerationRequest], groups: Any) -> int:
-    """Each distinct prompt once, and every sampled token but each answer's last."""
-    prompts = sum(map(len, {request.prompt_tokens for request in requests}))
-    return prompts + sum(len(completion.tokens) - 1 for group in groups for completion in group)
+def alike(requests: list[GenerationRequest]) -> list[GenerationRequest]:
+    """Requests of which some begin with the same twelve tokens, one is another's beginning and the last repeats the first."""
+    shared = (7, 3) * 6
+    some = [replace(request, prompt_tokens=shared + request.prompt_tokens[:-12]) for request in requests[::2]]
+    return [*some, *requests[1::2], replace(requests[0], prompt_tokens=shared[:5]), some[0]]
+
+
+def needed(requests: list[GenerationRequest], groups: Any, *, enter_together: bool) -> int:
+    """Each distinct prompt once, or each distinct beginning of one, and every sampled token but each answer's last."""
+    prompts = {request.prompt_tokens for request in requests}
+    beginnings = {prompt[: length + 1] for prompt in prompts for length in range(len(prompt))}
+    num_prompt_tokens = len(beginnings) if enter_together else sum(map(len, prompts))
+    return num_prompt_tokens + sum(len(completion.tokens) - 1 for group in groups for completion in group)
 
 
 @pytest.mark.parametrize("max_batch_tokens", [WIDE, 150])
@@ -67,7 +77,7 @@ def test_logprobs_equal_a_whole_forward_however_little_room_there_is(
 ) -> None:
     model = random_model(seed=21, family=family)
     _, generate = engine_of(model, tmp_path, max_batch_tokens=max_batch_tokens)
-    requests = uneven(22)
+    requests = alike(uneven(22))
     lengths = set()
     for request, group in zip(requests, generate(requests), strict=True):
         for completion in group:
@@ -92,11 +102,11 @@ def test_candidates_are_the_same_however_little_room_there_is(tmp_path: Path, ma
 @pytest.mark.parametrize("max_batch_tokens", [WIDE, 150])
 def test_no_token_is_computed_that_is_not_needed(tmp_path: Path, max_batch_tokens: int) -> None:
     engine, generate = engine_of(random_model(seed=25), tmp_path, max_batch_tokens=max_batch_tokens)
-    requests = uneven(26)
-    requests.append(requests[0])
+    together = max_batch_tokens == WIDE
+    requests = alike(uneven(26)) if together else [*(some := uneven(26)), some[0]]
     with counted(engine._model) as fed:
         groups = generate(requests)
-    assert sum(fed) == needed(requests, groups)
+    assert sum(fed) == needed(requests, groups, enter_together=together)
 
 
 def test_a_single_place_serves_all_candidates_one_after_the_other(tmp_path: Path) -> None:
