@@ -17,7 +17,7 @@ from tasks.stage import stage
 
 @stage(
     "update_policy",
-    version=4,
+    version=5,
     reads=(
         *("seed", "policies", "training", "loss", "rollout"),
         When(path="num_steps", applies=lambda config: config.training.lr_schedule != "constant"),

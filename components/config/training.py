@@ -34,7 +34,7 @@ class TrainingConfig(ChoosingSection):
     """Padded tokens of one pass; on device cuda 16384 unless given. A CPU is fastest if they fit its caches. Affects results:
     other sums round differently."""
     share_prompts: bool = True
-    """Pack a group's completions behind one copy of their prompt. Affects results: other sums round differently."""
+    """Compute once what prompts and completions begin with in common. Affects results: other sums round differently."""
     zero_stage: Literal[0, 1, 2, 3] = 0
     """DeepSpeed ZeRO stage, configured by `infra/deepspeed/zero<stage>.json`."""
     num_ranks: int = Field(1, ge=1)

@@ -9,7 +9,7 @@ from components.runs.stage_protocol import committed, manifest_key
 
 WARM_START = Stage(
     name="warm_start",
-    version=2,
+    version=3,
     reads=(
         *("seed", "environment", "agents", "policies", "warm_start", "generation", "execution", "hybrid"),
         When(

@@ -53,8 +53,10 @@ def rank_micro_batches(
 
     Shares are balanced by packed tokens and padded with empty micro-batches. `groups_N` are indices into `groups`.
     """
-    costs = [packed_length(groups[index]) for index in indices]
-    share = [indices[place] for place in balanced(costs, ranks.size)[ranks.rank]]
+    share = list(indices)
+    if ranks.size > 1:
+        costs = [packed_length(groups[index]) for index in indices]
+        share = [indices[place] for place in balanced(costs, ranks.size)[ranks.rank]]
     packed = pack_groups(
         [groups[index] for index in share],
         tokens_per_micro_batch=training.tokens_per_micro_batch,
