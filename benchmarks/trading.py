@@ -4,12 +4,13 @@
         [--choosing 12] [--list]
 
 alone: one member makes an offer in each market to a scripted partner, who accepts what it gains by (preset population-trading).
-together: two members learn, each in both seats, one offers and the other answers. Returns are raw, on held-out markets that all
-players share: a member beside the best constant answer, and beside its own frozen start in its seat, with the trained partner
-and with the partner's frozen start. Intervals are paired by market.
+together: two members learn, each in both seats, one makes an offer and may not pass, and the other answers. Returns are raw, on
+held-out markets that all players share: a member beside the best constant answer, and beside its own frozen start in its seat,
+with the trained partner and with the partner's frozen start. Intervals are paired by market.
 
-A constant offer is one text, or one trade of the good that the offerer has more of. The best ones are chosen on the held-out
-markets themselves with the scripted partner, and on markets of training with a partner that learned, who is asked about each.
+A constant offer is one text, or one trade of the good that the offerer has more of; an impossible one earns nothing. The
+best ones are chosen on the held-out markets themselves with the scripted partner, and on markets of training with a partner
+that learned, who is asked about each.
 Finished runs are kept in --home; the same command again does what is missing.
 """
 
@@ -42,12 +43,17 @@ PRESET = "population-trading"
 ALONE, TOGETHER = "alone", "together"
 MEMBERS = ("first", "second")
 TOGETHER_LINES = (
-    "environment.options={num_rounds: 1, binding: true, has_deal: true}",
+    "environment.options={num_rounds: 1, binding: true, has_deal: true, must_offer: true}",
     "environment.max_turns=2",
     "agents={player_0: {policy: first, temperature: 2.0}, player_1: {policy: second, temperature: 2.0}}",
     "population={training_mode: competitive, competition_intensity: 0.0, rotates_seats: true}",
     "rollout.num_shards=2",
+    "rollout.group_size=8",
+    "loss.entropy_coefficient=0.15",
+    "training.num_minibatches=2",
 )
+"""Passing pays nothing, and offers that lose pay less: who may pass learns to, and then nothing more. So each must offer, and
+entropy keeps offers and answers mixed."""
 REPLICAS = 4
 """Sampled episodes of a market."""
 

@@ -20,6 +20,7 @@ from components.environments.social.rules.trading import (
     gini,
     has_deal,
     market_step,
+    may_pass,
     possible_offers,
     scripted_action,
 )
@@ -43,6 +44,8 @@ class SocialTradingOptions(Frozen):
     """Members, the last ones, that no agent plays: they accept what they gain by, keep promises, and make no offers."""
     has_deal: bool = False
     """Only markets in which the first member has an offer that it and its partner gain by."""
+    must_offer: bool = False
+    """Whether passing is a choice only where no offer is possible. By default whoever is asked for an offer may pass."""
 
     @model_validator(mode="after")
     def _somebody_plays(self) -> "SocialTradingOptions":
@@ -75,6 +78,11 @@ class SocialTradingEnvironment(SocialGame):
     def roles_for(self, options: SocialTradingOptions) -> tuple[str, ...]:
         return member_names(options.num_members - options.num_scripted)
 
+    def draw(self, options: SocialTradingOptions, rng: Random) -> Mapping[str, Any]:
+        # Where members may pass, the problem does not say so: its id and its split are those it has without the option.
+        drawn = super().draw(options, rng)
+        return {name: value for name, value in drawn.items() if name != "must_offer" or value}
+
     def start(self, problem: Mapping[str, Any]) -> Trading:
         rng = Random(problem["seed"])
         while True:
@@ -84,6 +92,7 @@ class SocialTradingEnvironment(SocialGame):
                 most_traded=problem["most_traded"],
                 binding=problem["binding"],
                 num_scripted=problem["num_scripted"],
+                must_offer=problem.get("must_offer", False),
                 rng=rng,
             )
             if not problem["has_deal"] or has_deal(market):
@@ -100,7 +109,8 @@ class SocialTradingEnvironment(SocialGame):
             return ANSWERS
         if market.phase == "deliver":
             return DELIVERIES
-        return (*(_offer_text(market, each) for each in possible_offers(market, member)), PASS)
+        offers = (_offer_text(market, each) for each in possible_offers(market, member))
+        return (*offers, *([PASS] if may_pass(market, member) else []))
 
     def longest_answer(self, options: SocialTradingOptions) -> int:
         longest = "give 9 apples get 9 pears"
@@ -141,7 +151,11 @@ class SocialTradingEnvironment(SocialGame):
             promised = "promised" if market.phase == "deliver" else "offered"
             said = f"{promised} player_{offer.partner} {offer.num_given} {given} for {offer.num_wanted} {wanted}"
             lines.append(f"player_{offer.giver} {said}")
-        asked = {"offer": "offer or pass?", "answer": f"{listed(ANSWERS)}?", "deliver": f"{listed(DELIVERIES)}?"}
+        asked = {
+            "offer": _offer_asked(market, own),
+            "answer": f"{listed(ANSWERS)}?",
+            "deliver": f"{listed(DELIVERIES)}?",
+        }
         return "\n".join([*lines, *([asked[market.phase]] if own in market.acting else [])])
 
     def instructions(self, state: Trading, agent: str) -> str:
@@ -166,7 +180,8 @@ class SocialTradingEnvironment(SocialGame):
             examples = " or ".join(
                 f"`give {give}{partner}`" for give in ("1 apples get 2 pears", "2 pears get 1 apples")
             )
-            return f"{told}\nAnswer with an offer such as {examples}, or pass, and nothing else."
+            otherwise = "" if market.must_offer else f", or {PASS},"
+            return f"{told}\nAnswer with an offer such as {examples}{otherwise} and nothing else."
         return f"{told}\nAnswer with one of these and nothing else: {listed(choices)}."
 
     def render(self, state: Trading) -> str:
@@ -193,6 +208,13 @@ def _after_scripted(market: Market) -> Market:
     while market.acting and len(actions := _scripted_actions(market)) == len(market.acting):
         market = market_step(market, actions)
     return market
+
+
+def _offer_asked(market: Market, member: int) -> str:
+    """**Example** "offer or pass?"; of those who must offer what they can "offer?", or "pass?" if they can offer nothing."""
+    if not market.must_offer:
+        return f"offer or {PASS}?"
+    return f"{PASS}?" if may_pass(market, member) else "offer?"
 
 
 def _offer_text(market: Market, offer: Offer) -> str:

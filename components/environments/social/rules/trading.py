@@ -1,10 +1,10 @@
 """Trade in two goods: typed offers, a promise that may be broken, and utilities that each member alone knows.
 
-In each round one member, in turn, offers so many of one good for so many of the other to one partner, or passes. The
-partner accepts or refuses. Whoever accepts and whoever offered then deliver at once, or keep what they promised. A
-member's utility is `apples ** taste * pears ** (1 - taste)` (Cobb-Douglas), and a step pays the change of it, so that a
-return is the utility gained over the episode. Members may be scripted: they accept what they gain by, keep promises, and make
-no offers.
+In each round one member, in turn, offers so many of one good for so many of the other to one partner, or passes; with
+`must_offer` only if no offer is possible. The partner accepts or refuses. Whoever accepts and whoever offered then deliver at
+once, or keep what they promised. A member's utility is `apples ** taste * pears ** (1 - taste)` (Cobb-Douglas), and a step
+pays the change of it, so that a return is the utility gained over the episode. Members may be scripted: they accept what they
+gain by, keep promises, and make no offers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,6 +45,8 @@ class Market:
     """Whether accepted offers are always delivered, so that nobody is asked."""
     num_scripted: int = 0
     """How many members, the last ones, play by `scripted_action`."""
+    must_offer: bool = False
+    """Whether nobody may pass who has a possible offer."""
     round: int = 0
     phase: Phase = "offer"
     offer: Offer | None = None
@@ -76,7 +78,14 @@ class Market:
 
 
 def drawn_market(
-    num_members: int, num_rounds: int, *, most_traded: int, binding: bool, num_scripted: int = 0, rng: Random
+    num_members: int,
+    num_rounds: int,
+    *,
+    most_traded: int,
+    binding: bool,
+    num_scripted: int = 0,
+    must_offer: bool = False,
+    rng: Random,
 ) -> Market:
     """A market in which each member has 1 to 8 of each good, and a taste."""
     return Market(
@@ -86,6 +95,7 @@ def drawn_market(
         most_traded=most_traded,
         binding=binding,
         num_scripted=num_scripted,
+        must_offer=must_offer,
         kept_N=(0,) * num_members,
         made_N=(0,) * num_members,
     )
@@ -103,6 +113,14 @@ def possible_offers(market: Market, member: int) -> tuple[Offer, ...]:
         for wanted in amounts
         if market.holdings_N[member][good] >= given and market.holdings_N[partner][1 - good] >= wanted
     )
+
+
+def may_pass(market: Market, member: int) -> bool:
+    """Whether a member may make no offer in its round.
+
+    **Example** with `must_offer`, if nobody has pears: yes. If it has apples and another one pears: no.
+    """
+    return not market.must_offer or not possible_offers(market, member)
 
 
 def has_deal(market: Market) -> bool:

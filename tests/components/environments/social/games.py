@@ -26,6 +26,7 @@ GAMES: list[tuple[str, dict[str, Any]]] = [
     ("social_trading", {}),
     ("social_trading", {"num_members": 3, "binding": True}),
     ("social_trading", {"num_members": 3, "num_scripted": 2}),
+    ("social_trading", {"must_offer": True}),
     ("led", {"game": "coop_compete", "options": {"num_members": 3, "num_steps": 2}}),
     ("open_spiel", {}),
     ("open_spiel", {"game": "kuhn_poker", "num_players": 3}),

@@ -1,6 +1,7 @@
 """The own games as environments: their rules' payoffs, what is best for all, warm-ups, arrivals, and promises."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -214,6 +215,94 @@ def test_a_scripted_partner_accepts_what_it_gains_by(seed: int, binding: bool) -
             (outcome,) = line.advance(phase, [rng.choice(["deliver", "keep"])])
             assert set(outcome.payoffs or {}) == {"player_0"}
             assert line.position.state.market.kept_N[1] == promised
+
+
+TOLD = (
+    "You are player_0. Players in turn offer to trade apples and pears. Your goods are worth apples to the power of your taste "
+    "for apples, times pears to the power of your taste for pears; the others' tastes are hidden. You earn the change of that "
+    "worth. After an offer is accepted, both at once deliver what they promised or keep it; all see who kept promises."
+)
+EXAMPLES = "`give 1 apples get 2 pears` or `give 2 pears get 1 apples`"
+ONE_OF = "one of these and nothing else:"
+FEW = [f"give 1 pears get {num} apples" for num in (1, 2, 3)]
+SEEN = """player_0, round 1 of 4
+you have {} apples {} pears, kept 0 of 0 promises
+player_1 has 5 apples {} pears, kept 0 of 0 promises
+your taste: apples 0.5, pears 0.5
+"""
+
+
+@pytest.mark.parametrize(
+    ("must_offer", "goods", "num_offers", "passes", "asked", "told"),
+    [
+        (False, (3, 4, 6), 18, True, "offer or pass?", f"an offer such as {EXAMPLES}, or pass, and nothing else."),
+        (True, (3, 4, 6), 18, False, "offer?", f"an offer such as {EXAMPLES} and nothing else."),
+        (False, (0, 1, 6), 3, True, "offer or pass?", f"{ONE_OF} {FEW[0]}, {FEW[1]}, {FEW[2]} or pass."),
+        (True, (0, 1, 6), 3, False, "offer?", f"{ONE_OF} {FEW[0]}, {FEW[1]} or {FEW[2]}."),
+        (False, (3, 0, 0), 0, True, "offer or pass?", f"{ONE_OF} pass."),
+        (True, (3, 0, 0), 0, True, "pass?", f"{ONE_OF} pass."),
+    ],
+    ids=["may pass", "must offer", "may pass, few", "must offer, few", "may pass, none", "must offer, none"],
+)
+def test_who_must_offer_passes_only_where_nothing_can_be_offered(
+    must_offer: bool, goods: tuple[int, int, int], num_offers: int, passes: bool, asked: str, told: str
+) -> None:
+    known, problem = made("social_trading", {"must_offer": must_offer})
+    start, rules = known.referee().start(problem), known.referee().rules
+    apples, pears, others_pears = goods
+    market = replace(
+        start.state.market,
+        holdings_N=((apples, pears), (5, others_pears)),
+        taste_N=(0.5, 0.5),
+        kept_N=(0, 0),
+        made_N=(0, 0),
+    )
+    state = replace(start.state, market=market, first=market)
+    choices = rules.choices(state, "player_0") or ()
+    assert (len(choices) - passes, "pass" in choices) == (num_offers, passes)
+    seen = rules.observe(state, "player_0")
+    assert (seen.state, seen.instructions) == (SEEN.format(*goods) + asked, f"{TOLD}\nAnswer with {told}")
+
+
+@pytest.mark.parametrize("answer_format", ["strict", "free"])
+def test_a_pass_where_an_offer_is_due_is_malformed(answer_format: Any) -> None:
+    """As any other text that is no choice: it costs the same, and the same drawn offer is made instead."""
+    options = family_options("social_trading", {"must_offer": True})
+    known = family("social_trading", answer_format).under(options)
+    problem = known.problem(options, split="train", index=0, seed=7)
+    after = []
+    for answer in ("pass", "nonsense"):
+        line = Line(known, problem)
+        phase, _ = next(iter(line))
+        (outcome,) = line.advance(phase, [answer])
+        assert f"{answer!r} is none of give" in str(outcome.error)
+        after.append((outcome.local, line.position.state))
+    assert after[0] == after[1]
+    assert after[0][0]["malformed"] == 1.0
+    assert isinstance(after[0][1].market.offer, Offer)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 3))
+def test_nobody_who_must_offer_reads_of_passing(seed: int, num_members: int) -> None:
+    known, problem = made("social_trading", {"must_offer": True, "num_members": num_members, "num_rounds": 6}, seed)
+    line, rng = Line(known, problem), Random(seed)
+    for phase, position in line:
+        for role in known.roles:
+            seen = line.referee.observe(position, role)
+            passes = role in phase.agents and "pass" in (line.referee.rules.choices(position.state, role) or ())
+            assert ("pass" in seen.state, "pass" in seen.instructions) == (passes, passes)
+        line.advance(phase, line.drawn(phase, rng))
+
+
+def test_a_problem_in_which_members_may_pass_does_not_say_so() -> None:
+    _, plain = made("social_trading", {})
+    _, told = made("social_trading", {"must_offer": False})
+    _, due = made("social_trading", {"must_offer": True})
+    assert told == plain
+    assert plain.problem_id == "social_trading-c5cdd4664427"
+    assert "must_offer" not in plain.payload
+    assert due.payload["must_offer"] is True
 
 
 def test_somebody_must_play() -> None:

@@ -52,6 +52,7 @@ def test_eight_cooperate_for_the_documented_reward_and_wrong_actions_change_noth
         create_multi_model_staged_env(3),
         create_maze_training_env("simple", num_members=2),
         create_social_training_env("trading", 2),
+        create_social_training_env("trading", 2, must_offer=True),
     ],
     ids=lambda env: env.name,
 )
