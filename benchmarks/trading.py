@@ -6,7 +6,8 @@
 alone: one member makes an offer in each market to a scripted partner, who accepts what it gains by (preset population-trading).
 together: two members learn, each in both seats, one makes an offer and may not pass, and the other answers. Returns are raw, on
 held-out markets that all players share: a member beside the best constant answer, and beside its own frozen start in its seat,
-with the trained partner and with the partner's frozen start. Intervals are paired by market.
+with the trained partner and with the partner's frozen start. Intervals are paired by market. Players draw their answers, as in
+training; "likeliest" has both give their likeliest ones, and so does the partner of a constant.
 
 A constant offer is one text, or one trade of the good that the offerer has more of; an impossible one earns nothing. The
 best ones are chosen on the held-out markets themselves with the scripted partner, and on markets of training with a partner
@@ -31,6 +32,7 @@ from benchmarks.trading_play import (
     OFFERER,
     RESPONDER,
     Player,
+    Sampling,
     Tables,
     constant_offers,
     gains,
@@ -218,21 +220,48 @@ def compared_together(tables: Tables, last: int, arguments: Any) -> Compared:
             gaps[f"{said}: constant"] = _less(both[seat], const)
             gaps[f"{said}: own start, trained partner"] = _less(both[seat], alone[seat])
             gaps[f"{said}: own start, partner's start"] = _less(partner[seat], old[seat])
+        for said, likeliest, const in _likeliest(
+            tables, Player(offerer, last), Player(responder, last), choosing, problems
+        ):
+            means |= {f"{said}, likeliest": fmean(likeliest), f"{said}, constant of likeliest": fmean(const)}
+            gaps[f"{said}: constant, likeliest"] = _less(likeliest, const)
     for member in MEMBERS:
-        for what in ("constant", "own start, trained partner", "own start, partner's start"):
+        for what in ("constant", "constant, likeliest", "own start, trained partner", "own start, partner's start"):
             seats = (gaps[f"{member} {verb}: {what}"] for verb in ("offers", "answers"))
             gaps[f"{member} in both seats: {what}"] = [fmean(pair) for pair in zip(*seats, strict=True)]
     return means, gaps, "; ".join(best)
 
 
+def _likeliest(
+    tables: Tables, offerer: Player, responder: Player, choosing: Sequence[Any], problems: Sequence[Any]
+) -> list[tuple[str, list[float], list[float]]]:
+    """Each of two players who give their likeliest offers and answers, what it earns, and what the best constant one would."""
+    seats = {OFFERER: offerer, RESPONDER: responder}
+    returns = tables.returns(seats, problems, replicas=1, sampling="greedy")
+    offers = tables.offers(seats, problems, replicas=1, sampling="greedy")
+    accepted = [gains(problem, said[0])[1] for problem, said in zip(problems, offers, strict=True)]
+    answer = accepted if fmean(accepted) > 0 else [0.0] * len(problems)
+    _, offer = best_constant_offer(tables, responder, choosing, problems, sampling="greedy")
+    return [
+        (f"{offerer.member} offers", returns[OFFERER], offer),
+        (f"{responder.member} answers", returns[RESPONDER], answer),
+    ]
+
+
 def best_constant_offer(
-    tables: Tables, responder: Player, choosing: Sequence[Any], problems: Sequence[Any]
+    tables: Tables,
+    responder: Player,
+    choosing: Sequence[Any],
+    problems: Sequence[Any],
+    *,
+    sampling: Sampling = "sample",
 ) -> tuple[str, list[float]]:
     """The constant offer that earns most from this responder on markets of training, and what it earns on `problems`."""
 
     def earned(markets: Sequence[Any], offers: Sequence[str]) -> dict[str, list[float]]:
         asked = [(market, offer) for offer in offers for market in markets]
-        chances = iter(tables.chances_to_accept(responder, asked))
+        found = tables.chances_to_accept(responder, asked)
+        chances = iter([float(chance > 0.5) for chance in found] if sampling == "greedy" else found)
         return {offer: [next(chances) * gains(market, offer)[0] for market in markets] for offer in offers}
 
     chosen = earned(choosing, constant_offers())

@@ -46,16 +46,21 @@ class Tables:
             for agent in seats
         }
 
-    def offers(self, seats: Mapping[str, Player], problems: Sequence[Any], *, replicas: int) -> list[list[str]]:
+    def offers(
+        self, seats: Mapping[str, Player], problems: Sequence[Any], *, replicas: int, sampling: Sampling = "sample"
+    ) -> list[list[str]]:
         """What the offerer says, by problem, in the same episodes as those of `returns`."""
-        said = [episode.path[0].candidates[0].text for episode in self._episodes(seats, problems, replicas, "sample")]
+        said = [episode.path[0].candidates[0].text for episode in self._episodes(seats, problems, replicas, sampling)]
         return [said[first : first + replicas] for first in range(0, len(said), replicas)]
 
     def chances_to_accept(self, responder: Player, asked: Sequence[tuple[Any, str]]) -> list[float]:
-        """How likely the responder accepts each (problem, offer); 0 where the offer is impossible, or a pass."""
+        """How likely the responder, who draws at its temperature, accepts each (problem, offer); 0 where the offer is
+        impossible, or a pass."""
         from components.generation.base import GenerationRequest
 
         router, referee = self._router({RESPONDER: responder}), self._scenario.family.referee()
+        config = self._session.config
+        temperature = config.agents[RESPONDER].temperature or config.rollout.temperature
         requests: dict[int, Any] = {}
         for number, (problem, offer) in enumerate(asked):
             start = referee.start(problem)
@@ -68,7 +73,7 @@ class Tables:
                     prompt_tokens=router.encode(RESPONDER, referee.observe(after, RESPONDER)),
                     seeds_K=(0,),
                     max_new_tokens=max(map(len, choices)),
-                    temperature=0.0,
+                    temperature=temperature,
                     choices=choices,
                 )
         engine, version = self._session.engines.of(responder.member), self._held[responder.member]
