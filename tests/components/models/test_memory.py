@@ -119,12 +119,11 @@ from components.training.packing import pack_groups
 
 shape = dict(vocab_size=16000, hidden_size=512, intermediate_size=1024, num_hidden_layers=4, num_attention_heads=8)
 model = Qwen3ForCausalLM(Qwen3Config(num_key_value_heads=4, head_dim=64, tie_word_embeddings=True, **shape)).eval()
-answers = tuple(tuple(range(65)) for _ in range(14))
+answers = tuple((number, *range(64)) for number in range(14))
 zeros = tuple((0.0,) * 65 for _ in answers)
 key = GroupKey(problem_id="p", episode=0, turn=0, agent="a")
-group = TrainGroup(
-    group=key, prompt_tokens=(1,) * 64, completions_K_T=answers, sampler_logprobs_K_T=zeros, advantages_K=(1.0,) * 14
-)
+rows = dict(group=key, completions_K_T=answers, sampler_logprobs_K_T=zeros, advantages_K=(1.0,) * 14)
+groups = [TrainGroup(prompt_tokens=(first,) * 64, **rows) for first in (1, 2)]
 
 def step(groups, size):
     for batch in pack_groups(groups, tokens_per_micro_batch=size, share_prompts=True):
@@ -134,7 +133,7 @@ def step(groups, size):
 for parameter in model.parameters():
     parameter.grad = torch.zeros_like(parameter)
 resident = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-step([group] * 2, 2048)
+step(groups, 2048)
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))  # ru_maxrss may be that of the parent
 print("FOUND", int(peak.split()[1]) * 1024 - resident)
 """

@@ -197,7 +197,7 @@ def test_a_warm_start_stays_while_a_run_begins_with_it_and_a_month_longer(tmp_pa
 
 def test_a_shared_result_of_unknown_use_stays(tmp_path: Path) -> None:
     def other_version(path: Path) -> None:
-        text = path.read_text().replace('"warm_start": 2', '"warm_start": 1')
+        text = path.read_text().replace(f'"warm_start": {WARM_START.version}', '"warm_start": 1')
         path.write_bytes(with_digest({name: it for name, it in json.loads(text).items() if name != "record_sha256"}))
 
     store = AgedStore(tmp_path / "store")
