@@ -87,11 +87,7 @@ class _Sequence:
     group: int
     candidate: int
     num_prompt_tokens: int
-
-    @property
-    def length(self) -> int:
-        """Tokens."""
-        return len(read_tokens(self.key))
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +191,8 @@ def _sequences(groups: Sequence[TrainGroup], budget: int | None) -> list[_Sequen
         for candidate, tokens in enumerate(group.completions_K_T):
             if not tokens:
                 continue
-            sequence = _Sequence(prompt + token_order(tokens[:-1]), index, candidate, num_prompt_tokens)
+            length = num_prompt_tokens + len(tokens) - 1
+            sequence = _Sequence(prompt + token_order(tokens[:-1]), index, candidate, num_prompt_tokens, length)
             if budget is not None and sequence.length > budget:
                 raise ConfigurationError(
                     f"training.tokens_per_micro_batch {budget}: group {group.group} has a prompt and completion of "
@@ -227,35 +224,37 @@ def _trees(sequences: Sequence[_Sequence]) -> list[_Row]:
 
 
 def _even_rows(tree: _Row, budget: int) -> list[_Row]:
-    """A tree as rows: as few as `longest_row` allows, then as even as that many can be."""
+    """A tree as rows within `longest_row`, then as even as they can be without more columns."""
+    longest_sequence = max(sequence.length for sequence in tree.sequences)
     longest = longest_row(max(sequence.num_prompt_tokens for sequence in tree.sequences), budget)
-    longest = max(longest, max(sequence.length for sequence in tree.sequences))
+    longest = max(longest, longest_sequence)
     if tree.length <= longest:
         return [tree]
+    lengths = [sequence.length for sequence in tree.sequences]
 
-    def starts(limit: int) -> list[int]:
-        return _row_starts(tree, limit)
+    def num_columns(limit: int) -> int:
+        return tree.length + sum(tree.shared[start] for start in _row_starts(lengths, tree.shared, limit))
 
-    limit = _smallest(lambda most: len(starts(most)), low=max(s.length for s in tree.sequences), high=longest)
-    bounds = [*starts(limit), len(tree.sequences)]
+    limit = _smallest(num_columns, low=longest_sequence, high=longest)
+    bounds = [*_row_starts(lengths, tree.shared, limit), len(lengths)]
     return [_part(tree, start, end) for start, end in pairwise(bounds)]
 
 
-def _row_starts(tree: _Row, limit: int) -> list[int]:
-    """Where rows of at most `limit` columns begin: divided where least is in common, but none below half of it, if possible."""
+def _row_starts(lengths: Sequence[int], shared: Sequence[int], limit: int) -> list[int]:
+    """Where rows of at most `limit` columns begin: divided where least is in common, but none below a quarter of it, if possible."""
     starts = [0]
-    length, place = tree.sequences[0].length, 1
+    length, place = lengths[0], 1
     cut: int | None = None
-    while place < len(tree.sequences):
-        added = tree.sequences[place].length - tree.shared[place]
-        if 2 * length >= limit and (cut is None or tree.shared[place] <= tree.shared[cut]):
+    while place < len(lengths):
+        if 4 * length >= limit and (cut is None or shared[place] <= shared[cut]):
             cut = place
+        added = lengths[place] - shared[place]
         if length + added <= limit:
             length, place = length + added, place + 1
             continue
         place = place if cut is None else cut
         starts.append(place)
-        length, place, cut = tree.sequences[place].length, place + 1, None
+        length, place, cut = lengths[place], place + 1, None
     return starts
 
 
@@ -266,7 +265,7 @@ def _part(tree: _Row, start: int, end: int) -> _Row:
 
 
 def _smallest(number_at: Callable[[int], int], *, low: int, high: int) -> int:
-    """The smallest limit that halving finds from `low` to `high` with no more parts than at `high`."""
+    """The smallest limit that halving finds from `low` to `high` whose number is not above that at `high`."""
     fewest = number_at(high)
     while low < high:
         middle = (low + high) // 2
