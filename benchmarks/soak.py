@@ -195,12 +195,12 @@ def _report(samples: Sequence[Sample]) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--preset", default="tiny")
-    parser.add_argument("--steps", type=int, default=300, help="at least 40")
+    parser.add_argument("--steps", type=int, default=300, help="at least 20")
     parser.add_argument("--nights", type=int, default=3, help="nightly evaluations while it trains")
     arguments = parser.parse_args()
-    if arguments.steps < 40 or arguments.nights < 0:
+    if arguments.steps < 20 or arguments.nights < 0:
         parser.error(
-            f"--steps {arguments.steps} --nights {arguments.nights}: take at least 40 steps, and no night below 0"
+            f"--steps {arguments.steps} --nights {arguments.nights}: take at least 20 steps, and no night below 0"
         )
     return arguments
 

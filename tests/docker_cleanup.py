@@ -17,6 +17,9 @@ import psutil
 from components.errors import SandboxUnavailable
 from components.sandbox.daemon import stop_daemon
 
+MOST_SECONDS = 120.0
+"""For the engines to end. A process that still holds the other end would make it forever."""
+
 
 @contextmanager
 def leftovers_ended_below(folder: Path) -> Iterator[None]:
@@ -26,7 +29,12 @@ def leftovers_ended_below(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        watcher.communicate(b"")
+        with watcher:
+            try:
+                watcher.communicate(b"", timeout=MOST_SECONDS)
+            except subprocess.TimeoutExpired:
+                watcher.kill()
+                raise
 
 
 def state_folders_below(folder: Path) -> set[Path]:

@@ -30,6 +30,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackStatus]:
 def client_environment(services: StackStatus) -> dict[str, str]:
     """The environment of a process that uses the services."""
     own = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING", "OMP_NUM_THREADS": "1"}
+    own["RAY_worker_niceness"] = "0"  # Ray makes its workers the nicest: beside other tests they would stand still
     foreign = ("AWS_", "MLFLOW_", "PREFECT_", "TROUPE_", "PYTHONDONTWRITEBYTECODE")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {**inherited, **environment(services), **own}

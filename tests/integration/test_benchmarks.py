@@ -43,9 +43,12 @@ SMALLEST = {
         "--seeds 1 --episodes 2 --policy-steps 4096 --place emulator --modes RL_ONLY BALANCED",
         r"holds: 4,096 competent: share of BALANCED",
     ),
-    "soak": ("--steps 40 --nights 0", r"grown by 10% or more: .*\nnights beside it: 0"),
+    "soak": ("--steps 20 --nights 0", r"grown by 10% or more: .*\nnights beside it: 0"),
     "scaling": ("--axes agents --steps 2 --points 2", r"agents[^\n]*\n1 [^\n]*\n2 "),
-    "arms": ("--games tiny --runs team-grpo --seeds 1 --budget-tokens 1 --home {home}", r"\| team, GRPO \|"),
+    "arms": (
+        "--games tiny --runs team-grpo --seeds 1 --budget-tokens 1 --home {home} --set evaluation.problems_per_block=500",
+        r"\| team, GRPO \|",
+    ),
     "credit": (f"--games tiny {ONE_STEP} --decisions 2 --continuations 2 --home {{home}}", r"\*ceiling\*"),
     "populations": (
         "--games kuhn 'public_goods, mixed' --seeds 1 --steps 2 --home {home}",

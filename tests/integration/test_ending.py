@@ -251,7 +251,7 @@ def test_prefect_that_stays_away_ends_the_run_with_its_name(
 
 def test_a_run_needs_no_mlflow(trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
     away = ("tracking.kind=mlflow", "tracking.url=http://127.0.0.1:9")
-    assert trainings.run(order(tmp_path, "unseen", overrides=away)).code == 0, trainings.log()
+    assert trainings.run(order(tmp_path, "unseen", overrides=away, flush_seconds=5)).code == 0, trainings.log()
     assert outcome(LocalArtifactStore(tmp_path / "store"), "unseen") == uninterrupted
     assert os.listdir(tmp_path / "store" / "runs" / "unseen" / "outbox"), "nothing waits"
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from components.artifacts.local import LocalArtifactStore
 from components.environments.shared.own_rows import json_lines
 from components.generation.api.chat import KEY_VARIABLES
 from tests.components.generation.api import wire_server
 from tests.smollm import needs_smollm
+from troupe.runs.documents import run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,9 +44,9 @@ def told(project: Path, env: dict[str, str], *arguments: str) -> subprocess.Comp
     )
 
 
-def shown(project: Path, env: dict[str, str], store: str, run: str = "guess") -> dict[str, Any]:
+def shown(store: str, run: str = "guess") -> dict[str, Any]:
     """The run's document."""
-    return dict(json.loads(told(project, env, "show", run, "--json", "--store", store).stdout))
+    return run_document(LocalArtifactStore(Path(store.removeprefix("file://"))), run)
 
 
 def training(name: str, store: str) -> list[str]:
@@ -59,7 +61,7 @@ def test_an_environment_of_ones_own_is_trained_from_its_folder(
     train = training("guess.yaml", store)
     first = told(project, client_environment, *train)
     assert first.returncode == 0, first.stderr
-    document = shown(project, client_environment, store)
+    document = shown(store)
     assert (document["state"], len(document["steps"])) == ("completed", 2)
     assert f"checkpoint {document['steps'][-1]['checkpoint_digest']['team'][:12]}" in first.stdout
 
@@ -74,7 +76,7 @@ def test_an_environment_of_ones_own_is_trained_from_its_folder(
     restart = ("resume", "guess", "--from-stage", "collect_rollouts", "--step", "1", "--store", store)
     restarted = told(project, client_environment, *restart)
     assert restarted.returncode == 0, restarted.stderr
-    after = shown(project, client_environment, store)
+    after = shown(store)
     assert (after["state"], len(after["lineages"]), len(after["steps"])) == ("completed", 1, 2)
 
 
@@ -98,7 +100,7 @@ def test_agents_side_by_side_and_who_decides_are_trained_and_shown(
     store = f"file://{project.parent / 'store'}"
     done = told(project, client_environment, *training("team.yaml", store))
     assert done.returncode == 0, done.stderr
-    document = shown(project, client_environment, store, "team")
+    document = shown(store, "team")
     assert (document["state"], len(document["steps"])) == ("completed", 2)
     for step in document["steps"]:
         assert step["metrics"]["rollout/num_candidates"] == 4 * 4 * 4, "4 problems, 4 agents, 4 candidates"
@@ -116,14 +118,14 @@ def test_programs_of_an_own_environment_run_in_the_sandbox_and_their_results_are
     train = training("functions.yaml", store)
     done = told(project, client_environment, *train)
     assert done.returncode == 0, done.stderr
-    before = shown(project, client_environment, store, "functions")
+    before = shown(store, "functions")
     assert (before["state"], len(before["steps"])) == ("completed", 2)
     assert before["steps"][0]["metrics"]["rollout/num_executions"] > 0
 
     restart = ("resume", "functions", "--from-stage", "compute_rewards", "--step", "0", "--store", store)
     restarted = told(project, client_environment, *restart)
     assert restarted.returncode == 0, restarted.stderr
-    after = shown(project, client_environment, store, "functions")
+    after = shown(store, "functions")
     digests = [[step["checkpoint_digest"] for step in each["steps"]] for each in (before, after)]
     assert digests[0] == digests[1]
 
@@ -136,7 +138,7 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
     train = [*training("own_rewards.yaml", store), "--set", "evaluation.sampling=[greedy]"]
     trained = told(project, client_environment, *train)
     assert trained.returncode == 0, trained.stderr
-    document = shown(project, client_environment, store, "own_rewards")
+    document = shown(store, "own_rewards")
     metrics = document["steps"][0]["metrics"]
     for agent in ("tool_agent", "plan_agent"):
         assert metrics[f"reward/{agent}/own.brevity"] < 0.0 <= metrics[f"reward/{agent}/own.teamwork"]
@@ -195,13 +197,13 @@ def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
     assert set(prompts.values()) == {1}, "a text is paid for once"
     spent = sum(row["dollars"] for row in rows_of_grades(project))
     assert spent == pytest.approx(len(prompts) * (wire_server.NUM_PROMPT_TOKENS * 0.15 + 3 * 0.60) / 1e6)
-    before = shown(project, env, store, "judge")
+    before = shown(store, "judge")
     assert 0 < before["steps"][0]["metrics"]["reward/clerk/own.helpfulness"] < 1
 
     again = told(project, env, "resume", "judge", "--from-stage", "compute_rewards", "--step", "0", "--store", store)
     assert again.returncode == 0, again.stderr
     assert len(judge.exchanges) == len(prompts)
-    after = shown(project, env, store, "judge")
+    after = shown(store, "judge")
     assert len(after["lineages"]) == len(before["lineages"]) + 1
     assert [step["checkpoint_digest"] for step in after["steps"]] == [
         step["checkpoint_digest"] for step in before["steps"]
@@ -266,7 +268,7 @@ def test_own_problems_are_written_and_trained_with_a_chat_model(
     done = told(project, client_environment, "train", "own_problems.yaml", "--steps", "1", "--store", store, *overrides)
     assert done.returncode == 0, done.stderr
     assert "GGUF" not in done.stderr
-    document = shown(project, client_environment, store, "own_problems")
+    document = shown(store, "own_problems")
     assert (document["state"], len(document["steps"])) == ("completed", 1)
 
 

@@ -126,7 +126,8 @@ def test_a_model_that_learns_is_another_after_each_step_killed_or_not(
 
     def learning(root: Path) -> dict[str, Any]:
         values = config(root) | LEARNS
-        return {**values, "hybrid": {**values["hybrid"], "mode": "llm_only"}, "num_steps": 2}
+        learner = {**values["hybrid"]["learner"], "steps": 12}
+        return {**values, "hybrid": {**values["hybrid"], "mode": "llm_only", "learner": learner}, "num_steps": 2}
 
     assert trainings.run(order(whole, "whole", config=learning(whole))).code == 0, trainings.log()
     for part in ("/steps/000000/update_policy-v*/player/", "/steps/000001/collect_experience-v*/"):
@@ -142,7 +143,7 @@ def test_a_model_that_learns_is_another_after_each_step_killed_or_not(
     assert len({start, *(step["checkpoint_digest"]["player"] for step in steps)}) == 3, "each step learns"
     for step in steps:
         metrics = step["metrics"]
-        assert metrics["signal/num_draws"] == metrics["train/player/num_rows"] == 96, (
+        assert metrics["signal/num_draws"] == metrics["train/player/num_rows"] == 48, (
             "every button was drawn, and is a row"
         )
         assert metrics["train/player/mismatch_max_abs"] < 1e-4, "log-probabilities are the sampler's"

@@ -1,5 +1,6 @@
 """Rollouts one step ahead: exact after a kill, one update behind, and shards side by side change nothing."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+KILLED_IN = ("collect_rollouts-v*/0/", "compute_rewards-v*/0/", "update_policy-v*/")
+"""In the order of a step: none of them is committed when the one before it is."""
 AHEAD = ("rollout.overlap=one_step", "loss.importance_cap=2.0", "num_steps=4", "evaluation={num_problems: 8}")
 
 
@@ -25,17 +28,11 @@ def test_each_step_is_played_by_the_weights_before_the_last_update(trainings: Tr
     assert staleness == [0.0, 1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize(
-    "part",
-    ["/steps/000002/collect_rollouts-v*/0/", "/steps/000001/update_policy-v*/", "/steps/000002/compute_rewards-v*/0/"],
-)
-def test_a_killed_run_ends_where_a_whole_one_ends(
-    part: str, trainings: Trainings, whole: dict[str, Any], tmp_path: Path
-) -> None:
-    for moment in ("computed", "committed"):
-        stop = {"part": part, "moment": moment}
+def test_a_killed_run_ends_where_a_whole_one_ends(trainings: Trainings, whole: dict[str, Any], tmp_path: Path) -> None:
+    for part, moment in product(KILLED_IN, ("computed", "committed")):
+        stop = {"part": f"/steps/000002/{part}", "moment": moment}
         ended = trainings.run(order(tmp_path, "cut", overrides=AHEAD, stop=stop))
-        assert (ended.code, ended.stopped) == (-9, True), trainings.log()
+        assert (ended.code, ended.stopped) == (-9, True), f"{part} {moment}: {trainings.log()}"
         await_no_workers("cut")
     assert trainings.run(order(tmp_path, "cut", overrides=AHEAD)).code == 0, trainings.log()
     assert outcome(LocalArtifactStore(tmp_path / "store"), "cut") == whole

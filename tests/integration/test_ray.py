@@ -27,6 +27,9 @@ sys.stdin.read()
 cluster.shutdown()
 """
 
+SMALL = ("num_steps=2", "evaluation.sampling=[sample]")
+"""Each task on the cluster takes seconds."""
+
 VISITOR = """
 import json, os, socket, sys
 import ray
@@ -56,7 +59,11 @@ def ray_address(client_environment: dict[str, str]) -> Iterator[str]:
         address = next(line.strip() for line in cluster.stdout if ":" in line and " " not in line.strip())
         yield address
         cluster.stdin.close()
-        cluster.wait(timeout=60)
+        try:
+            cluster.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            cluster.kill()
+            raise
 
 
 def visited(address: str, there: Path) -> dict[str, Any]:
@@ -78,7 +85,7 @@ from flows.evaluate import evaluate
 from flows.suites import suite_to_play
 root, told, *overrides = sys.argv[1:]
 store = StoreConfig(kind="local", root=root)
-wanted = suite_to_play(None, read_run(open_store(store), "cluster").config, num_problems=50).suite
+wanted = suite_to_play(None, read_run(open_store(store), "cluster").config, num_problems=30).suite
 report = evaluate("cluster@1", wanted, "sample", 1, 3, overrides, store)
 Path(told).write_text(json.dumps([report, os.getpid()]))
 """
@@ -94,24 +101,33 @@ def evaluated(store: Path, overrides: tuple[str, ...], env: dict[str, str]) -> t
     report, pid = json.loads(told.read_text())
     report["metrics"] = {name: value for name, value in report["metrics"].items() if not name.endswith("/seconds")}
     played = [json.loads(each.read_text())["pid"] == pid for each in set(store.glob(attempts)) - before]
-    assert len(played) == 3, "50 problems in blocks of 20"
+    assert len(played) == 2, "30 problems in blocks of 20"
     return report, set(played)
 
 
 def test_a_cluster_gives_what_threads_give(
     ray_address: str,
     trainings: Trainings,
-    uninterrupted: dict[str, Any],
     client_environment: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    overrides = ("resources.runner=ray", f"resources.ray_address={ray_address}", "resources.max_shards_at_once=2")
+    threads = tmp_path / "threads"
+    threads.mkdir()
+    assert trainings.run(order(threads, "threads", overrides=SMALL)).code == 0, trainings.log()
+    overrides = (
+        *SMALL,
+        "resources.runner=ray",
+        f"resources.ray_address={ray_address}",
+        "resources.max_shards_at_once=2",
+    )
     before = visited(ray_address, tmp_path)
     assert trainings.run(order(tmp_path, "cluster", overrides=overrides)).code == 0, trainings.log()
     after = visited(ray_address, tmp_path)
     assert after["job"] - before["job"] == 2, "a run of several steps connects to the cluster once"
     assert (after["own"], after["seeing"], after["blind"]) == ([], [], [after["here"]])
-    assert outcome(LocalArtifactStore(tmp_path / "store"), "cluster") == uninterrupted
+    assert outcome(LocalArtifactStore(tmp_path / "store"), "cluster") == outcome(
+        LocalArtifactStore(threads / "store"), "threads"
+    )
     shutil.copytree(tmp_path / "store", tmp_path / "copy")
     apart, on_cluster = evaluated(tmp_path / "store", (), client_environment)
     here, in_flow = evaluated(tmp_path / "copy", ("resources.runner=thread",), client_environment)

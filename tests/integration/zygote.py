@@ -38,7 +38,7 @@ with gc_paused():
     from components.generation.local.engine import TransformersGenerator
     from components.progress import subscribe
     from components.sandbox.base import Sandbox
-    from components.session import session, toolbox
+    from components.session import publishing, session, toolbox
     from components.session.scenario import scenario_of
     from components.session.stores import open_store
     from flows.loops import flow_for
@@ -167,6 +167,7 @@ def run(order: dict[str, Any]) -> None:
         os.dup2(2, 1)  # standard output is for the test
         app(command, standalone_mode=False)
         return
+    publishing.FLUSH_SECONDS = order.get("flush_seconds", publishing.FLUSH_SECONDS)
     whole = order.get("config")
     config = parse_config(whole) if whole else preset_config(order.get("preset", "tiny"), order["overrides"])
     if at := order.get("stop_at_program"):

@@ -284,15 +284,5 @@ def test_a_server_killed_in_the_middle_of_an_upload_is_outlasted(tmp_path: Path,
         server.kill()
 
 
-@pytest.mark.slow
-def test_thirty_seconds_of_503_are_outlasted(proxy: FaultyProxy, credentials: None) -> None:
-    store = S3ArtifactStore(BUCKET, prefix="busy", endpoint_url=proxy.endpoint_url)
-    over_at = time.monotonic() + 30
-    proxy.fault = lambda method, path: "answer_503" if time.monotonic() < over_at else None
-    ref = store.put_bytes(b"patience", kind="bytes")
-    assert time.monotonic() >= over_at
-    assert store.get_bytes(ref) == b"patience"
-
-
 def test_a_reference_does_not_depend_on_the_store(s3_store: S3ArtifactStore) -> None:
     assert s3_store.put_bytes(CONTENT, kind="bytes") == payload_ref(CONTENT, kind="bytes")
