@@ -90,7 +90,7 @@ def model_inputs(micro_batch: MicroBatch, device: torch.device) -> ModelInputs:
     """`micro_batch` as tensors on `device`."""
     predicting_S_T, cells_N = predicting_cells(micro_batch)
     own_N, allowed_N_A = micro_batch.temperatures_N, micro_batch.allowed_N_A
-    kinds = [] if own_N is None else [own_N.view(np.int32)[:, None]]
+    kinds: list[np.ndarray] = [] if own_N is None else [own_N.view(np.int32)[:, None]]
     kinds += [] if allowed_N_A is None else [allowed_N_A]
     cells_C, distributions_N, first_C = None, cells_N, None
     if kinds:
