@@ -241,7 +241,7 @@ def _even_rows(tree: _Row, budget: int) -> list[_Row]:
 
 
 def _row_starts(lengths: Sequence[int], shared: Sequence[int], limit: int) -> list[int]:
-    """Where rows of at most `limit` columns begin: divided where least is in common, but none below a quarter of it, if possible."""
+    """Where rows of at most `limit` columns begin: each where least is in common after a quarter of one."""
     starts = [0]
     length, place = lengths[0], 1
     cut: int | None = None
