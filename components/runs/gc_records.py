@@ -48,10 +48,12 @@ class Records:
     """The records of a store, read once, concurrently."""
 
     def __init__(self, store: ArtifactStore, found: Sequence[StoredObject]) -> None:
-        self._found = found
         newest = {_run(each.key): each for each in found if _SESSION.fullmatch(each.key)}
-        read = [each for each in found if not _UNREAD.fullmatch(each.key)]
-        self._contents = _read(store, [*read, *newest.values()])
+        read = [*(each for each in found if not _UNREAD.fullmatch(each.key)), *newest.values()]
+        self._contents = _read(store, read)
+        # What was listed and cannot be found has been removed since, by another garbage collection.
+        gone = {each.key for each in read if each.num_bytes <= _LARGEST_RECORD_BYTES} - self._contents.keys()
+        self._found = [each for each in found if each.key not in gone]
         self._newest_sessions = {run: each.key for run, each in newest.items()}
         if self.damaged:
             # Any other record of these runs that names a file keeps it.

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.artifacts import payloads
-from components.artifacts.base import ArtifactStore
+from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.layout import folder_ref
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.artifacts.s3 import S3ArtifactStore
 from components.errors import ConfigurationError, StoreRefused
 from components.identity import StageKey, config_key
-from components.runs.gc import collect_garbage
+from components.runs.gc import collect_garbage, listed
 from components.runs.lineages import freeze_config, start_lineage
 from components.runs.stage_protocol import run_stage
 from components.schema import Problem
@@ -103,6 +103,28 @@ def test_a_dry_run_tells_the_same_and_removes_nothing(store: ArtifactStore, tmp_
     assert told == done
     assert done.document()["num_objects"] == 2 + 4 + 1
     assert done.num_bytes > 0
+
+
+def test_what_another_collection_has_removed_since_it_was_listed_is_no_damage(
+    store: ArtifactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in range(4):
+        put_checkpoint(store, tmp_path / "c", key("update_policy", step))
+        put_batch(store, key("compute_advantages", step))
+    store.put_bytes(b"nobody refers to this", kind="bytes")
+
+    def listed_and_then_removed(store: ArtifactStore) -> tuple[list[StoredObject], list[StoredObject]]:
+        found = listed(store)
+        monkeypatch.undo()
+        collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
+        return found
+
+    monkeypatch.setattr("components.runs.gc.listed", listed_and_then_removed)
+    report = collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
+    assert (report.damaged, report.num_checkpoints) == ({}, 0), "the other one removed two"
+    assert dangling(store) == []
+    told = collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=True)
+    assert (told.num_objects, len(list(store.list("folders/")))) == (0, 2 * 2)
 
 
 def test_what_is_young_is_spared(store: ArtifactStore, tmp_path: Path) -> None:
