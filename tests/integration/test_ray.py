@@ -93,7 +93,7 @@ Path(told).write_text(json.dumps([report, os.getpid()]))
 
 def evaluated(store: Path, overrides: tuple[str, ...], env: dict[str, str]) -> tuple[dict[str, Any], set[bool]]:
     """The report of the flow `evaluate`, without times, and whether its blocks were played in the process of the flow."""
-    attempts = "runs/_shared/steps/000000/play_suite-v1/sample/*/attempts/*"
+    attempts = "runs/_shared/steps/000000/play_suite-v*/sample/*/attempts/*"
     before, told = set(store.glob(attempts)), store.with_suffix(".report")
     command = [sys.executable, "-c", EVALUATION, str(store), str(told), *overrides]
     done = subprocess.run(command, cwd=ROOT, env={**env, "PYTHONPATH": str(ROOT)}, text=True, capture_output=True)

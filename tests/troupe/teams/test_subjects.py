@@ -103,8 +103,8 @@ def outcome(report: EvalReport) -> tuple[Any, ...]:
 
 def blocks(store: LocalArtifactStore) -> int:
     """The blocks of problems that were played and kept."""
-    keys = store.list("runs/_shared/steps/000000/play_suite-v1/")
-    return sum(key.endswith("/manifest.json") for key in keys)
+    keys = store.list("runs/_shared/steps/000000/")
+    return sum("/play_suite-v" in key and key.endswith("/manifest.json") for key in keys)
 
 
 def test_what_was_played_is_read_whoever_asks(store: LocalArtifactStore) -> None:
