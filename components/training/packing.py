@@ -208,19 +208,15 @@ def _in_common(sequences: Sequence[_Sequence]) -> list[int]:
     return [0, *found] if sequences else []
 
 
-def _trees(sequences: Sequence[_Sequence]) -> list[_Row]:
+def _trees(sequences: list[_Sequence]) -> list[_Row]:
     """The ordered sequences, divided where too little of a prompt is shared to share a row."""
-    trees: list[_Row] = []
-    for place, shared in enumerate(_in_common(sequences)):
-        sequence = sequences[place]
-        if not trees or shared < _LEAST_SHARED * sequence.num_prompt_tokens:
-            trees.append(_Row([], [], 0))
-            shared = 0
-        tree = trees[-1]
-        tree.sequences.append(sequence)
-        tree.shared.append(shared)
-        trees[-1] = replace(tree, length=tree.length + sequence.length - shared)
-    return trees
+    shared = _in_common(sequences)
+    starts = [
+        place
+        for place, sequence in enumerate(sequences)
+        if place == 0 or shared[place] < _LEAST_SHARED * sequence.num_prompt_tokens
+    ]
+    return [_part(sequences, shared, start, end) for start, end in pairwise([*starts, len(sequences)])]
 
 
 def _even_rows(tree: _Row, budget: int) -> list[_Row]:
@@ -237,7 +233,7 @@ def _even_rows(tree: _Row, budget: int) -> list[_Row]:
 
     limit = _smallest(num_columns, low=longest_sequence, high=longest)
     bounds = [*_row_starts(lengths, tree.shared, limit), len(lengths)]
-    return [_part(tree, start, end) for start, end in pairwise(bounds)]
+    return [_part(tree.sequences, tree.shared, start, end) for start, end in pairwise(bounds)]
 
 
 def _row_starts(lengths: Sequence[int], shared: Sequence[int], limit: int) -> list[int]:
@@ -258,10 +254,10 @@ def _row_starts(lengths: Sequence[int], shared: Sequence[int], limit: int) -> li
     return starts
 
 
-def _part(tree: _Row, start: int, end: int) -> _Row:
+def _part(sequences: list[_Sequence], shared: list[int], start: int, end: int) -> _Row:
     """The sequences from `start` to `end` as a row, which repeats what its first one shared."""
-    sequences, shared = tree.sequences[start:end], [0, *tree.shared[start + 1 : end]]
-    return _Row(sequences, shared, sum(s.length for s in sequences) - sum(shared))
+    mine, in_common = sequences[start:end], [0, *shared[start + 1 : end]]
+    return _Row(mine, in_common, sum(s.length for s in mine) - sum(in_common))
 
 
 def _smallest(number_at: Callable[[int], int], *, low: int, high: int) -> int:
