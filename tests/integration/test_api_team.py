@@ -17,6 +17,7 @@ AGENTS = "agents={tool_agent: {policy: adviser, max_new_tokens: 20}, plan_agent:
 SMALL = ("num_steps=1", "evaluation={num_problems: 4, problems_per_block: 4}", "rollout.num_problems=4")
 
 
+@pytest.mark.long
 def test_an_api_advises_and_the_other_role_learns(trainings: Trainings, tmp_path: Path) -> None:
     with wire_server() as wire:
         wire.answer = lambda state, index: "[R, D]" if index % 2 else "no list"

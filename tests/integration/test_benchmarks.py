@@ -71,6 +71,7 @@ def test_there_is_a_smallest_size_for_every_benchmark_of_a_document() -> None:
     assert named == {name.split()[0] for name in SMALLEST}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=needs_smollm if name == "pretrained" else ()) for name in SMALLEST]
 )

@@ -103,6 +103,7 @@ def await_told(services: StackStatus, run_id: str, root: Path, process: psutil.P
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_killed_run_is_told_of_by_whoever_comes_next(
     services: StackStatus, trainings: Trainings, tmp_path: Path, joined: None
 ) -> None:
@@ -224,6 +225,7 @@ def test_s3_that_stays_away_ends_the_run_with_one_line_and_one_ctrl_c_ends_the_w
     assert {"CANCELLED"} <= set(flow_states(services, "s3-gone")) <= {"CANCELLED", "FAILED", "COMPLETED"}
 
 
+@pytest.mark.long
 def test_prefect_that_stays_away_ends_the_run_with_its_name(
     services: StackStatus, client_environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -95,7 +95,14 @@ def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> d
     return dict(json.loads(summary.read_text()))
 
 
-@pytest.mark.parametrize("preset", sorted(preset_values()))
+IN_EVERY_RUN = ("code-tiny", "search-tiny", "stateful-shop")
+"""Presets with all tools; whole runs elsewhere have the tiny ones of each method."""
+
+
+@pytest.mark.parametrize(
+    "preset",
+    [pytest.param(each, marks=() if each in IN_EVERY_RUN else pytest.mark.long) for each in sorted(preset_values())],
+)
 def test_each_preset_runs_a_step(preset: str, trainings: Trainings, tmp_path: Path) -> None:
     config = preset_config(preset, without_downloads(preset))
     if config.hybrid is None:
@@ -103,7 +110,9 @@ def test_each_preset_runs_a_step(preset: str, trainings: Trainings, tmp_path: Pa
     assert len(trained(trainings, tmp_path, preset)["evaluations"]) == 4  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("way", sorted(WAYS))
+@pytest.mark.parametrize(
+    "way", [pytest.param(each, marks=() if "per role" in each else pytest.mark.long) for each in sorted(WAYS)]
+)
 def test_each_way_of_training_runs_a_step(way: str, trainings: Trainings, tmp_path: Path) -> None:
     digests = trained(trainings, tmp_path, "tiny", *WAYS[way])["checkpoint_digest"]
     assert len(set(digests.values())) == (2 if "a policy per role" in way else 1)  # type: ignore[attr-defined]

@@ -93,6 +93,7 @@ def test_a_mistake_in_the_environment_is_one_line_before_anything_starts(
     assert not (project.parent / "store").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("project", ["team"], indirect=True)
 def test_agents_side_by_side_and_who_decides_are_trained_and_shown(
     project: Path, client_environment: dict[str, str]
@@ -110,6 +111,7 @@ def test_agents_side_by_side_and_who_decides_are_trained_and_shown(
     assert len(set(digests)) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("project", ["tools"], indirect=True)
 def test_programs_of_an_own_environment_run_in_the_sandbox_and_their_results_are_kept(
     project: Path, client_environment: dict[str, str]
@@ -212,6 +214,7 @@ def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
     assert wire_server.KEY.encode() not in kept
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("project", ["judge"], indirect=True)
 def test_two_processes_share_the_grades(project: Path, judge: wire_server.WireServer) -> None:
     answers = ["eel", "tree", "eel", "oak"]
@@ -246,6 +249,7 @@ def test_two_processes_share_the_grades(project: Path, judge: wire_server.WireSe
     assert sorted(row["reply"] for row in rows_of_grades(project) if "reply" in row) == ["0.00", "0.50", "0.67"]
 
 
+@pytest.mark.long
 @needs_smollm
 @pytest.mark.parametrize("project", ["own_problems"], indirect=True)
 def test_own_problems_are_written_and_trained_with_a_chat_model(

@@ -13,7 +13,6 @@ from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Ended, Trainings, await_no_workers, kill, tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-NUM_RANDOM_KILLS = 6
 MOST_KILLS_OF_ONE_RUN = 3
 """After which it is left to end: on a slow machine a run that is killed early enough, again and again, would never end."""
 BOUNDARIES = [
@@ -26,13 +25,13 @@ BOUNDARIES = [
     ("update_policy", "/steps/000001/update_policy-v*/"),
     ("publish_checkpoint", "/steps/000001/publish_checkpoint-v*/"),
 ]
-WITH_OVERLAP = {"collect_rollouts", "compute_rewards", "update_policy"}
-"""Their commits are followed by a kill in test_overlap.py."""
+KILLED_AFTER_COMMIT = {"warm_start", "publish_checkpoint"}
+"""Commits of rollouts, rewards and updates are followed by a kill in test_overlap.py."""
 
 
 def test_killed_at_every_stage_boundary(trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
     for stage, part in BOUNDARIES:
-        for moment in ("computed",) if stage in WITH_OVERLAP else ("computed", "committed"):
+        for moment in ("computed", "committed") if stage in KILLED_AFTER_COMMIT else ("computed",):
             ended = trainings.run(order(tmp_path, "cut", stop={"part": part, "moment": moment}))
             assert (ended.code, ended.stopped) == (-9, True), f"{part} {moment}: {trainings.log()}"
             await_no_workers("cut")
@@ -54,13 +53,14 @@ def assert_each_kill_cost_one_attempt(store: LocalArtifactStore) -> None:
         assert count == (2 if was_hit else 1), f"{stage} ran {count} times"
 
 
+@pytest.mark.parametrize("least_kills", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_killed_at_random_instants(
-    trainings: Trainings, undisturbed_run: tuple[dict[str, Any], float], tmp_path: Path
+    least_kills: int, trainings: Trainings, undisturbed_run: tuple[dict[str, Any], float], tmp_path: Path
 ) -> None:
     uninterrupted, whole_seconds = undisturbed_run
     rng = random.Random(20)
     num_kills, chain = 0, 0
-    while num_kills < NUM_RANDOM_KILLS:
+    while num_kills < least_kills:
         root = tmp_path / str(chain)
         root.mkdir()
         for _ in range(MOST_KILLS_OF_ONE_RUN):

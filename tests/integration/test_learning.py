@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.trainings import Trainings
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 NUM_STEPS = 15
 
 

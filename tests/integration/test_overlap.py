@@ -38,6 +38,7 @@ def test_a_killed_run_ends_where_a_whole_one_ends(trainings: Trainings, whole: d
     assert outcome(LocalArtifactStore(tmp_path / "store"), "cut") == whole
 
 
+@pytest.mark.long
 def test_shards_side_by_side_give_the_same(trainings: Trainings, whole: dict[str, Any], tmp_path: Path) -> None:
     both = (*AHEAD, "resources.max_shards_at_once=2")
     assert trainings.run(order(tmp_path, "both", overrides=both)).code == 0, trainings.log()

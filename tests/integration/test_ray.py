@@ -15,7 +15,7 @@ from components.artifacts.local import LocalArtifactStore
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import ROOT, Trainings
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 CLUSTER = """
 import sys
 from ray.cluster_utils import Cluster

@@ -65,6 +65,7 @@ def manifests_of(store: LocalArtifactStore) -> dict[str, bytes | None]:
     return {key: store.read(key) for key in store.list("runs/") if key.endswith("/manifest.json")}
 
 
+@pytest.mark.long
 def test_of_two_different_results_the_first_counts_and_both_processes_finish(
     trainings: Trainings, other_trainings: Trainings, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_of_two_different_results_the_first_counts_and_both_processes_finish(
     assert outcome(LocalArtifactStore(tmp_path / "store"), "twice")["state"] == "completed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_writer_that_slept_through_a_run_with_other_results_takes_them(
     step: int, trainings: Trainings, other_trainings: Trainings, tmp_path: Path

@@ -35,7 +35,7 @@ def await_request(proxy: FaultyProxy, part: str, timeout_seconds: float = 120.0)
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("fault", ["answer_503", "refuse"])
+@pytest.mark.parametrize("fault", ["answer_503", pytest.param("refuse", marks=pytest.mark.long)])
 def test_s3_away_for_half_a_minute(
     fault: Any,
     services: StackStatus,

@@ -17,6 +17,7 @@ SMALLER = (
 )
 
 
+@pytest.mark.long
 def test_two_runs_of_one_process_are_each_what_they_are_alone(
     trainings: Trainings, uninterrupted: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -72,6 +72,7 @@ def home(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Path
 KILLS = (("collect_rollouts", "committed"), ("update_policy", "computed"))
 
 
+@pytest.mark.long
 def test_a_pretrained_team_that_is_killed_twice_ends_as_an_undisturbed_one(trainings: Trainings, home: Path) -> None:
     store = LocalArtifactStore(home / "store")
     for stage, moment in KILLS:
@@ -125,6 +126,7 @@ def mean_logprobs(session: Session, step: int, batches: list[TrainBatch]) -> lis
     return found
 
 
+@pytest.mark.long
 def test_a_pretrained_team_plays_what_its_report_is_made_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
         ARMS,

@@ -28,7 +28,7 @@ def ordered(root: Path, run_id: str, level: str, *more: str, **stop: Any) -> dic
     return order(root, run_id, overrides=overrides, **stop)
 
 
-@pytest.mark.parametrize("level", sorted(LEVELS))
+@pytest.mark.parametrize("level", ["L2", pytest.param("L3", marks=pytest.mark.long)])
 def test_killed_between_two_policies_updates(level: str, trainings: Trainings, tmp_path: Path) -> None:
     whole = trainings.run(ordered(tmp_path / "whole", "whole", level))
     assert whole.code == 0, trainings.log()
@@ -46,6 +46,7 @@ def test_killed_between_two_policies_updates(level: str, trainings: Trainings, t
     assert outcome(LocalArtifactStore(tmp_path / "cut" / "store"), "cut") == expected
 
 
+@pytest.mark.long
 def test_a_policy_that_is_not_trained_stays_as_it_is(trainings: Trainings, tmp_path: Path) -> None:
     fixed = LEVELS["L3"].replace("learning_rate: 1.0e-3", "trained: false")
     overrides = (fixed, AGENTS, "num_steps=2", "evaluation={num_problems: 8, problems_per_block: 8}")

@@ -23,7 +23,7 @@ from tests.integration.trainings import Trainings
 from tests.integration.vllm_servers import needs_vllm, processes_of
 from troupe.cli import app
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_vllm]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900), needs_vllm]
 SHAPE = "tiny: {hidden_size: 64, num_layers: 2, num_heads: 2, intermediate_size: 64}"
 """Heads of 32, which the CPU kernels take."""
 LEVELS = {
