@@ -28,18 +28,20 @@ demo: setup                    ## train the default preset on this machine, show
 	$(BIN)/troupe train plan-path
 	@command -v troupe >/dev/null || echo '(first `source .venv/bin/activate`, or write .venv/bin/troupe)'
 
-test: extras sandbox smollm    ## the test suite, but for the tests marked `long`
-	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not long"
+PYTEST := $(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder
+
+test: extras sandbox smollm    ## the tests of every part; `.ci/run` also runs those marked `slow`, which are whole runs
+	$(PYTEST) -m "not slow and not long"
 
 test-long: extras sandbox smollm  ## the tests marked `long`: run them when what they test changes
-	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder -m long
+	$(PYTEST) -m long
 
 # About two minutes on two idle cores: the parts that need no server, no sandbox and no training worker.
 QUICK := $(wildcard tests/test_*.py tests/components/test_*.py) tests/tasks tests/components/environments/games \
     $(addprefix tests/components/,algorithms config evaluation generation models rewards rollout runs tool_calls)
 
 test-quick: extras             ## part of the test suite, for a first answer
-	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not slow and not long" $(QUICK) --ignore-glob '*/test_python_tool.py'
+	$(PYTEST) -m "not slow and not long" $(QUICK) --ignore-glob '*/test_python_tool.py'
 
 docs: extras                   ## build the pages of docs/ into docs/_build; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build

@@ -100,6 +100,8 @@ class CpuSecondsOfTests:
         self._by_file[report.nodeid.split("::")[0]] += getattr(report, "cpu_seconds", self._phase)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not self._by_file:
+            return
         counted = self._by_file.total()
         terminalreporter.section(f"CPU seconds of tests by file, {counted:.0f} in all, without imports and services")
         for file, seconds in self._largest():

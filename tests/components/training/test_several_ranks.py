@@ -124,10 +124,14 @@ def adapter_chain(make_jobs: Any, trainers: Any, make_groups: Any, tmp_path: Pat
 
 @pytest.mark.parametrize(
     "way",
-    [(ALONE, SECOND, ALONE), (ALONE, LEAN, SECOND), (LEAN, ALONE, LEAN), (SECOND, LEAN, ALONE)],
+    [
+        *(pytest.param(way, marks=pytest.mark.long) for way in ((ALONE, SECOND, ALONE), (LEAN, ALONE, LEAN))),
+        (ALONE, LEAN, SECOND),
+        (SECOND, LEAN, ALONE),
+    ],
     ids=lambda way: "-".join(f"zero{step.zero_stage}x{step.num_ranks}" for step in way),
 )
-@pytest.mark.parametrize("kind", ["model", "adapter"])
+@pytest.mark.parametrize("kind", [pytest.param("model", marks=pytest.mark.long), "adapter"])
 def test_a_checkpoint_goes_on_with_another_number_of_ranks(
     chain: Chain, adapter_chain: Chain, way: tuple[TrainingConfig, ...], kind: str
 ) -> None:
@@ -139,7 +143,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_ranks(
         assert changed.result.metrics == pytest.approx(plain.result.metrics, rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("level", ["token", "sequence"])
+@pytest.mark.parametrize("level", [pytest.param("token", marks=pytest.mark.long), "sequence"])
 def test_one_step_corrects_over_ranks_as_it_does_alone(chain: Chain, level: str) -> None:
     loss = LossConfig(mismatch_tolerance=None, importance_cap=1.05, importance_veto=0.2, importance_level=level)
     alone, spread = chain, chain
@@ -169,7 +173,9 @@ def test_as_many_ranks_repeat_bit_by_bit(chain: Chain) -> None:
     assert chain.trainers(LEAN).update(repeated) == second.result
 
 
-@pytest.mark.parametrize("training", [SECOND, LEAN], ids=["zero2", "zero3"])
+@pytest.mark.parametrize(
+    "training", [pytest.param(SECOND, marks=pytest.mark.long, id="zero2"), pytest.param(LEAN, id="zero3")]
+)
 def test_an_adapter_under_zero_is_that_of_one_rank_and_its_base_stays(
     adapter_chain: Chain, training: TrainingConfig
 ) -> None:

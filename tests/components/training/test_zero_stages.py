@@ -56,7 +56,14 @@ def plain(make_trainer, make_jobs, make_groups, initial, tmp_path_factory):
     return _weights(second.output_folder), result.metrics
 
 
-@pytest.mark.parametrize(("stage", "num_ranks"), [(1, 1), (2, 1), (3, 1), (0, 2), (1, 2), (2, 2), (3, 2)])
+@pytest.mark.parametrize(
+    ("stage", "num_ranks"),
+    [
+        (3, 2),
+        (2, 2),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in ((1, 1), (2, 1), (3, 1), (0, 2), (1, 2))),
+    ],
+)
 def test_stages_and_ranks_agree_and_repeat(make_trainer, jobs, make_groups, initial, plain, stage, num_ranks) -> None:
     training = _training(stage, num_ranks)
     trainer = make_trainer(training)
