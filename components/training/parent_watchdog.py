@@ -5,20 +5,25 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from components.process_ids import ProcessId
 
 _POLL_SECONDS = 0.5
-_LAST_SECONDS = 2
+_LAST_SECONDS = 20
+_DYING_SECONDS = 0.2
+"""How long an owner that is killed may take to be gone once its connections are closed."""
 ORPHANED_EXIT_CODE = 86
 """The exit code of a worker whose owner died."""
 
 
-def exit_with_parent(owner: ProcessId, *, folder: Path) -> None:
+def exit_with_parent(owner: ProcessId, *, folder: Path) -> Callable[[], None]:
     """End this process as soon as its parent changes or `owner` is gone, which also removes `folder`.
 
-    A polling thread works during a kernel or a wait for another rank, where a signal handler would not run.
+    A polling thread works during a kernel or a wait for another rank, where a signal handler would not run. What is returned
+    is to be called before this process ends by itself, as it does when its connection to the owner is closed: it leaves the
+    end to the thread if the owner is gone.
     """
     parent = os.getppid()
 
@@ -31,7 +36,18 @@ def exit_with_parent(owner: ProcessId, *, folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         os._exit(ORPHANED_EXIT_CODE)
 
-    threading.Thread(target=watch, name="owner-watch", daemon=True).start()
+    watching = threading.Thread(target=watch, name="owner-watch", daemon=True)
+    watching.start()
+
+    def leave() -> None:
+        deadline = time.monotonic() + _DYING_SECONDS
+        while not owner.is_gone():
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_DYING_SECONDS / 10)
+        watching.join()
+
+    return leave
 
 
 def exit_with_stdin() -> None:

@@ -9,6 +9,7 @@ import argparse
 import logging
 import os
 import traceback
+from contextlib import ExitStack
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from components.training.worker_protocol import (
     SOCKET_FILE,
     Answer,
     Failure,
+    Handover,
     read_handover,
     report_failure,
 )
@@ -84,17 +86,23 @@ def main() -> None:
     parser.add_argument("--exit_with_stdin", action="store_true")
     arguments = parser.parse_args()
     handover, folder = read_handover(arguments.handover), arguments.handover.parent
-    if arguments.exit_with_stdin:
-        exit_with_stdin()
-    else:
-        owner = ProcessId.parse(handover.owner)
-        assert owner is not None, f"{handover.owner!r} names no process"
-        exit_with_parent(owner, folder=folder)
+    with ExitStack() as at_the_end:
+        if arguments.exit_with_stdin:
+            exit_with_stdin()
+        else:
+            owner = ProcessId.parse(handover.owner)
+            assert owner is not None, f"{handover.owner!r} names no process"
+            at_the_end.callback(exit_with_parent(owner, folder=folder))
+        run_rank(handover, folder, local_rank=arguments.local_rank)
+
+
+def run_rank(handover: Handover, folder: Path, *, local_rank: int) -> None:
+    """Join the other ranks and run jobs until the trainer disconnects."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     _log.setLevel(logging.INFO)
     torch.set_num_threads(handover.training.num_threads)
     if handover.training.device == "cuda":
-        torch.cuda.set_device(arguments.local_rank)
+        torch.cuda.set_device(local_rank)
         # With `warn_only` the gradients of attention would not repeat.
         torch.use_deterministic_algorithms(True)
     ranks = join_ranks(handover.training, handover.rendezvous)

@@ -23,6 +23,7 @@ with services(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_benchmark_that_is_ended_leaves_no_service(tmp_path: Path) -> None:
     benchmark = subprocess.Popen(

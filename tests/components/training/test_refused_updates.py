@@ -39,7 +39,10 @@ def ends(trainer: DeepSpeedTrainer, job: UpdateJob, output: Path) -> UpdateResul
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked")
-@pytest.mark.parametrize(("stage", "num_ranks"), [(0, 1), (1, 1), (2, 2), (3, 1)])
+@pytest.mark.parametrize(
+    ("stage", "num_ranks"),
+    [(0, 1), (3, 1), *(pytest.param(*each, marks=pytest.mark.long) for each in ((1, 1), (2, 2)))],
+)
 def test_a_refused_update_changes_no_later_one(
     stage: int,
     num_ranks: int,

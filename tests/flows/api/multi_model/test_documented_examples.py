@@ -90,6 +90,7 @@ def test_the_examples_of_optimisation_make_configurations() -> None:
     assert (names["config"].update_frequency, names["config"].num_gpus) == (5, 8)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_examples_of_training_run_one_after_the_other(

@@ -173,6 +173,7 @@ def test_a_slow_episode_and_a_failed_start_are_told_and_old_checkpoints_go(
     assert "none" in answer["error"]
 
 
+@pytest.mark.long
 def test_a_member_behind_an_api_that_fails_ends_the_run_which_goes_on_and_spends_no_more_than_it_may(
     prefect_harness: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

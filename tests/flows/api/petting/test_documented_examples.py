@@ -121,7 +121,14 @@ def test_a_wrong_training_stores_nothing(settings: dict[str, Any], message: str,
     assert not (tmp_path / "new" / "runs").exists()
 
 
-@pytest.mark.parametrize(("name", "policies"), [("search-l0", 1), ("math-l2", 2), ("stateful-l3", 2)])
+@pytest.mark.parametrize(
+    ("name", "policies"),
+    [
+        ("math-l2", 2),
+        pytest.param("search-l0", 1, marks=pytest.mark.long),
+        pytest.param("stateful-l3", 2, marks=pytest.mark.long),
+    ],
+)
 def test_every_level_trains_and_its_export_plays_as_its_run(
     name: str, policies: int, there: Path, tmp_path: Path
 ) -> None:
