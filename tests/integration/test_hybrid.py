@@ -63,8 +63,7 @@ def whole(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 FROM_SCREENS = {"mode": "rl_only", "game": "homebrew", "num_games": 2, "keeps_decisions": True} | {
     "learner": {"network": "cnn", "steps": 24, "minibatch": 32, "epochs": 2},
-    "subgoals": ["near the table: abs(x - 1) + abs(y - 2) <= 1"],
-    "conditions": "python",
+    "subgoals": ["near the table: x <= 2 and y == 2"],
 }
 
 
