@@ -4,10 +4,8 @@ from components.identity import seed_for
 
 _ONE_IN = 5
 """Of this many starts one is held out. All numbers of starts are multiples of it, so that it is kept by `seed % num_starts`."""
-HOMEBREW_STARTS = 65_535
-"""States of the cartridge's generator of chance."""
-CRYSTAL_STARTS = 60
-"""Idle frames that tell its episodes apart."""
+NUM_STARTS = {"homebrew": 65_535, "crystal": 60}
+"""The starts of a cartridge that differ: states of our own one's generator of chance, and idle frames before Crystal."""
 
 
 def is_held_out_seed(seed: int) -> bool:

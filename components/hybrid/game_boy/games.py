@@ -26,7 +26,7 @@ from components.hybrid.game_facts import (
 )
 from components.hybrid.rewards import Records, RewardWeights, reward_terms, total_reward
 from components.hybrid.screens import grey_screens
-from components.hybrid.start_seeds import HOMEBREW_STARTS, start_seed
+from components.hybrid.start_seeds import NUM_STARTS, start_seed
 from components.hybrid.subgoals import Subgoal, subgoals_met
 
 Snapshot = dict[str, NDArray[Any]]
@@ -222,7 +222,7 @@ class EmulatedGames:
         emulator.load_state(state)
         if self._cartridge.chance_is_written:
             chance = self._cartridge.memory_map["hRandomAdd"]
-            emulator.write(chance.address, (1 + seed % HOMEBREW_STARTS).to_bytes(chance.num_bytes, "big"))
+            emulator.write(chance.address, (1 + seed % NUM_STARTS["homebrew"]).to_bytes(chance.num_bytes, "big"))
         idle = seed % self._cartridge.seed_frames if self._cartridge.seed_frames else 0
         emulator.run(1 + idle, render=self._renders)
 
