@@ -6,9 +6,12 @@ from contextlib import contextmanager
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
+from components.population.asynchronous import batch_weight
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
 from components.runs.steps import checkpoints_before
+from components.schema import TrainBatch
+from components.session.population import asynchronous_updates
 from components.session.session import Session
 from components.session.trainers import training_of
 from components.training.base import CriticTerms, UpdateJob
@@ -17,7 +20,7 @@ from tasks.stage import stage
 
 @stage(
     "update_policy",
-    version=5,
+    version=6,
     reads=(
         *("seed", "policies", "training", "loss", "rollout"),
         When(path="num_steps", applies=lambda config: config.training.lr_schedule != "constant"),
@@ -25,6 +28,7 @@ from tasks.stage import stage
             When(path=path, applies=lambda config: config.algorithm.advantage == "gae")
             for path in ("algorithm", "population.discount")
         ),
+        When(path="population.weight_updates.staleness_exponent", applies=lambda config: _ages_advantages(config)),
         When(path="population.weight_updates.proximal", applies=lambda config: _proximal(config) > 0),
     ),
     needs=("compute_advantages",),
@@ -75,7 +79,7 @@ def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: Ar
             temperature=config.rollout.temperature,
             training=training_of(config, checkpoint.policy),
             loss=config.loss,
-            critic=_critic_terms(config),
+            critic=_critic_terms(session, batch),
             proximal=_proximal(config),
         )
     finally:
@@ -86,15 +90,26 @@ def _proximal(config: RunConfig) -> float:
     return config.population.weight_updates.proximal if config.population is not None else 0.0
 
 
-def _critic_terms(config: RunConfig) -> CriticTerms | None:
-    algorithm, population = config.algorithm, config.population
+def _ages_advantages(config: RunConfig) -> bool:
+    """Whether a critic's advantages are weighed by the staleness of the weights that played."""
+    return config.algorithm.advantage == "gae" and asynchronous_updates(config) is not None
+
+
+def _critic_terms(session: Session, batch: ArtifactRef) -> CriticTerms | None:
+    algorithm, population = session.config.algorithm, session.config.population
     if algorithm.advantage != "gae":
         return None
     assert population is not None, "gae outside of a population"
     trace, coefficient = algorithm.trace, algorithm.value_coefficient
     assert trace is not None, "gae without its trace"
     assert coefficient is not None, "gae without its value_coefficient"
-    return CriticTerms(discount=population.discount, trace=trace, value_coefficient=coefficient)
+    weight = 1.0
+    if _ages_advantages(session.config):
+        played = session.kept.get(batch, TrainBatch)
+        weight = batch_weight(played, population.weight_updates.staleness_exponent)
+    return CriticTerms(
+        discount=population.discount, trace=trace, value_coefficient=coefficient, advantage_weight=weight
+    )
 
 
 def _reference(session: Session, step: int, policy: str) -> CheckpointRef | None:

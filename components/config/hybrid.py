@@ -153,10 +153,8 @@ class HybridConfig(Frozen):
     """adaptive: how often a game may ask the language model in an episode; kept answers are free, and where a game may not ask
     the policy decides. None: no limit."""
     subgoals: tuple[str, ...] = Field((), max_length=12)
-    """`name: condition` each, as `exit: map_number == 4 and x >= 8`; in mode teacher they take the place of the model's."""
-    conditions: Literal["comparisons", "python"] = "comparisons"
-    """What conditions of subgoals are. comparisons: of facts with whole numbers, joined by `and` and `or`, which cannot do
-    anything else. python: any expression over the facts, run in the sandbox; they pay when a step is over."""
+    """`name: condition` each, as `exit: map_number == 4 and x >= 8`: facts compared with whole numbers, joined by `and` and
+    `or`; in mode teacher they take the place of the model's."""
     keeps_decisions: bool | None = None
     """Keep all decisions for the history; None: where a language model may be asked for a button."""
     weights: Mapping[
@@ -164,6 +162,19 @@ class HybridConfig(Frozen):
     ] = Field(default_factory=dict)
     """What one of each earns, where it is not the default of `components/hybrid/rewards.py`. That of subgoals is what each is
     wished to pay; together they never pay more than a quarter of the smallest true goal."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _compares_alone(cls, values: Any) -> Any:
+        """Stored runs say `conditions: comparisons`, which is all that there is."""
+        if not isinstance(values, dict) or "conditions" not in values:
+            return values
+        if values["conditions"] != "comparisons":
+            raise ValueError(
+                f"conditions {values['conditions']}: a condition compares facts with whole numbers, joined by `and` and "
+                "`or`; leave conditions out, and write subgoals as `exit: map_number == 4 and x >= 8`"
+            )
+        return {name: value for name, value in values.items() if name != "conditions"}
 
     @model_validator(mode="after")
     def _every_field_has_an_effect(self) -> "HybridConfig":
@@ -179,8 +190,6 @@ class HybridConfig(Frozen):
             raise ValueError(
                 "hybrid.learner.network cnn: game twin has no screen to see; set hybrid.game to homebrew, or network to mlp"
             )
-        if self.conditions == "python":
-            self._check_programs()
         if "subgoals" in self.weights and not self.subgoals and self.mode != "teacher":
             raise ValueError("weights.subgoals pays for subgoals, and there are none: leave it out, or write subgoals")
         return self
@@ -205,24 +214,6 @@ class HybridConfig(Frozen):
                 + "; leave it out, or set mode to adaptive"
             )
         return self
-
-    def _check_programs(self) -> None:
-        if not self.subgoals and self.mode != "teacher":
-            raise ValueError("conditions python: there are no subgoals; leave it out, or write subgoals")
-        if self.asks_for_buttons:
-            raise ValueError(
-                f"conditions python pay when a step is over, and mode {self.mode} credits who decides while it is played: "
-                "leave it out, or set mode to teacher or rl_only"
-            )
-        if self.starts is not None:
-            raise ValueError(
-                "conditions python: positions of play do not know which of them were met; leave starts out, or use comparisons"
-            )
-
-    @property
-    def runs_programs(self) -> bool:
-        """Whether conditions are run in the sandbox."""
-        return self.conditions == "python"
 
     @property
     def asks_for_buttons(self) -> bool:
@@ -289,8 +280,7 @@ def hybrid_misfit(config: Sections) -> str | None:
         return f"policies.{tuned}.trained: a teacher presses no buttons to learn from; set it to false, or mode to llm_only"
     if REFLEXES in config.policies:
         return f"policies.{REFLEXES}: the policy that hybrid trains has this name; choose another"
-    boxed = {"sandbox"} if hybrid.runs_programs else set()
-    return _section_without_effect(config, boxed | (set() if tuned is None else _OF_MODELS))
+    return _section_without_effect(config, set() if tuned is None else _OF_MODELS)
 
 
 def _section_without_effect(config: Sections, effective: Collection[str]) -> str | None:

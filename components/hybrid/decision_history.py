@@ -25,9 +25,14 @@ from components.hybrid.errors import (
 from components.hybrid.patterns import TABLES, PatternReport, count_closed_episodes, find_patterns
 from components.identity import fingerprint, seed_for
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _APPLICATION_ID = 0x54524F55
 """The letters TROU: the mark of our files among those of other programs."""
+_SINCE_VERSION_1 = (
+    "CREATE TABLE steps(step INTEGER PRIMARY KEY, digest TEXT NOT NULL)",
+    *TABLES,
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+)
 _SCHEMA = (
     "CREATE TABLE decisions(number INTEGER PRIMARY KEY, episode_id INTEGER NOT NULL, step_number INTEGER NOT NULL,"
     " state_hash INTEGER NOT NULL, action INTEGER NOT NULL, source TEXT NOT NULL, is_success INTEGER NOT NULL,"
@@ -35,9 +40,8 @@ _SCHEMA = (
     " strategy TEXT NOT NULL, reasoning TEXT NOT NULL, timestamp REAL NOT NULL, is_last INTEGER NOT NULL,"
     " UNIQUE(episode_id, step_number))",
     "CREATE INDEX last_decisions ON decisions(number) WHERE is_last",
-    *TABLES,
     f"PRAGMA application_id = {_APPLICATION_ID}",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
+    *_SINCE_VERSION_1,
 )
 
 
@@ -139,6 +143,21 @@ class DecisionHistory:
         with self._transaction():
             return self._store(decisions)
 
+    def record_step(self, step: int, digest: str, decisions: Sequence[Decision]) -> int:
+        """The number of decisions stored, as `record` does, with the step that they are of, and counted as `analyse` does: all
+        in one transaction. `digest` is of what they were read from.
+        """
+        with self._transaction():
+            num_added = self._store(decisions)
+            self._connection.execute("INSERT INTO steps VALUES (?, ?)", (step, digest))
+            count_closed_episodes(self._connection)
+            return num_added
+
+    def steps(self) -> list[str]:
+        """The digests of the steps whose decisions are stored, in their order."""
+        with self._translate_errors():
+            return [str(digest) for (digest,) in self._connection.execute("SELECT digest FROM steps ORDER BY step")]
+
     def record_as_new(self, decisions: Sequence[Decision]) -> int:
         """The number that the first episode got: each is stored under the next free one, whatever it had, also beside others.
 
@@ -232,12 +251,21 @@ class DecisionHistory:
                     for statement in _SCHEMA:
                         connection.execute(statement)
         connection.execute("PRAGMA synchronous = NORMAL")
+        if self._version() == (_APPLICATION_ID, 1):
+            self._count_anew()
         found = self._version()
         if found != (_APPLICATION_ID, SCHEMA_VERSION):
             written_by = f"version {found[1]} of the schema" if found[0] == _APPLICATION_ID else "another program"
             raise HistoryOfOtherVersion(
                 f"{self._path} was written by {written_by}; this is version {SCHEMA_VERSION}: name another file"
             )
+
+    def _count_anew(self) -> None:
+        """Bring a file of version 1 up to date, which counted otherwise; the next `analyse` counts all that it has."""
+        with self._transaction():
+            if self._version() == (_APPLICATION_ID, 1):
+                for statement in ("DROP TABLE grams", "DROP TABLE counted", *_SINCE_VERSION_1):
+                    self._connection.execute(statement)
 
     def _is_new(self) -> bool:
         (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

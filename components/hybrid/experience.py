@@ -13,7 +13,6 @@ of arrays; these entries decide how a run goes on, and are what a digest must co
 | `optimizer.*` | moments and steps of Adam | `update_learner` |
 | `games.*` | facts, records, visited tiles, met subgoals, steps, episodes and chance of each game | `collect_experience` |
 | `games.starts`, `games.position.*`, `games.from_start_N` | curriculum and kept positions, with a `StartRule` | likewise |
-| `met_programs` | subgoals in Python that the open episodes have met, with such | likewise |
 | `curriculum.*` | the stage, its trust and rewards, and what open episodes have earned, with a `CurriculumRule` | likewise |
 | `agent` | arbiter, open episodes, kept answers, recent actions and states | likewise |
 
@@ -34,13 +33,11 @@ from components.errors import ConfigurationError
 from components.hybrid.adviser import Adviser
 from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import ArbitrationRule, Mode
-from components.hybrid.condition_programs import Program, ProgramRunner
 from components.hybrid.control import ControlRule
 from components.hybrid.curriculum import CurriculumRule
 from components.hybrid.decision_history import Decision
 from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout
 from components.hybrid.playing import SnapshotGames
-from components.hybrid.program_pay import ProgramPay
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.start_positions import GamesFromPositions, StartRule
 from components.hybrid.stored_arrays import StoredArrays
@@ -50,7 +47,6 @@ from components.hybrid.watched_games import GamesCurriculum, WatchedGames
 from components.identity import seed_for
 
 LearnerState = dict[str, NDArray[Any]]
-_MET = "met_programs"
 _RL_ONLY = AgentRule(control=ControlRule(arbitration=ArbitrationRule(mode=Mode.RL_ONLY)))
 
 
@@ -60,9 +56,7 @@ class HybridSettings:
 
     In ADAPTIVE a `curriculum` says which share the language model has, and how sure it must be.
 
-    `programs` are subgoals in Python. They pay as `subgoals` do, but a sandbox says where they are met, after the last button
-    of a step: only the learner knows of their pay, and no game. `keeps_decisions` collects the decisions for the history; it
-    costs a tenth of a millisecond each.
+    `keeps_decisions` collects the decisions for the history; it costs a tenth of a millisecond each.
     """
 
     num_games: int = 64
@@ -70,12 +64,13 @@ class HybridSettings:
     goal_badges: int = 2
     weights: RewardWeights = field(default_factory=RewardWeights)
     subgoals: tuple[Subgoal, ...] = ()
-    programs: tuple[Program, ...] = ()
     learner: PPORule = field(default_factory=PPORule)
     agent: AgentRule = _RL_ONLY
     starts: StartRule | None = None
     curriculum: CurriculumRule | None = None
     keeps_decisions: bool = False
+    is_held_out: bool = False
+    """Games with starts that no training plays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +112,7 @@ def open_twins(settings: HybridSettings, seed: int) -> AbstractContextManager[Sn
         goal_badges=settings.goal_badges,
         weights=settings.weights,
         subgoals=settings.subgoals,
+        is_held_out=settings.is_held_out,
     )
     return nullcontext(twin if settings.starts is None else GamesFromPositions(twin, settings.starts, seed=seed))
 
@@ -137,11 +133,8 @@ def collect_experience(
     adviser: Adviser | None = None,
     open_games: GamesOpener = open_twins,
     advised: "StepAdvice | None" = None,
-    run_programs: ProgramRunner | None = None,
 ) -> Experience:
     """The experience of one step: `settings.learner.steps` decisions in each game; what was advised is put into `advised`.
-
-    `run_programs` runs the settings' programs, and is asked once.
 
     **Example** 64 games, 64 steps: 4,096 rows in RL_ONLY; fewer where a language model decided, since the policy does not learn
     from another's actions.
@@ -163,13 +156,11 @@ def collect_experience(
     curriculum = None if settings.curriculum is None else GamesCurriculum(settings.curriculum, agent, state)
     with open_games(settings, seed) as games:
         games.restore(_below(state, "games."))
-        pay = _program_pay(settings, state, games, run_programs)
-        watched = WatchedGames(games, agent, curriculum, pay)
-        settle = None if pay is None else pay.settle
-        rollout, advantages_T_N = learner.collect_with_advantages(watched, watched.choose, settle=settle)
+        watched = WatchedGames(games, agent, curriculum)
+        rollout, advantages_T_N = learner.collect_with_advantages(watched, watched.choose)
         if advised is not None:
             advised.draws_T_N, advised.advantages_T_N = watched.draws_T_N, advantages_T_N
-        after = _prefixed("games.", games.snapshot()) | _met(pay)
+        after = _prefixed("games.", games.snapshot())
     after["agent"] = np.frombuffer(json.dumps(agent.state_dict()).encode(), np.uint8)
     if curriculum is not None:
         after |= curriculum.to_arrays()
@@ -224,25 +215,6 @@ class _Ended:
     def record(self, decisions: Any) -> int:
         self._decisions.extend(decisions)
         return len(decisions)
-
-
-def _program_pay(
-    settings: HybridSettings, state: Mapping[str, NDArray[Any]], games: SnapshotGames, run: ProgramRunner | None
-) -> ProgramPay | None:
-    """The pay of the settings' programs from this state on; None without any."""
-    if not settings.programs:
-        return None
-    if settings.starts is not None or settings.agent.control.asks_adviser:
-        raise ConfigurationError(
-            f"{len(settings.programs)} programs: they pay after a step, which starts and arbitration read while it is "
-            "played; leave both out, or write comparisons as subgoals"
-        )
-    assert run is not None, f"{len(settings.programs)} programs and nothing to run them"
-    return ProgramPay(settings.programs, settings.weights.subgoals, run, games.facts, state.get(_MET))
-
-
-def _met(pay: ProgramPay | None) -> LearnerState:
-    return {} if pay is None or pay.met_N_G is None else {_MET: pay.met_N_G}
 
 
 def _learner_from(settings: HybridSettings, state: Mapping[str, NDArray[Any]]) -> MaskedPPO:

@@ -20,6 +20,7 @@ from components.hybrid.game_text import split_games
 from components.hybrid.language_model import ADVISER_TASK, WORDS, button_prompt
 from components.hybrid.playing import SnapshotGames
 from components.hybrid.scripted_advisers import competent_action
+from components.hybrid.start_seeds import NUM_STARTS
 from components.hybrid.twin import Snapshot, Twin
 
 if TYPE_CHECKING:
@@ -92,6 +93,10 @@ class GameBoyEnvironment(Demonstrator, Environment):
         seed, options = int(problem["seed"]), GameBoyOptions(**values)
         game = _twin(seed).snapshot() if options.game == "twin" else _emulated(options).begun(seed)
         return GameBoyState(seed=seed, goal_badges=options.goal_badges, game=game, options=options)
+
+    def deciding(self, problem: Mapping[str, Any]) -> Any:
+        game = problem.get("game", "twin")
+        return {"game": game, "start": int(problem["seed"]) % NUM_STARTS[game]} if game in NUM_STARTS else problem
 
     def observe(self, state: GameBoyState, agent: str) -> str:
         return button_prompt(question(state))

@@ -1,6 +1,7 @@
 """How good a learner is: episodes that training has not seen, which change nothing in it."""
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -20,6 +21,9 @@ from components.hybrid.game_facts import Booleans, Facts, Floats, GamesStep, Int
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.hybrid.watched_games import curriculum_in
 from components.identity import seed_for
+
+_RECENT = 8
+"""States within which a greedy player is seen to go round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +46,21 @@ def play_held_out(
 ) -> HeldOut:
     """So many episodes from the true start with starts of this seed, played at once by what a state has learned.
 
-    What arbitration has measured, and how far a curriculum has come, is used and not changed. `is_greedy`: the policy presses
-    its most likely button.
+    What arbitration has measured, and how far a curriculum has come, is used and not changed. `is_greedy`: the player is a
+    `GreedyPolicy`.
 
     **Example** 100 episodes of at most 600 steps: 600 decisions of 100 games at most.
     """
-    goal = replace(settings, num_games=num_episodes, starts=None, keeps_decisions=False)
+    goal = held_out_settings(settings, num_episodes)
     agent = trained_agent(settings, state, num_episodes, seed=seed, is_greedy=is_greedy, adviser=adviser)
     with open_games(goal, seed) as games:
         paid = _PaidGames(games, num_episodes)
         return HeldOut(played=play_episodes(agent, paid, explore=False), rewards_N=paid.rewards_N)
+
+
+def held_out_settings(settings: HybridSettings, num_episodes: int) -> HybridSettings:
+    """The settings of so many episodes from the true start that no training plays."""
+    return replace(settings, num_games=num_episodes, starts=None, keeps_decisions=False, is_held_out=True)
 
 
 def trained_agent(
@@ -88,14 +97,23 @@ def joined_blocks(blocks: Sequence[HeldOut]) -> HeldOut:
 
 
 class GreedyPolicy:
-    """A policy whose most likely button is pressed."""
+    """A policy whose most likely button is pressed, for games played side by side from their start.
+
+    Where a game is in one of the last `_RECENT` states that the policy saw, as before a wall, its most likely buttons would
+    go round for ever: there one is drawn.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self._recent: deque[NDArray[Any]] = deque(maxlen=_RECENT)
 
     def choose(self, states_N_S: NDArray[Any], masks_N_A: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        _, probabilities_N_A = self._policy.choose(states_N_S, masks_N_A)
-        return probabilities_N_A.argmax(axis=1), probabilities_N_A
+        drawn_N, probabilities_N_A = self._policy.choose(states_N_S, masks_N_A)
+        goes_round_N = np.zeros(len(states_N_S), np.bool_)
+        for before_N_S in self._recent:
+            goes_round_N |= (states_N_S == before_N_S).reshape(len(states_N_S), -1).all(axis=1)
+        self._recent.append(states_N_S.copy())
+        return np.where(goes_round_N, drawn_N, probabilities_N_A.argmax(axis=1)), probabilities_N_A
 
 
 class _PaidGames:

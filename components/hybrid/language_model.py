@@ -8,9 +8,8 @@ from typing import Any
 from components.errors import ConfigurationError
 from components.generation.base import Completion, GenerationRequest, Generator, Tokenizer
 from components.hybrid.adviser import Advice, Question
-from components.hybrid.condition_programs import BUILTINS
 from components.hybrid.game_facts import LARGEST, Action
-from components.hybrid.subgoals import MOST_SUBGOALS, Lesson, LessonReader, read_lesson
+from components.hybrid.subgoals import MOST_SUBGOALS, Lesson, read_lesson
 from components.identity import seed_for
 from components.schema import PolicyVersion
 
@@ -28,10 +27,7 @@ WORDS = {
 """What a model answers for each action; one token each in the vocabularies of SmolLM2 and Qwen."""
 ADVISER_TASK = "You play a Game Boy game. Answer with one of the buttons that are listed, and with nothing else."
 _TEACHER_TASK = """You teach a player of a Game Boy game who learns by trial. Write subgoals on the way to the goal, one a line,
-as `name: condition`. """
-COMPARISONS_TASK = "A condition compares facts with whole numbers (==, !=, <, <=, >, >=), joined by `and` and `or`."
-PROGRAMS_TASK = f"A condition is a Python expression over the facts. It may call {', '.join(BUILTINS)}."
-"""What a teacher is told of the language it is read in."""
+as `name: condition`. A condition compares facts with whole numbers (==, !=, <, <=, >, >=), joined by `and` and `or`."""
 _TEACHER_TOKENS = 512
 
 
@@ -186,12 +182,10 @@ class LanguageModelTeacher:
         generator: Generator,
         version: PolicyVersion,
         *,
-        read: LessonReader = read_lesson,
-        task: str = COMPARISONS_TASK,
         most_attempts: int = 3,
         temperature: float = 0.7,
     ) -> None:
-        self._generator, self._version, self._read, self._task = generator, version, read, _TEACHER_TASK + task
+        self._generator, self._version = generator, version
         self._most_attempts, self._temperature = most_attempts, temperature
 
     def write_lesson(self, situation: str, goal: str, *, seed: int, names: Collection[str] = LARGEST) -> Lesson:
@@ -203,15 +197,15 @@ class LanguageModelTeacher:
         refusals: tuple[str, ...] = ()
         for attempt in range(self._most_attempts):
             prompt = lesson_prompt(situation, goal, names, refusals)
-            lesson = self._read(self._write(prompt, seed_for(seed, "lesson", attempt)), names)
-            best = max(best, lesson, key=lambda each: each.size)
-            if lesson.size and not lesson.refusals:
+            lesson = read_lesson(self._write(prompt, seed_for(seed, "lesson", attempt)), names)
+            best = max(best, lesson, key=lambda each: len(each.subgoals))
+            if lesson.subgoals and not lesson.refusals:
                 return lesson
             refusals = lesson.refusals or ("there was no line at all",)
         return best
 
     def _write(self, prompt: str, seed: int) -> str:
-        tokens = self._generator.tokenizer.encode_chat(self._task, prompt)
+        tokens = self._generator.tokenizer.encode_chat(_TEACHER_TASK, prompt)
         request = GenerationRequest(
             prompt_tokens=tokens,
             seeds_K=(seed,),

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from components.errors import ConfigurationError
-from components.hybrid.game_facts import Floats
 from components.hybrid.screens import packed_screens, unpacked_screens
 
 _OF_STATES = ("num_states", "state_gains")
@@ -177,7 +176,7 @@ class MaskedPPO:
         self._gains_S = torch.tensor(rule.state_gains or (1.0,) * rule.num_states)
         self._generator = torch.Generator().manual_seed(seed)
         self._policy = _network(rule, rule.num_actions, 0.01, self._generator)
-        self._value = _network(rule, 1, 1.0, self._generator)
+        self._value = _network(rule, 1, 0.0, self._generator)  # it expects nothing until it has learned
         self._both = nn.ModuleList([self._policy, self._value])
         self._adam = torch.optim.Adam(self._both.parameters(), lr=rule.learning_rate, eps=1e-5)
         self.num_updates = 0
@@ -197,11 +196,10 @@ class MaskedPPO:
         return self.collect_with_advantages(games, choose)[0]
 
     def collect_with_advantages(
-        self, games: Games, choose: Chooser | None = None, *, settle: Callable[[], Floats] | None = None
+        self, games: Games, choose: Chooser | None = None
     ) -> tuple[Rollout, NDArray[np.float32]]:
         """The next `rule.steps` steps of the games, played by the policy, or by `choose`: then its own rows alone are returned.
-        Beside them the advantages of all decisions (T, N), whoever made them. `settle` tells the rewards (T, N) when all steps
-        are played, in the place of those that the steps told.
+        Beside them the advantages of all decisions (T, N), whoever made them.
 
         A cut episode is not over: the reward of its last step has the discounted value of the state that it was cut at.
 
@@ -216,15 +214,12 @@ class MaskedPPO:
             with torch.no_grad():
                 values_N, final_values_N = self._values(states_N_S), self._values(self._seen(step.final_states_N_S))
             cut_N = torch.as_tensor(step.cut_N)
-            paid = _tensor(step.rewards_N), rule.discount * cut_N * final_values_N
+            paid_N = rule.reward_scale * _tensor(step.rewards_N) + rule.discount * cut_N * final_values_N
             over_N = torch.as_tensor(step.ended_N) | cut_N
-            rows.append((states_N_S, masks_N_A, actions_N, own_N, logprobs_N, values_N, *paid, over_N))
-        states, masks, actions, own, logprobs, values, step_rewards, cut_values, over = map(
-            torch.stack, zip(*rows, strict=True)
-        )
+            rows.append((states_N_S, masks_N_A, actions_N, own_N, logprobs_N, values_N, paid_N, over_N))
+        states, masks, actions, own, logprobs, values, rewards, over = map(torch.stack, zip(*rows, strict=True))
         with torch.no_grad():
             last_values_N = self._values(self._seen(games.states()))
-        rewards = rule.reward_scale * (step_rewards if settle is None else _tensor(settle())) + cut_values
         advantages = generalised_advantages(rewards, values, last_values_N, over, rule.discount, rule.trace)
         rollout = Rollout(
             states_B_S=states[own],

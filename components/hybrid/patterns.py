@@ -2,8 +2,10 @@
 
 A *gram* is the state of a decision and the 1 to `LONGEST` actions from it on. Only the first visit of a state in an episode
 counts, as in first-visit Monte Carlo (Sutton and Barto, 2018, section 5.1): the visits of one state are then in different
-episodes and independent, while a wall that is bumped into fifty times is one fact. A gram is compared with all first visits of
-its own state that have as many decisions left: a state near the goal makes no action good.
+episodes and independent, while a wall that is bumped into fifty times is one fact. A gram is compared with first visits of its
+own state that have as many decisions left: a state near the goal makes no action good. And with those of its own time alone,
+in blocks of `_VISITS` that followed each other: while a policy learns, an action that it chooses ever more often succeeds ever
+more often without any merit.
 """
 
 import sqlite3
@@ -12,15 +14,17 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from components.hybrid.significance import chance_of_at_least, wilson_bounds
+from components.hybrid.significance import Block, chance_of_at_least, wilson_bounds
 
 LONGEST = 3
 """Actions in the longest gram. Another number means other counts: raise the schema version with it."""
 ANY = ""
 """In place of the actions: all grams of a state and a length together, with which each of them is compared."""
+_VISITS = 8
+"""First visits of a state that are compared with each other. Fewer say less; in many, what drifts is taken for an effect."""
 TABLES = (
-    "CREATE TABLE grams(state_hash INTEGER, length INTEGER, actions TEXT, seen INTEGER, won INTEGER, first_seen INTEGER,"
-    " last_seen INTEGER, PRIMARY KEY(state_hash, length, actions)) WITHOUT ROWID",
+    "CREATE TABLE grams(state_hash INTEGER, length INTEGER, actions TEXT, block INTEGER, seen INTEGER, won INTEGER,"
+    " first_seen INTEGER, last_seen INTEGER, PRIMARY KEY(state_hash, length, actions, block)) WITHOUT ROWID",
     "CREATE TABLE counted(last_number INTEGER NOT NULL)",
     "INSERT INTO counted VALUES (0)",
 )
@@ -30,8 +34,9 @@ TABLES = (
 class Pattern:
     """A gram whose success rate is not that of its state.
 
-    `low` and `high` are Wilson's bounds of its rate at the corrected level; `base_rate` is that of its state; `p_value` the
-    exact one-sided probability before the correction; `first_seen` and `last_seen` are numbers of decisions.
+    `low` and `high` are Wilson's bounds of its rate at the corrected level; `base_rate` is that of its state at the times when
+    it was played; `p_value` the exact one-sided probability before the correction; `first_seen` and `last_seen` are numbers of
+    decisions.
     """
 
     state_hash: int
@@ -76,15 +81,21 @@ def count_closed_episodes(connection: sqlite3.Connection) -> int:
     return int(episodes)
 
 
-_COUNT = """
-INSERT INTO grams SELECT state_hash, {length}, actions, count(*), sum(is_success), min(number), max(number) FROM (
-  SELECT number, state_hash, is_success, {actions} AS actions, LEAD(action, {length} - 1) OVER episode AS last_action,
-    row_number() OVER (PARTITION BY episode_id, state_hash ORDER BY step_number) AS visit
-  FROM decisions WHERE episode_id IN (SELECT episode_id FROM decisions WHERE is_last AND number > ? AND number <= ?)
-  WINDOW episode AS (PARTITION BY episode_id ORDER BY step_number)
-) WHERE visit = 1 AND last_action IS NOT NULL GROUP BY state_hash, actions
+_COUNT = f"""
+INSERT INTO grams SELECT state_hash, {{length}}, actions, (before + place - 1) / {_VISITS}, count(*), sum(is_success),
+  min(number), max(number) FROM (
+  SELECT number, state_hash, is_success, actions, row_number() OVER (PARTITION BY state_hash ORDER BY number) AS place,
+    coalesce((SELECT block * {_VISITS} + seen FROM grams WHERE state_hash = visits.state_hash AND length = {{length}}
+      AND actions = '{ANY}' ORDER BY block DESC LIMIT 1), 0) AS before FROM (
+    SELECT number, state_hash, is_success, {{actions}} AS actions, LEAD(action, {{length}} - 1) OVER episode AS last_action,
+      row_number() OVER (PARTITION BY episode_id, state_hash ORDER BY step_number) AS visit
+    FROM decisions WHERE episode_id IN (SELECT episode_id FROM decisions WHERE is_last AND number > ? AND number <= ?)
+    WINDOW episode AS (PARTITION BY episode_id ORDER BY step_number)
+  ) AS visits WHERE visit = 1 AND last_action IS NOT NULL
+) GROUP BY state_hash, actions, 4
 ON CONFLICT DO UPDATE SET seen = seen + excluded.seen, won = won + excluded.won, last_seen = excluded.last_seen
 """
+"""The blocks of a state are filled in the order of its visits; that of all grams together says how far."""
 
 
 def _actions(length: int) -> str:
@@ -93,40 +104,51 @@ def _actions(length: int) -> str:
 
 
 def find_patterns(connection: sqlite3.Connection, minimum_seen: int, family_error: float) -> PatternReport:
-    """The grams that do better or worse than their state, seen at least `minimum_seen` times.
+    """The grams that do better or worse than their state at their time, seen at least `minimum_seen` times.
 
     The probability that play without any pattern shows one or more is at most `family_error` in each call: every gram that
     is looked at is tested in two directions, each at `family_error / (2 * num_tested)` (Bonferroni). Found is what passes the
-    exact test and whose Wilson bound at that level excludes the base rate.
+    exact test and whose Wilson bound at that level excludes the base rate. Policy and success may drift, as long as neither
+    leaps within a block of visits together with the other, again and again.
 
     **Example** 2,000 grams at .05: each direction at 1.25e-5, z = 4.21. Action 4 in state 7, 24 times with 19 successes where
-    the state has 261 in 870 visits: found, p about 6e-7.
+    the state has 261 in 870 visits all along: found.
     """
     assert minimum_seen >= 1, f"minimum_seen {minimum_seen}"
     assert 0 < family_error < 1, f"family_error {family_error}"
     rows = connection.execute(
-        "SELECT g.*, b.seen, b.won FROM grams g JOIN grams b USING (state_hash, length)"
-        f" WHERE b.actions = '{ANY}' AND g.actions <> '{ANY}' AND g.seen >= ?",
+        "SELECT g.state_hash, g.length, g.actions, sum(g.seen), sum(g.won), sum(g.seen * b.won * 1.0 / b.seen),"
+        " min(g.first_seen), max(g.last_seen) FROM grams g JOIN grams b USING (state_hash, length, block)"
+        f" WHERE b.actions = '{ANY}' AND g.actions <> '{ANY}' GROUP BY 1, 2, 3 HAVING sum(g.seen) >= ?",
         (minimum_seen,),
     ).fetchall()
     level = family_error / (2 * max(1, len(rows)))
-    found = [pattern for row in rows for pattern in _patterns_from_row(row, level)]
+    found = [pattern for row in rows for pattern in _patterns_from_row(connection, row, level)]
     found.sort(key=lambda pattern: (pattern.p_value, pattern.state_hash, pattern.actions))
     return PatternReport(patterns=tuple(found), num_tested=len(rows), level=level)
 
 
-def _patterns_from_row(row: tuple[int, int, str, int, int, int, int, int, int], level: float) -> Iterator[Pattern]:
+def _patterns_from_row(
+    connection: sqlite3.Connection, row: tuple[int, int, str, int, int, float, int, int], level: float
+) -> Iterator[Pattern]:
     """The gram of a row as a pattern, if it passes the test in one direction."""
-    state_hash, _, actions, seen, won, first_seen, last_seen, visits, successes = row
+    state_hash, length, actions, seen, won, expected, first_seen, last_seen = row
     low, high = wilson_bounds(won, seen, NormalDist().inv_cdf(1 - level))
-    base_rate = successes / visits
+    base_rate = expected / seen
     if low <= base_rate <= high:
         return
     helps = low > base_rate
-    p_value = (
-        chance_of_at_least(won, seen, successes, visits)
-        if helps
-        else chance_of_at_least(seen - won, seen, visits - successes, visits)
+    blocks = connection.execute(
+        "SELECT g.seen, b.won, b.seen FROM grams g JOIN grams b USING (state_hash, length, block)"
+        f" WHERE state_hash = ? AND length = ? AND g.actions = ? AND b.actions = '{ANY}' ORDER BY block",
+        (state_hash, length, actions),
+    ).fetchall()
+    p_value = chance_of_at_least(
+        won if helps else seen - won,
+        (
+            Block(drawn=drawn, successes=successes if helps else visits - successes, population=visits)
+            for drawn, successes, visits in blocks
+        ),
     )
     if p_value <= level:
         yield Pattern(

@@ -1,11 +1,17 @@
-"""Is a rate among a few draws too far from the rate of the whole? Exact, and with Wilson's bounds to show.
+"""Is a rate among a few draws too far from the rate of those around them? Exact, and with Wilson's bounds to show.
 
 A z-score is not enough here. The level of one test among thousands is about 1e-5, and that far out the normal curve is wrong:
 with a rate of .05 and 20 trials, 6 successes exceed Wilson's lower bound at 1.3e-5 but have a probability of 3.3e-4, so that
 random play would show patterns. Fisher's exact test has no such gap.
 """
 
-from math import exp, lgamma, sqrt
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 def wilson_bounds(successes: int, trials: int, z: float) -> tuple[float, float]:
@@ -24,34 +30,37 @@ def wilson_bounds(successes: int, trials: int, z: float) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def chance_of_at_least(successes: int, drawn: int, all_successes: int, population: int) -> float:
-    """The probability that `drawn` of `population` trials, drawn at random, hold `successes` or more of `all_successes`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Trials that are alike but for what is tested: `drawn` of `population`, of which `successes` succeeded."""
 
-    The upper tail of the hypergeometric distribution: the one-sided exact test of a 2 x 2 table (R. A. Fisher, "The logic of
-    inductive inference", 1935). It needs no estimate of the rate, so that it holds for small histories, too.
+    drawn: int
+    successes: int
+    population: int
+
+
+def chance_of_at_least(successes: int, blocks: Iterable[Block]) -> float:
+    """The probability that trials drawn at random in each block hold `successes` or more together.
+
+    The exact one-sided test of a 2 x 2 table (R. A. Fisher, "The logic of inductive inference", 1935), over several tables
+    with the distribution of their sum (Cochran, 1954; Mantel and Haenszel, 1959). It needs no estimate of a rate, so that it
+    holds for small histories and for rates that differ from block to block.
 
     **Example** 4 of 4 draws succeed where 5 of 10 trials do: 5/10 * 4/9 * 3/8 * 2/7 = 1/42, about .0238.
     """
+    certain, chances = 0, np.ones(1)
+    for block in blocks:
+        least, chances_X = _hypergeometric(block)
+        certain, chances = certain + least, np.convolve(chances, chances_X)
+    return min(1.0, float(chances[max(0, successes - certain) :].sum()))
+
+
+@lru_cache(maxsize=4096)
+def _hypergeometric(block: Block) -> tuple[int, NDArray[np.float64]]:
+    """The least number of successes among the drawn of a block, and the probabilities of that number and those above it."""
+    drawn, successes, population = block.drawn, block.successes, block.population
     assert 0 <= drawn <= population, f"{drawn} drawn of {population}"
-    assert 0 <= all_successes <= population, f"{all_successes} successes in {population}"
-    failures = population - all_successes
-    count = max(successes, drawn - failures)
-    if successes <= max(0, drawn - failures):
-        return 1.0
-    most = min(drawn, all_successes)
-    if successes > most:
-        return 0.0
-    term = exp(
-        _log_choices(all_successes, count) + _log_choices(failures, drawn - count) - _log_choices(population, drawn)
-    )
-    total = 0.0
-    while count <= most:
-        total += term
-        term *= (all_successes - count) * (drawn - count) / ((count + 1) * (failures - drawn + count + 1))
-        count += 1
-    return min(1.0, total)
-
-
-def _log_choices(n: int, k: int) -> float:
-    """The logarithm of n over k."""
-    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+    assert 0 <= successes <= population, f"{successes} successes in {population}"
+    least, most = max(0, drawn + successes - population), min(drawn, successes)
+    ways = [comb(successes, count) * comb(population - successes, drawn - count) for count in range(least, most + 1)]
+    return least, np.array([each / comb(population, drawn) for each in ways])

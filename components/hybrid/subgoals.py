@@ -6,17 +6,15 @@ the badge: paid by the badge alone 0 and 0, with twelve good subgoals .93 and .9
 wrong subgoals under the cap .82 and .82, with the same six at 10 each 0 and 0.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
 from components.errors import ConfigurationError
-from components.hybrid.condition_programs import Program, ProgramRunner, read_program
 from components.hybrid.conditions import Condition, read_condition
 from components.hybrid.errors import ConditionRefused
-from components.hybrid.game_facts import LARGEST, Booleans, Facts
+from components.hybrid.game_facts import Booleans, Facts
 
 MOST_SUBGOALS = 12
 LARGEST_SHARE = 0.25
@@ -33,29 +31,15 @@ class Subgoal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """The subgoals of a teacher's text, or those in Python, and why other lines of it were refused."""
+    """The subgoals of a teacher's text, and why other lines of it were refused."""
 
     subgoals: tuple[Subgoal, ...] = ()
-    programs: tuple[Program, ...] = ()
     refusals: tuple[str, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """The number of subgoals of both kinds."""
-        return len(self.subgoals) + len(self.programs)
 
     @property
     def text(self) -> str:
         """One `name: condition` a line, from which an equal lesson is read."""
-        written = [(each.name, each.condition.text) for each in self.subgoals]
-        return "\n".join(
-            f"{name}: {text}" for name, text in [*written, *((each.name, each.text) for each in self.programs)]
-        )
-
-
-LessonReader = Callable[[str, Collection[str]], Lesson]
-"""Reads a teacher's text, over names of facts."""
-_Read = TypeVar("_Read")
+        return "\n".join(f"{each.name}: {each.condition.text}" for each in self.subgoals)
 
 
 def read_lesson(text: str, names: Collection[str]) -> Lesson:
@@ -66,31 +50,7 @@ def read_lesson(text: str, names: Collection[str]) -> Lesson:
 
     **Example** `starter: party_count > 0` and `win: fight()` give one subgoal and one refusal.
     """
-    subgoals, refusals = _read_lines(text, lambda name, line: Subgoal(name=name, condition=read_condition(line, names)))
-    return Lesson(subgoals=subgoals, refusals=refusals)
-
-
-def read_programs(text: str, names: Collection[str]) -> Lesson:
-    """The lesson of a text whose conditions are Python; see `read_lesson`. Nothing of it is run here."""
-    programs, refusals = _read_lines(text, lambda name, line: read_program(name, line, names))
-    return Lesson(programs=programs, refusals=refusals)
-
-
-def tried_lesson(lesson: Lesson, run: ProgramRunner) -> Lesson:
-    """The lesson without the programs that fail in each of three states, of which all facts are 0, 1 or the largest.
-
-    **Example** `len(x) > 1` is refused: "`len(x) > 1` failed: TypeError: object of type 'int' has no len()".
-    """
-    states = {name: np.array([0, min(1, largest), largest], np.int64) for name, largest in LARGEST.items()}
-    failures = run(lesson.programs, states).failures_G if lesson.programs else ()
-    refused = [f"`{each.text}` failed: {why}" for each, why in zip(lesson.programs, failures, strict=True) if why]
-    kept = [each for each, why in zip(lesson.programs, failures, strict=True) if not why]
-    return Lesson(programs=tuple(kept), refusals=(*lesson.refusals, *refused))
-
-
-def _read_lines(text: str, read: Callable[[str, str], _Read]) -> tuple[tuple[_Read, ...], tuple[str, ...]]:
-    """What was read of each `name: condition`, and refusals."""
-    subgoals: dict[str, _Read] = {}
+    subgoals: dict[str, Subgoal] = {}
     refusals = []
     for number, line in enumerate(text.splitlines(), 1):
         name, colon, condition = (part.strip() for part in line.partition(":"))
@@ -103,10 +63,10 @@ def _read_lines(text: str, read: Callable[[str, str], _Read]) -> tuple[tuple[_Re
                 raise ConditionRefused(f"{name!r} is there already: choose another name")
             if len(subgoals) == MOST_SUBGOALS:
                 raise ConditionRefused(f"there are {MOST_SUBGOALS} subgoals already: leave out others")
-            subgoals[name] = read(name, condition)
+            subgoals[name] = Subgoal(name=name, condition=read_condition(condition, names))
         except ConditionRefused as error:
             refusals.append(f"line {number}: {error}")
-    return tuple(subgoals.values()), tuple(refusals)
+    return Lesson(subgoals=tuple(subgoals.values()), refusals=tuple(refusals))
 
 
 def subgoals_met(subgoals: Sequence[Subgoal], facts: Facts, met_N_G: Booleans) -> Booleans:

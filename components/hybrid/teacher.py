@@ -47,4 +47,4 @@ def weights_with_lesson(weights: RewardWeights, lesson: Lesson, *, wanted: float
     **Example** 12 subgoals beside a party of 25: 25 * .25 / 12 = .52 each; where only a badge of 100 pays: 2.08 each.
     """
     smallest = min(weight for weight in (weights.party, weights.badges) if weight > 0)
-    return replace(weights, subgoals=capped_pay(lesson.size, wanted=wanted, smallest_goal=smallest))
+    return replace(weights, subgoals=capped_pay(len(lesson.subgoals), wanted=wanted, smallest_goal=smallest))

@@ -15,8 +15,8 @@ from components.hybrid.action_masks import action_masks
 from components.hybrid.cartridge_rules import FIRST_MAP, HEIGHT, NUM_MAPS, WIDTH, first_facts, play_button
 from components.hybrid.game_facts import NUM_ACTIONS, Booleans, Facts, GamesStep, Integers, state_variables
 from components.hybrid.rewards import Records, RewardWeights, reward_terms, total_reward
+from components.hybrid.start_seeds import start_seed
 from components.hybrid.subgoals import Subgoal, subgoals_met
-from components.identity import seed_for
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 Snapshot = dict[str, NDArray[Any]]
@@ -25,7 +25,7 @@ Snapshot = dict[str, NDArray[Any]]
 class Twin:
     """That many games, with a seed, a limit of steps an episode, the badges that end one, and subgoals.
 
-    A subgoal pays `weights.subgoals`.
+    A subgoal pays `weights.subgoals`. `is_held_out`: the starts are those that no training plays.
     """
 
     def __init__(
@@ -37,13 +37,14 @@ class Twin:
         goal_badges: int = 1,
         weights: RewardWeights | None = None,
         subgoals: Sequence[Subgoal] = (),
+        is_held_out: bool = False,
     ) -> None:
         if min(num_games, max_steps, goal_badges) < 1:
             raise ConfigurationError(
                 f"num_games {num_games}, max_steps {max_steps}, goal_badges {goal_badges}: give at least 1"
             )
         self._weights, self._subgoals, self._max_steps = weights or RewardWeights(), tuple(subgoals), max_steps
-        self._seed, self._num_games, self._goal_badges = seed, num_games, goal_badges
+        self._seed, self._num_games, self._goal_badges, self._is_held_out = seed, num_games, goal_badges, is_held_out
         self._facts = first_facts(num_games)
         self._records = Records.none(num_games)
         self._tiles_N_M_Y_X = np.zeros((num_games, NUM_MAPS, HEIGHT, WIDTH), np.bool_)
@@ -151,7 +152,8 @@ class Twin:
         self._tiles_N_M_Y_X[games_N], self._met_N_G[games_N] = False, False
         self._steps_N = np.where(games_N, 0, self._steps_N)
         for game in np.flatnonzero(games_N):
-            self._chance_N[game] = seed_for(self._seed, "twin", int(game), int(self._episodes_N[game]))
+            number, episode = int(game), int(self._episodes_N[game])
+            self._chance_N[game] = start_seed(self._seed, "twin", number, episode, is_held_out=self._is_held_out)
             self._episodes_N[game] += 1
         self._count()
 

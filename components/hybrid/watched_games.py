@@ -11,7 +11,6 @@ from components.hybrid.agent import Decided, HybridAgent
 from components.hybrid.curriculum import CurriculumRule, CurriculumState, first_state, next_state
 from components.hybrid.game_facts import Booleans, GamesStep, Integers
 from components.hybrid.playing import SnapshotGames
-from components.hybrid.program_pay import ProgramPay
 from components.hybrid.strategies import TARGET_LLM_SHARES
 
 _STATE, _REWARDS = "curriculum.state", "curriculum.rewards_N"
@@ -68,16 +67,10 @@ class GamesCurriculum:
 
 
 class WatchedGames:
-    """Games whose episodes are counted; the agent is told of their steps, as are a curriculum and the pay of programs."""
+    """Games whose episodes are counted; the agent is told of their steps, as is a curriculum."""
 
-    def __init__(
-        self,
-        games: SnapshotGames,
-        agent: HybridAgent,
-        curriculum: GamesCurriculum | None = None,
-        pay: ProgramPay | None = None,
-    ) -> None:
-        self._games, self._agent, self._curriculum, self._pay = games, agent, curriculum, pay
+    def __init__(self, games: SnapshotGames, agent: HybridAgent, curriculum: GamesCurriculum | None = None) -> None:
+        self._games, self._agent, self._curriculum = games, agent, curriculum
         self._ends: list[tuple[float, float, float]] = []
         self._decided: list[Decided] = []
         self.goals_from_start: list[bool] = []
@@ -104,8 +97,6 @@ class WatchedGames:
         self._agent.observe(step)
         if self._curriculum is not None:
             self._curriculum.observe(step, from_start_N)
-        if self._pay is not None:
-            self._pay.add(step, self._games.facts)
         over_N = step.ended_N | step.cut_N
         self.goals_from_start += step.ended_N[over_N & from_start_N].tolist()
         for game in np.flatnonzero(over_N).tolist():

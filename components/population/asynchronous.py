@@ -28,6 +28,11 @@ def staleness_weight(staleness: int, exponent: float) -> float:
     return float((1 + staleness) ** -exponent)
 
 
+def batch_weight(batch: TrainBatch, exponent: float) -> float:
+    """The staleness weight of a batch; 1 where the version that played it is unknown."""
+    return 1.0 if batch.version is None else staleness_weight(batch.step - batch.version.step, exponent)
+
+
 def ages(batches: Mapping[str, TrainBatch]) -> dict[str, int]:
     """The staleness of each member's batch."""
     return {
@@ -38,14 +43,16 @@ def ages(batches: Mapping[str, TrainBatch]) -> dict[str, int]:
 def aged_batch(batch: TrainBatch, exponent: float) -> TrainBatch:
     """A batch whose advantages are weighed by the staleness of the weights that played it.
 
+    Rows with moves are credited with returns, of which a critic makes advantages within the update: they stay, and the update
+    weighs what the critic made.
+
     **Example** played by version 4 in step 5, exponent .5: an advantage of 1 becomes .707.
     """
-    played = batch.version
-    if played is None or played.step == batch.step:
-        return batch
-    weight = staleness_weight(batch.step - played.step, exponent)
+    weight = batch_weight(batch, exponent)
     aged = (
-        replace(group, advantages_K=tuple(weight * advantage for advantage in group.advantages_K))
+        group
+        if group.moves_K
+        else replace(group, advantages_K=tuple(weight * advantage for advantage in group.advantages_K))
         for group in batch.groups
     )
-    return replace(batch, groups=tuple(aged))
+    return batch if weight == 1.0 else replace(batch, groups=tuple(aged))

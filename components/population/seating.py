@@ -45,7 +45,8 @@ def step_seatings(
     """The seating of each shard. `homes` are the members of the agents in their own seats, `pools` the past selves by member.
 
     In the first shards, `opponents.share` of all, one agent is played by a member that is, and the others by past selves of
-    those who would play them. Without any past self yet, by these themselves.
+    those who would play them. Without any past self yet, by these themselves. These games are numbered over all steps, so that
+    each member learns in every N-th of them, and under `rotates_seats` as each agent once in N * N.
 
     **Example** two members, share .5 of 4 shards: in shards 0 and 1 first meets a past second, and second a past first.
     """
@@ -53,10 +54,12 @@ def step_seatings(
     num_past = 0 if config.opponents is None else round(config.opponents.share * num_shards)
     seatings = []
     for shard in range(num_shards):
-        shift = shard + step if config.rotates_seats else 0
+        meets_past = config.opponents is not None and shard < num_past
+        rounds, seat = divmod(step * num_past + shard, len(agents)) if meets_past else (shard + step, 0)
+        shift = rounds if config.rotates_seats else 0
         seating = {agent: homes[agents[(a + shift) % len(agents)]] for a, agent in enumerate(agents)}
-        if config.opponents is not None and shard < num_past:
-            learner = agents[(shard + step) % len(agents)]
+        if config.opponents is not None and meets_past:
+            learner = agents[seat]
             seating = _against_past_selves(seating, learner, pools, payoffs, config.opponents, (seed, step, shard))
         seatings.append(seating)
     return tuple(seatings)

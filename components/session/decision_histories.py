@@ -1,22 +1,29 @@
 """The decision history of a hybrid run: an SQLite file under the home folder, made of what the store has and made anew from it.
 
-Beside the file stands the list of the steps in it, each with the digest of its experience. Where the list and the run disagree,
-as after a restart or in another store, the file is made anew.
+In the file stands the list of its steps, each with the digest of its experience; beside it its seal, the digest of the file as
+it was left. Where list or seal do not fit, as after a restart, in another store or where the file was damaged, the store is
+read, and the next step makes the file anew.
 """
 
-import json
 import logging
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.artifacts.base import ArtifactStore
+from components.artifacts.layout import file_sha256
 from components.artifacts.parallel import in_parallel
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.home import HOME
-from components.hybrid.errors import DecisionConflict, HistoryCorrupt
+from components.hybrid.errors import (
+    DecisionConflict,
+    HistoryCorrupt,
+    HistoryLocked,
+    HistoryOfOtherVersion,
+    HistoryUnusable,
+)
 from components.runs.run import CollectedStep, RunAddress
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of, step_manifests, step_of
 from components.session.session import Session
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from components.hybrid.decision_history import DecisionHistory
 
 COLLECT = "collect_experience"
+_UNREADABLE = (HistoryCorrupt, HistoryLocked, HistoryOfOtherVersion, HistoryUnusable)
 _log = logging.getLogger(__name__)
 
 
@@ -39,10 +47,13 @@ def open_history(store: ArtifactStore, run: RunAddress, home: Path = HOME) -> tu
     from components.hybrid.decision_history import DecisionHistory
     from components.hybrid.experience import Experience
 
-    collected, file = collected_steps(store, run), history_file(run.run_id, home)
-    if collected and _known(file, file.with_name("steps.json")) == [each.sha256 for each in collected.values()]:
-        return DecisionHistory(file), ()
-    history, notes = DecisionHistory(), []
+    collected, file, notes = collected_steps(store, run), history_file(run.run_id, home), []
+    if file.exists():
+        whole = _whole_history(file, [each.sha256 for each in collected.values()])
+        if whole is not None:
+            return whole, ()
+        notes.append(f"{file} is damaged, behind or of another run: decisions are read from the store")
+    history = DecisionHistory()
     for step, ref in collected.items():
         try:
             history.record(get(store, ref, Experience).decisions)
@@ -50,6 +61,22 @@ def open_history(store: ArtifactStore, run: RunAddress, home: Path = HOME) -> tu
             notes.append(f"no decisions of step {step}: {error}")
     history.analyse()
     return history, tuple(notes)
+
+
+def _whole_history(file: Path, digests: list[str]) -> "DecisionHistory | None":
+    """The history in a file that is as it was left and has these steps alone; None of any other."""
+    from components.hybrid.decision_history import DecisionHistory
+
+    if not _is_sealed(file):
+        return None
+    try:
+        history = DecisionHistory(file)
+        if history.steps() == digests:
+            return history
+        history.close()
+    except _UNREADABLE as error:
+        _log.warning("%s", error)
+    return None
 
 
 def collected_steps(store: ArtifactStore, run: RunAddress) -> dict[int, ArtifactRef]:
@@ -80,36 +107,46 @@ def record_step(session: Session, step: int, home: Path = HOME) -> int:
     store has all decisions.
     """
     file = history_file(session.run.run_id, home)
+    if file.exists() and not _is_sealed(file):
+        _log.warning("%s is not as it was left; it is made anew from the store", file)
+        shutil.rmtree(file.parent)
     try:
         return _bring_up_to(session, step, file)
-    except (HistoryCorrupt, DecisionConflict) as error:
+    except (HistoryCorrupt, HistoryOfOtherVersion, DecisionConflict) as error:
         _log.warning("%s; it is made anew from the store", error)
         shutil.rmtree(file.parent)
         return _bring_up_to(session, step, file)
 
 
 def _bring_up_to(session: Session, step: int, file: Path) -> int:
-    listed = file.with_name("steps.json")
-    known, ref = _known(file, listed), _experience(session, step)
-    if len(known) not in (step, step + 1) or known[step:] not in ([], [ref.sha256]):
-        shutil.rmtree(file.parent, ignore_errors=True)
-        known = []
+    from components.hybrid.decision_history import DecisionHistory
+
+    ref = _experience(session, step)
+    if file.exists():
+        with DecisionHistory(file) as history:
+            known = history.steps()
+        if len(known) not in (step, step + 1) or known[step:] not in ([], [ref.sha256]):
+            shutil.rmtree(file.parent)
     file.parent.mkdir(parents=True, exist_ok=True)
     num_added = 0
-    for each in range(len(known), step + 1):
-        found = ref if each == step else _experience(session, each)
-        num_added += _add(session, file, found, each)
-        known.append(found.sha256)
-        listed.write_text(json.dumps(known))
+    with DecisionHistory(file) as history:
+        for each in range(len(history.steps()), step + 1):
+            num_added += _add(session, history, ref if each == step else _experience(session, each), each)
+    _seal(file).write_text(file_sha256(file))
     return num_added
 
 
-def _known(file: Path, listed: Path) -> list[str]:
-    """The digests of the steps in the history; none where a part of it is missing or unreadable."""
+def _seal(file: Path) -> Path:
+    return file.with_suffix(".sha256")
+
+
+def _is_sealed(file: Path) -> bool:
+    """Whether a history is as it was left: its bytes have the digest beside it, and nothing waits to be written to it."""
+    log = file.with_name(f"{file.name}-wal")
     try:
-        return [str(digest) for digest in json.loads(listed.read_text())] if file.is_file() else []
+        return not (log.exists() and log.stat().st_size) and file_sha256(file) == _seal(file).read_text()
     except (OSError, ValueError):
-        return []
+        return False
 
 
 def _experience(session: Session, step: int) -> ArtifactRef:
@@ -120,16 +157,12 @@ def _experience(session: Session, step: int) -> ArtifactRef:
     raise AssertionError(f"step {step} of {session.run.run_id} has collected nothing")
 
 
-def _add(session: Session, file: Path, ref: ArtifactRef, step: int) -> int:
-    from components.hybrid.decision_history import DecisionHistory
+def _add(session: Session, history: "DecisionHistory", ref: ArtifactRef, step: int) -> int:
     from components.hybrid.experience import Experience
 
     try:
-        experience = get(session.store, ref, Experience)
+        decisions = get(session.store, ref, Experience).decisions
     except ArtifactMissing as error:
         _log.warning("the decisions of step %d of %s are gone: %s", step, session.run.run_id, error)
-        return 0
-    with DecisionHistory(file) as history:
-        added = history.record(experience.decisions)
-        history.analyse()
-        return added
+        decisions = ()
+    return history.record_step(step, ref.sha256, decisions)

@@ -1,7 +1,6 @@
 """The steps of hybrid training in a session: play, learn, evaluate."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from components.artifacts.payloads import put
@@ -14,7 +13,6 @@ from components.metrics import SUCCESS_RATE
 from components.metrics import evaluation as named
 from components.runs.run import CollectedStep, PolicyUpdate
 from components.schema import EvalReport, PolicyVersion
-from components.session.condition_programs import check_programs, program_runner, tried_reader, with_warnings
 from components.session.hybrid_settings import emulated_games, games_opener, hybrid_config, hybrid_settings
 from components.session.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
 from components.session.scenario import SUITE_SEED
@@ -23,7 +21,6 @@ from components.torch_state import computing_with
 
 if TYPE_CHECKING:
     from components.hybrid.adviser import Adviser
-    from components.hybrid.condition_programs import ProgramRunner
     from components.hybrid.experience import StepAdvice
     from components.hybrid.held_out_games import HeldOut
 
@@ -59,8 +56,6 @@ def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> C
     lesson = "\n".join(config.subgoals)
     if config.mode == "teacher" and not lesson:
         lesson = _written_lesson(session, models)
-    elif config.runs_programs:
-        check_programs(lesson, program_runner(session.toolbox.sandbox()))
     settings = hybrid_settings(session.scenario, lesson)
     with computing_with(1):
         state = new_learner_state(settings, session.config.seed, open_games=games_opener(config))
@@ -68,19 +63,14 @@ def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> C
 
 
 def _written_lesson(session: Session, models: Mapping[str, CheckpointRef]) -> str:
-    from components.hybrid.language_model import COMPARISONS_TASK, PROGRAMS_TASK, LanguageModelTeacher
-    from components.hybrid.subgoals import LessonReader, read_lesson
+    from components.hybrid.language_model import LanguageModelTeacher
     from components.session.checkpoint_loading import load_checkpoint
     from components.session.engines import fixed_versions
 
     policy = session.config.agents[PLAYER].policy
     known = fixed_versions(session.config)
     version = load_checkpoint(session, models[policy])[0] if policy in models else known[policy]
-    read: LessonReader = read_lesson
-    task = COMPARISONS_TASK
-    if hybrid_config(session.config).runs_programs:
-        read, task = tried_reader(program_runner(session.toolbox.sandbox())), PROGRAMS_TASK
-    teacher = LanguageModelTeacher(session.engines.of(policy), version, read=read, task=task)
+    teacher = LanguageModelTeacher(session.engines.of(policy), version)
     badges = hybrid_settings(session.scenario).goal_badges
     return teacher.write_lesson(_START, f"win {badges} badges", seed=session.config.seed).text
 
@@ -102,18 +92,10 @@ def collected(
             adviser=adviser,
             open_games=games_opener(hybrid_config(session.config)),
             advised=advised,
-            run_programs=_paying_runner(session),
         )
     metrics = {_NAMES.get(name, name): value for name, value in experience.metrics.items()}
     advice, told = _stored_advice(session, step, adviser, advised)
     return CollectedStep(experience=session.kept.put(experience), metrics=metrics | told, advice=advice)
-
-
-def _paying_runner(session: Session) -> "ProgramRunner | None":
-    """What runs conditions in Python; None where there are none."""
-    if not hybrid_config(session.config).runs_programs:
-        return None
-    return with_warnings(program_runner(session.toolbox.sandbox()))
 
 
 def _stored_advice(
@@ -199,13 +181,12 @@ def episode_picture(
     Raises ServiceMissing without the emulator.
     """
     from components.hybrid.game_boy.episode_gif import played_frames, short_gif
-    from components.hybrid.held_out_games import trained_agent
+    from components.hybrid.held_out_games import held_out_settings, trained_agent
 
     config, state = hybrid_config(session.config), read_learner(session, checkpoint)
     settings = hybrid_settings(session.scenario, lesson_in(state))
     seed = seed_for(SUITE_SEED, "game_boy", 0)
-    one_game = replace(settings, num_games=1, starts=None, keeps_decisions=False)
-    with computing_with(1), emulated_games(config, one_game, seed, renders=True) as games:
+    with computing_with(1), emulated_games(config, held_out_settings(settings, 1), seed, renders=True) as games:
         agent = trained_agent(
             settings,
             state,
@@ -225,7 +206,8 @@ def suite_title(session: Session) -> str:
 def suite_digest(session: Session) -> str:
     """12 hex digits that two evaluations share if their starts, goal and length are equal."""
     settings, evaluation = hybrid_settings(session.scenario), session.config.evaluation
-    rules = {"game": hybrid_config(session.config).game, "goal": settings.goal_badges, "steps": settings.max_steps}
+    goal = {"goal": settings.goal_badges, "steps": settings.max_steps}
+    rules = {"game": hybrid_config(session.config).game, "starts": "held out", **goal}
     return fingerprint({**rules, "n": evaluation.num_problems, "block": evaluation.problems_per_block})[:12]
 
 

@@ -41,7 +41,7 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
 
     config = hybrid_config(scenario.config)
     starts = config.starts
-    read = _read_lesson(lesson, config)
+    read = _read_lesson(lesson)
     control = ControlRule(
         arbitration=ArbitrationRule(mode=Mode(config.mode)),
         strategy=None if config.strategy is None else Strategy(config.strategy),
@@ -53,7 +53,6 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
         goal_badges=scenario.options.goal_badges,  # type: ignore[attr-defined]
         weights=_weights(config, read),
         subgoals=read.subgoals,
-        programs=read.programs,
         learner=_learner_rule(config),
         agent=AgentRule(
             control=control,
@@ -101,18 +100,18 @@ def _weights(config: HybridConfig, lesson: "Lesson") -> "RewardWeights":
     from components.hybrid.teacher import weights_with_lesson
 
     weights = replace(RewardWeights(), **{str(name): value for name, value in config.weights.items()})
-    if not lesson.size:
+    if not lesson.subgoals:
         return weights
     if weights.party <= 0 and weights.badges <= 0:
         raise ConfigurationError("hybrid.weights: neither party nor badges pays, so subgoals have no goal; pay for one")
     return weights_with_lesson(weights, lesson, wanted=config.weights.get("subgoals", _LESSON_PAY))
 
 
-def _read_lesson(text: str, config: HybridConfig) -> "Lesson":
+def _read_lesson(text: str) -> "Lesson":
     from components.hybrid.game_facts import LARGEST
-    from components.hybrid.subgoals import read_lesson, read_programs
+    from components.hybrid.subgoals import read_lesson
 
-    lesson = (read_programs if config.runs_programs else read_lesson)(text, LARGEST)
+    lesson = read_lesson(text, LARGEST)
     if lesson.refusals:
         raise ConfigurationError(f"hybrid.subgoals: {lesson.refusals[0]}")
     return lesson
@@ -173,6 +172,7 @@ def emulated_games(
         goal_badges=settings.goal_badges,
         weights=settings.weights,
         subgoals=settings.subgoals,
+        is_held_out=settings.is_held_out,
     )
     emulators = [PyBoyEmulator(played.rom) for _ in range(settings.num_games)]
     sees_screens = settings.learner.sees_screens

@@ -101,10 +101,8 @@ class Toolbox:
 
     @property
     def _runs_programs(self) -> bool:
-        """Whether the environment runs programs, or conditions of subgoals are such."""
-        hybrid = self._config.hybrid
-        of_teacher = hybrid is not None and hybrid.runs_programs
-        return of_teacher or self._scenario.family.uses_sandbox(self._scenario.options)
+        """Whether the environment runs programs."""
+        return self._scenario.family.uses_sandbox(self._scenario.options)
 
     def close(self) -> None:
         """End the boxes. The next use opens new ones."""

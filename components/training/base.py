@@ -77,6 +77,8 @@ class CriticTerms(Frozen):
     trace: float
     value_coefficient: float
     """Weight of the squared error in the loss."""
+    advantage_weight: float = 1.0
+    """What the critic's advantages count, below 1 where older weights played; its targets are as they were."""
 
 
 class UpdateJob(Frozen):

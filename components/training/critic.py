@@ -41,7 +41,8 @@ class Judged:
 
 
 def judge(groups: Sequence[TrainGroup], values: RecordedValues, terms: CriticTerms) -> Judged:
-    """The advantages of `groups`, whose rows are credited with returns, by the critic's values; targets are both together.
+    """The advantages of `groups`, whose rows are credited with returns, by the critic's values; targets are both together, and
+    then advantages are weighed.
 
     Metrics are of the values before the update: the root of the mean squared error against returns, and the share of their
     variance that the values explain, 0 for returns that are all equal.
@@ -54,7 +55,7 @@ def judge(groups: Sequence[TrainGroup], values: RecordedValues, terms: CriticTer
     values_R = list(chain.from_iterable(values.of_rows(groups)))
     advantages_R = gae_advantages(actions, values_R, discount=terms.discount, trace=terms.trace)
     targets_R = [advantage + value for advantage, value in zip(advantages_R, values_R, strict=True)]
-    of_rows = iter(advantages_R)
+    of_rows = iter(terms.advantage_weight * advantage for advantage in advantages_R)
     judged = tuple(replace(group, advantages_K=tuple(next(of_rows) for _ in group.advantages_K)) for group in groups)
     lengths = [len(tokens) for group in groups for tokens in group.completions_K_T]
     repeated = torch.repeat_interleave(torch.tensor(targets_R, dtype=torch.float32), torch.tensor(lengths))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from components.artifacts.layout import file_sha256
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.records import read_as
 from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest
@@ -63,8 +65,7 @@ def whole(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 FROM_SCREENS = {"mode": "rl_only", "game": "homebrew", "num_games": 2, "keeps_decisions": True} | {
     "learner": {"network": "cnn", "steps": 24, "minibatch": 32, "epochs": 2},
-    "subgoals": ["near the table: abs(x - 1) + abs(y - 2) <= 1"],
-    "conditions": "python",
+    "subgoals": ["near the table: x <= 2 and y == 2"],
 }
 
 
@@ -209,9 +210,16 @@ def test_its_history_is_made_anew_from_the_store(whole: Path, tmp_path: Path) ->
         assert num_decisions == 2 * 4 * 30
         assert record_step(session, 2, tmp_path) == 0, "done again"
         file = history_file("whole", tmp_path)
-        listed = json.loads(file.with_name("steps.json").read_text())
-        file.with_name("steps.json").write_text(json.dumps([*listed[:2], "of another lineage"]))
-        assert record_step(session, 2, tmp_path) == num_decisions
+        with sqlite3.connect(file) as other:
+            other.execute("UPDATE steps SET digest = 'of another lineage' WHERE step = 2")
+        other.close()
+        seal = file.with_suffix(".sha256")
+        assert record_step(session, 2, tmp_path) == num_decisions, "it was changed"
+        with sqlite3.connect(file) as other:
+            other.execute("UPDATE steps SET digest = 'of another lineage' WHERE step = 2")
+        other.close()
+        seal.write_text(file_sha256(file))
+        assert record_step(session, 2, tmp_path) == num_decisions, "it is of another lineage"
         shutil.rmtree(file.parent)
         assert record_step(session, 2, tmp_path) == num_decisions
     with DecisionHistory(file) as history:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from components import progress
+from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.errors import ArtifactMissing
 from components.evaluation.held_out import EvalPlan, Setting
@@ -18,7 +19,7 @@ from components.evaluation.suites import Suite, suite_problems
 from components.progress import Progress
 from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
 from components.runs.stage_protocol import run_stage
-from components.schema import PolicyVersion, RolloutShard
+from components.schema import PolicyVersion, RolloutShard, TrainBatch
 from components.session import checkpoint_loading
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.engines import Engines
@@ -397,6 +398,24 @@ def test_an_update_that_fails_leaves_no_folder_even_if_the_session_was_closed(wi
         shutil.rmtree(wired.work)
     assert not update.__exit__(ValueError, ValueError("diverged"), None)
     assert not wired.work.exists()
+
+
+@pytest.mark.parametrize(("every", "weight"), [(1, 1.0), (2, 0.25)])
+def test_a_critic_s_advantages_count_less_where_older_weights_played(wired: Wired, every: int, weight: float) -> None:
+    updates = f"{{strategy: asynchronous, every: {every}, staleness_exponent: {0.5 if every == 1 else 2.0}}}"
+    settings = ["algorithm.advantage=gae", "loss.importance_cap=2.0", f"population.weight_updates={updates}"]
+    session = SimpleNamespace(
+        config=preset_config("population-kuhn", settings),
+        kept=KeptPayloads(wired.session().store),
+        copies=Session.copies,
+    )
+    played = PolicyVersion(policy="first", step=4, weights_digest="w")
+    batch = TrainBatch(policy="first", step=5, groups=(), num_groups_without_signal=0, version=played)
+    session.store = wired.session().store
+    checkpoint = CHECKPOINT.model_copy(update={"policy": "first"})
+    with update_policy.update_job(session, 5, checkpoint, session.kept.put(batch)) as job:  # type: ignore[arg-type]
+        assert job.critic is not None
+        assert job.critic.advantage_weight == weight
 
 
 def test_a_step_s_report_is_queued_once_all_that_it_tells_of_is_written(

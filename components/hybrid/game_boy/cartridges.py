@@ -7,6 +7,7 @@ from pathlib import Path
 
 from components.hybrid.errors import RomMissing, WrongRom
 from components.hybrid.game_boy.memory_map import CRYSTAL, MemoryMap, read_symbol_file
+from components.hybrid.start_seeds import NUM_STARTS
 from components.package_files import package_file
 
 _TITLE, _CODE, _HEADER, _HEADER_CHECKSUM = slice(0x134, 0x13F), slice(0x13F, 0x143), slice(0x134, 0x14D), 0x14D
@@ -79,7 +80,7 @@ def crystal_cartridge(rom: Path, *, symbols: Path | None = None, start_state: by
         boot_frames=240,
         memory_map=CRYSTAL if symbols is None else read_symbol_file(symbols.read_text()),
         chance_is_written=False,
-        seed_frames=60,
+        seed_frames=NUM_STARTS["crystal"],
         start_state=start_state,
     )
 

@@ -26,21 +26,24 @@ from components.hybrid.game_facts import (
 )
 from components.hybrid.rewards import Records, RewardWeights, reward_terms, total_reward
 from components.hybrid.screens import grey_screens
+from components.hybrid.start_seeds import NUM_STARTS, start_seed
 from components.hybrid.subgoals import Subgoal, subgoals_met
-from components.identity import seed_for
 
 Snapshot = dict[str, NDArray[Any]]
-_NUM_SEEDS = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeRule:
-    """What an episode is: it ends with `goal_badges` badges, is cut after `max_steps`, and earns by `weights`."""
+    """What an episode is: it ends with `goal_badges` badges, is cut after `max_steps`, and earns by `weights`.
+
+    `is_held_out`: it has a start that no training plays.
+    """
 
     max_steps: int = 300
     goal_badges: int = 1
     weights: RewardWeights = field(default_factory=RewardWeights)
     subgoals: tuple[Subgoal, ...] = ()
+    is_held_out: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "goal_badges"):
@@ -150,7 +153,9 @@ class EmulatedGames:
         origin = self._start if state is None else state
         for game in np.flatnonzero(games_N):
             number = self._first_game + int(game)
-            drawn = seed_for(self._seed, "game_boy", number, int(self._episodes_N[game]))
+            drawn = start_seed(
+                self._seed, "game_boy", number, int(self._episodes_N[game]), is_held_out=self._rule.is_held_out
+            )
             self._start_game(self._emulators[game], drawn if seeds_N is None else int(seeds_N[game]), origin)
             self._episodes_N[game] += 1
             self._tiles[game] = set()
@@ -217,7 +222,7 @@ class EmulatedGames:
         emulator.load_state(state)
         if self._cartridge.chance_is_written:
             chance = self._cartridge.memory_map["hRandomAdd"]
-            emulator.write(chance.address, (1 + seed % _NUM_SEEDS).to_bytes(chance.num_bytes, "big"))
+            emulator.write(chance.address, (1 + seed % NUM_STARTS["homebrew"]).to_bytes(chance.num_bytes, "big"))
         idle = seed % self._cartridge.seed_frames if self._cartridge.seed_frames else 0
         emulator.run(1 + idle, render=self._renders)
 

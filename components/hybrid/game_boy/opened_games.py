@@ -27,6 +27,7 @@ def emulator_opener(cartridge: Cartridge, *, num_processes: int, environment: Ma
             goal_badges=settings.goal_badges,
             weights=settings.weights,
             subgoals=settings.subgoals,
+            is_held_out=settings.is_held_out,
         )
         return GamesInProcesses(
             cartridge,

@@ -146,14 +146,38 @@ def test_a_damaged_file_is_named(tmp_path: Path, share: float) -> None:
 
 def test_files_of_other_versions_and_programs_are_left_alone(tmp_path: Path) -> None:
     DecisionHistory(tmp_path / "newer.db").close()
-    for name, statement in (("newer.db", "PRAGMA user_version = 2"), ("foreign.db", "CREATE TABLE notes(text)")):
+    for name, statement in (("newer.db", "PRAGMA user_version = 3"), ("foreign.db", "CREATE TABLE notes(text)")):
         connection = sqlite3.connect(tmp_path / name)
         connection.execute(statement)
         connection.close()
         before = (tmp_path / name).read_bytes()
-        with pytest.raises(HistoryOfOtherVersion, match=r"version 2|another program"):
+        with pytest.raises(HistoryOfOtherVersion, match=r"version 3|another program"):
             DecisionHistory(tmp_path / name)
         assert (tmp_path / name).read_bytes() == before
+
+
+def test_a_file_of_the_first_version_is_counted_anew(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with DecisionHistory(path) as history:
+        history.record([decision(step, is_last=step == 9) for step in range(10)])
+        for statement in (
+            "DROP TABLE steps",
+            "DROP TABLE grams",
+            "CREATE TABLE grams(state_hash)",
+            "PRAGMA user_version = 1",
+        ):
+            history._connection.execute(statement)
+    with DecisionHistory(path) as history:
+        assert (history.num_decisions(), history.steps(), history.analyse()) == (10, [], 1)
+        assert history.patterns(minimum_seen=1).num_tested > 0
+
+
+def test_a_step_is_stored_with_its_decisions_or_not_at_all(tmp_path: Path) -> None:
+    with DecisionHistory() as history:
+        assert history.record_step(0, "a", [decision(0)]) == 1
+        with pytest.raises(DecisionConflict):
+            history.record_step(1, "b", [decision(1), decision(3)])
+        assert (history.steps(), history.num_decisions()) == (["a"], 1)
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:

@@ -1,28 +1,23 @@
 """A model's answers are drawn from its own probabilities, and its lessons are read and asked for again."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
 from math import log
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from components.generation.base import Completion
 from components.hybrid.adviser import Question
-from components.hybrid.condition_programs import Program, ProgramsHeld
 from components.hybrid.game_facts import Action, no_facts
 from components.hybrid.game_text import split_games
 from components.hybrid.language_model import (
-    PROGRAMS_TASK,
     LanguageModelAdviser,
     LanguageModelTeacher,
     LearningAdviser,
     draw_choices,
 )
 from components.hybrid.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
-from components.hybrid.subgoals import Lesson, read_programs, tried_lesson
 from components.hybrid.twin import Twin
 from components.schema import PolicyVersion
 
@@ -93,25 +88,6 @@ def test_a_teacher_is_shown_what_was_refused_and_writes_again() -> None:
     lesson = LanguageModelTeacher(hopeless, VERSION).write_lesson("You are in the town.", "the badge", seed=0)
     assert [subgoal.name for subgoal in lesson.subgoals] == ["far"]
     assert hopeless.texts == []
-
-
-def test_a_teacher_of_python_is_told_so_and_reads_what_failed_when_it_was_tried() -> None:
-    def read(text: str, names: Collection[str]) -> Lesson:
-        lesson = read_programs(text, names)
-        return tried_lesson(lesson, lambda programs, facts: failing_without_x(programs))
-
-    generator = Table({}, ["far: len(y) > 1", "far: abs(x - 8) < 2"])
-    lesson = LanguageModelTeacher(generator, VERSION, read=read, task=PROGRAMS_TASK).write_lesson("", "", seed=0)
-    assert lesson.text == "far: abs(x - 8) < 2"
-    assert "A condition is a Python expression over the facts. It may call abs, " in generator.prompts[0]
-    assert "`len(y) > 1` failed: TypeError" in generator.prompts[1]
-
-
-def failing_without_x(programs: Sequence[Program]) -> ProgramsHeld:
-    return ProgramsHeld(
-        held_R_G=np.zeros((3, len(programs)), np.bool_),
-        failures_G=tuple("" if "x" in each.names else "TypeError" for each in programs),
-    )
 
 
 def test_scripted_advisers_give_legal_answers_that_depend_on_the_question_alone() -> None:

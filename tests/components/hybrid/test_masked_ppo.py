@@ -219,6 +219,15 @@ def test_impossible_rules_are_refused_by_name(wrong: dict[str, Any]) -> None:
         PPORule(**wrong)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_critic_that_has_not_learned_expects_nothing(seed: int) -> None:
+    learner, twin = MaskedPPO(RULE, seed=seed), Twin(4, seed=5, max_steps=20)
+    values = learner._values(torch.as_tensor(twin.states()))
+    assert values.tolist() == [0.0] * 4
+    learner.update(learner.collect(twin))
+    assert bool((learner._values(torch.as_tensor(twin.states())) != 0).all()), "it learns"
+
+
 def rates(choose: Callable[[Twin], Any]) -> tuple[float, float]:
     """The starter and badge rate of 100 first episodes of 300 steps."""
     twin = Twin(100, seed=99)

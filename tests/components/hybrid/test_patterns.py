@@ -33,7 +33,10 @@ def history_of(plays: list[Play], episodes_at_once: int = 10**9) -> DecisionHist
 
 
 def counts(history: DecisionHistory) -> set[tuple[int, str, int, int]]:
-    return set(history._connection.execute("SELECT state_hash, actions, seen, won FROM grams WHERE actions <> ''"))
+    select = (
+        "SELECT state_hash, actions, sum(seen), sum(won) FROM grams WHERE actions <> '' GROUP BY state_hash, actions"
+    )
+    return set(history._connection.execute(select))
 
 
 def first_visits(play: Play) -> Iterator[tuple[int, str, bool]]:
@@ -54,8 +57,10 @@ def test_grams_are_those_of_first_visits_in_pieces_or_at_once(plays: list[Play],
         for state, actions, success in first_visits(play):
             seen[state, actions] += 1
             won[state, actions] += success
-    found = counts(history_of(plays, episodes_at_once))
-    assert found == {(state, actions, seen[state, actions], won[state, actions]) for state, actions in seen}
+    pieces = history_of(plays, episodes_at_once)
+    assert counts(pieces) == {(state, actions, seen[state, actions], won[state, actions]) for state, actions in seen}
+    blocks = "SELECT * FROM grams ORDER BY state_hash, length, actions, block"
+    assert [*pieces._connection.execute(blocks)] == [*history_of(plays)._connection.execute(blocks)]
 
 
 def test_open_episodes_wait_until_they_are_closed() -> None:
@@ -110,6 +115,21 @@ def test_random_play_shows_no_pattern(success: Callable[[random.Random, Play], P
     reports = [history_of(played(seed, 150, success)).patterns() for seed in range(20)]
     assert all(report.num_tested > 50 for report in reports)
     assert sum(bool(report.patterns) for report in reports) < 5
+
+
+@pytest.mark.parametrize("drift", [lambda f: f, lambda f: float(f > 0.37), lambda f: f * (1 - f) * 4])
+def test_an_action_that_comes_as_success_comes_is_no_pattern(drift: Callable[[float], float]) -> None:
+    """As while a policy learns: it chooses ever more often what is without effect, and succeeds ever more often."""
+    num_found = 0
+    for seed in range(4):
+        rng = random.Random(seed)
+        rises = [drift(episode / 300) for episode in range(300)]
+        plays = [
+            [(state, int(rng.random() < 0.1 + 0.8 * rise), rng.random() < 0.2 + 0.6 * rise) for state in range(3)]
+            for rise in rises
+        ]
+        num_found += bool(history_of(plays, 50).patterns(minimum_seen=3).patterns)
+    assert num_found <= 1
 
 
 def test_a_better_state_makes_no_action_good() -> None:

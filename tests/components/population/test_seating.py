@@ -37,12 +37,28 @@ def test_members_stay_in_their_seats_unless_they_rotate() -> None:
     assert seatings(step=1, rotates_seats=True) == (swapped, HOMES, swapped, HOMES)
 
 
-@given(st.integers(0, 5), st.integers(1, 3), st.booleans())
-def test_each_member_learns_each_role_equally_often(step: int, rounds: int, meets_past: bool) -> None:
-    opponents = {"opponents": OpponentConfig()} if meets_past else {}
-    found = seatings(step=step, num_shards=2 * rounds, rotates_seats=True, **opponents)
+@given(st.integers(0, 5), st.integers(1, 3))
+def test_each_member_learns_each_role_equally_often(step: int, rounds: int) -> None:
+    found = seatings(step=step, num_shards=2 * rounds, rotates_seats=True)
     counts = Counter((agent, member) for each in found for agent, member in each.items())
     assert set(counts.values()) == {rounds}
+
+
+@pytest.mark.parametrize("rotates_seats", [False, True])
+@pytest.mark.parametrize("num_past", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_each_member_learns_against_past_selves_equally_often(size: int, num_past: int, rotates_seats: bool) -> None:
+    homes = {f"agent_{number}": f"m{number}" for number in range(size)}
+    pools = pools_after({}, dict.fromkeys(homes.values(), (0, "w")), config=OpponentConfig(), step=0)
+    config = PopulationConfig.model_validate({"rotates_seats": rotates_seats, "opponents": {"share": 0.5}})
+    learned: Counter[tuple[str, str]] = Counter()
+    for step in range(size**2):
+        found = step_seatings(homes, pools, PayoffMatrix(), config=config, step=step, num_shards=2 * num_past, seed=0)
+        games = [seating for seating in found if any("@" in player for player in seating.values())]
+        assert len(games) == num_past
+        learned.update((agent, player) for game in games for agent, player in game.items() if "@" not in player)
+    pairs = {(agent, member) for agent in homes for member in homes.values()} if rotates_seats else set(homes.items())
+    assert learned == dict.fromkeys(pairs, num_past * size**2 // len(pairs))
 
 
 def test_one_learner_meets_past_selves_of_the_others_in_its_share_of_the_shards() -> None:
@@ -54,7 +70,8 @@ def test_one_learner_meets_past_selves_of_the_others_in_its_share_of_the_shards(
         HOMES,
         HOMES,
     )
-    assert seatings(step=1, pools=pools, opponents=OpponentConfig(share=0.5))[0] == {"ann": "first@0", "bob": "second"}
+    second = seatings(step=1, num_shards=2, pools=pools, opponents=OpponentConfig(share=0.5))[0]
+    assert second == {"ann": "first@0", "bob": "second"}, "the second of these games"
     assert seatings(opponents=OpponentConfig(share=1.0)) == (HOMES,) * 4, "nobody has a past yet"
 
 

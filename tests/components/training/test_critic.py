@@ -13,12 +13,14 @@ from components.config import AdapterConfig, LossConfig, TrainingConfig
 from components.models.adapters import ADAPTER_FOLDER
 from components.models.digests import model_digest
 from components.models.value_head import add_value_head, expected, hidden_states
-from components.schema import TrainGroup
+from components.population.asynchronous import aged_batch
+from components.schema import PolicyVersion, TrainBatch, TrainGroup
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CriticTerms
 from components.training.checkpoint import write_initial_adapter
 from components.training.critic import judge, record_values, value_loss
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
+from components.training.rank_batches import RecordedValues
 from components.training.ranks import Ranks
 
 pytestmark = pytest.mark.usefixtures("forked")
@@ -85,6 +87,24 @@ def test_advantages_follow_an_agent_from_group_to_group(headed, make_groups, job
     last = 2.0 - v[2]
     wanted = 2.8 - v[0] + 0.81 * (v[2] - 2.0 + 0.5 * last)
     assert judge(groups, values, CRITIC).groups[0].advantages_K == pytest.approx([wanted] * 4, abs=1e-4)
+
+
+def test_a_critic_that_is_right_gives_no_advantages_however_old_the_weights(make_groups) -> None:
+    returns = [2.0, -1.0, 0.5]
+    groups = chained(make_groups(3), returns)
+    played = PolicyVersion(policy="p", step=4, weights_digest="w")
+    batch = TrainBatch(policy="p", step=5, groups=tuple(groups), num_groups_without_signal=0, version=played)
+    aged = aged_batch(batch, 0.5).groups
+    lengths = [len(tokens) for group in groups for tokens in group.completions_K_T]
+    starts = (torch.tensor(lengths).cumsum(0) - torch.tensor(lengths)).reshape(3, 4).numpy()
+    tokens = torch.tensor(lengths).reshape(3, 4).sum(1)
+    for off in (0.0, 1.0):
+        values = RecordedValues(torch.tensor([earned - off for earned in returns]).repeat_interleave(tokens), starts)
+        alone = CRITIC.model_copy(update={"discount": 0.0, "advantage_weight": 0.7})
+        judged = judge(aged, values, alone)
+        assert [group.advantages_K for group in judged.groups] == [pytest.approx((0.7 * off,) * 4, abs=1e-6)] * 3
+        rows = [target for group in judged.targets.of_rows(groups) for target in group]
+        assert rows == pytest.approx([earned for earned in returns for _ in range(4)])
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("adapter", "float32"), ("full", "bfloat16")])

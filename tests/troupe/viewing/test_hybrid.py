@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from components.artifacts.layout import file_sha256
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import put
 from components.config import RunConfig, parse_config
@@ -18,6 +19,7 @@ from components.errors import ConfigurationError
 from components.hybrid.adviser import Advice
 from components.hybrid.agent import AgentRule
 from components.hybrid.control import ControlRule
+from components.hybrid.decision_history import DecisionHistory
 from components.hybrid.experience import HybridSettings, collect_experience, new_learner_state, update_learner
 from components.hybrid.game_boy.episode_gif import MOST_BYTES, EpisodeFrame, episode_gif, played_frames, short_gif
 from components.hybrid.held_out_games import trained_agent
@@ -128,6 +130,38 @@ def test_the_file_and_the_store_tell_the_same(made: Any, tmp_path: Path) -> None
     shutil.rmtree(tmp_path / "decisions")
     assert hybrid_document(store, run, home=tmp_path) == known
     assert not (tmp_path / "decisions").exists(), "viewing writes nothing"
+
+
+def test_a_damaged_file_is_never_shown(made: Any, tmp_path: Path) -> None:
+    store, run, _ = made
+    with Session(run) as session:
+        record_step(session, 1, tmp_path)
+        file = history_file("h", tmp_path)
+        right, whole = hybrid_document(store, run, home=tmp_path)["decisions"], file.read_bytes()
+        sealed = file.with_suffix(".sha256").read_text()
+        DecisionHistory(tmp_path / "other.sqlite").close()
+        damaged = {
+            "empty": b"",
+            "cut": whole[: len(whole) // 2],
+            "short": whole[:50],
+            "text": b"not a database at all" * 100,
+            "other": (tmp_path / "other.sqlite").read_bytes(),
+            **{
+                f"flipped {at}": whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+                for at in range(30, len(whole), 2999)
+            },
+        }
+        for kind, content in damaged.items():
+            file.write_bytes(content)
+            document = hybrid_document(store, run, home=tmp_path)
+            assert document["decisions"] == right, kind
+            assert "decisions are read from the store" in document["notes"][0]
+            file.with_suffix(".sha256").write_text(file_sha256(file))  # as if it had been left so
+            if not kind.startswith("flipped"):
+                assert hybrid_document(store, run, home=tmp_path)["decisions"] == right, kind
+            file.with_suffix(".sha256").write_text(sealed)
+        assert record_step(session, 1, tmp_path) == right["num_decisions"], "made anew"
+        assert hybrid_document(store, run, home=tmp_path)["notes"] == []
 
 
 def test_tiles_are_those_of_the_games(made: Any, tmp_path: Path) -> None:
