@@ -2,8 +2,8 @@
 
 Nobody is trained: a night of a challenger is a draw of the problems that it alone and the champion alone solve. Runs train
 meanwhile, so that each has new weights every night; who plays, what a night means and who is promoted are decided by the
-functions that the flow calls. It prints how soon a better challenger is promoted, as the first, 20th or 100th run of a year, and
-in how many years of equal models one is promoted.
+functions that the flow calls. It prints how soon a better challenger is promoted, as the first, 20th or 100th run of a year,
+and in how many years of equal models one is promoted.
 """
 
 import argparse
