@@ -228,6 +228,8 @@ def verdict_sentence(nights: Sequence[SuiteNight]) -> str:
     """What the night says at its top. **Example** "3 of 11 subjects compared with an earlier checkpoint: no regression"."""
     num_compared = sum(night.num_compared for night in nights)
     num_subjects = sum(is_checkpoint(each.agent) for night in nights for each in night.reports)
+    if not num_subjects:
+        return "No run's checkpoint was played."
     counted = f"{num_compared} of {num_subjects} subjects compared with an earlier checkpoint"
     if not num_compared:
         return f"{counted}: nothing to say about regressions"

@@ -85,8 +85,8 @@ def test_one_night_of_strong_evidence_promotes_and_ends_the_other_trials() -> No
 
 
 def test_a_draw_counts_once_and_few_problems_do_not_suffice() -> None:
-    state, [first] = after_night(RULE, PromotionState(champion="a"), [night(15, 2)], draw="0")
-    state, [again] = after_night(RULE, state, [night(15, 2)], draw="0")
+    state, [first] = after_night(RULE, PromotionState(champion="a"), [night(10, 4)], draw="0")
+    state, [again] = after_night(RULE, state, [night(10, 4)], draw="0")
     assert (first.outcome, again.outcome, again.evidence) == ("open", "repeated", first.evidence)
     few, [decision] = after_night(RULE, PromotionState(champion="a"), [night(60, 0, num_problems=60)], draw="0")
     assert (decision.outcome, few.champion) == ("open", "a")
