@@ -24,7 +24,7 @@ from components.runs.step_records import step_record_key
 
 _REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
 _LINEAGE = re.compile(r"runs/([^/]+)/lineages/[^/]+")
-_UNREAD = re.compile(r".*/attempts/[^/]+|runs/[^/]+/(outbox|sessions|flow_runs|history|dropped)/.*|index/.*")
+_UNREAD = re.compile(r".*/attempts/[^/]+|runs/[^/]+/(outbox|sessions|flow_runs|history|dropped|collected)/.*|index/.*")
 """Records that keep no files and decide no retention."""
 _STEP_RECORD = re.compile(r"runs/[^/]+/iterations/.*")
 """The record of a finished step names its checkpoint for good; it does not keep the files."""

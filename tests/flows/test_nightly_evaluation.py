@@ -10,7 +10,7 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
 from components.errors import ArtifactMissing, NightFailed
-from components.evaluation.night_records import read_nights
+from components.evaluation.night_records import keep_night, read_nights
 from components.evaluation.nightly import NightlySuite, PromotionConfig, SuiteNight
 from components.evaluation.promotion import Contestant
 from components.evaluation.suites import Suite
@@ -138,11 +138,10 @@ def test_a_restart_changes_no_champion_and_the_alias_follows_its_weights(nights:
 
 
 def test_a_run_that_trains_on_keeps_its_trial(nights: Nights) -> None:
-    nights.solved = {f"b@{step}": 110 for step in range(9)} | {"a@1": 100, "b@1": 118, "random": 2}
-    nights.newest = ["a@1"]
-    nights.run(1)
-    for day in range(2, 5):
-        nights.newest = [f"b@{day - 1}"]
-        nights.run(day)
+    nights.solved = {f"b@{step}": 102 for step in range(9)} | {"a@1": 100, "random": 2}
+    store = LocalArtifactStore(Path(str(nights.store.root)))
+    for day, newest in enumerate(["a@1", "b@1", "b@2", "b@3"], 1):
+        nights.newest = [newest]
+        keep_night(store, nightly.suite_night(SUITES[0], f"2026-11-0{day}", store, nights.store, PROMOTION, []))
     trials = [[each.challenger for each in night.decisions] for night in nights.nights()]
     assert trials == [[], ["b@1"], ["b@1"], ["b@1"]]
