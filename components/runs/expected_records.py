@@ -51,8 +51,8 @@ def removed_updates(found: Survey) -> list[Update]:
 
 
 def _expired(found: Survey, made_up: Iterable[str]) -> Set[str]:
-    """Of manifests that are not there, those that garbage collection has recorded as removed; where an older one recorded
-    nothing, also those that it removes by a retention that the run has had."""
+    """Of manifests that are not there, those that garbage collection has recorded as removed; where its records are lost, or an
+    older one made none, also those that it removes by a retention that the run has had."""
     assert found.address is not None, f"{found.run_id} has no address"
     evaluated = [Evaluated(step=step) for step in _evaluated_steps(found)] if _keeps_evaluated(found) else []
     wanted = set(made_up)
@@ -76,8 +76,10 @@ def _place(key: str) -> tuple[str, int, str, str]:
 
 
 def _retentions(found: Survey) -> list[RetentionConfig]:
-    """What the run's sessions and configurations have asked to keep, each once; nothing where all removals are recorded."""
-    if found.sessions and found.sessions[0].records_collections:
+    """What the run's sessions and configurations have asked to keep, each once; nothing where all removals are recorded, and the
+    records can be read."""
+    are_recorded = bool(found.sessions) and found.sessions[0].records_collections
+    if are_recorded and not any("/collected/" in each.key for each in found.problems):
         return []
     asked = [*(each.retention for each in found.sessions), found.config.retention if found.config else None]
     return list({each.model_dump_json(): each for each in asked if each is not None}.values()) or [RetentionConfig()]

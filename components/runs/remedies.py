@@ -19,7 +19,7 @@ _BY_KIND: Mapping[str, str] = {
     "sessions": "{delete}: it says only how one session went",
     "flow_runs": "{delete}: it serves only a retry of that flow run",
     "history": "{delete}: it repeats the records of its steps, which are read instead",
-    "collected": "{delete}: it says only which checkpoints `troupe gc` removed",
+    "collected": "restore it from a backup: it alone says which checkpoints `troupe gc` removed",
     "outbox": "{delete}: MLflow misses its report, or has it already",
     "evaluations": "{delete} and the manifest of its evaluation, and {resume} evaluates again",
     "dropped": "{delete}, then `troupe rm {run} --lineage {number}{option}` takes that restart back again",
