@@ -1,7 +1,7 @@
 """Evaluates a subject on a suite. What has been played is read, whoever has played it."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -12,12 +12,14 @@ from prefect import runtime
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.format import ensure_format
+from components.artifacts.refs import CheckpointRef
 from components.config import ResourceConfig, RunConfig, StoreConfig
-from components.errors import StoreRefused, StoreUnavailable
+from components.errors import ConfigurationError, StoreRefused, StoreUnavailable
 from components.evaluation.held_out import Heading, Sampling, report_from
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
 from components.evaluation.suite_play import SuitePlay, joined
 from components.evaluation.suites import Suite
+from components.runs.initial_checkpoints import committed_initial_checkpoints
 from components.runs.run import Run
 from components.runs.session_records import effective_run
 from components.runs.shared_results import adopt_result
@@ -27,6 +29,7 @@ from components.scratch import scratch_folder
 from components.session.contenders import Contender, ResultsStore, RunFinder, find_team, open_contender
 from components.session.session import Session
 from components.session.stores import open_store
+from components.session.team_weights import find_run_with
 from components.session.trackers import resolve_model
 from flows.games_evaluation import games_report
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
@@ -194,12 +197,32 @@ def keep_results(session: Session) -> None:
 
 
 def find_stored_run(store: StoreConfig, subject: RunSubject | RegisteredSubject) -> tuple[Run, int | None]:
-    """The run in `store` that a subject names. Raises ConfigurationError if there is none."""
-    if isinstance(subject, RegisteredSubject):
-        version = resolve_model(f"models:/{subject.name}")
-        subject = RunSubject(version.run_id, version.step)
+    """The run in `store` that a subject names; for a registered version as it was when it had that one's weights. Raises
+    ConfigurationError if there is none."""
     opened = open_store(store)
-    return effective_run(opened, read_run(opened, subject.run_id)).kept_in(store), subject.step
+    if isinstance(subject, RunSubject):
+        return effective_run(opened, read_run(opened, subject.run_id)).kept_in(store), subject.step
+    version = resolve_model(f"models:/{subject.name}")
+    run = effective_run(opened, read_run(opened, version.run_id)).kept_in(store)
+    first = committed_initial_checkpoints(opened, run) or {}
+    # A version names members that did not learn in its step as they were at first.
+    changed = {
+        policy: digest
+        for policy, digest in version.weights_digests.items()
+        if policy not in first or first[policy].weights_digest != digest
+    }
+    wanted = changed or version.weights_digests
+
+    def has_weights(team: Mapping[str, CheckpointRef]) -> bool:
+        return all(policy in team and team[policy].weights_digest == digest for policy, digest in wanted.items())
+
+    found = find_run_with(opened, run, version.step, has_weights)
+    if found is None:
+        raise ConfigurationError(
+            f"models:/{subject.name}: version {version.version} has other weights than step {version.step} of run "
+            f"{version.run_id} in {opened.uri}, or its files are gone; name another version, or the run"
+        )
+    return found, version.step
 
 
 def report_document(report: EvalReport) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Evaluates champion and challengers every night, reports what changed, and promotes by a rule."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -19,23 +20,32 @@ from components.evaluation.nightly import (
     PromotionConfig,
     SuiteNight,
     appointed,
-    change_sentence,
     changes_since,
     night_markdown,
     promotion_after,
+    regression_lines,
     row_documents,
 )
 from components.evaluation.nightly_page import night_page
-from components.evaluation.promotion import Decision, PromotionState
+from components.evaluation.promotion import Contestant, Decision, PromotionState, select_challengers
 from components.evaluation.suites import Suite
-from components.runs.steps import first_unfinished_step
+from components.runs.run import Run
 from components.schema import EvalReport
 from components.session.contenders import ResultsStore
 from components.session.stores import open_store
 from components.session.trackers import name_champion, tracking_url
 from flows.active_runs import active_runs
-from flows.evaluate import evaluate_subject, find_stored_run
+from flows.evaluate import evaluate_subject
 from flows.nightly_games import games_nights
+from flows.nightly_populations import population_nights
+from flows.nightly_subjects import (
+    different,
+    find_exact_run,
+    is_there,
+    named_contestant,
+    newest_checkpoints,
+    unplayed_runs,
+)
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.suite_blocks import play_in_flow
@@ -57,22 +67,25 @@ def nightly_evaluation(
     store: StoreConfig | None = None,
     pages: str | None = None,
 ) -> dict[str, Any]:
-    """Evaluate all subjects of all suites, and all active runs of train-hybrid by their own evaluations; return what changed.
+    """Evaluate all subjects of all suites, and all active populations and players of games by their own evaluations; return
+    what changed.
 
     `night`: None is the date for which the run was scheduled, so that a run that comes late, or again, plays the same problems.
-    `active_days`: runs whose last session began earlier do not play. `pages`: a folder for the report as HTML. Raises
-    NightFailed after everything is reported, if a run's newest checkpoint is worse than its last.
+    `active_days`: runs whose last session began earlier do not play, unless their checkpoint has an open trial. `pages`: a
+    folder for the report as HTML. Raises NightFailed after everything is reported, if a run's newest checkpoint is worse than
+    its last, or if a subject could not be played.
     """
     retry_prefect_outages(ResourceConfig().prefect_patience_seconds)
     tonight, kept = _night(night), store or StoreConfig()
     opened, rule = open_store(kept), promotion or PromotionConfig()
-    nights = [suite_night(each, tonight, opened, kept, rule, active_days) for each in suites]
-    nights += games_nights(opened, kept, tonight, active_days)
+    active = list(active_runs(opened, date.fromisoformat(tonight), active_days))
+    nights = [suite_night(each, tonight, opened, kept, rule, active) for each in suites]
+    nights += games_nights(opened, kept, tonight, active)
+    nights += population_nights(opened, kept, tonight, active)
     records = [keep_night(opened, each) for each in nights]
-    report_nights(nights, Path(pages) if pages else None)
+    report_nights(nights, list(unplayed_runs(opened, active, nights)), Path(pages) if pages else None)
     mark_champions(nights)
-    regressions = [f"{each.name}: {change_sentence(change)}" for each in nights for change in each.regressions]
-    if regressions:
+    if regressions := list(regression_lines(nights)):
         raise NightFailed("; ".join(regressions))
     failures = {f"{each.name}, {subject}": why for each in nights for subject, why in each.failures.items()}
     if failures:
@@ -86,61 +99,118 @@ def suite_night(
     store: ArtifactStore,
     kept: StoreConfig,
     promotion: PromotionConfig,
-    active_days: int,
+    active: Sequence[Run],
 ) -> SuiteNight:
     """The night of one suite. A subject that cannot be played ends no other."""
     earlier = read_nights(store, nightly.name, before=tonight)
-    state = next((each.after for each in reversed(earlier) if each.after is not None), None)
-    champions = [state.champion] if state else [nightly.champion] if nightly.champion else []
-    newest = list(newest_checkpoints(store, nightly, date.fromisoformat(tonight), active_days))
-    subjects = list(dict.fromkeys([*champions, *newest, *nightly.subjects]))
+    before = next((each.after for each in reversed(earlier) if each.after is not None), None)
     failures: dict[str, str] = {}
-    played = partial(_played, nightly, kept, failures)
-    reports = played(subjects, nightly.suite, 0)
-    champion = champions[0] if champions else appointed(reports)
-    decisions: tuple[Decision, ...] = ()
-    after = state
+    play = partial(_play, nightly, kept, failures)
+    newest = list(newest_checkpoints(store, nightly, active))
+    holder = _find_champion(nightly, before, kept, failures)
+    named = [found for each in nightly.subjects if (found := _resolve(kept, each, failures)) is not None]
+    listed = different([*newest, *([holder] if holder else []), *named])
+    found = play(listed, nightly.suite, 0)
+    champion = holder or _appoint(newest, found)
+    after, decisions = before, ()
     if champion is not None:
-        before = state or PromotionState(champion=champion)
-        contestants = [champion, *(each for each in newest if each != champion)]
-        suite = nightly.fresh_suite(tonight, promotion)
-        fresh = played(contestants, suite, suite.seed)
-        after = before
-        if any(each.agent == champion for each in fresh):
-            after, decisions = promotion_after(promotion.rule, before, fresh)
+        state = before or PromotionState(champion=champion.name)
+        trials = state.trials if holder else ()  # they were against the champion that is gone
+        state = replace(state, champion=champion.name, champion_weights=champion.weights, trials=trials)
+        after, decisions = _decide(nightly, tonight, promotion, state, newest, kept, play)
+    reports = label_reports(found)
+    weights = {report.agent: each.weights for each, report in reports.items() if each.weights is not None}
     return SuiteNight(
         name=nightly.name,
         night=tonight,
-        reports=tuple(reports),
-        changes=changes_since(reports, earlier),
+        reports=tuple(reports.values()),
+        changes=changes_since([reports[each] for each in newest if each in reports], earlier, weights),
+        weights=weights,
         decisions=decisions,
-        before=state,
+        before=before,
         after=after,
         failures=failures,
     )
 
 
-def newest_checkpoints(store: ArtifactStore, nightly: NightlySuite, tonight: date, active_days: int) -> Iterator[str]:
-    """The newest checkpoint of each active run that plays the suite's environment, as RUN@STEP. Players of games have nights of
-    their own."""
-    for run in active_runs(store, tonight, active_days):
-        is_wanted = (
-            run.config.environment.name == nightly.suite.environment.name
-            if nightly.presets is None
-            else run.config.preset in nightly.presets
-        )
-        if is_wanted and run.config.hybrid is None:
-            yield f"{run.run_id}@{first_unfinished_step(store, run)}"
+def label_reports(reports: Mapping[Contestant, EvalReport]) -> dict[Contestant, EvalReport]:
+    """The reports by contestant; of two under one name the later one is called by its weights, too.
+
+    **Example** the newest "r@1", and the champion "r@1" from before a restart: "r@1" and "r@1 (1f0c9a3e)".
+    """
+    shown: dict[Contestant, EvalReport] = {}
+    for each, report in reports.items():
+        is_taken = any(report.agent == other.agent for other in shown.values())
+        label = f"{report.agent} ({(each.weights or 'unknown')[:8]})" if is_taken else report.agent
+        shown[each] = replace(report, agent=label)
+    return shown
 
 
-def report_nights(nights: Sequence[SuiteNight], folder: Path | None) -> None:
-    """Write the report as Prefect artifacts, and as a page in `folder`."""
-    create_markdown_artifact(key="nightly-evaluation", markdown=night_markdown(nights), description="The night")
+def _find_champion(
+    nightly: NightlySuite, before: PromotionState | None, kept: StoreConfig, failures: dict[str, str]
+) -> Contestant | None:
+    """The champion with its weights; None without one, and for one whose weights are gone, which is noted in `failures`."""
+    name = before.champion if before else nightly.champion
+    if name is None:
+        return None
+    if before is None or before.champion_weights is None:
+        return _resolve(kept, name, failures)
+    try:
+        if is_there(kept, before.holder):
+            return before.holder
+    except TroupeError as error:  # as a damaged record, which can be restored: it stays champion
+        _log.warning("the champion %s of %s is not found: %s", name, nightly.name, error)
+        return before.holder
+    failures[name] = (
+        f"the champion's weights {before.champion_weights[:8]} are gone from the store; the best newest checkpoint of tonight "
+        "takes its place"
+    )
+    return None
+
+
+def _resolve(kept: StoreConfig, subject: str, failures: dict[str, str]) -> Contestant | None:
+    """The contestant that a subject names; None for one that is not there, which is noted in `failures`."""
+    try:
+        return named_contestant(kept, subject)
+    except TroupeError as error:
+        failures[subject] = f"{type(error).__name__}: {error}"
+        return None
+
+
+def _appoint(newest: Sequence[Contestant], reports: Mapping[Contestant, EvalReport]) -> Contestant | None:
+    name = appointed([reports[each] for each in newest if each in reports])
+    return next((each for each in newest if each.name == name), None)
+
+
+def _decide(
+    nightly: NightlySuite,
+    tonight: str,
+    promotion: PromotionConfig,
+    state: PromotionState,
+    newest: Sequence[Contestant],
+    kept: StoreConfig,
+    play: Callable[[Sequence[Contestant], Suite, int], dict[Contestant, EvalReport]],
+) -> tuple[PromotionState, tuple[Decision, ...]]:
+    """The state after champion and challengers have played fresh problems, and what that means for each challenger."""
+    suite = nightly.fresh_suite(tonight, promotion)
+    challengers = select_challengers(state, newest, partial(is_there, kept))
+    fresh = play([state.holder, *challengers], suite, suite.seed)
+    if state.holder not in fresh:
+        return state, ()
+    weights = {each.name: each.weights for each in challengers if each.weights is not None}
+    played = [fresh[each] for each in challengers if each in fresh]
+    return promotion_after(promotion.rule, state, fresh[state.holder], played, weights)
+
+
+def report_nights(nights: Sequence[SuiteNight], unplayed: Sequence[str], folder: Path | None) -> None:
+    """Write the report as Prefect artifacts, and as a page in `folder`; `unplayed` are the active runs that nobody played."""
+    markdown = night_markdown(nights, unplayed)
+    create_markdown_artifact(key="nightly-evaluation", markdown=markdown, description="The night")
     rows = [row for night in nights for row in row_documents(night)]
     create_table_artifact(key="nightly-models", table=rows, description="Models by suite")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{nights[0].night if nights else 'none'}.html").write_text(night_page(nights))
+        (folder / f"{nights[0].night if nights else 'none'}.html").write_text(night_page(nights, unplayed))
 
 
 def mark_champions(nights: Sequence[SuiteNight]) -> None:
@@ -153,32 +223,36 @@ def mark_champions(nights: Sequence[SuiteNight]) -> None:
             continue
         run_id, _, step = night.after.champion.partition("@")
         try:
-            name_champion(run_id, int(step))
+            name_champion(run_id, int(step), weights=night.after.champion_weights)
         except TroupeError as error:
             _log.warning("MLflow does not know the champion of %s: %s", night.name, error)
 
 
-def _played(
-    nightly: NightlySuite, kept: StoreConfig, failures: dict[str, str], subjects: Sequence[str], suite: Suite, seed: int
-) -> list[EvalReport]:
-    """The reports of the subjects that can be played; the others are noted in `failures`."""
-    reports = []
-    for subject in subjects:
+def _play(
+    nightly: NightlySuite,
+    kept: StoreConfig,
+    failures: dict[str, str],
+    contestants: Sequence[Contestant],
+    suite: Suite,
+    seed: int,
+) -> dict[Contestant, EvalReport]:
+    """The reports of the contestants that can be played; the others are noted in `failures`."""
+    reports = {}
+    for each in contestants:
         try:
-            report = evaluate_subject(
-                subject,
+            reports[each] = evaluate_subject(
+                each.name,
                 suite,
                 sampling="sample" if nightly.sampling == "sample" else "greedy",
                 num_samples=nightly.num_samples,
                 seed=seed,
                 results=ResultsStore(config=kept),
-                find_run=partial(find_stored_run, kept),
+                find_run=partial(find_exact_run, kept, each.weights),
                 play=play_in_flow,
             )
-            reports.append(report)
         except TroupeError as error:  # one subject's error, as a checkpoint that was removed
-            _log.warning("%s on %s is not played: %s", subject, nightly.name, error)
-            failures[subject] = f"{type(error).__name__}: {error}"
+            _log.warning("%s on %s is not played: %s", each.name, nightly.name, error)
+            failures[each.name] = f"{type(error).__name__}: {error}"
     return reports
 
 

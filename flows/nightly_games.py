@@ -6,7 +6,6 @@ starts are equal have one suite digest and are one table. They have no champion:
 
 import logging
 from collections.abc import Sequence
-from datetime import date
 
 from components.artifacts.base import ArtifactStore
 from components.config import StoreConfig
@@ -14,23 +13,23 @@ from components.errors import TroupeError
 from components.evaluation.night_records import read_nights
 from components.evaluation.nightly import SuiteNight, changes_since
 from components.runs.run import Run
-from components.runs.steps import first_unfinished_step
 from components.session.contenders import ResultsStore
 from components.session.hybrid import suite_digest, suite_title
 from components.session.session import Session
-from flows.active_runs import active_runs
+from components.session.team_weights import read_weights
+from flows.active_runs import read_newest_step
 from flows.games_evaluation import own_sampling, player_report
 
 _log = logging.getLogger(__name__)
 
 
-def games_nights(store: ArtifactStore, kept: StoreConfig, tonight: str, active_days: int) -> list[SuiteNight]:
-    """The nights of all active runs of train-hybrid, one for each suite digest. A run that cannot be played is among the
+def games_nights(store: ArtifactStore, kept: StoreConfig, tonight: str, active: Sequence[Run]) -> list[SuiteNight]:
+    """The nights of the active runs of train-hybrid, one for each suite digest. A run that cannot be played is among the
     failures and ends no other."""
     players = [
         run.kept_in(kept)
-        for run in active_runs(store, date.fromisoformat(tonight), active_days)
-        if run.config.hybrid is not None
+        for run in active
+        if run.config.hybrid is not None and read_newest_step(store, run) is not None
     ]
     suites: dict[str, list[Run]] = {}
     for run in players:
@@ -41,10 +40,11 @@ def games_nights(store: ArtifactStore, kept: StoreConfig, tonight: str, active_d
 
 def _night(name: str, runs: Sequence[Run], store: ArtifactStore, tonight: str) -> SuiteNight:
     earlier = read_nights(store, name, before=tonight)
-    reports, failures = [], {}
+    reports, failures, weights = [], {}, {}
     for run in runs:
-        at = first_unfinished_step(store, run)
+        at = read_newest_step(store, run) or 0
         try:
+            weights |= {f"{run.run_id}@{at}": known for known in [read_weights(store, run, at)] if known}
             reports.append(
                 player_report(run, at, own_sampling(run), trained=run, results=ResultsStore(config=run.config.store))
             )
@@ -55,6 +55,7 @@ def _night(name: str, runs: Sequence[Run], store: ArtifactStore, tonight: str) -
         name=name,
         night=tonight,
         reports=tuple(reports),
-        changes=changes_since(reports, earlier),
+        changes=changes_since(reports, earlier, weights),
+        weights=weights,
         failures=failures,
     )

@@ -1,14 +1,22 @@
 """What a night of evaluations says: success by subject, what changed since the night before, and who becomes the champion."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import Field, TypeAdapter
 
 from components.config.types import Name
-from components.evaluation.comparison import PairedComparison, compare_pairs
-from components.evaluation.promotion import Decision, PromotionRule, PromotionState, after_night
+from components.evaluation.comparison import PairedComparison, PayoffDifference, compare_pairs
+from components.evaluation.promotion import (
+    Contestant,
+    Decision,
+    PromotionRule,
+    PromotionState,
+    after_night,
+    run_named,
+)
 from components.evaluation.suites import Suite
 from components.frozen import Frozen
 from components.identity import seed_for
@@ -25,8 +33,6 @@ class PromotionConfig(Frozen):
     period_nights: int = Field(365, ge=1)
     false_promotion_rate: float = Field(0.05, gt=0.0, lt=1.0)
     """The largest probability of one or more false promotions in a period."""
-    max_challengers: int = Field(100, ge=1)
-    """The budget of a period: more challengers need more evidence each."""
     min_problems: int = Field(200, ge=1)
     """Fresh problems that a challenger plays before it can be promoted."""
     max_nights: int = Field(30, ge=1)
@@ -60,6 +66,17 @@ class NightlySuite(Frozen):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnChange:
+    """What one member of a population earns more in a game with the others as they were: its newest weights less its earlier
+    ones, on the same problems."""
+
+    base: str
+    other: str
+    num_problems: int
+    change: PayoffDifference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteNight:
     """One suite's night. `failures` are subjects that could not be played, with the reason."""
 
@@ -69,6 +86,10 @@ class SuiteNight:
     reports: tuple[EvalReport, ...]
     changes: tuple[PairedComparison, ...]
     """The newest checkpoint of each run against that of the last night on which another one played."""
+    returns: tuple[ReturnChange, ...] = ()
+    """The same by members, of populations whose games pay."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """The digest of the weights behind each report of a run, by its agent; none in records of earlier versions."""
     decisions: tuple[Decision, ...] = ()
     before: PromotionState | None = None
     """None on the first night."""
@@ -80,6 +101,17 @@ class SuiteNight:
     def regressions(self) -> tuple[PairedComparison, ...]:
         """The changes whose whole interval is below 0, the largest loss first."""
         return tuple(sorted((each for each in self.changes if each.interval[1] < 0), key=lambda each: each.difference))
+
+    @property
+    def losses(self) -> tuple[ReturnChange, ...]:
+        """The members that earn less, the whole interval below 0, the largest loss first."""
+        worse = (each for each in self.returns if each.change.interval[1] < 0)
+        return tuple(sorted(worse, key=lambda each: each.change.difference))
+
+    @property
+    def num_compared(self) -> int:
+        """The subjects that were compared with an earlier checkpoint."""
+        return len({each.other for each in (*self.changes, *self.returns)})
 
     @property
     def promoted(self) -> str | None:
@@ -100,44 +132,74 @@ def night_from(document: Mapping[str, Any]) -> SuiteNight:
     return _NIGHT.validate_python(document)
 
 
-def line_of_run(subject: str) -> str:
-    """The run of a subject. **Example** "plan-path@100" is of "plan-path"."""
-    return subject.partition("@")[0]
+def changes_since(
+    reports: Sequence[EvalReport], nights: Sequence[SuiteNight], weights: Mapping[str, str] = MappingProxyType({})
+) -> tuple[PairedComparison, ...]:
+    """Each run's report against that of its last other weights in `nights`, the newest last, if both are a pair.
 
-
-def changes_since(reports: Sequence[EvalReport], nights: Sequence[SuiteNight]) -> tuple[PairedComparison, ...]:
-    """Each run's report against that of its last other checkpoint in `nights`, the newest last, if both are a pair.
-
-    **Example** tonight "r@200", last night "r@200", before it "r@100": "r@200" less "r@100".
+    `weights` are the digests of tonight's, by agent. **Example** tonight "r@200", last night "r@200" with equal weights, before
+    it "r@100": "r@200" less "r@100". After a restart "r@200" with other weights is compared with "r@200 of 2026-11-28".
     """
     changes = []
     for report in reports:
-        if "@" not in report.agent or "=" in report.agent:
+        if not is_checkpoint(report.agent):
             continue
-        earlier = (
-            each
-            for night in reversed(nights)
-            for each in night.reports
-            if line_of_run(each.agent) == line_of_run(report.agent) and each.agent != report.agent
-        )
-        before = next(earlier, None)
-        if before is not None and _are_pair(before, report):
-            changes.append(compare_pairs(before, report))
+        found = last_other(report, nights, weights.get(report.agent))
+        if found is not None and _are_pair(found[1], report):
+            night, before = found
+            compared = compare_pairs(before, report)
+            named = before.agent if before.agent != report.agent else f"{before.agent} of {night.night}"
+            changes.append(replace(compared, base=named))
     return tuple(changes)
 
 
+def last_other(
+    report: EvalReport, nights: Sequence[SuiteNight], weights: str | None
+) -> tuple[SuiteNight, EvalReport] | None:
+    """The run's newest earlier report of other weights, and its night.
+
+    Where a digest is unknown, the names decide; and one name that played the same problems otherwise is of other weights, too,
+    because play is kept by weights.
+    """
+
+    def is_other(night: SuiteNight, each: EvalReport) -> bool:
+        known = night.weights.get(each.agent)
+        if weights is not None and known is not None:
+            return weights != known
+        return each.agent != report.agent or (_are_pair(each, report) and each.num_solved_P != report.num_solved_P)
+
+    return next(
+        (
+            (night, each)
+            for night in reversed(nights)
+            for each in night.reports
+            if run_named(each.agent) == run_named(report.agent) and is_checkpoint(each.agent) and is_other(night, each)
+        ),
+        None,
+    )
+
+
 def promotion_after(
-    rule: PromotionRule, state: PromotionState, fresh: Sequence[EvalReport]
+    rule: PromotionRule,
+    state: PromotionState,
+    champion: EvalReport,
+    challengers: Sequence[EvalReport],
+    weights: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[PromotionState, tuple[Decision, ...]]:
-    """The state after a night in which `fresh` were played on the same fresh problems, the champion among them."""
-    champion = next(each for each in fresh if each.agent == state.champion)
-    played = [compare_pairs(champion, each) for each in fresh if each.agent != state.champion]
-    return after_night(rule, state, played, draw=f"{champion.suite_digest}-{champion.seed}")
+    """The state after a night in which all of them played the same fresh problems; `weights` are the challengers' by agent."""
+    played = [compare_pairs(champion, each) for each in challengers]
+    draw = f"{champion.suite_digest}-{champion.seed}"
+    return after_night(rule, state, played, draw=draw, weights=weights)
+
+
+def is_checkpoint(agent: str) -> bool:
+    """Whether a report is of a run's own team. **Example** "a@1" is one, "expert" and "plan_agent=a@1" are none."""
+    return "@" in agent and "=" not in agent
 
 
 def appointed(reports: Sequence[EvalReport]) -> str | None:
     """The champion of a first night: the checkpoint of a run with the highest success, ties to the first; None without one."""
-    runs = [each for each in reports if "@" in each.agent and "=" not in each.agent]
+    runs = [each for each in reports if is_checkpoint(each.agent)]
     return max(runs, key=lambda each: each.success_rate).agent if runs else None
 
 
@@ -146,19 +208,52 @@ def _are_pair(one: EvalReport, other: EvalReport) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in fields)
 
 
-def night_markdown(nights: Sequence[SuiteNight]) -> str:
-    """The report of a night over all suites: regressions first, then models by suite, then promotions."""
-    regressions = [(night, each) for night in nights for each in night.regressions]
+def night_markdown(nights: Sequence[SuiteNight], unplayed: Sequence[str] = ()) -> str:
+    """The report of a night over all suites: regressions first, then models by suite, then promotions, then `unplayed`, the
+    active runs that no suite plays."""
+    regressions = list(regression_lines(nights))
     lines = [f"# Nightly evaluation, {nights[0].night if nights else 'no suite'}", ""]
-    counted = f"{len(regressions)} regression{'s' * (len(regressions) > 1)}"
-    lines += [f"**{counted}**" if regressions else "No regression.", ""]
-    lines += [f"- {night.name}: {change_sentence(each)}" for night, each in regressions]
+    verdict = verdict_sentence(nights)
+    lines += [f"**{verdict}**" if regressions else verdict, "", *(f"- {each}" for each in regressions)]
     for night in (each for each in nights if not is_idle(each)):
         lines += ["", f"## {night.name}", "", *_table(night), ""]
+        lines += [f"- {return_sentence(each)}" for each in night.returns]
         lines += [f"- {decision_sentence(each)}" for each in night.decisions]
         lines += [f"- {subject} was not played: {reason}" for subject, reason in night.failures.items()]
-    idle = idle_sentence(nights)
-    return "\n".join([*lines, *(["", idle] if idle else [])]) + "\n"
+    closing = [each for each in (idle_sentence(nights), unplayed_sentence(unplayed)) if each]
+    return "\n".join([*lines, *(line for each in closing for line in ("", each))]) + "\n"
+
+
+def verdict_sentence(nights: Sequence[SuiteNight]) -> str:
+    """What the night says at its top. **Example** "3 of 11 subjects compared with an earlier checkpoint: no regression"."""
+    num_compared = sum(night.num_compared for night in nights)
+    num_subjects = sum(is_checkpoint(each.agent) for night in nights for each in night.reports)
+    if not num_subjects:
+        return "No run's checkpoint was played."
+    counted = f"{num_compared} of {num_subjects} subjects compared with an earlier checkpoint"
+    if not num_compared:
+        return f"{counted}: nothing to say about regressions"
+    count = len(list(regression_lines(nights)))
+    return f"{counted}: {count or 'no'} regression{'s' * (count > 1)}"
+
+
+def regression_lines(nights: Sequence[SuiteNight]) -> Iterator[str]:
+    """A line for each checkpoint that is worse, and for each member that earns less."""
+    for night in nights:
+        yield from (f"{night.name}: {change_sentence(each)}" for each in night.regressions)
+        yield from (f"{night.name}: {return_sentence(each)}" for each in night.losses)
+
+
+def unplayed_sentence(unplayed: Sequence[str]) -> str:
+    """**Example** "Active, and played by no suite: own (environment guess)."; empty without any."""
+    return f"Active, and played by no suite: {', '.join(unplayed)}." if unplayed else ""
+
+
+def is_champion(night: SuiteNight, report: EvalReport) -> bool:
+    """Whether the report is of the champion's weights."""
+    if night.after is None or run_named(report.agent) != run_named(night.after.champion):
+        return False
+    return Contestant(name=report.agent, weights=night.weights.get(report.agent)).is_same(night.after.holder)
 
 
 def is_idle(night: SuiteNight) -> bool:
@@ -195,7 +290,7 @@ def _line(night: SuiteNight, report: EvalReport) -> str:
     if change is not None:
         since = f"{change.difference:+.3f} ({change.interval[0]:+.3f} to {change.interval[1]:+.3f})"
     low, high = report.interval
-    subject = f"{report.agent} (champion)" if night.after and night.after.champion == report.agent else report.agent
+    subject = f"{report.agent} (champion)" if is_champion(night, report) else report.agent
     return f"| {subject} | {report.success_rate:.3f} | {low:.3f} to {high:.3f} | {report.n} | {since} |"
 
 
@@ -205,6 +300,15 @@ def change_sentence(change: PairedComparison) -> str:
     return (
         f"{change.other} less {change.base}: {change.difference:+.3f}, 95% interval {low:+.3f} to {high:+.3f}, "
         f"n {change.num_problems}"
+    )
+
+
+def return_sentence(each: ReturnChange) -> str:
+    """**Example** "first of r@200 less r@100: return -0.140, 95% interval -0.210 to -0.071, n 500"."""
+    low, high = each.change.interval
+    return (
+        f"{each.change.agent} of {each.other} less {each.base}: return {each.change.difference:+.3f}, "
+        f"95% interval {low:+.3f} to {high:+.3f}, n {each.num_problems}"
     )
 
 
@@ -225,7 +329,7 @@ def row_documents(night: SuiteNight) -> list[dict[str, Any]]:
             "low": report.interval[0],
             "high": report.interval[1],
             "n": report.n,
-            "champion": bool(night.after and night.after.champion == report.agent),
+            "champion": is_champion(night, report),
             "digest": report.suite_digest,
         }
         for report in night.reports

@@ -9,11 +9,15 @@ from components.evaluation.comparison import PairedComparison
 from components.evaluation.nightly import (
     SuiteNight,
     by_success,
-    change_sentence,
     decision_sentence,
     idle_sentence,
+    is_champion,
     is_idle,
     played_suites,
+    regression_lines,
+    return_sentence,
+    unplayed_sentence,
+    verdict_sentence,
 )
 from components.schema import EvalReport
 
@@ -33,38 +37,41 @@ class _Row:
     change: PairedComparison | None
 
 
-def night_page(nights: Sequence[SuiteNight]) -> str:
-    """The page: regressions first, then a table for each suite with intervals as pictures, best first, then promotions."""
+def night_page(nights: Sequence[SuiteNight], unplayed: Sequence[str] = ()) -> str:
+    """The page: regressions first, then a table for each suite with intervals as pictures, best first, then promotions, then
+    the active runs that no suite plays."""
     texts = Environment(loader=PackageLoader("components.evaluation", "."), undefined=StrictUndefined, autoescape=True)
     return texts.get_template("nightly.html.jinja").render(
         night=nights[0].night if nights else "",
         width=_WIDTH,
-        regressions=[f"{night.name}: {change_sentence(each)}" for night in nights for each in night.regressions],
+        verdict=verdict_sentence(nights),
+        is_compared=any(night.num_compared for night in nights),
+        regressions=list(regression_lines(nights)),
         suites=[
             {
                 "name": night.name,
                 "played": played_suites(night),
                 "rows": _rows(night),
+                "returns": [(return_sentence(each), each.change.interval) for each in night.returns],
                 "decisions": [decision_sentence(each) for each in night.decisions],
                 "failures": night.failures,
             }
             for night in nights
             if not is_idle(night)
         ],
-        idle=idle_sentence(nights),
+        closing=[each for each in (idle_sentence(nights), unplayed_sentence(unplayed)) if each],
     )
 
 
 def _rows(night: SuiteNight) -> list[_Row]:
     changes = {each.other: each for each in night.changes}
-    champion = night.after.champion if night.after else None
     return [
         _Row(
             report=report,
             low=report.interval[0] * _WIDTH,
             at=report.success_rate * _WIDTH,
             high=report.interval[1] * _WIDTH,
-            is_champion=report.agent == champion,
+            is_champion=is_champion(night, report),
             change=changes.get(report.agent),
         )
         for report in by_success(night)

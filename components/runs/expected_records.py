@@ -7,8 +7,9 @@ from components.artifacts.base import ArtifactStore
 from components.config import RetentionConfig
 from components.identity import EVALUATION, INTERACTIONS, PICTURE, config_key
 from components.runs.lineages import lineage_for
-from components.runs.retention import ROLLOUT_STAGES, Evaluated, expired_updates
+from components.runs.retention import ROLLOUT_STAGES, Collected, Evaluated, expired_updates
 from components.runs.run_survey import Survey, evaluation_manifest, stage_prefix, step_in
+from components.runs.session_records import SessionEnd
 from components.runs.step_records import stage_of, step_of, step_record_key
 from components.runs.stored_records import Problem
 
@@ -50,15 +51,38 @@ def removed_updates(found: Survey) -> list[Update]:
 
 
 def _expired(found: Survey, made_up: Iterable[str]) -> Set[str]:
-    """Of manifests that are not there, those that garbage collection may have removed."""
+    """Of manifests that are not there, those that garbage collection has recorded as removed; where its records are lost, or an
+    older one made none, also those that it removes by a retention that the run has had."""
     assert found.address is not None, f"{found.run_id} has no address"
     evaluated = [Evaluated(step=step) for step in _evaluated_steps(found)] if _keeps_evaluated(found) else []
-    return expired_updates(
-        [*found.keys, *made_up],
-        retention=lambda run_id: RetentionConfig(newest=1),
-        evaluations={found.run_id: evaluated},
-        restarts={found.run_id: [each.from_step for each in found.address.lineages]},
-    )
+    wanted = set(made_up)
+    recorded = {_place(key) for each in found.values.values() if isinstance(each, Collected) for key in each.manifests}
+    gone = {key for key in wanted if _place(key) in recorded}
+    for retention in _retentions(found):
+        gone |= wanted & expired_updates(
+            [*found.keys, *wanted],
+            retention=lambda run_id, asked=retention: asked,  # type: ignore[misc]
+            evaluations={found.run_id: evaluated},
+            restarts={found.run_id: [each.from_step for each in found.address.lineages]},
+            needed=found.needed,
+        )
+    return gone
+
+
+def _place(key: str) -> tuple[str, int, str, str]:
+    """What tells a manifest from those of other results, but for the version and the inputs of its stage."""
+    parts = key.split("/")
+    return stage_of(key), step_of(key), parts[5], parts[6].partition("-")[0]
+
+
+def _retentions(found: Survey) -> list[RetentionConfig]:
+    """What the run's sessions and configurations have asked to keep, each once; nothing where all removals are recorded, and the
+    records can be read."""
+    are_recorded = bool(found.sessions) and found.sessions[0].records_collections
+    if are_recorded and not any("/collected/" in each.key for each in found.problems):
+        return []
+    asked = [*(each.retention for each in found.sessions), found.config.retention if found.config else None]
+    return list({each.model_dump_json(): each for each in asked if each is not None}.values()) or [RetentionConfig()]
 
 
 def _removed_mixes(found: Survey) -> Set[int]:
@@ -119,8 +143,10 @@ def _missing_results(found: Survey, recorded: Set[int], removed: Sequence[Update
     indexed = {stage_prefix(evaluation_manifest(key)) for key in _indexed(found) - found.shared.keys()}
     indexed = {prefix for prefix in indexed if _went_on(found, step_of(prefix))}
     begun = {stage_prefix(key) for key in found.keys if "/attempts/" in key and found.counts(key)}
-    begun = {prefix for prefix in begun if stage_of(prefix) not in (EVALUATION, PICTURE, INTERACTIONS)}
-    begun = {prefix for prefix in begun if step_of(prefix) in recorded} | indexed
+    begun = {
+        prefix for prefix in begun if stage_of(prefix) not in (EVALUATION, PICTURE) and not _is_undrawn(found, prefix)
+    }
+    begun = {each for each in begun if step_of(each) in recorded or stage_of(each) == INTERACTIONS} | indexed
     begun = {each for each in begun if step_of(each) >= first_kept or stage_of(each) not in ROLLOUT_STAGES}
     yield from (f"{prefix}/manifest.json" for prefix in begun if result_of(prefix) not in there | gone)
     begun_stages = {result_of(prefix)[:2] for prefix in begun}
@@ -184,6 +210,20 @@ def _went_on(found: Survey, step: int) -> bool:
     in_step = f"runs/{found.run_id}/steps/{step:06d}/"
     has_ended = any(key.endswith("/end.json") for key in found.keys)
     return has_ended or any(key.startswith(in_step) and stage_of(key) != EVALUATION for key in found.keys)
+
+
+def _is_undrawn(found: Survey, prefix: str) -> bool:
+    """Whether this is a drawing of interactions that need not have ended: not that after the last step of a run that has ended
+    well."""
+    if stage_of(prefix) != INTERACTIONS:
+        return False
+    ended = (
+        found.values.get(f"runs/{found.run_id}/sessions/{found.sessions[-1].number:04d}/end.json")
+        if found.sessions
+        else None
+    )
+    has_ended_well = isinstance(ended, SessionEnd) and ended.error is None
+    return not (has_ended_well and step_of(prefix) == found.num_finished)
 
 
 def _keeps_evaluated(found: Survey) -> bool:

@@ -4,6 +4,7 @@ It removes only what is certainly not needed. A run with an unreadable record is
 are unknown: while there is one, only the files of expired checkpoints and rollouts are removed, not other unreferenced content.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +15,14 @@ from pydantic import Field
 
 from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.layout import FOLDERS, PAYLOADS
-from components.errors import ConfigurationError
+from components.artifacts.records import with_digest
+from components.errors import ConfigurationError, StoreRefused
 from components.frozen import Frozen
+from components.identity import fingerprint
 from components.runs.gc_records import Records
 
 DAY_SECONDS = 86400.0
+_log = logging.getLogger(__name__)
 
 
 class GarbageReport(Frozen):
@@ -65,7 +69,8 @@ def collect_garbage(
 
     Choose a grace above the longest stage plus an hour: a stage's payloads are unreferenced until it commits, and existing
     payloads are reused during their first hour. Manifests are deleted before the files, so a crash in between leaves garbage
-    for the next call. References are searched in records, never inside payloads. Nothing is written.
+    for the next call. References are searched in records, never inside payloads. One small record for each run that loses
+    checkpoints is written, by which `troupe verify` tells them from lost ones.
     """
     if keep_checkpoints is not None and keep_checkpoints < 1:
         raise ConfigurationError(f"keep_checkpoints {keep_checkpoints}: a run needs at least its newest to go on")
@@ -75,9 +80,12 @@ def collect_garbage(
     needless = keep(grace_seconds=grace_seconds, shared_seconds=max(shared_seconds, grace_seconds))
     but_for_their_age = keep(grace_seconds=0, shared_seconds=shared_seconds).objects
     if not dry_run:
+        unrecorded = _record(store, needless.expired)
         # Manifests before the content that they name.
         store.delete_all([each.key for each in (*needless.expired, *needless.rollouts, *needless.shared)])
         store.delete_all([each.key for each in needless.content])
+        for each in _record(store, unrecorded):  # a full store has room now
+            _log.warning("that %s was removed is not recorded: `troupe verify` will miss it", each.key)
     report = _report(needless, num_bytes_before=num_bytes_of([*content, *found]), num_before=len(content) + len(found))
     return report.model_copy(
         update={
@@ -87,6 +95,21 @@ def collect_garbage(
             "damaged": records.damaged,
         }
     )
+
+
+def _record(store: ArtifactStore, expired: Iterable[StoredObject]) -> list[StoredObject]:
+    """Record for each run which manifests of its checkpoints are removed; those whose record the store has refused."""
+    removed: dict[str, list[StoredObject]] = defaultdict(list)
+    for each in expired:
+        removed[each.key.split("/")[1]].append(each)
+    refused: list[StoredObject] = []
+    for run_id, manifests in removed.items():
+        content = {"manifests": sorted(each.key for each in manifests)}
+        try:
+            store.create(f"runs/{run_id}/collected/{fingerprint(content)[:16]}.json", with_digest(content))
+        except StoreRefused:
+            refused += manifests
+    return refused
 
 
 def _report(needless: "_Needless", *, num_before: int, num_bytes_before: int) -> GarbageReport:

@@ -24,7 +24,7 @@ from components.runs.step_records import step_record_key
 
 _REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
 _LINEAGE = re.compile(r"runs/([^/]+)/lineages/[^/]+")
-_UNREAD = re.compile(r".*/attempts/[^/]+|runs/[^/]+/(outbox|sessions|flow_runs|history|dropped)/.*|index/.*")
+_UNREAD = re.compile(r".*/attempts/[^/]+|runs/[^/]+/(outbox|sessions|flow_runs|history|dropped|collected)/.*|index/.*")
 """Records that keep no files and decide no retention."""
 _STEP_RECORD = re.compile(r"runs/[^/]+/iterations/.*")
 """The record of a finished step names its checkpoint for good; it does not keep the files."""
@@ -39,7 +39,7 @@ _EVALUATION = re.compile(
 )
 
 _NIGHT = re.compile(r"nights/(?P<suite>[^/]+)/[^/]+\.json")
-_CHAMPION = re.compile(r"(?P<run>[^@=]+)@(?P<step>\d+)")
+_CONTESTANT = re.compile(r"(?P<run>[^@=]+)@(?P<step>\d+)")
 
 _LARGEST_RECORD_BYTES = 16 << 20
 
@@ -132,10 +132,10 @@ class Records:
         return found
 
     def _evaluations(self, keys: Iterable[str]) -> dict[str, list[Evaluated]]:
-        """run_id -> its evaluations, also those that it shares with others, and the nightly ones of champions."""
+        """run_id -> its evaluations, also those that it shares with others, and those of nightly champions and challengers."""
         found: dict[str, list[Evaluated]] = defaultdict(list)
-        for champion in self._champions():
-            found[champion["run"]].append(Evaluated(step=int(champion["step"])))
+        for each in self._contestants():
+            found[each["run"]].append(Evaluated(step=int(each["step"])))
         for key in keys:
             match = _EVALUATION.fullmatch(key)
             if match is None or match["run"] == SHARED:
@@ -149,14 +149,15 @@ class Records:
                     found[match["run"]].append(_evaluated(int(match["step"]), self._contents[at]))
         return found
 
-    def _champions(self) -> list[re.Match[str]]:
-        """The champion of each nightly suite after its newest night that can be read: it plays on, so its checkpoint stays."""
-        newest: dict[str, re.Match[str]] = {}
+    def _contestants(self) -> list[re.Match[str]]:
+        """The champion of each nightly suite and its challengers on trial, after the newest night that can be read: they play
+        on, so their checkpoints stay."""
+        newest: dict[str, list[re.Match[str]]] = {}
         for key in sorted(self._contents):
             night = _NIGHT.fullmatch(key)
-            if night is not None and (champion := _CHAMPION.fullmatch(_champion_after(key, self._contents[key]))):
-                newest[night["suite"]] = champion
-        return list(newest.values())
+            if night is not None and (names := _contestants_after(key, self._contents[key])):
+                newest[night["suite"]] = [found for name in names if (found := _CONTESTANT.fullmatch(name))]
+        return [each for found in newest.values() for each in found]
 
     def references(self, *, without: Iterable[StoredObject] = ()) -> frozenset[str]:
         """The keys of payloads and folders that the other records keep."""
@@ -215,13 +216,13 @@ def _evaluated(step: int, manifest: bytes) -> Evaluated:
     return Evaluated(step=step, what=(str(report["suite"]), str(report["sampling"])), success_rate=rate)
 
 
-def _champion_after(key: str, night: bytes) -> str:
-    """RUN@STEP of the champion after a night; "" for a night without one, or one that cannot be read."""
+def _contestants_after(key: str, night: bytes) -> list[str]:
+    """RUN@STEP of the champion after a night and of those on trial; none for a night without, or one that cannot be read."""
     try:
         after = verified(key, night)["night"]["after"]
-        return str(after["champion"]) if after else ""
+        return [str(after["champion"]), *(str(each["challenger"]) for each in after["trials"])] if after else []
     except (ArtifactCorrupt, KeyError, TypeError):
-        return ""
+        return []
 
 
 def _references(contents: Iterable[bytes]) -> frozenset[str]:

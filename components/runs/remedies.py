@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 
-from components.identity import EVALUATION
+from components.identity import EVALUATION, INTERACTIONS
 from components.runs.expected_records import UPDATE, Update
 from components.runs.pipeline import Pipeline
 from components.runs.run import SHARED
@@ -19,6 +19,7 @@ _BY_KIND: Mapping[str, str] = {
     "sessions": "{delete}: it says only how one session went",
     "flow_runs": "{delete}: it serves only a retry of that flow run",
     "history": "{delete}: it repeats the records of its steps, which are read instead",
+    "collected": "restore it from a backup: it alone says which checkpoints `troupe gc` removed",
     "outbox": "{delete}: MLflow misses its report, or has it already",
     "evaluations": "{delete} and the manifest of its evaluation, and {resume} evaluates again",
     "dropped": "{delete}, then `troupe rm {run} --lineage {number}{option}` takes that restart back again",
@@ -95,9 +96,11 @@ class Remedies:
     def _of_result(self, problem: Problem) -> str:
         """The remedy for the manifest of a stage."""
         step, stage = step_of(problem.key), stage_of(problem.key)
+        first = "" if problem.state == "missing" else f"delete {problem.key}, and "
+        if stage == INTERACTIONS and step == self.found.num_finished:
+            return f"{first}{self._resume()} draws it again"
         if stage != EVALUATION:
             return self._restart(step, stage)
-        first = "" if problem.state == "missing" else f"delete {problem.key}, and "
         if self.found.config is not None and not _is_evaluated_by_resume(self.found, step):
             return f"restore it from a backup: {self._resume()} does not evaluate step {step}"
         return f"{first}{self._resume()} evaluates again"

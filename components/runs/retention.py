@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from components.config import RetentionConfig
+from components.frozen import Frozen
 from components.identity import ADVANTAGES
 
 _UPDATE = re.compile(
@@ -24,6 +25,12 @@ ROLLOUT_STAGES = ("collect_rollouts", "compute_rewards", ADVANTAGES)
 _ROLLOUT = re.compile(rf"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?:{'|'.join(ROLLOUT_STAGES)})-v\d+/.+")
 
 _FEWEST_KEPT = 2
+
+
+class Collected(Frozen):
+    """What one garbage collection removed of a run: the keys of manifests of checkpoints."""
+
+    manifests: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

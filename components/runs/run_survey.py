@@ -52,6 +52,8 @@ class Survey:
     checkpoints: dict[str, tuple[NamedCheckpoint, ...]] = field(default_factory=dict)
     stages: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The record of a step -> its stages with a result."""
+    needed: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    """(run_id, step) -> the steps before which policies must be known to go on after it."""
     values: dict[str, Frozen] = field(default_factory=dict)
     shared: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Record -> the manifests of shared results that it names: of an evaluation, by its entry in the run's index."""
@@ -116,6 +118,8 @@ class Survey:
             self.checkpoints[facts.key] = tuple(map(_named, facts.checkpoints))
         if facts.stages:
             self.stages[facts.key] = facts.stages
+        if facts.needed_steps:
+            self.needed.setdefault((self.run_id, step_of(facts.key)), set()).update(facts.needed_steps)
         if facts.shared:
             self.shared[facts.key] = facts.shared
 

@@ -36,6 +36,8 @@ class SessionStart(Frozen):
     """The checkpoints of the run that garbage collection keeps since then; None: those of its configuration."""
     sandbox_image: str | None = None
     """The digest of the image in which its programs run; None: it runs none, or an older Troupe began it."""
+    records_collections: bool = False
+    """Whether garbage collection records what it removes of the run; an older Troupe's did not."""
 
     @property
     def is_alive(self) -> bool:
@@ -77,6 +79,7 @@ def begin_session(
             provenance=provenance(pipeline),
             retention=run.config.retention,
             sandbox_image=sandbox_image,
+            records_collections=True,
         )
         if store.create(_start_key(run.run_id, number), with_digest(start.model_dump(mode="json"))):
             return start

@@ -17,6 +17,7 @@ from components.frozen import Frozen
 from components.identity import EVALUATION
 from components.runs.history import HistoryBlock
 from components.runs.lineages import Lineage
+from components.runs.retention import Collected
 from components.runs.session_records import SessionEnd, SessionStart
 from components.runs.step_records import StepRecord, stage_of
 from components.schema import EvalReport
@@ -31,11 +32,12 @@ _TYPES: tuple[tuple[re.Pattern[str], type[BaseModel] | None], ...] = (
     (re.compile(r"runs/[^/]+/iterations/\d+-l\d+\.json"), StepRecord),
     (re.compile(r"runs/[^/]+/history/[^/]+\.json"), HistoryBlock),
     (re.compile(r"runs/[^/]+/steps/.+/manifest\.json"), StageManifest),
+    (re.compile(r"runs/[^/]+/collected/[^/]+\.json"), Collected),
     (re.compile(r"runs/[^/]+/steps/.+/(blocks|tools)/[^/]+\.json"), ArtifactRef),
     (re.compile(r"runs/[^/]+/(steps/.+/attempts|dropped|flow_runs|evaluations|outbox)/.*\.json|index/runs/.+"), None),
 )
 """None: a digest is all that its readers rely on."""
-_KEPT = (RunConfig, Lineage, SessionStart, SessionEnd)
+_KEPT = (RunConfig, Lineage, SessionStart, SessionEnd, Collected)
 _EVALUATION = TypeAdapter(EvalReport)
 
 
@@ -55,11 +57,13 @@ class RecordFacts:
     key: str
     problem: Problem | None = None
     value: BaseModel | None = None
-    """Of configurations, restarts and sessions."""
+    """Of configurations, restarts, sessions and garbage collections."""
     content: tuple[ArtifactRef, ...] = ()
     checkpoints: tuple[CheckpointRef, ...] = ()
     stages: tuple[str, ...] = ()
     """Of the record of a step: its stages with a result."""
+    needed_steps: tuple[int, ...] = ()
+    """Of a result: the steps before which policies must be known to go on after it."""
     shared: tuple[str, ...] = field(default=())
     """The manifests of shared results that it names."""
 
@@ -114,7 +118,13 @@ def _facts_of(key: str, value: BaseModel) -> RecordFacts:
         if stage_of(key) == EVALUATION:
             _EVALUATION.validate_python(value.output)
         checkpoints = tuple(_checkpoints_in(value.output))
-        return RecordFacts(key=key, content=tuple(references_in(value.output)), checkpoints=checkpoints)
+        needed = value.output.get("needed_steps", ()) if isinstance(value.output, dict) else ()
+        return RecordFacts(
+            key=key,
+            content=tuple(references_in(value.output)),
+            checkpoints=checkpoints,
+            needed_steps=tuple(map(int, needed)),
+        )
     if isinstance(value, StepRecord):
         checkpoints = tuple(value.checkpoints.values())
         folders = tuple(ref for each in checkpoints for ref in (each.folder, each.base) if ref is not None)

@@ -90,9 +90,10 @@ def version_of(model: str, alias: str, *, config: TrackingConfig | None = None) 
     return _registry(config).registry.version_of(model, alias)
 
 
-def name_champion(run_id: str, step: int, *, config: TrackingConfig | None = None) -> bool:
-    """Let the alias `champion` name the version of a run's step; False if it is not registered. Raises TrackingUnavailable."""
-    return _registry(config).registry.name_champion(run_id, step)
+def name_champion(run_id: str, step: int, *, weights: str | None = None, config: TrackingConfig | None = None) -> bool:
+    """Let the alias `champion` name the version of a run's step with these weights (None: any); False if it is not registered.
+    Raises TrackingUnavailable."""
+    return _registry(config).registry.name_champion(run_id, step, weights=weights)
 
 
 def resolve_model(uri: str, *, config: TrackingConfig | None = None) -> "TeamVersion":

@@ -78,9 +78,11 @@ class MlflowRegistry:
                     return None
                 raise
 
-    def name_champion(self, run_id: str, step: int) -> bool:
-        """Let `champion` name the version of a run's step; False if it is not registered."""
+    def name_champion(self, run_id: str, step: int, *, weights: str | None = None) -> bool:
+        """Let `champion` name the version of a run's step with this digest of the team (None: any); False if it is not
+        registered."""
         about = f"tags.`{RUN_ID_TAG}` = '{run_id}' and tags.`{STEP_TAG}` = '{step}'"
+        about += f" and tags.`{TEAM_TAG}` = '{weights}'" if weights else ""
         with self._server.requests():
             found = self._client.search_model_versions(about)
             for version in found[:1]:

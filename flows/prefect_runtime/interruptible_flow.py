@@ -11,6 +11,7 @@ from prefect import Flow
 from prefect.flow_engine import FlowRunEngine
 from prefect.utilities.callables import get_call_parameters
 
+from flows.prefect_runtime.refusals import shorten_refusals
 from tasks.stage import INTERRUPTIONS
 
 P = ParamSpec("P")
@@ -44,5 +45,6 @@ class InterruptibleFlow(Flow[P, R]):
 def interruptible_flow(
     *, name: str, flow_run_name: Callable[[], str]
 ) -> Callable[[Callable[P, R]], InterruptibleFlow[P, R]]:
-    """Make an interruptible flow of a function."""
+    """Make an interruptible flow of a function, whose refusals are one line of its log."""
+    shorten_refusals()
     return lambda function: InterruptibleFlow(function, name=name, flow_run_name=flow_run_name)

@@ -14,12 +14,14 @@ from components.errors import NightFailed
 from components.evaluation.night_records import keep_night, read_nights
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
-from components.runs.session_records import begin_session
+from components.runs.session_records import begin_session, end_session
 from components.session.hybrid import initial_reflexes
 from components.session.session import Session
 from flows import games_evaluation, nightly_games
+from flows.active_runs import active_runs, read_newest_step
 from flows.nightly_evaluation import nightly_evaluation
 from flows.nightly_games import games_nights
+from flows.nightly_subjects import unplayed_runs
 from flows.presets import preset_values
 from flows.train_hybrid import PIPELINE
 
@@ -63,6 +65,7 @@ def checkpoint(store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest
     with Session(run) as session:
         found = {REFLEXES: initial_reflexes(session, {})}
     monkeypatch.setattr(games_evaluation, "checkpoints_before", lambda *_: found)
+    monkeypatch.setattr("flows.active_runs.committed_initial_checkpoints", lambda *_: found)
 
 
 @pytest.mark.usefixtures("checkpoint")
@@ -70,30 +73,47 @@ def test_runs_of_one_evaluation_are_one_night(store: LocalArtifactStore, kept: S
     active_run(store, kept, "other")
     active_run(store, kept, "farther", goal_badges=2)
     active_run(store, kept, "unplayable", game="crystal", rom=str(tmp_path / "none.gbc"))
-    nights = games_nights(store, kept, TONIGHT, 7)
+    nights = games_nights(store, kept, TONIGHT, list(active_runs(store, date.fromisoformat(TONIGHT), 7)))
     assert [[each.agent for each in night.reports] for night in nights] == [["farther@0"], ["one@0", "other@0"], []]
     first, second = nights[1].reports
     assert first.num_solved_P == second.num_solved_P, "equal players meet equal starts"
     assert (first.n, first.sampling, first.suite) == (6, "sample", "game_boy/homebrew")
     assert nights[1].name == f"game_boy-homebrew-{first.suite_digest}"
     assert "none.gbc" in nights[2].failures["unplayable@0"]
-    assert games_nights(store, kept, "2099-01-01", 7) == [], "nobody works on them any more"
+    assert list(active_runs(store, date(2099, 1, 1), 7)) == [], "nobody works on them any more"
+
+
+@pytest.mark.usefixtures("checkpoint")
+def test_a_run_that_ended_before_its_first_update_plays_nothing(
+    store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (running,) = active_runs(store, date.fromisoformat(TONIGHT), 7)
+    assert read_newest_step(store, running) == 0
+    monkeypatch.setattr("flows.active_runs.committed_initial_checkpoints", lambda *_: None)
+    assert read_newest_step(store, running) is None, "its warm start is not committed yet"
+    monkeypatch.undo()
+    failed = active_run(store, kept, "failed")
+    end_session(store, "failed", begin_session(store, failed, PIPELINE), RuntimeError("no reward"))
+    monkeypatch.setattr("flows.active_runs.committed_initial_checkpoints", lambda *_: {})
+    assert read_newest_step(store, failed) is None
+    assert games_nights(store, kept, TONIGHT, [failed]) == []
+    assert list(unplayed_runs(store, [failed], [])) == ["failed (no update is finished)"]
 
 
 @pytest.mark.usefixtures("checkpoint")
 def test_what_training_has_evaluated_is_not_played_again_and_a_worse_checkpoint_is_told(
     store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (night,) = games_nights(store, kept, "2026-01-01", 10**4)
+    (night,) = games_nights(store, kept, "2026-01-01", list(active_runs(store, date(2026, 1, 1), 10**4)))
     (played,) = night.reports
     better = replace(played, num_solved_P=(1,) * 6)
     keep_night(store, replace(night, reports=(better,)))
     worse = replace(played, agent="one@1")
-    monkeypatch.setattr(nightly_games, "first_unfinished_step", lambda *_: 1)
+    monkeypatch.setattr(nightly_games, "read_newest_step", lambda *_: 1)
     monkeypatch.setattr(games_evaluation, "evaluated", None)
     others = [replace(worse, sampling="greedy"), replace(worse, suite_digest="other"), better]
     monkeypatch.setattr(games_evaluation, "own_reports", lambda *_: [*others, worse])
-    (later,) = games_nights(store, kept, "2026-01-02", 10**4)
+    (later,) = games_nights(store, kept, "2026-01-02", list(active_runs(store, date(2026, 1, 2), 10**4)))
     assert later.reports == (worse,)
     assert [(each.base, each.other, each.difference) for each in later.regressions] == [("one@0", "one@1", -1.0)]
 

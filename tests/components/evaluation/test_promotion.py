@@ -1,17 +1,25 @@
-"""Promotion: evidence that pays for no noise, a budget of challengers, and a year of nights."""
+"""Promotion: evidence that pays for no noise, a share of the error for each challenger, and who is on trial."""
 
 import json
 from fractions import Fraction
 from math import comb, inf
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from components.evaluation.comparison import PairedComparison
-from components.evaluation.promotion import PromotionRule, PromotionState, after_night, e_value
+from components.evaluation.promotion import (
+    Contestant,
+    Entrant,
+    PromotionRule,
+    PromotionState,
+    Trial,
+    after_night,
+    e_value,
+    select_challengers,
+)
 
 RULE = PromotionRule()
 
@@ -69,67 +77,84 @@ def test_overwhelming_evidence_is_infinite() -> None:
     assert e_value(5000, 0) == inf
 
 
-def year(draws: np.random.Generator, rule: PromotionRule, *, better: float, nights_each: int) -> list[int]:
-    """The nights with a promotion in a year in which a new challenger comes every few nights; 15% of 200 problems differ."""
-    state, promoted = PromotionState(champion="champion"), []
-    for index in range(365):
-        differing = int(draws.binomial(200, 0.15))
-        won = int(draws.binomial(differing, 0.5 + better / 0.3))
-        played = night(won, differing - won, base=state.champion, other=f"run@{index // nights_each}")
-        state, [decision] = after_night(rule, state, [played], draw=str(index))
-        if decision.outcome == "promoted":
-            promoted.append(index)
-    return promoted
-
-
-@pytest.mark.parametrize("nights_each", [1, 20])
-def test_a_year_of_equal_models_promotes_noise_no_more_often_than_stated(nights_each: int) -> None:
-    """At a rate of 20%, which 150 years can tell from one that is twice as large."""
-    rule, draws = PromotionRule(false_promotion_rate=0.2), np.random.default_rng(nights_each)
-    years = [bool(year(draws, rule, better=0.0, nights_each=nights_each)) for _ in range(150)]
-    assert sum(years) / len(years) <= 0.2
-
-
-def test_without_the_budget_a_year_promotes_noise_often() -> None:
-    careless = PromotionRule(false_promotion_rate=0.3, max_challengers=1, max_nights=1, min_problems=1)
-    draws, promotions = np.random.default_rng(0), 0
-    for index in range(365):
-        won = int(draws.binomial(30, 0.5))
-        _, [decision] = after_night(careless, PromotionState(champion="a"), [night(won, 30 - won)], draw=str(index))
-        promotions += decision.outcome == "promoted"
-    assert promotions > 5
-
-
-def test_a_challenger_that_is_5_points_better_is_promoted_within_two_weeks() -> None:
-    draws = np.random.default_rng(7)
-    first = [(year(draws, RULE, better=0.05, nights_each=30) or [365])[0] for _ in range(100)]
-    assert np.mean(np.array(first) < 14) > 0.95
-    assert np.median(first) <= 6
-
-
 def test_one_night_of_strong_evidence_promotes_and_ends_the_other_trials() -> None:
     state, _ = after_night(RULE, PromotionState(champion="a"), [night(10, 9, other="c")], draw="0")
     state, decisions = after_night(RULE, state, [night(40, 8), night(60, 0, other="d")], draw="1")
     assert [(each.challenger, each.outcome) for each in decisions] == [("b", "promoted")]
-    assert (state.champion, state.trials, state.num_challengers) == ("b", (), 2)
+    assert (state.champion, state.trials, [each.run for each in state.entrants]) == ("b", (), ["c", "b"])
 
 
 def test_a_draw_counts_once_and_few_problems_do_not_suffice() -> None:
-    state, [first] = after_night(RULE, PromotionState(champion="a"), [night(15, 2)], draw="0")
-    state, [again] = after_night(RULE, state, [night(15, 2)], draw="0")
+    state, [first] = after_night(RULE, PromotionState(champion="a"), [night(10, 4)], draw="0")
+    state, [again] = after_night(RULE, state, [night(10, 4)], draw="0")
     assert (first.outcome, again.outcome, again.evidence) == ("open", "repeated", first.evidence)
     few, [decision] = after_night(RULE, PromotionState(champion="a"), [night(60, 0, num_problems=60)], draw="0")
     assert (decision.outcome, few.champion) == ("open", "a")
 
 
-def test_the_budget_is_spent_and_comes_back_with_the_next_period() -> None:
-    rule = PromotionRule(max_challengers=2, period_nights=4, max_nights=1)
-    state, outcomes = PromotionState(champion="a"), []
-    for index in range(5):
-        state, [decision] = after_night(rule, state, [night(10, 10, other=f"r@{index}")], draw=str(index))
-        outcomes.append(decision.outcome)
-    assert outcomes == ["given_up", "given_up", "waiting", "waiting", "given_up"]
-    assert (state.night, state.num_challengers, state.trials) == (1, 1, ())
+def test_a_run_enters_once_and_each_of_its_weights_has_a_trial_of_its_own() -> None:
+    state = PromotionState(champion="a@1")
+    state, [first, other] = after_night(
+        RULE,
+        state,
+        [night(10, 9, base="a@1", other="r@1"), night(1, 1, base="a@1", other="s@1")],
+        draw="0",
+        weights={"r@1": "w1", "s@1": "v1"},
+    )
+    assert (first.needed_evidence, other.needed_evidence) == (RULE.needed_evidence(1, 1), RULE.needed_evidence(2, 1))
+    state, [same] = after_night(RULE, state, [night(5, 4, base="a@1", other="r@2")], draw="1", weights={"r@2": "w1"})
+    assert (same.evidence, same.needed_evidence) == (e_value(15, 13), first.needed_evidence), "its name alone is new"
+    state, [new] = after_night(RULE, state, [night(9, 1, base="a@1", other="r@2")], draw="2", weights={"r@2": "w2"})
+    assert (new.evidence, new.needed_evidence) == (e_value(9, 1), RULE.needed_evidence(1, 2))
+    assert [(each.run, each.num_trials) for each in state.entrants] == [("r", 2), ("s", 1)]
+    assert [each.challenger for each in state.trials] == ["s@1", "r@2"]
+
+
+def test_the_shares_of_all_challengers_add_up_to_the_stated_rate() -> None:
+    shares = [1 / RULE.needed_evidence(k, j) for k in range(1, 300) for j in range(1, 300)]
+    assert 0.99 * RULE.false_promotion_rate < sum(shares) <= RULE.false_promotion_rate
+
+
+def test_who_plays_is_on_trial_while_it_leads_and_its_weights_stay() -> None:
+    trials = (
+        Trial(challenger="leads@1", weights="l1", num_won=9, num_lost=8, draws=("0",)),
+        Trial(challenger="level@1", weights="e1", num_won=8, num_lost=8, draws=("0",)),
+        Trial(challenger="gone@1", weights="g1", num_won=9, num_lost=1, draws=("0",)),
+        Trial(challenger="idle@1", weights="i1", num_won=1, num_lost=8, draws=("0",)),
+        Trial(challenger="idle-gone@1", weights="x1", num_won=9, num_lost=8, draws=("0",)),
+    )
+    entrants = (Entrant(run="spent", num_trials=1, given_up="s1"),)
+    state = PromotionState(champion="c@1", champion_weights="c1", trials=trials, entrants=entrants)
+    newest = [
+        *(Contestant(name=f"{run}@2", weights=f"{run}2") for run in ("leads", "level", "gone", "new")),
+        Contestant(name="spent@1", weights="s1"),
+        Contestant(name="c@2", weights="c1"),
+        Contestant(name="c@1", weights="restarted"),
+    ]
+    played = select_challengers(state, newest, lambda each: each.weights not in ("g1", "x1"))
+    assert [each.name for each in played] == ["leads@1", "level@2", "gone@2", "new@2", "c@1", "idle@1"]
+
+
+def test_weights_that_were_given_up_play_again_only_against_another_champion() -> None:
+    rule = PromotionRule(max_nights=1)
+    state = PromotionState(champion="a@1", champion_weights="a1")
+    beaten, strong = night(10, 10, base="a@1", other="b@1"), night(60, 0, base="a@1", other="c@1")
+    weights = {"b@1": "b1", "c@1": "c1"}
+    newest = [Contestant(name=name, weights=digest) for name, digest in weights.items()]
+    state, [decision] = after_night(rule, state, [beaten], draw="0", weights=weights)
+    assert (decision.outcome, state.trials) == ("given_up", ())
+    assert [each.name for each in select_challengers(state, newest, lambda _: True)] == ["c@1"]
+    state, [decision] = after_night(rule, state, [strong], draw="1", weights=weights)
+    assert (decision.outcome, state.champion, state.champion_weights) == ("promoted", "c@1", "c1")
+    assert [each.name for each in select_challengers(state, newest, lambda _: True)] == ["b@1"]
+
+
+def test_a_new_period_begins_with_the_first_run() -> None:
+    rule, state = PromotionRule(period_nights=2), PromotionState(champion="a")
+    for index, number in enumerate([1, 2, 1]):
+        state, [decision] = after_night(rule, state, [night(10, 10, other=f"r{index}@1")], draw=str(index))
+        assert decision.needed_evidence == rule.needed_evidence(number, 1)
+    assert (state.night, [each.run for each in state.entrants]) == (1, ["r2"])
 
 
 def test_a_comparison_with_another_than_the_champion_is_refused() -> None:

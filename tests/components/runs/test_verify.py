@@ -357,6 +357,28 @@ def test_what_garbage_collection_removed_is_no_damage(root: Path) -> None:
     assert "--from-stage update_policy --step 0 " in problem.remedy
     gone(manifest(root, "update_policy", 3))
     assert f"{STEP_2[:-1]}3/update_policy" in verified(root).problems[-1].key, "the newest is never garbage"
+    flipped(one(root, "runs/r/collected/*.json"))
+    assert any("restore it from a backup: it alone says" in each.remedy for each in verified(root).problems)
+
+
+@pytest.mark.parametrize("collects", [False, True])
+def test_a_checkpoint_that_nobody_collected_is_missing(root: Path, collects: bool) -> None:
+    if collects:
+        collect_garbage(LocalArtifactStore(root), grace_seconds=0, dry_run=False)
+    key = gone(manifest(root, "update_policy", 0)).relative_to(root).as_posix()
+    report = verified(root)
+    assert [each.key for each in report.problems] == [key]
+    assert report.removed == {}
+
+
+def test_a_run_whose_collections_left_no_record_may_lack_what_it_does_not_keep(root: Path) -> None:
+    start = root / "runs/r/sessions/0001/start.json"
+    values = {**document(start), "records_collections": False, "retention": {"newest": 2}}
+    start.write_bytes(with_digest({name: value for name, value in values.items() if name != "record_sha256"}))
+    gone(manifest(root, "update_policy", 1))
+    assert verified(root).removed == {"team": (2,)}
+    gone(manifest(root, "update_policy", 2))
+    assert [each.state for each in verified(root).problems] == ["missing"]
 
 
 def test_a_checkpoint_that_is_whole_and_another_than_its_record_says_is_named(root: Path) -> None:
