@@ -8,7 +8,14 @@ import re
 from dataclasses import dataclass
 
 from components.environments.search.sizes import Sizes
-from components.environments.shared.answer_extraction import boxes, labelled, last_lines, last_meant, unbulleted
+from components.environments.shared.answer_extraction import (
+    boxes,
+    labelled,
+    last_lines,
+    last_meant,
+    unbulleted,
+    undisplayed,
+)
 from components.environments.shared.denials import check_is_meant, joint
 from components.errors import MalformedAction
 
@@ -92,12 +99,12 @@ def final_lines(text: str, *, answers: bool) -> str:
     """
     lines = last_lines(text, _reasoner_line if answers else _searcher_line)
     told = (*boxes(text), *labelled(text)) if answers and lines is None else ()
-    last = last_meant(text, told if lines is None else [lines])
+    last = last_meant(text, told if lines is None else [lines], is_value=lines is None)
     if last is None:
         return text
     if lines is None:
         check_is_meant(text[: last.start] + last.content.strip().partition(" ")[0], "")
-        return f"= {last.content}"
+        return f"= {undisplayed(last.content)}"
     if joint(text[: lines.start].rstrip("\n").rpartition("\n")[2]) == "choice":
         raise MalformedAction("marked lines that are alternatives to those before them")
     marked = lines.content.split("\n")
