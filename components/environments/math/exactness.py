@@ -149,13 +149,7 @@ def _is_about_nothing(relation: Any) -> bool:
 def _same_sides(one: Any, other: Any, same: Any) -> bool:
     """Whether two relations have equal sides, or are equalities of numbers that hold and have an equal last side."""
     if type(one) is type(other) and same(one.rhs, other.rhs):
-        both_hold = (
-            isinstance(one, Eq)
-            and not _unknowns(one.lhs, one.rhs, other.lhs, other.rhs)
-            and _holds(one)
-            and _holds(other)
-        )
-        return both_hold or bool(same(one.lhs, other.lhs))
+        return bool(same(one.lhs, other.lhs)) or (_holds(one) and _holds(other))
     return (
         grader.INVERSE_RELATIONS.get(type(one)) is type(other) and same(one.lhs, other.rhs) and same(one.rhs, other.lhs)
     )
@@ -163,7 +157,11 @@ def _same_sides(one: Any, other: Any, same: Any) -> bool:
 
 def _holds(relation: Any) -> bool:
     """Whether an equality of numbers is proved."""
-    return isinstance(relation, Eq) and same_value(relation.lhs, relation.rhs, 6, 15)
+    return (
+        isinstance(relation, Eq)
+        and not _unknowns(relation.lhs, relation.rhs)
+        and same_value(relation.lhs, relation.rhs, 6, 15)
+    )
 
 
 def _are_multiples(one: Any, other: Any, same: Any) -> bool:

@@ -132,8 +132,12 @@ def _concluded(told: str) -> str:
     left, _, right = told.rpartition("=")
     if left.rstrip()[-1:] in tuple("0123456789)}%") and right.strip() and not _VARIABLE.search(left.rpartition("=")[2]):
         return right.strip()
-    ended = _VALUE_LINE.fullmatch(told)
-    if ended is not None and ended.start("value") and number(plain(ended["value"] + ended["unit"])) is not None:
+    ended = _VALUE_LINE.fullmatch(told) if "=" not in told else None
+    if (
+        ended is not None
+        and any(map(str.isalpha, told[: ended.start("value")]))
+        and number(plain(ended["value"] + ended["unit"])) is not None
+    ):
         check_is_meant(told[: ended.start("value")], "", is_value=True)
         return ended["value"].strip()
     return told
