@@ -6,7 +6,7 @@ from collections import deque
 from components.environments.math.normalization import MAX_FINAL_CHARACTERS, plain
 from components.environments.math.numbers import NO_FIRST_UNITS, NO_UNITS, number
 from components.environments.math.units import SHORT_WORDS, is_unit
-from components.environments.shared.answer_extraction import MAX_CANDIDATES, boxes, labelled, last_meant, undisplayed
+from components.environments.shared.answer_extraction import MAX_CANDIDATES, boxes, labelled, last_meant
 from components.environments.shared.denials import check_is_meant
 from components.environments.shared.printed import printed
 from components.environments.shared.text import is_text
@@ -15,8 +15,6 @@ from components.schema import Execution, ExecutionResult
 
 _FENCE = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\n(.*?)(?:```|\Z)", re.DOTALL)
 _WORD = re.compile(r"[ \t$]*+([^\W\d_]+)(?![\w(])")
-_HASHES = re.compile(r"^[ \t]*+####(?!#)[ \t]*+(?P<value>[^\n]*)", re.MULTILINE)
-"""How answers of GSM8K end."""
 _VARIABLE = re.compile(r"(?<![A-Za-z\\])(?!a\s+[A-Za-z]{2}|I\b)[A-Za-z](?![A-Za-z(])")
 _FLOWS_ON = frozenset(
     {"or", "and", "not", "plus", "minus", "times", "multiplied", "divided", "over", "point", "mod", "modulo", "more", "less",
@@ -102,10 +100,6 @@ def final_value(text: str) -> str:
     """
     box = max(boxes(text), key=lambda each: each.start, default=None)
     last = next(iter(deque(labelled(text, with_remark=False), maxlen=1)), None)
-    hashes = _last_hashes(text)
-    if hashes is not None and all(each is None or each.end <= hashes.start() for each in (box, last)):
-        check_is_meant(text[: hashes.start()], text[hashes.end() :], is_value=True)
-        return hashes["value"].strip()
     if last is not None and (box is None or last.start >= box.end):
         check_is_meant(text[: last.start], text[last.end :], is_value=True)
         told = _concluded(last.content)
@@ -116,15 +110,6 @@ def final_value(text: str) -> str:
             check_is_meant(text[: line.start("value")], text[line.end() :], is_value=True)
             return line["value"].strip()
     return text
-
-
-def _last_hashes(text: str) -> re.Match[str] | None:
-    """The last line `#### N` whose N is a number or a formula; a heading is none."""
-    found = next(iter(deque(_HASHES.finditer(text), maxlen=1)), None)
-    if found is None:
-        return None
-    value = found["value"].strip()
-    return found if number(plain(value)) is not None or undisplayed(value) != value else None
 
 
 def _concluded(told: str) -> str:

@@ -42,9 +42,16 @@ _SAYS = re.compile(rf"{_UP_TO}[:：=][\s*_`~:：=]*+")
 _IS = re.compile(rf"(?:>|{_UP_TO}(?:[:：=]|\b(?:is|are|ist|lautet|est|es)\b|是))[\s*_`~:：=]*+", re.IGNORECASE)
 _DISPLAY = re.compile(r"(?:\\{1,2}\[|\$\$|\\begin\{(?:equation|align|gather|displaymath)\*?\})\s*+")
 _DISPLAY_END = re.compile(r"\\{1,2}\]|\$\$|\\end\{")
+_HEADING = re.compile(
+    r"^[ \t]*+(?:####(?!#)[ \t]*+(?=[-+−]?[ ]?[$€£]?\d[\d,./]*+%?(?:[ ][^\W\d]++){0,2}[. \t]*+$|[$\\][^\n]*+$)"
+    r"|[#>*_`~ \t]*+(?:(?:the|my|final)[ ]){0,2}answer[*_`~ \t]*+\n\s*+)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A line that is nothing but a label, and `####` before the number that ends an answer."""
+_FORMULA = r"(?:(?!\\[()\[\]]).)*"
 _WRAPPED = re.compile(
-    r"(?:\\{1,2}\[(.*)\\{1,2}\]|\\{1,2}\((.*)\\{1,2}\)|\$\$([^$]+)\$\$|\$([^$]+)\$|\\(?:text(?:normal|bf|it|rm|sf|tt)?|math(?:rm|bf|it|sf)"
-    r"|mbox|boxed|fbox)\s*\{([^{}]*)\})\.?",
+    rf"(?:\\{{1,2}}\[({_FORMULA})\\{{1,2}}\]|\\{{1,2}}\(({_FORMULA})\\{{1,2}}\)|\$\$([^$]+)\$\$|\$([^$]+)\$|\\(?:text(?:normal|bf|it|rm|sf|tt)?"
+    r"|math(?:rm|bf|it|sf)|mbox|boxed|fbox)\s*\{([^{}]*)\})(?:[.;]\s.*)?\.?",
     re.DOTALL,
 )
 _MAX_LAYERS = 4
@@ -108,22 +115,34 @@ def labelled(
 
     **Example** `"The answer is 4, because 2 + 2 is 4."` is `"4"` without its remark.
     """
-    labels = dict[int, re.Match[str]]()
+    headings = deque(_HEADING.finditer(text), maxlen=MAX_CANDIDATES)
+    labels, before = {found.end(): True for found in headings}, {found.end(): found.start() for found in headings}
     for word in deque(_words(words).finditer(text), maxlen=MAX_CANDIDATES):
         said = (_SAYS if word["answer"] is None else _IS).match(text, word.end())
         if said is not None and (said.end() not in labels or word["answer"] is not None):
-            labels[said.end()] = word
+            labels[said.end()], before[said.end()] = word["answer"] is not None, word.start()
     starts = sorted(labels)
     for start, following in zip_longest(starts, starts[1:]):
-        label = labels[start]
+        is_answer = labels[start]
         display = _DISPLAY.match(text, start)
         start = display.end() if display else start
-        told = text[start : labels[following].start() if following else len(text)]
+        told = text[start : before[following] if following else len(text)]
         told = _DISPLAY_END.split(told, maxsplit=1)[0] if display else told
         told = (_LINE_END if with_remark else _REMARK).split(told, maxsplit=1)[0]
         if content := bare(told):
-            is_answer = label["answer"] is not None
             yield Candidate(content, start, start + len(told), is_answer=is_answer, is_loose=not is_answer)
+
+
+def told_values(text: str) -> Iterator[Candidate]:
+    """What boxes and labels tell; of a label before a box only the box."""
+    boxed = tuple(boxes(text))
+    yield from boxed
+    yield from (each for each in labelled(text) if not any(each.start <= box.start < each.end for box in boxed))
+
+
+def is_label(line: str) -> bool:
+    """Whether a line is nothing but a label, such as `### Final answer`."""
+    return _HEADING.fullmatch(f"{line.strip()}\n") is not None
 
 
 def last_lines(text: str, read: Callable[[str], str | None]) -> Candidate | None:
@@ -156,7 +175,8 @@ def last_meant(text: str, candidates: Iterable[Candidate], *, is_value: bool = F
     last = ordered[-1]
     check_is_meant(text[: last.start], text[last.end :], is_value=is_value)
     others = [each for each in ordered if each.end <= last.start and each.content != last.content]
-    if others and joint(text[others[-1].end : last.start]) in ("marks", "choice"):
+    names_itself = last.is_answer and others and others[-1].is_loose
+    if others and not names_itself and joint(text[others[-1].end : last.start]) in ("marks", "choice"):
         raise MalformedAction("two answers, one after the other")
     if last.is_loose and any(each.is_answer for each in others):
         raise MalformedAction("something else follows the answer")
@@ -185,7 +205,7 @@ def final_text(text: str) -> str:
     **Example** `"6 * 7 is 42.\\n**Answer:** 42\\n\\nI hope this helps."` is `"42"`.
     """
     fenced = (block for _, block in blocks(text))
-    last = last_meant(text, (*fenced, *boxes(text), *labelled(text)), is_value=True)
+    last = last_meant(text, (*fenced, *told_values(text)), is_value=True)
     return bare(text.strip().rpartition("\n")[2]) if last is None else undisplayed(last.content)
 
 

@@ -53,7 +53,8 @@ _SIGNS = (
     r"|(?<!\*)\*(?!\*)(?:[ \t]*(?:\d|\\(?!f?boxe?d?))|\())"
 )
 _SAME_SENTENCE = (
-    r"""[ \t*_`~$,;:()\]}"'”’]{0,20}\b(?:etc|and so on|followed by|plus|minus|twice|thrice|repeated|reversed|backwards?"""
+    r"[ \t$]{0,6}(?:hundred|thousand|[bmtr]{1,2}illion|dozen|squared|cubed|halves)\b"
+    r"""|[ \t*_`~$,;:()\]}"'”’]{0,20}\b(?:etc|and so on|followed by|plus|minus|twice|thrice|repeated|reversed|backwards?"""
     rf"|unless|if|(?:times|multiplied by|divided by|over|to|through|and|point|modulo|mod)\W{{1,6}}(?:{_NUMERAL}|a half\b)"
     r"|times\W{1,6}(?-i:[a-z]\b|\\)"
     r"|(?:and )?(?:then|next|finally|lastly|afterwards)\W{1,6}(?:-?\d[\d.,/]{0,20}|(?-i:[A-Z])\w?)\W{0,6}(?:\Z|[\n.;]))"

@@ -35,7 +35,7 @@ def printed(text: str) -> str:
 
     **Example** `r"\]\quad\text{ or }\times 10"` is `" $  or *10"`, but for spaces.
     """
-    if "\\" not in text and "~" not in text:
+    if not any(mark in text for mark in "\\~{"):
         return text
     text = _WORDS.sub(lambda found: f" {found[1] or found[2] or ''} ", text)
     for pattern, replacement in _REWRITES:
