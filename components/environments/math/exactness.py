@@ -15,6 +15,7 @@ from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
 _SAME_RELATION = grader.sympy_compare_relational
+_SAME_FORM = grader.sympy_symbolic_eq
 _SAME_NUMBER = grader.sympy_numeric_eq
 _ABSOLUTE_TOLERANCE, _RELATIVE_TOLERANCE = Rational(1, 2_000_000), Rational(1, 500_000)
 """Of decimals, as between written-out numbers."""
@@ -26,6 +27,7 @@ _PLACES = ((Rational(7, 5), Rational(4, 13)), (Rational(19, 11), Rational(3, 17)
 def make_exact() -> None:
     """Let math-verify compare constants and relations by the functions of this module, in this process."""
     grader.sympy_numeric_eq = same_value
+    grader.sympy_symbolic_eq = same_form
     grader.sympy_compare_relational = same_relation
 
 
@@ -48,6 +50,18 @@ def same_value(one: Any, other: Any, float_rounding: int, numeric_precision: int
         )
     except Exception:  # the border to SymPy, which may raise anything: nothing is proved
         return False
+
+
+def same_form(one: Any, other: Any) -> bool:
+    """Whether SymPy simplifies the difference of two expressions to nothing, and their values do not tell otherwise."""
+    if not _SAME_FORM(one, other):
+        return False
+    try:
+        values = zip(_values(one, one, other), _values(other, one, other), strict=True)
+        pairs = [(a.evalf(_FIRST_DIGITS), b.evalf(_FIRST_DIGITS)) for a, b in values]
+        return not any(abs(a - b) > max(abs(a), abs(b)) * Rational(1, 10**12) for a, b in pairs)
+    except Exception:  # the border to SymPy, which may raise anything: no value tells otherwise
+        return True
 
 
 def same_relation(one: Any, other: Any, float_rounding: int, numeric_precision: int) -> bool:
@@ -88,6 +102,8 @@ def _links(relation: Any) -> Sequence[Any]:
 
 
 def _same_constant(one: Any, other: Any) -> bool:
+    if one.has(Float) and other.has(Float) and not isinstance(one, Float) and not isinstance(other, Float):
+        one, other = (each.xreplace({part: Rational(str(part)) for part in each.atoms(Float)}) for each in (one, other))
     one, other = grader.safe_sympy_doit(one), grader.safe_sympy_doit(other)
     if one.has(Float) or other.has(Float):
         first, second = one.evalf(_FIRST_DIGITS), other.evalf(_FIRST_DIGITS)
@@ -147,12 +163,16 @@ def _is_about_nothing(relation: Any) -> bool:
 
 
 def _same_sides(one: Any, other: Any, same: Any) -> bool:
-    """Whether two relations have equal sides, or are equalities of numbers that hold and have an equal last side."""
-    if type(one) is type(other) and same(one.rhs, other.rhs):
-        return bool(same(one.lhs, other.lhs)) or (_holds(one) and _holds(other))
-    return (
-        grader.INVERSE_RELATIONS.get(type(one)) is type(other) and same(one.lhs, other.rhs) and same(one.rhs, other.lhs)
-    )
+    """Whether two relations have equal sides, or are equalities of numbers that hold and have an equal last side.
+
+    Sides with unknowns are equal as written but for the order of terms: those of an identity all have the value of the other.
+    """
+    sides = (one.lhs, one.rhs, other.lhs, other.rhs)
+    as_same = (lambda a, b: bool(expand((a - b).doit()) == 0)) if _unknowns(*sides) else same
+    if type(one) is type(other) and as_same(one.rhs, other.rhs):
+        return bool(as_same(one.lhs, other.lhs)) or (_holds(one) and _holds(other))
+    is_inverse = grader.INVERSE_RELATIONS.get(type(one)) is type(other)
+    return is_inverse and as_same(one.lhs, other.rhs) and as_same(one.rhs, other.lhs)
 
 
 def _holds(relation: Any) -> bool:

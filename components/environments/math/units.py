@@ -94,7 +94,8 @@ _PARTS = re.compile(
 _SIGNED_MONEY = re.compile(r"[+-]? ?\\?(?P<sign>[$£€¥₹]) ?[\d.]")
 _DEGREES = re.compile(r"(?:\^\s*)?\\(?:circ|degree)(?![A-Za-z])\s*")
 _FORMATTING = re.compile(
-    r"\\(?:text|textrm|textbf|textit|mathrm|mathbf|mbox|operatorname|rm)(?![A-Za-z])|\\[ ,;:!]|\\q?quad(?![A-Za-z])|[{}~\s]"
+    r"\\(?:text(?:normal|rm|bf|it|sf|up)?|math(?:rm|bf|it|sf|normal)|[mh]box|operatorname|rm)(?![A-Za-z])"
+    r"|\\[ ,;:!]|\\q?quad(?![A-Za-z])|[{}~\s]"
 )
 _GLUED = re.compile(r"(?<=\d)(?=[a-z])")
 _SUPERSCRIPTS = str.maketrans({"²": "^2", "³": "^3"})
