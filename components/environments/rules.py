@@ -211,11 +211,13 @@ class Rules:
 
 
 def _one_of(choices: Sequence[str], answer: str) -> str:
-    """The choice that `answer` is, without regard to case or to space around it. Raises MalformedAction."""
+    """The choice that `answer` is but for space around it, or else but for case. Raises MalformedAction."""
     if answer in choices:
         return answer
-    bare = answer.strip().casefold()
-    found = [choice for choice in choices if choice.strip().casefold() == bare]
+    bare = answer.strip()
+    found = [choice for choice in choices if choice.strip() == bare] or [
+        choice for choice in choices if choice.strip().casefold() == bare.casefold()
+    ]
     if len(found) != 1:
         more = f" and {len(choices) - _NUM_NAMED} more" if len(choices) > _NUM_NAMED else ""
         raise MalformedAction(f"{shown(answer)} is none of {', '.join(choices[:_NUM_NAMED])}{more}")

@@ -57,6 +57,8 @@ def same_formula(answer: str, expected: str) -> bool:
     from latex2sympy2_extended.math_normalization import NormalizationConfig  # type: ignore[import-untyped, unused-ignore]
     from math_verify import LatexExtractionConfig, parse, verify
 
+    from components.environments.math.exactness import may_be_compared
+
     # Its own unit handling mistakes the last letter of `2ab` and `n m` for a unit; ours ran before.
     normalization = NormalizationConfig(malformed_operators=True, nits=True, units=False, boxed="none")
     extraction = LatexExtractionConfig(normalization_config=normalization)
@@ -74,11 +76,16 @@ def same_formula(answer: str, expected: str) -> bool:
 
     target = parsed(answer)
     gold = parsed(expected) if target else []  # parsing takes most of the time
-    return bool(gold) and bool(verify(gold, target, allow_set_relation_comp=True, timeout_seconds=None))
+    if not gold or not may_be_compared(target[0], gold[0]):
+        return False
+    return bool(verify(gold, target, allow_set_relation_comp=True, timeout_seconds=None))
 
 
 def serve() -> None:
     """Answer pairs until the end of standard input."""
+    from components.environments.math.exactness import make_exact
+
+    make_exact()
     os.chdir("/")
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -3,9 +3,9 @@
 import re
 
 from components.environments.math.normalization import named, words
-from components.environments.math.numbers import number, same_number
+from components.environments.math.numbers import SHORT_UNITS, number, same_number
 from components.environments.math.structure import SameScalar, is_too_deep, same_answer
-from components.environments.math.units import share_unit, units_differ
+from components.environments.math.units import SHORT_WORDS, is_unit, share_unit, units_differ
 
 MAX_FORMULA_CHARACTERS = 400
 _MAX_OPERATORS = 80
@@ -22,6 +22,11 @@ _APART = re.compile(r"(?:^|[^\w^.])\d+(?:\.\d+)? \d")
 _CLOCK = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?(?: ?[ap]\.?m)?", re.IGNORECASE)
 
 
+_LETTERS = re.compile(r"(?<=[\d}).\s])[A-Za-z][A-Za-z /]*\Z")
+_VOWEL = re.compile("[aeiou]", re.IGNORECASE)
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+
+
 class NeedsFormulas(Exception):
     """Only algebra can tell whether two answers are equal: they differ as text and are not both numbers."""
 
@@ -34,7 +39,7 @@ def compared(answer: str, expected: str, *, formulas: SameScalar | None = None) 
         return _same_scalar(one, other, formulas)
 
     if is_too_deep(answer) or is_too_deep(expected):
-        return False
+        return bool(expected) and _FREE_SPACE.sub("", answer) == _FREE_SPACE.sub("", expected)
     return same_answer(answer, expected, same)
 
 
@@ -67,7 +72,7 @@ def _same_scalar(answer: str, expected: str, formulas: SameScalar | None) -> boo
     if wanted is not None and given is not None and share_unit(answer, expected):
         return same_number(given, wanted)
     if wanted is not None and not wanted.may_be_product:
-        return given is not None and same_number(given, wanted)
+        return given is not None and not (given.may_be_product and _multiplies(answer)) and same_number(given, wanted)
     if wanted is not None and given is not None and not given.may_be_product:
         return False
     if _APART.search(_DIGIT_PAIR.sub("", answer)) or _APART.search(_DIGIT_PAIR.sub("", expected)):
@@ -79,6 +84,18 @@ def _same_scalar(answer: str, expected: str, formulas: SameScalar | None) -> boo
     if formulas is None:
         raise NeedsFormulas
     return formulas(answer, expected)
+
+
+def _multiplies(answer: str) -> bool:
+    """Whether letters behind a number are variables, neither unit nor noun: in `5 x` and `5 abc`, not in `5 m` or `5 men`."""
+    found = _LETTERS.search(answer)
+    words = found[0].split() if found else []
+    return any(
+        (len(word) <= 2 and word not in SHORT_WORDS)
+        or (len(word) == 3 and (word in _ALPHABET or _VOWEL.search(word) is None))
+        for word in words
+        if not is_unit(word) and word not in SHORT_UNITS
+    ) or words[-1:] == ["a"]
 
 
 def _ungrouped(text: str) -> str:

@@ -4,22 +4,31 @@ import re
 from collections import deque
 
 from components.environments.math.normalization import MAX_FINAL_CHARACTERS, plain
-from components.environments.math.numbers import number
+from components.environments.math.numbers import NO_FIRST_UNITS, NO_UNITS, number
+from components.environments.math.units import SHORT_WORDS, is_unit
 from components.environments.shared.answer_extraction import MAX_CANDIDATES, boxes, labelled, last_meant
 from components.environments.shared.denials import check_is_meant
+from components.environments.shared.printed import printed
 from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult
 
 _FENCE = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\n(.*?)(?:```|\Z)", re.DOTALL)
-_UNIT = re.compile(r"[ \t$]*+(?:\\text\{)?[ \t]*+([^\W\d]+)")
+_WORD = re.compile(r"[ \t$]*+([^\W\d_]+)(?![\w(])")
+_VARIABLE = re.compile(r"(?<![A-Za-z\\])(?!a\s+[A-Za-z]{2}|I\b)[A-Za-z](?![A-Za-z(])")
+_FLOWS_ON = frozenset(
+    {"or", "and", "not", "plus", "minus", "times", "multiplied", "divided", "over", "point", "mod", "modulo", "more", "less",
+     "fewer", "to", "through", "until", "if", "unless"}
+)  # fmt: skip
+"""Words that make another number of the one before them only with what follows them."""
+_CHANGES = (NO_UNITS | NO_FIRST_UNITS) - _FLOWS_ON
 _MAX_ERROR_CHARACTERS = 160
 VALUE_ENDING = "the last \\boxed{} with the final answer."
 """How answers that reason first end, for the instructions."""
 _VALUE_LINE = re.compile(
     r"^(?:.*(?:[:：=≈]|####|\b(?:so|thus|hence|therefore|equals|gives|is|are|get|have)\b[\s:,]))?[ \t*_`~$]*+"
     r"(?P<value>[-+−]?[ ]?[$€£]?\d[\d,]*+(?:\.\d++)?(?:[ ]?/[ ]?\d++)?%?)"
-    r"(?P<unit>(?:[ ][^\W\d]++){0,4})[ \t]*+[*_`~$.!。]*+[ \t]*+$",
+    r"(?P<unit>(?:[ ][^\W\d]++){0,4})[ \t]*+(?:[*_`~$.!。]|\\[\])])*+[ \t]*+$",
     re.MULTILINE,
 )
 
@@ -50,7 +59,7 @@ def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
 
     **Example** `So it is \boxed{3/4}.` is `3/4`, and so is `3/4`; a page of text without a box is malformed.
     """
-    box = last_meant(text, boxes(text))
+    box = last_meant(text, boxes(text), is_value=True)
     answer = text.strip() if box is None else box.content.strip()
     if box is not None and "\\boxed" not in text[box.end :]:  # behind it a box may have been left open
         _check_unit(answer, text[box.end :])
@@ -66,17 +75,24 @@ def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
 
 
 def _check_unit(content: str, after: str) -> None:
-    """Raise MalformedAction if a word behind a box makes another number of it. **Example** `\boxed{5} million`."""
-    counted = _UNIT.match(after)
-    if counted and number(plain(content)) is not None and number(plain(content + counted[0])) is None:
-        raise MalformedAction(f"{counted[0].strip()!r} follows the box")
+    r"""Raise MalformedAction if a word behind a box makes another number of it: `\boxed{5} million`, `\boxed{5} x`."""
+    found = _WORD.match(printed(after))
+    if found is None:
+        return
+    word = found[1].casefold()
+    is_product = (
+        len(word) <= 2 and word not in SHORT_WORDS and not is_unit(found[1]) and number(plain(content)) is not None
+    )
+    if is_product or (word in _CHANGES and found[1] != "I"):
+        raise MalformedAction(f"{found[0].strip()!r} follows the box")
 
 
 def final_value(text: str) -> str:
     r"""The last final answer of `text`; `text` itself without one, or if it is in a box.
 
-    That is the last `\boxed{}`, unless a label such as "Answer:" with a number follows it; else what the last label tells, of
-    an equation its right side; else the last number that is a line or ends an equation or a conclusion, without its unit.
+    That is the last `\boxed{}`, unless a label such as "Answer:" with a number follows it; else what the last label or `####`
+    tells, of a calculation its right side; else the last number that is a line or ends an equation or a conclusion, without
+    its unit.
 
     Raises MalformedAction if the text says that it is not meant.
 
@@ -85,16 +101,31 @@ def final_value(text: str) -> str:
     box = max(boxes(text), key=lambda each: each.start, default=None)
     last = next(iter(deque(labelled(text, with_remark=False), maxlen=1)), None)
     if last is not None and (box is None or last.start >= box.end):
-        check_is_meant(text[: last.start], text[last.end :])
-        left, _, right = last.content.rpartition("=")
-        told = right.strip() if left.rstrip()[-1:] in tuple("0123456789)}%") and right.strip() else last.content
+        check_is_meant(text[: last.start], text[last.end :], is_value=True)
+        told = _concluded(last.content)
         if box is None or number(plain(told)) is not None:
             return told
     for line in reversed(deque(_VALUE_LINE.finditer(text) if box is None else (), maxlen=MAX_CANDIDATES)):
         if number(plain(line["value"] + line["unit"])) is not None:
-            check_is_meant(text[: line.start("value")], text[line.end() :])
+            check_is_meant(text[: line.start("value")], text[line.end() :], is_value=True)
             return line["value"].strip()
     return text
+
+
+def _concluded(told: str) -> str:
+    """What a labelled line tells: of a calculation its right side, of a sentence the number that ends it; else all of it."""
+    left, _, right = told.rpartition("=")
+    if left.rstrip()[-1:] in tuple("0123456789)}%") and right.strip() and not _VARIABLE.search(left.rpartition("=")[2]):
+        return right.strip()
+    ended = _VALUE_LINE.fullmatch(told) if "=" not in told else None
+    if (
+        ended is not None
+        and any(map(str.isalpha, told[: ended.start("value")]))
+        and number(plain(ended["value"] + ended["unit"])) is not None
+    ):
+        check_is_meant(told[: ended.start("value")], "", is_value=True)
+        return ended["value"].strip()
+    return told
 
 
 def printed_answer(result: ExecutionResult) -> str | None:

@@ -11,21 +11,22 @@ _MAX_EXPONENT = 400
 _DECIMAL_TOLERANCE = Fraction(1, 2_000_000)
 """Half a unit of the sixth decimal place."""
 _RELATIVE_TOLERANCE = Fraction(1, 500_000)
-_NO_UNITS = frozenset(
+NO_UNITS = frozenset(
     {"hundred", "thousand", "million", "billion", "trillion", "dozen", "half", "halves", "i", "e", "pi", "oo", "inf",
      "infinity", "or", "and", "not"}
 )  # fmt: skip
 """Words after a number that change its value."""
-_NO_FIRST_UNITS = frozenset(
+NO_FIRST_UNITS = frozenset(
     {"squared", "cubed", "doubled", "tripled", "halved", "thirds", "quarters", "fifths", "sixths", "eighths",
      "tenths", "hundredths", "thousandths", "score", "gross", "point", "plus", "minus", "times", "multiplied",
      "divided", "over", "mod", "modulo", "more", "less", "fewer", "base", "binary", "hex", "hexadecimal", "octal",
      "to", "through", "until", "if", "unless", "else", "otherwise", "maybe", "perhaps", "either", "k", "bn"}
 )  # fmt: skip
 """Words right behind a number that make another one of it, or leave it open; behind a unit they may be part of it."""
-_SHORT_UNITS = frozenset(
+SHORT_UNITS = frozenset(
     {"cm", "mm", "km", "nm", "kg", "mg", "lb", "oz", "ft", "mph", "min", "sec", "hr", "hrs", "in", "ml", "mL", "usd", "USD",
-     "AM", "PM", "am", "pm", "sq", "cu", "deg", "rad"}
+     "AM", "PM", "am", "pm", "sq", "cu", "deg", "rad", "lbs", "yd", "mi", "qt", "pt", "tsp", "Hz", "kHz", "MHz", "kJ", "kN",
+     "kW", "kWh", "kV", "kPa", "dB", "GB", "MB", "KB", "mol", "atm", "ppm", "rpm", "fps", "hp", "eV", "kph"}
 )  # fmt: skip
 """Units of two or three letters; any other short word may be a product of variables, as in `2 ab`."""
 
@@ -71,7 +72,7 @@ def number(text: str) -> Number | None:
     without_percent = _PERCENT.sub("", text)
     unit = _UNIT.search(without_percent)
     unit_words = re.split("[ /]+", unit["unit"].strip()) if unit else []
-    if unit and _NO_UNITS.isdisjoint(map(str.casefold, unit_words)) and unit_words[0] not in _NO_FIRST_UNITS:
+    if unit and NO_UNITS.isdisjoint(map(str.casefold, unit_words)) and unit_words[0] not in NO_FIRST_UNITS:
         without_percent = without_percent[: unit.start()]
     read = _decimal(without_percent) or _fraction(without_percent)
     if read is None:
@@ -81,7 +82,7 @@ def number(text: str) -> Number | None:
         value=value,
         is_decimal=is_decimal,
         is_percent=bool(_PERCENT.search(text)),
-        may_be_product=any(len(word) < 4 and word not in _SHORT_UNITS for word in unit_words),
+        may_be_product=any(len(word) < 4 and word not in SHORT_UNITS for word in unit_words),
     )
 
 

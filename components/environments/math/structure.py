@@ -80,8 +80,9 @@ def taken_apart(text: str) -> Structure:
 def same_structure(answer: Structure, expected: Structure, same: SameScalar) -> bool:
     """Whether two answers, at least one of them with several parts, are equal.
 
-    Order and brackets matter for sequences, not for sets, unions and lists without brackets. A list without brackets may equal
-    a set or a tuple; a set or a list in any brackets may equal a list without. No pair of parts is compared twice, which bounds
+    Order and brackets matter for sequences, not for sets, unions and lists without brackets; how often a part is repeated, not
+    between two sets or unions. A list without brackets may equal a set or a tuple; a set or a list in any brackets may equal a
+    list without. No pair of parts is compared twice, which bounds
     the cost of nesting by the number of pairs of innermost parts.
     """
     if max(len(answer.parts), len(expected.parts)) > MAX_PARTS:
@@ -98,9 +99,27 @@ def same_structure(answer: Structure, expected: Structure, same: SameScalar) -> 
         )
     if answer.kind not in _UNORDERED[expected.kind] or (expected.kind == "set" and answer.ends == "()"):
         return False
-    return all(any(same_part(one, other) for other in expected.parts) for one in answer.parts) and all(
-        any(same_part(one, other) for one in answer.parts) for other in expected.parts
-    )
+    if (answer.kind, expected.kind) in (("set", "set"), ("union", "union")):
+        return all(any(same_part(one, other) for other in expected.parts) for one in answer.parts) and all(
+            any(same_part(one, other) for one in answer.parts) for other in expected.parts
+        )
+    return len(answer.parts) == len(expected.parts) and _can_be_paired(answer.parts, expected.parts, same_part)
+
+
+def _can_be_paired(some: tuple[str, ...], others: tuple[str, ...], same: SameScalar) -> bool:
+    """Whether each part has an equal one of its own; parts that are rounded or lack a unit may equal several."""
+    holder = dict[int, int]()
+
+    def finds_one(place: int, tried: set[int]) -> bool:
+        for at, other in enumerate(others):
+            if at not in tried and same(some[place], other):
+                tried.add(at)
+                if at not in holder or finds_one(holder[at], tried):
+                    holder[at] = place
+                    return True
+        return False
+
+    return all(finds_one(place, set()) for place in range(len(some)))
 
 
 def same_answer(answer: str, expected: str, same: SameScalar) -> bool:

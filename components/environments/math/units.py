@@ -48,8 +48,20 @@ _SPELLINGS = {
 }
 _UNITS = {spelling: unit for unit, spellings in _SPELLINGS.items() for spelling in spellings.split()}
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "^2": 2, "cubic": 3, "cu": 3, "cubed": 3, "^3": 3}
-_NOUN = "a noun"
-"""The unit of words that are none, such as apples."""
+_NOUN = "a noun:"
+"""How the unit of words that are none begins, such as apples."""
+_FILLERS = frozenset(
+    {"total", "in", "all", "altogether", "left", "each", "remaining", "more", "extra", "different", "distinct", "possible",
+     "long", "tall", "old", "wide", "high", "deep", "away", "many", "such", "way", "ways", "possibility", "possibilities",
+     "arrangements", "combinations", "outcomes", "solution", "solutions", "value", "values", "number", "numbers", "integer",
+     "integers", "items", "objects", "pieces", "things", "times"}
+)  # fmt: skip
+"""Words that say nothing of what is counted."""
+SHORT_WORDS = frozenset(
+    {"a", "an", "as", "at", "by", "he", "i", "in", "is", "it", "me", "my", "no", "of", "on", "so", "to", "up", "us", "we",
+     "am", "are", "do", "go", "be", "if", "or"}
+)  # fmt: skip
+"""Words of the language that are as short as products of variables."""
 _NO_NOUNS = frozenset(
     {
         "units",
@@ -82,7 +94,8 @@ _PARTS = re.compile(
 _SIGNED_MONEY = re.compile(r"[+-]? ?\\?(?P<sign>[$£€¥₹]) ?[\d.]")
 _DEGREES = re.compile(r"(?:\^\s*)?\\(?:circ|degree)(?![A-Za-z])\s*")
 _FORMATTING = re.compile(
-    r"\\(?:text|textrm|textbf|textit|mathrm|mathbf|mbox|operatorname|rm)(?![A-Za-z])|\\[ ,;:!]|\\q?quad(?![A-Za-z])|[{}~\s]"
+    r"\\(?:text(?:normal|rm|bf|it|sf|up)?|math(?:rm|bf|it|sf|normal)|[mh]box|operatorname|rm)(?![A-Za-z])"
+    r"|\\[ ,;:!]|\\q?quad(?![A-Za-z])|[{}~\s]"
 )
 _GLUED = re.compile(r"(?<=\d)(?=[a-z])")
 _SUPERSCRIPTS = str.maketrans({"²": "^2", "³": "^3"})
@@ -94,21 +107,32 @@ _LISTED = re.compile(r"[;|]|(?<!\\),(?!\d{3})|\b(?:and|or)\b")
 def units_differ(answer: str, expected: str) -> bool:
     r"""Whether two answers have different units; one without a unit differs from none, and neither does a list.
 
-    Spellings, plurals and abbreviations of a unit are equal. Words that are no unit differ from every unit, and not from each
-    other. Takes linear time.
+    Spellings, plurals and abbreviations of a unit are equal. Words that are no unit differ from every unit, and from each other
+    unless one has all words of the other. Takes linear time.
 
-    **Example** `5 cm`, `5\text{ centimeters}` and `5` do not differ; `5 cm` and `5 m` do, `\$5` and `5 cents`.
+    **Example** `5 cm`, `5\text{ centimeters}` and `5` do not differ; `5 cm` and `5 m` do, `5 apples` and `5 pears`.
     """
     if _LISTED.search(answer) or _LISTED.search(expected):
         return False
-    units = {unit_of(answer), unit_of(expected)}
-    return None not in units and len(units) > 1 and units not in ({"degree", "celsius"}, {"degree", "fahrenheit"})
+    given, wanted = unit_of(answer), unit_of(expected)
+    if given is None or wanted is None or given == wanted:
+        return False
+    if given.startswith(_NOUN) and wanted.startswith(_NOUN):
+        words, others = (set(unit.removeprefix(_NOUN).split()) for unit in (given, wanted))
+        return not (words <= others or others <= words)
+    return {given, wanted} not in ({"degree", "celsius"}, {"degree", "fahrenheit"})
+
+
+def is_unit(word: str) -> bool:
+    """Whether a word is the name or the sign of a known unit."""
+    word = word.lower()
+    return word in _UNITS or word.removesuffix("s") in _UNITS
 
 
 def share_unit(answer: str, expected: str) -> bool:
     """Whether both have the same known unit."""
     unit = unit_of(answer)
-    return unit not in (None, _NOUN) and unit == unit_of(expected)
+    return unit is not None and unit == unit_of(expected)
 
 
 @lru_cache(maxsize=4096)
@@ -137,12 +161,20 @@ def unit_of(text: str) -> str | None:
 
 
 def _of_phrase(tail: str) -> str | None:
-    """The unit in words after a number that end in none: of `5 feet tall` foot, of `5 tall boys` a noun."""
+    """The unit in words after a number that end in none: of `5 feet tall` foot, of `5 tall boys` the nouns `boy`."""
     phrase = _PHRASE.search(tail)
     if phrase is None or not _NO_NOUNS.isdisjoint(phrase["words"].split()):
         return None
-    first = phrase["words"].split()[0]
-    return _UNITS.get(first) or _UNITS.get(first.removesuffix("s")) or _NOUN
+    first, *_ = words = phrase["words"].split()
+    unit = _UNITS.get(first) or _UNITS.get(first.removesuffix("s"))
+    nouns = sorted({_singular(word) for word in words if word not in _FILLERS})
+    return unit or (f"{_NOUN}{' '.join(nouns)}" if nouns else None)
+
+
+def _singular(word: str) -> str:
+    """**Example** `boxes` and `box` have one; so have `pies` and `pie`."""
+    word = {"men": "man", "women": "woman", "children": "child", "people": "person", "dice": "die"}.get(word, word)
+    return re.sub(r"(?:(?<=[sxz])es|(?<=[cs]h)es|(?<!s)s)\Z", "", re.sub(r"ies\Z|(?<=[^aeiou])y\Z", "ie", word))
 
 
 def _is_symbol(written: str) -> bool:

@@ -8,7 +8,15 @@ import re
 from dataclasses import dataclass
 
 from components.environments.search.sizes import Sizes
-from components.environments.shared.answer_extraction import boxes, labelled, last_lines, last_meant, unbulleted
+from components.environments.shared.answer_extraction import (
+    is_label,
+    labelled,
+    last_lines,
+    last_meant,
+    told_values,
+    unbulleted,
+    undisplayed,
+)
 from components.environments.shared.denials import check_is_meant, joint
 from components.errors import MalformedAction
 
@@ -91,13 +99,13 @@ def final_lines(text: str, *, answers: bool) -> str:
     **Example** `"### Result\n= Rome\nNo, wait.\n**= Oslo**"` is `"= Oslo"`.
     """
     lines = last_lines(text, _reasoner_line if answers else _searcher_line)
-    told = (*boxes(text), *labelled(text)) if answers and lines is None else ()
-    last = last_meant(text, told if lines is None else [lines])
+    told = tuple(told_values(text)) if answers and lines is None else ()
+    last = last_meant(text, told if lines is None else [lines], is_value=lines is None)
     if last is None:
         return text
     if lines is None:
-        check_is_meant(text[: last.start] + last.content.strip().partition(" ")[0], "")
-        return f"= {last.content}"
+        check_is_meant(text[: last.start] + last.content.strip().partition(" ")[0], "", is_value=True)
+        return f"= {undisplayed(last.content)}"
     if joint(text[: lines.start].rstrip("\n").rpartition("\n")[2]) == "choice":
         raise MalformedAction("marked lines that are alternatives to those before them")
     marked = lines.content.split("\n")
@@ -111,8 +119,12 @@ def _searcher_line(line: str) -> str | None:
 
 def _reasoner_line(line: str) -> str | None:
     plain = unbulleted(line)
-    if (marked := ASK.fullmatch(plain) or ANSWER.fullmatch(plain)) and marked["text"].strip():
-        return plain
+    if is_label(plain):
+        return None
+    if (marked := ASK.fullmatch(plain) or ANSWER.fullmatch(plain)) and (words := marked["text"].strip()):
+        return plain if undisplayed(words) == words or plain[0] in "?#" else f"= {undisplayed(words)}"
+    if "\\boxed" in plain:
+        return None
     told = next(labelled(plain), None)
     is_answer = told is not None and told.start <= _MAX_LABEL and {":", "："} & set(plain[: told.start])
     return f"= {plain[told.start :]}" if told and is_answer else None

@@ -34,11 +34,27 @@ _CODE = (
     r"|[A-Za-z_][\w, .\[\]]{0,60}? ?[-+*/|&^%]?=[^=])"
 )
 _PROGRAM = re.compile(rf"^{_CODE}(?:.*\n{_CODE})?[^\n]*", re.MULTILINE | re.DOTALL)
-_BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|[{}]")
+_BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|(?<!\\)(?P<slashes>\\*+)[{}]")
+"""An odd number of backslashes before a brace makes it one of the text."""
 _BOX = re.compile(r"\\(?:boxed|fbox)\b")
 _UP_TO = r"[^\n:：=.,;!?()\[\]{}]{0,40}?(?:\([^()\n]{0,40}\)[ \t*_`~]{0,4})?"
 _SAYS = re.compile(rf"{_UP_TO}[:：=][\s*_`~:：=]*+")
 _IS = re.compile(rf"(?:>|{_UP_TO}(?:[:：=]|\b(?:is|are|ist|lautet|est|es)\b|是))[\s*_`~:：=]*+", re.IGNORECASE)
+_DISPLAY = re.compile(r"(?:\\{1,2}\[|\$\$|\\begin\{(?:equation|align|gather|displaymath)\*?\})\s*+")
+_DISPLAY_END = re.compile(r"\\{1,2}\]|\$\$|\\end\{")
+_HEADING = re.compile(
+    r"^[ \t]*+(?:####(?!#)[ \t]*+(?=[-+−]?[ ]?[$€£]?\d[\d,./]*+%?(?:[ ][^\W\d]++){0,2}[. \t]*+$|[$\\][^\n]*+$)"
+    r"|[#>*_`~ \t]*+(?:(?:the|my|final)[ ]){0,2}answer[*_`~ \t]*+\n\s*+)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A line that is nothing but a label, and `####` before the number that ends an answer."""
+_FORMULA = r"(?:(?!\\[()\[\]]).)*"
+_WRAPPED = re.compile(
+    rf"(?:\\{{1,2}}\[({_FORMULA})\\{{1,2}}\]|\\{{1,2}}\(({_FORMULA})\\{{1,2}}\)|\$\$([^$]+)\$\$|\$([^$]+)\$|\\(?:text(?:normal|bf|it|rm|sf|tt)?"
+    r"|math(?:rm|bf|it|sf)|mbox|boxed|fbox)\s*\{([^{}]*)\})(?:[.;]\s.*)?\.?",
+    re.DOTALL,
+)
+_MAX_LAYERS = 4
 _LINE_END = re.compile(r"\n|</")
 _REMARK = re.compile(r"\n|</|[.;]\s|。|,?\s(?:because|since|as|which|(?:and |but )?not|where)\b|,?\s\(")
 _BULLET = re.compile(r"\A(?:[-*+•>]|\d{1,3}[.)])\s+")
@@ -66,15 +82,20 @@ def blocks(text: str) -> Iterator[tuple[str, Candidate]]:
 
 
 def boxes(text: str) -> Iterator[Candidate]:
-    r"""The last closed `\boxed{...}` that hold no other one. **Example** `r"\boxed{\frac{1}{2}}"` gives `r"\frac{1}{2}"`."""
+    r"""The last closed `\boxed{...}` that hold no other one; `\{` and `\}` are text.
+
+    **Example** `r"\boxed{\frac{1}{2}}"` gives `r"\frac{1}{2}"`.
+    """
     opened, newest, first = list[re.Match[str]](), None, _BOX.search(text)
     found = deque[tuple[re.Match[str], int]](maxlen=MAX_CANDIDATES)
     for mark in _BRACES.finditer(text, first.start()) if first else ():
-        if mark[0] != "}":
+        if mark["slashes"] is not None and len(mark["slashes"]) % 2:
+            continue
+        if mark[0][-1] != "}":
             opened.append(mark)
-            newest = mark if len(mark[0]) > 1 else newest
+            newest = mark if mark["slashes"] is None else newest
         elif opened and (box := opened.pop()) is newest:
-            found.append((box, mark.start()))
+            found.append((box, mark.end() - 1))
     for box, end in found:
         yield Candidate(text[box.end() : end], box.start(), end + 1)
 
@@ -94,18 +115,34 @@ def labelled(
 
     **Example** `"The answer is 4, because 2 + 2 is 4."` is `"4"` without its remark.
     """
-    labels = dict[int, re.Match[str]]()
+    headings = deque(_HEADING.finditer(text), maxlen=MAX_CANDIDATES)
+    labels, before = {found.end(): True for found in headings}, {found.end(): found.start() for found in headings}
     for word in deque(_words(words).finditer(text), maxlen=MAX_CANDIDATES):
         said = (_SAYS if word["answer"] is None else _IS).match(text, word.end())
         if said is not None and (said.end() not in labels or word["answer"] is not None):
-            labels[said.end()] = word
+            labels[said.end()], before[said.end()] = word["answer"] is not None, word.start()
     starts = sorted(labels)
     for start, following in zip_longest(starts, starts[1:]):
-        told = text[start : labels[following].start() if following else len(text)]
+        is_answer = labels[start]
+        display = _DISPLAY.match(text, start)
+        start = display.end() if display else start
+        told = text[start : before[following] if following else len(text)]
+        told = _DISPLAY_END.split(told, maxsplit=1)[0] if display else told
         told = (_LINE_END if with_remark else _REMARK).split(told, maxsplit=1)[0]
         if content := bare(told):
-            is_answer = labels[start]["answer"] is not None
             yield Candidate(content, start, start + len(told), is_answer=is_answer, is_loose=not is_answer)
+
+
+def told_values(text: str) -> Iterator[Candidate]:
+    """What boxes and labels tell; of a label before a box only the box."""
+    boxed = tuple(boxes(text))
+    yield from boxed
+    yield from (each for each in labelled(text) if not any(each.start <= box.start < each.end for box in boxed))
+
+
+def is_label(line: str) -> bool:
+    """Whether a line is nothing but a label, such as `### Final answer`."""
+    return _HEADING.fullmatch(f"{line.strip()}\n") is not None
 
 
 def last_lines(text: str, read: Callable[[str], str | None]) -> Candidate | None:
@@ -126,8 +163,8 @@ def last_lines(text: str, read: Callable[[str], str | None]) -> Candidate | None
     return Candidate("\n".join(reversed(contents)), start, end, is_loose=True) if contents else None
 
 
-def last_meant(text: str, candidates: Iterable[Candidate]) -> Candidate | None:
-    """The candidate that ends last; None without any.
+def last_meant(text: str, candidates: Iterable[Candidate], *, is_value: bool = False) -> Candidate | None:
+    """The candidate that ends last, a value or a list of moves or calls; None without any.
 
     Raises MalformedAction if the text around it says that it is not meant, if nothing but words such as "or" and "then" stand
     between it and another one, or if it is loose and another one was called the answer.
@@ -136,9 +173,10 @@ def last_meant(text: str, candidates: Iterable[Candidate]) -> Candidate | None:
     if not ordered:
         return None
     last = ordered[-1]
-    check_is_meant(text[: last.start], text[last.end :])
+    check_is_meant(text[: last.start], text[last.end :], is_value=is_value)
     others = [each for each in ordered if each.end <= last.start and each.content != last.content]
-    if others and joint(text[others[-1].end : last.start]) in ("marks", "choice"):
+    names_itself = last.is_answer and others and others[-1].is_loose
+    if others and not names_itself and joint(text[others[-1].end : last.start]) in ("marks", "choice"):
         raise MalformedAction("two answers, one after the other")
     if last.is_loose and any(each.is_answer for each in others):
         raise MalformedAction("something else follows the answer")
@@ -162,19 +200,33 @@ def final_program(text: str, entry: str = "") -> str:
 
 def final_text(text: str) -> str:
     r"""The answer in `text` if nothing is known of its grammar: what stands in the last fenced block, `\boxed{}` or labelled
-    line, else the last line that is not empty. One pair of Markdown marks around it is left out.
+    line, else the last line that is not empty. Markdown marks or LaTeX's marks of a formula or words around it are left out.
 
     **Example** `"6 * 7 is 42.\\n**Answer:** 42\\n\\nI hope this helps."` is `"42"`.
     """
     fenced = (block for _, block in blocks(text))
-    last = last_meant(text, (*fenced, *boxes(text), *labelled(text)))
-    return bare(text.strip().rpartition("\n")[2]) if last is None else last.content
+    last = last_meant(text, (*fenced, *told_values(text)), is_value=True)
+    return bare(text.strip().rpartition("\n")[2]) if last is None else undisplayed(last.content)
 
 
 def bare(line: str) -> str:
     """`line` without Markdown marks around it, or a full stop behind it. **Example** `"**42**."` is `"42"`."""
     text = line.strip().strip(_MARKUP).strip()
     return text.removesuffix(".").removesuffix("。").rstrip(_MARKUP) or text
+
+
+def undisplayed(content: str) -> str:
+    r"""`content` without the marks of a formula, and the font commands, around all of it.
+
+    **Example** `r"\(\text{B}\)."` is `"B"`.
+    """
+    content = content.strip()
+    for _ in range(_MAX_LAYERS):
+        found = _WRAPPED.fullmatch(content)
+        if found is None:
+            break
+        content = next(part for part in found.groups() if part is not None).strip()
+    return content
 
 
 def unbulleted(line: str) -> str:

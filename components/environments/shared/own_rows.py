@@ -46,7 +46,7 @@ def json_lines(path: Path, named: str) -> Iterator[tuple[str, Any]]:
     Raises ConfigurationError, which begins with `named` or the place, for an unreadable file or a line that is no JSON.
     """
     try:
-        with path.open(encoding="utf-8", newline="\n") as lines:
+        with path.open(encoding="utf-8-sig", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield f"{named}, line {number}", bounded_json(line)

@@ -48,6 +48,8 @@ _CALLS = re.compile(rf"(?P<list>\[\s*+(?:{_CALL}[\s,]*+)*+\])|{_CALL}")
 """A list of objects, or an object alone, as deep as calls are."""
 _MAX_CANDIDATES = 4096
 """Lists and objects of a text that are looked at, the last ones."""
+_MARKED = re.compile(r"\s{0,9}\[TOOL_CALLS\]\s{0,9}")
+"""The mark of Mistral's models before each call, or each list."""
 _NAMES_TOOL = re.compile(r"\{\s*+[\"']?tool\b")
 _MAX_DEPTH = 3
 """A list of calls whose arguments may be lists."""
@@ -215,12 +217,18 @@ def final_calls(text: str) -> str:
     found = list[Candidate]()
     for each in deque(_CALLS.finditer(text), maxlen=_MAX_CANDIDATES):
         is_call = each["list"] is None
-        if is_call and found and found[-1].is_loose and joint(text[found[-1].end : each.start()]) in ("marks", "count"):
+        between = text[found[-1].end : each.start()] if found else ""
+        if (found and _MARKED.fullmatch(between)) or (
+            is_call and found and found[-1].is_loose and joint(between) in ("marks", "count")
+        ):
             found[-1] = found[-1]._replace(end=each.end())
         elif not is_call or _NAMES_TOOL.match(each[0]):
             found.append(Candidate(each[0], *each.span(), is_loose=is_call))
     last = last_meant(text, found)
     if last is None or _NAMES_TOOL.search(text, last.end) or text[: last.start].rstrip().endswith("},"):
         return text
-    calls = [each[0] for each in _CALLS.finditer(text, last.start, last.end)]
-    return calls[0] if len(calls) == 1 else f"[{','.join(calls)}]"
+    listed = list(_CALLS.finditer(text, last.start, last.end))
+    if len(listed) == 1:
+        return listed[0][0]
+    calls = [each[0] if each["list"] is None else each[0][1:-1].strip() for each in listed]
+    return f"[{','.join(filter(None, calls))}]"

@@ -44,6 +44,15 @@ SHOP = (
     Row(TOOL, '[{"tool":"search","name":"fig"},{"tool":"pa', MALFORMED),
     Row(TOOL, "The form is [{\"tool\":\"search\",\"name\":\"anvil\"}]. I call [{'tool': 'pay'}].", MALFORMED),
     Row(TOOL, 'The plan is malformed, so there is nothing to do: []', "[]"),
+    *(
+        Row(TOOL, text, '[{"tool":"search","name":"fig"},{"tool":"pay"}]')
+        for text in (
+            '[TOOL_CALLS]{"tool":"search","name":"fig"}[TOOL_CALLS]{"tool":"pay"}',
+            'Now.\n[TOOL_CALLS] [{"tool":"search","name":"fig"}]\n[TOOL_CALLS] [{"tool":"pay"}]',
+            '[TOOL_CALLS][{"tool":"search","name":"fig"},{"tool":"pay"}]',
+            '[{"tool":"search","name":"fig"},{"tool":"pay"}]\nThe customer has to wait. Then we are done.',
+        )
+    ),
 )  # fmt: skip
 
 CALENDAR = (
