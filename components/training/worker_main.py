@@ -24,11 +24,11 @@ from components.training.ranks import Ranks
 from components.training.worker import LOGGER, Worker
 from components.training.worker_protocol import (
     MAX_MESSAGE_BYTES,
-    SOCKET_FILE,
     Answer,
     Failure,
     read_handover,
     report_failure,
+    socket_address,
 )
 
 _log = logging.getLogger(LOGGER)
@@ -101,7 +101,7 @@ def main() -> None:
     connection = None
     if ranks.first:
         key = handover.key.get_secret_value().encode()
-        with Listener(str(folder / SOCKET_FILE), "AF_UNIX", authkey=key) as listener:
+        with socket_address(folder) as address, Listener(address, "AF_UNIX", authkey=key) as listener:
             connection = listener.accept()
     _log.info("rank %d of %d is ready", ranks.rank, ranks.size)
     deepspeed = RealDeepSpeed(handover.training, dict(handover.deepspeed))
