@@ -19,7 +19,7 @@ _HELD = ".held"
 """A file that its process keeps locked; the system releases it however the process ends."""
 SHORT_PARENT = Path("/tmp")
 LONGEST_PARENT = 12
-"""Characters of a folder below which other programs make sockets, whose paths have at most 107 on Linux: Ray adds 67, vLLM 43."""
+"""Characters of a folder below which other programs make sockets. Their paths have at most 107; Ray adds 67, vLLM 43."""
 
 
 @cache

@@ -15,7 +15,7 @@ from components.artifacts.parallel import in_parallel
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing
-from components.home import HOME
+from components.home import HOME, ensure_private
 from components.hybrid.errors import DecisionConflict, HistoryCorrupt
 from components.runs.run import CollectedStep, RunAddress
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of, step_manifests, step_of
@@ -94,7 +94,7 @@ def _bring_up_to(session: Session, step: int, file: Path) -> int:
     if len(known) not in (step, step + 1) or known[step:] not in ([], [ref.sha256]):
         shutil.rmtree(file.parent, ignore_errors=True)
         known = []
-    file.parent.mkdir(parents=True, exist_ok=True)
+    (ensure_private(file.parents[1]) / file.parent.name).mkdir(exist_ok=True)
     num_added = 0
     for each in range(len(known), step + 1):
         found = ref if each == step else _experience(session, each)

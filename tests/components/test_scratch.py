@@ -194,7 +194,10 @@ def test_sockets_are_made_below_a_short_folder(shared: Path, tmp_path: Path, mon
     folder = socket_folder("troupe-ray")
     assert folder.parent == tmp_path
     assert private_folder("troupe-ray").parent == shared
-    assert scratch.LONGEST_PARENT + len(f"/{folder.name}/session_2026-11-28_19-41-23_123456_1234567/sockets/plasma_store") <= 107
+    assert (
+        scratch.LONGEST_PARENT + len(f"/{folder.name}/session_2026-11-28_19-41-23_123456_1234567/sockets/plasma_store")
+        <= 107
+    )
 
 
 def test_names_differ_by_user_and_machine(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
