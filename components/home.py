@@ -52,6 +52,14 @@ def ensure_home(home: Path = HOME) -> Path:
     return home
 
 
+def ensure_private(folder: Path) -> Path:
+    """Create a part of a home folder that this user alone may enter, and return it. The home itself is passable, for boxes."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+    return folder
+
+
 def _unusable(home: Path, reason: str | None) -> ConfigurationError:
     return ConfigurationError(
         f"TROUPE_HOME {home}: local services cannot keep their data there ({reason}); set TROUPE_HOME to a folder of your own"

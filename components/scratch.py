@@ -17,6 +17,9 @@ from pathlib import Path
 
 _HELD = ".held"
 """A file that its process keeps locked; the system releases it however the process ends."""
+SHORT_PARENT = Path("/tmp")
+LONGEST_PARENT = 12
+"""Characters of a folder below which other programs make sockets. Their paths have at most 107; Ray adds 67, vLLM 43."""
 
 
 @cache
@@ -43,7 +46,17 @@ def private_folder(name: str) -> Path:
 
     **Example** `private_folder("troupe-ports")`: /tmp/troupe-ports-1000-5f3a9c51.
     """
+    return _private_folder(name, Path(tempfile.gettempdir()).resolve())
+
+
+def socket_folder(name: str) -> Path:
+    """This user's private folder `name` for programs that make sockets below it: in the folder for temporary files, or in
+    /tmp if that one's path is too long. Raises PermissionError as `private_folder` does."""
     parent = Path(tempfile.gettempdir()).resolve()
+    return _private_folder(name, parent if len(os.fsencode(parent)) <= LONGEST_PARENT else SHORT_PARENT)
+
+
+def _private_folder(name: str, parent: Path) -> Path:
     _check_parent(parent)
     # Machines may share TMPDIR, and not every shared file system shares locks.
     folder = parent / f"{name}-{os.getuid()}-{zlib.crc32(platform.node().encode()):08x}"

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from components.config import ResourceConfig, RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
+from components.scratch import socket_folder
 
 _RAY_ANSWERS_SECONDS = 3.0
 _NODE_ANSWERS_SECONDS = 60.0
@@ -25,12 +26,18 @@ def task_runner(resources: ResourceConfig) -> Any:
             from prefect_ray import RayTaskRunner
         except ImportError as error:
             raise ServiceMissing("resources.runner ray needs prefect-ray: `pip install 'troupe[ray]'`") from error
-        return RayTaskRunner(
-            address=resources.ray_address, init_kwargs={"runtime_env": {"env_vars": _store_variables()}}
-        )
+        return RayTaskRunner(address=resources.ray_address, init_kwargs=_ray_settings(resources.ray_address))
     from flows.prefect_runtime.thread_runner import ThreadRunner
 
     return ThreadRunner(max_workers=resources.max_shards_at_once + resources.max_updates_at_once)
+
+
+def _ray_settings(address: str | None) -> dict[str, Any]:
+    """Keyword arguments of `ray.init`. A cluster that it starts makes sockets below a folder with a short path."""
+    settings: dict[str, Any] = {"runtime_env": {"env_vars": _store_variables()}}
+    if address in (None, "local") and "RAY_ADDRESS" not in os.environ and "RAY_TMPDIR" not in os.environ:
+        settings["_temp_dir"] = str(socket_folder("troupe-ray"))
+    return settings
 
 
 def _store_variables() -> dict[str, str]:

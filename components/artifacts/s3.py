@@ -15,7 +15,7 @@ from components.artifacts import layout
 from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.local_files import store_errors, write_part
 from components.artifacts.refs import ArtifactRef
-from components.artifacts.s3_connection import PART_BYTES, ObjectExists, ObjectMissing, S3Connection
+from components.artifacts.s3_connection import PART_BYTES, Addressing, ObjectExists, ObjectMissing, S3Connection
 from components.artifacts.s3_errors import answered_status
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, StoreUnavailable
 
@@ -43,9 +43,12 @@ class S3ArtifactStore(ArtifactStore):
         prefix: str = "",
         endpoint_url: str | None = None,
         region: str | None = None,
+        addressing: Addressing = "auto",
         retry_seconds: float = 60.0,
     ) -> None:
-        self._connection = S3Connection(bucket, endpoint_url=endpoint_url, region=region, retry_seconds=retry_seconds)
+        self._connection = S3Connection(
+            bucket, endpoint_url=endpoint_url, region=region, addressing=addressing, retry_seconds=retry_seconds
+        )
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 

@@ -3,13 +3,15 @@
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from components.artifacts.s3_errors import verdict_on
 from components.errors import StoreGone, StoreRefused, StoreUnavailable
 from components.outages import Outage, is_interrupted
 
 T = TypeVar("T")
+Addressing = Literal["auto", "path", "virtual"]
 
 PART_BYTES = 16 << 20
 """Larger files go up in parts of this size."""
@@ -36,10 +38,13 @@ class ObjectExists(Exception):
 class S3Connection:
     """A bucket and its client. Credentials come from the usual AWS chain; only boto3 holds them."""
 
-    def __init__(self, bucket: str, *, endpoint_url: str | None, region: str | None, retry_seconds: float) -> None:
+    def __init__(
+        self, bucket: str, *, endpoint_url: str | None, region: str | None, addressing: Addressing, retry_seconds: float
+    ) -> None:
         self.bucket = bucket
         self.endpoint_url = endpoint_url
         self.region = region
+        self.addressing: Addressing = addressing
         self._outage = Outage("S3", retry_seconds)
         self._client: Any = None
         self._lock = threading.Lock()
@@ -51,8 +56,10 @@ class S3Connection:
 
     @property
     def place(self) -> str:
-        """Bucket and server, for messages."""
-        return f"s3://{self.bucket} at {self.endpoint_url or 'AWS'}"
+        """Bucket and server, for messages. AWS's own settings may name another server, too."""
+        server = self.endpoint_url or str(self._connected().meta.endpoint_url)
+        is_aws = (urlsplit(server).hostname or "").endswith((".amazonaws.com", ".amazonaws.com.cn"))
+        return f"s3://{self.bucket} at {'AWS' if is_aws else server}"
 
     def call(self, action: str, attempt: Callable[[Any], T], *, retry_seconds: float | None = None) -> T:
         """`attempt(client)`, repeated while the server is away or overloaded.
@@ -76,7 +83,7 @@ class S3Connection:
                 if verdict.meaning == "exists":
                     raise ObjectExists(action, repeated=since is not None) from error
                 if verdict.meaning == "refused":
-                    raise StoreRefused(what) from error
+                    raise StoreRefused(f"{action}, {self.place}: {self._reason(error) or verdict.line}") from error
                 # If the server keeps answering other calls, this call's own time counts.
                 failing_since = self._outage.record_failure()
                 since = failing_since if since is None else min(since, failing_since)
@@ -91,6 +98,18 @@ class S3Connection:
                 self._outage.record_success()
                 return result
             delay_seconds = min(2 * delay_seconds, _LONGEST_DELAY_SECONDS)
+
+    def _reason(self, refusal: Exception) -> str | None:
+        """Why a HEAD was refused, by the answer to a list of one object: the answer to a HEAD has no body that would say it.
+        None for other requests, and if the list is not refused."""
+        if not getattr(refusal, "operation_name", "").startswith("Head"):
+            return None
+        try:
+            self._connected().list_objects_v2(Bucket=self.bucket, MaxKeys=1)
+        except self._complaints() as error:
+            verdict = verdict_on(error)
+            return verdict.line if verdict.meaning == "refused" else None
+        return None
 
     def has_bucket(self) -> bool:
         """Whether the bucket exists."""
@@ -138,7 +157,8 @@ class S3Connection:
 
         session = boto3.session.Session()
         config = Config(
-            s3={"addressing_style": "path" if self.endpoint_url else "auto"},
+            # Without it, boto3's own settings decide, and else it puts the bucket into the host's name at AWS alone.
+            s3=None if self.addressing == "auto" else {"addressing_style": self.addressing},
             # `call` counts attempts: it has to know whether an earlier one got no response.
             retries={"mode": "standard", "total_max_attempts": 1},
             request_checksum_calculation="when_required",

@@ -1,6 +1,9 @@
 """Classifies errors of S3 servers and clients, with a one-line message without secrets."""
 
+import re
+import time
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 Meaning = Literal["retry", "missing", "exists", "refused"]
@@ -12,7 +15,23 @@ _RETRY_CODES = {
 }  # fmt: skip
 """NoSuchUpload and InvalidPart: a server that restarted forgot a multipart upload, which then begins again."""
 
-_CREDENTIAL_CODES = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "401"}
+_CREDENTIAL_CODES = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "401"}
+_EXPIRED_CODES = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
+_CLOCK_CODES = {"RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"}
+_REGION_CODES = {
+    "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "InvalidRegion", "PermanentRedirect",
+    "InvalidLocationConstraint",
+}  # fmt: skip
+_HOST_CODES = {
+    "SecondLevelDomainForbidden",
+    "PathStyleDomainForbidden",
+    "VirtualHostDomainRequired",
+    "InvalidPathAccess",
+}
+"""Of Alibaba's, Tencent's, Huawei's and Volcengine's stores."""
+_WANTED_REGION = re.compile(r"expecting '([a-z0-9-]{1,40})'|expected:? \d{8}/([a-z0-9-]{1,40})/s3")
+_CLOCK_TOLERANCE_SECONDS = 300.0
+"""Servers refuse a request whose time differs by 15 minutes; some take less."""
 _CREDENTIALS_REMEDY = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws/credentials"
 
 
@@ -57,10 +76,10 @@ def _answered(response: Any, status: int) -> Verdict:
         return Verdict("exists", code)
     if status == 404:
         return Verdict("missing", code)
+    if reason := _named_cause(code, response):
+        return Verdict("refused", reason)
     if code in _CREDENTIAL_CODES:
         return Verdict("refused", f"the server does not accept the credentials ({code}): {_CREDENTIALS_REMEDY}")
-    if code == "RequestTimeTooSkewed":
-        return Verdict("refused", "this machine's clock is too far from the server's: correct it")
     if status == 403:
         return Verdict(
             "refused", f"access denied ({code}): {_CREDENTIALS_REMEDY} that may read, write, list and delete"
@@ -69,4 +88,29 @@ def _answered(response: Any, status: int) -> Verdict:
         return Verdict("refused", "the server has no space left: free some (troupe gc) or choose another store")
     if status >= 500 and status != 501:
         return Verdict("retry", f"{status} {code}")
-    return Verdict("refused", f"the server answered {status} {code}")
+    return Verdict("refused", f"the server answered {status} {code}".removesuffix(f" {status}"))
+
+
+def _named_cause(code: str, response: Any) -> str | None:
+    """What else than missing rights is behind a refusal, and its remedy."""
+    metadata = response.get("ResponseMetadata", {})
+    if code in _CLOCK_CODES or (metadata.get("HTTPStatusCode") in (400, 401, 403) and _is_clock_off(metadata)):
+        return "this machine's clock is too far from the server's: correct it"
+    if code in _EXPIRED_CODES:
+        return f"the session token has expired ({code}): get new credentials, as by `aws sso login`, or set AWS_SESSION_TOKEN"
+    if code in _REGION_CODES:
+        found = _WANTED_REGION.search(str(response["Error"].get("Message", "")))
+        wanted = response["Error"].get("Region") or (found and (found[1] or found[2]))
+        return f"the region is wrong ({code}): set store.region{f' to {wanted}' if wanted else ''}, or AWS_REGION"
+    if code in _HOST_CODES:
+        return f"the server wants the bucket in its host's name ({code}): set store.addressing to virtual"
+    return None
+
+
+def _is_clock_off(metadata: Any) -> bool:
+    """Whether the time in an answer's header differs from this machine's."""
+    try:
+        theirs = parsedate_to_datetime(metadata.get("HTTPHeaders", {})["date"])
+    except (KeyError, ValueError, TypeError):
+        return False
+    return theirs.tzinfo is not None and abs(theirs.timestamp() - time.time()) > _CLOCK_TOLERANCE_SECONDS

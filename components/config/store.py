@@ -23,6 +23,10 @@ class StoreConfig(Frozen):
     """s3: the prefix of all keys."""
     endpoint_url: Address | None = None
     """s3: the address of another server than AWS; None uses the local server of `troupe up`, or AWS's own settings."""
+    region: Name | None = None
+    """s3: the region; None uses AWS_REGION, or AWS's own settings."""
+    addressing: Literal["auto", "path", "virtual"] = "auto"
+    """s3: whether the bucket stands in the path of an address or in its host's name; auto: at AWS in the host's name."""
     patience_seconds: float = Field(600.0, ge=0)
     """s3: how long a run waits for a server that does not answer before it ends. Finished work is kept."""
 

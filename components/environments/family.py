@@ -8,12 +8,13 @@ from typing import Any
 from components.environments.base import NO_TOOLS, AnswerFormat, Retriever, Split, Tools
 from components.environments.environment import Demonstrator, Environment, ToolEnvironment, has_joint_step
 from components.environments.play import Playthrough, Position, Referee
+from components.environments.returned_values import check_role_names, find_json_fault, find_problem_fault
 from components.environments.rules import Rules
 from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
 from components.escaping import shown_value
 from components.frozen import Frozen
-from components.identity import canonical_json, content_id, seed_for
+from components.identity import content_id, seed_for
 from components.schema import Problem
 from components.turn_order import BRANCHING, TurnOrder
 
@@ -49,6 +50,7 @@ class Family:
             raise ConfigurationError(
                 f"environment.name {self.name!r}: roles_for() returned {shown_value(roles)}; return different names in a tuple"
             )
+        check_role_names(f"environment.name {self.name!r}: roles_for()", roles)
         return Family(self.name, self.environment, self.answer_format, is_own=self.rules.is_own, roles=roles)
 
     @property
@@ -109,7 +111,8 @@ class Family:
         """
         assert isinstance(options, self.options_type), f"{self.name} got options {options!r}"
         read = self.rules.call("problem", self._read, options, split, index, seed)
-        payload = dict(self._drawn(options, split, index, seed) if read is None else read)
+        found = self._drawn(options, split, index, seed) if read is None else self._checked("problem", read)
+        payload = dict(found)
         kind = "own" if self.rules.is_own else self.name
         return Problem(problem_id=content_id(kind, payload), environment=self.name, payload=payload)
 
@@ -133,7 +136,7 @@ class Family:
 
     def expert_action(self, position: Position, agent: str) -> str:
         """The expert's answer for `agent`."""
-        return self.rules.call("expert", self.environment.expert, self.rules.copied(position.state), agent)
+        return self.rules.text("expert", self.environment.expert, position.state, agent)
 
     def noisy_expert_action(self, position: Position, agent: str, *, noise: float, rng: Random) -> str:
         """Well-formed play in which each elementary move is replaced by a random one with probability `noise`.
@@ -142,7 +145,7 @@ class Family:
         """
         if isinstance(self.environment, Demonstrator):
             play = partial(self.environment.noisy_expert, noise=noise, rng=rng)
-            return self.rules.call("noisy_expert", play, self.rules.copied(position.state), agent)
+            return self.rules.text("noisy_expert", play, position.state, agent)
         answer = self.expert_action(position, agent)
         if not answer or rng.random() >= noise:
             return answer
@@ -157,7 +160,7 @@ class Family:
         """
         if isinstance(self.environment, Demonstrator):
             play = self.environment.random_answer
-            return self.rules.call("random_answer", play, self.rules.copied(position.state), agent, rng)
+            return self.rules.text("random_answer", play, position.state, agent, rng)
         choices = self.rules.choices(position.state, agent)
         if choices is not None:
             return rng.choice(choices)
@@ -185,29 +188,25 @@ class Family:
             drawn = rules.call("draw", environment.draw, options, rng)
             if drawn is None:
                 continue
-            drawn = self._json("draw", dict(drawn))
+            drawn = dict(self._checked("draw", drawn))
             deciding = rules.call("deciding", environment.deciding, rules.copied(drawn))
-            if split_of(self._json("deciding", {"deciding": deciding}) if rules.is_own else deciding) != split:
+            if rules.is_own:
+                rules.refuse("deciding", find_json_fault(deciding))
+            if split_of({"deciding": deciding} if rules.is_own else deciding) != split:
                 continue
             payload = rules.call("completed", environment.completed, options, drawn, rng)
             if payload is not None:
-                return self._json("completed", payload)
+                return self._checked("completed", payload)
         raise ConfigurationError(
             f"environment.name {self.name!r} with the options {options.model_dump()!r}: no problem of the {split} split in "
             f"{_MAX_DRAWS} draws; {environment.remedy}"
         )
 
-    def _json(self, what: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        if not self.rules.is_own:
-            return value
-        try:
-            canonical_json(value)
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"environment.name {self.name!r}: {what}() returned a value that is no JSON ({error}); use "
-                "numbers, text, lists and dicts"
-            ) from error
-        return value
+    def _checked(self, what: str, problem: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A problem that is plain JSON. Raises ConfigurationError for another one of a user's environment."""
+        if self.rules.is_own:
+            self.rules.refuse(what, find_problem_fault(problem))
+        return problem
 
 
 def require_expert(family: Family) -> Family:

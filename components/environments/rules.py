@@ -3,11 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from math import isfinite
 from typing import Any, TypeVar
 
 from components.environments.base import MAX_ANSWER_CHARACTERS, AnswerFormat, JointStep, Step, ToolCall, Tools
 from components.environments.environment import Environment, ToolEnvironment, has_joint_step, has_single_step
+from components.environments.returned_values import (
+    find_calls_fault,
+    find_choices_fault,
+    find_joint_step_fault,
+    find_step_fault,
+    find_text_fault,
+)
 from components.environments.shared.answer_extraction import reasoning_instructions
 from components.environments.shared.text import shown
 from components.errors import ConfigurationError, MalformedAction, TroupeError
@@ -74,10 +80,10 @@ class Rules:
 
     def observe(self, state: Any, agent: str) -> Observation:
         """What `agent` sees of `state`, and its instructions."""
-        text = self._text("observe", self.environment.observe, state, agent)
-        told = self._text("instructions", self.environment.instructions, state, agent)
+        text = self.text("observe", self.environment.observe, state, agent)
+        told = self.text("instructions", self.environment.instructions, state, agent)
         if self.answer_format == "free":
-            told = reasoning_instructions(told, self._text("ending", self.environment.ending, state, agent))
+            told = reasoning_instructions(told, self.text("ending", self.environment.ending, state, agent))
         return Observation(instructions=told, state=text)
 
     def choices(self, state: Any, agent: str) -> tuple[str, ...] | None:
@@ -85,12 +91,8 @@ class Rules:
         told = self.call("choices", self.environment.choices, self.copied(state), agent)
         if told is None:
             return None
-        choices = tuple(told)
-        if not choices or not all(isinstance(each, str) and each for each in choices) or len({*choices}) < len(choices):
-            raise ConfigurationError(
-                f"choices() returned {shown_value(choices)} for {agent!r}; return different texts that are not empty, or None"
-            )
-        return choices
+        self.refuse("choices", find_choices_fault(told), about=f" for {agent!r}")
+        return tuple(told)
 
     def read(self, state: Any, agent: str, text: str) -> str:
         """The answer in a text without its thinking; of a text that reasons first, its end. Where there are `choices` it is one
@@ -106,7 +108,7 @@ class Rules:
 
     def final_answer(self, state: Any, agent: str, text: str) -> str:
         """The answer in a text that may reason first. Raises MalformedAction."""
-        return self._text("final_answer", self.environment.final_answer, state, agent, text)
+        return self.text("final_answer", self.environment.final_answer, state, agent, text)
 
     def tool_calls(self, state: Any, agent: str, answer: str) -> tuple[ToolCall, ...]:
         """The calls of `answer` that are known beforehand. Raises MalformedAction."""
@@ -114,7 +116,9 @@ class Rules:
             return ()
         self.check(answer)
         calls = self.call("tool_calls", self.environment.tool_calls, self.copied(state), agent, answer)
-        return tuple(self.call("tool_calls", lambda: list(calls)))
+        listed = self.call("tool_calls", lambda: list(calls))
+        self.refuse("tool_calls", find_calls_fault(listed))
+        return tuple(listed)
 
     def step(self, state: Any, agent: str, answer: str, tools: Tools) -> Step:
         """The result of `answer`. Raises MalformedAction, or ExecutionFailed if a tool failed."""
@@ -130,10 +134,9 @@ class Rules:
         """The result of answers at once. Raises ExecutionFailed if a tool failed."""
         extra = (tools,) if isinstance(self.environment, ToolEnvironment) else ()
         step = self.call("step_together", self.environment.step_together, self.copied(state), answers, *extra)
-        if not isinstance(step, JointStep):
-            raise ConfigurationError(f"step_together() returned {type(step).__name__}; return a JointStep")
+        self.refuse("step_together", find_joint_step_fault(step))
         if unknown := step.local.keys() - answers.keys():
-            raise ConfigurationError(f"step_together(): local names {sorted(unknown)}, but {sorted(answers)} acted")
+            self.refuse("step_together", f": local names {sorted(unknown)}, but {sorted(answers)} acted")
         self._check_payoffs("step_together", step)
         local = (f"local.{name}" for components in step.local.values() for name in components)
         self._check_weights("step_together", (*(f"team.{name}" for name in step.team), *local))
@@ -155,11 +158,21 @@ class Rules:
 
     def picture(self, state: Any, *, color: bool) -> str:
         """A state for people."""
-        return self._text("render", lambda own: self.environment.picture(own, color=color), state)
+        return self.text("render", lambda own: self.environment.picture(own, color=color), state)
 
     def copied(self, state: T) -> T:
-        """A state that the environment may change."""
-        return state if self.environment.states_are_immutable else deepcopy(state)
+        """A state that the environment may change. Raises ConfigurationError for one that cannot be copied."""
+        if self.environment.states_are_immutable:
+            return state
+        try:
+            return deepcopy(state)
+        except Exception as error:  # the border to user code: a state may hold anything
+            if not self.is_own:
+                raise
+            raise ConfigurationError(
+                f"environment.name {self.name!r}: a state cannot be copied ({type(error).__name__}: {error}); keep plain "
+                "values in it"
+            ) from error
 
     def call(self, what: str, function: Callable[..., T], *arguments: Any) -> T:
         """The result of the environment's own function. Raises ConfigurationError with file and line where a user's fails."""
@@ -172,36 +185,37 @@ class Rules:
         except Exception as error:  # the border to user code, which may raise anything
             raise user_code_error(f"environment.name {self.name!r}, {what}()", error) from error
 
-    def _text(self, what: str, function: Callable[..., Any], state: Any, *arguments: str) -> str:
+    def refuse(self, what: str, fault: str | None, *, about: str = "") -> None:
+        """Raise ConfigurationError, with the file and line of the function `what`, if its value has a fault."""
+        if fault is not None:
+            place = source_location(getattr(type(self.environment), what))
+            raise ConfigurationError(f"environment.name {self.name!r}, {place}: {what}(){fault}{about}")
+
+    def text(self, what: str, function: Callable[..., Any], state: Any, *arguments: Any) -> str:
+        """The text that the environment's own function gives."""
         text = self.call(what, function, self.copied(state), *arguments)
-        if not isinstance(text, str):
-            agent = f", for {arguments[0]!r}" if arguments else ""
-            raise ConfigurationError(f"{what}() returned {type(text).__name__}, not text{agent}")
-        return text
+        self.refuse(what, find_text_fault(text), about=f", for {arguments[0]!r}" if arguments else "")
+        return str(text)
 
     def _check_weights(self, what: str, components: Sequence[str]) -> None:
         weights = self.weights
         for component in components:
             if component not in weights:
-                raise ConfigurationError(
-                    f"{what}() gives the component {component}, which has no weight; name one in `weights` of the environment"
+                fault = (
+                    f" gives the component {component}, which has no weight; name one in `weights` of the environment"
                 )
+                self.refuse(what, fault)
 
     def _check_payoffs(self, what: str, step: Step | JointStep) -> None:
-        for agent, payoff in step.payoffs.items():
+        for agent in step.payoffs:
             if agent not in self.roles:
-                raise ConfigurationError(
-                    f"{what}(): payoffs name {agent!r}, which is no role; {suggest(agent, self.roles)}"
-                )
-            if not isfinite(payoff):
-                raise ConfigurationError(f"{what}(): the payoff of {agent} is {payoff}, not a finite number")
+                self.refuse(what, f": payoffs name {agent!r}, which is no role; {suggest(agent, self.roles)}")
         if step.payoffs:
             self._check_weights(what, ("local.payoff",))
 
     def _checked(self, what: str, step: Any) -> Step:
         """`step` with its end decided. Raises ConfigurationError for what is no step, and a component without a weight."""
-        if not isinstance(step, Step):
-            raise ConfigurationError(f"{what}() returned {type(step).__name__}; return a Step")
+        self.refuse(what, find_step_fault(step))
         self._check_payoffs(what, step)
         self._check_weights(what, _components(step))
         solved = bool(step.solved)

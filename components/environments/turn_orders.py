@@ -2,6 +2,7 @@
 
 from components.environments.environment import Environment, has_joint_step, has_single_step
 from components.environments.family import Family
+from components.environments.returned_values import check_role_names
 from components.errors import ConfigurationError
 from components.escaping import shown_value
 from components.suggestions import suggest
@@ -30,6 +31,7 @@ def checked_team(name: str, environment: type[Environment]) -> None:
     roles = getattr(environment, "roles", None)
     if not isinstance(roles, tuple) or not roles or not all(isinstance(role, str) for role in roles):
         raise ConfigurationError(f'environment.name {name!r}: name its agents, as roles = ("first", "second")')
+    check_role_names(f"environment.name {name!r}: roles", roles)
     if twice := next((role for role in roles if roles.count(role) > 1), None):
         raise ConfigurationError(
             f"environment.name {name!r}: roles names {twice!r} twice; name each role once, and set turn_order to who acts when"

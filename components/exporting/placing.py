@@ -44,13 +44,16 @@ def filled_at_once(place: Path, *, argument: str) -> Iterator[Path]:
     Working folders left there by killed processes of this host are removed, and an existing empty `place` is filled. Raises
     ConfigurationError if `place` has been taken meanwhile, StoreRefused on a full disk.
     """
-    place.parent.mkdir(parents=True, exist_ok=True)
     prefix = f"{os.fsencode(place.name)[:_MOST_NAME_BYTES].decode(errors='ignore')}.unfinished-"
-    _remove_leftovers(place.parent, prefix)
     work = place.with_name(f"{prefix}{secrets.token_hex(4)}@{socket.gethostname()}-{this_process()}")
-    work.mkdir()
     try:
-        (work / WHOLE).mkdir()
+        _remove_leftovers(place.parent, prefix)
+        (work / WHOLE).mkdir(parents=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{argument} {str(place)!r}: it cannot be created ({error.strerror}); name another folder"
+        ) from error
+    try:
         yield work
         _put(work / WHOLE, place, argument)
     except Exception as error:  # a library may wrap the OSError, as safetensors does

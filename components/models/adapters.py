@@ -53,9 +53,23 @@ def add_adapter(model: "nn.Module", policy: str, config: AdapterConfig, *, seed:
             raise ConfigurationError(
                 f"policies.{policy}.adapter.targets {list(config.targets)}: {error}; name linear layers of the base"
             ) from error
+    _check_linear(model, policy)
     model.requires_grad_(False)
     _mark_frozen(model, policy, config.freeze_a)
     use_adapter(model, policy)
+
+
+def _check_linear(model: "nn.Module", policy: str) -> None:
+    """Raise ConfigurationError if an adapter is on another layer than a linear one, as PEFT has for embeddings and Conv1D: its
+    tensors have other names and shapes, which no checkpoint would hold."""
+    from torch import nn
+
+    for layer in _adapted_layers(model):
+        base = layer.get_base_layer()
+        if not isinstance(base, nn.Linear):
+            raise ConfigurationError(
+                f"policies.{policy}.adapter.targets: one of them is a {type(base).__name__}; name linear layers of the base"
+            )
 
 
 def _mark_frozen(model: "nn.Module", policy: str, freeze_a: bool) -> None:

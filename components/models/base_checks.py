@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from components.config import AdapterConfig, PolicyConfig, TinyModelConfig
 from components.errors import ConfigurationError, ServiceMissing
+from components.models.model_sizes import linear_layers
 
 HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 _REQUIRED = ("config.json", "tokenizer_config.json")
@@ -40,6 +41,8 @@ def check_base(policy: str, settings: PolicyConfig) -> None:
     else:
         layers = _checked_hub_name(settings.base, policy=policy)
     if settings.adapter is not None and layers is not None:
+        # A folder's headers tell matrices, and those of embeddings and of GPT-2's layers are no linear layers.
+        layers = frozenset(layers) & (linear_layers(settings.base) or layers)
         _check_targets(settings.adapter, layers, policy=policy, base=settings.base)
 
 
@@ -65,7 +68,7 @@ def smollm2_file(*, policy: str = "<name>") -> Path:
 
 
 def checked_folder(folder: Path, *, policy: str = "<name>") -> frozenset[str]:
-    """The linear layers of a model folder. Raises ConfigurationError if a file is missing or unreadable."""
+    """The names of the matrices of a model folder. Raises ConfigurationError if a file is missing or unreadable."""
     where = f"policies.{policy}.base {str(folder)!r}"
     if missing := _missing(folder):
         raise ConfigurationError(
@@ -75,7 +78,7 @@ def checked_folder(folder: Path, *, policy: str = "<name>") -> frozenset[str]:
         for name in _REQUIRED:
             if not isinstance(json.loads((folder / name).read_bytes()), dict):
                 raise ValueError(f"{name} is not a JSON object")
-        return frozenset(_linear_layers(folder))
+        return frozenset(_matrices(folder))
     except (OSError, ValueError, SafetensorError) as error:
         raise ConfigurationError(
             f"{where}: the folder is damaged ({error}); write it again with save_pretrained"
@@ -87,7 +90,7 @@ def _missing(folder: Path) -> list[str]:
     return missing if any(folder.glob("*.safetensors")) else [*missing, "*.safetensors"]
 
 
-def _linear_layers(folder: Path) -> Iterator[str]:
+def _matrices(folder: Path) -> Iterator[str]:
     """The last parts of the names of all matrices, from the headers of the weight files."""
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, framework="numpy") as tensors:
@@ -97,12 +100,12 @@ def _linear_layers(folder: Path) -> Iterator[str]:
 
 
 def _checked_hub_name(name: str, *, policy: str) -> frozenset[str] | None:
-    """The linear layers of a cached hub model; None if it has to be downloaded."""
+    """The names of the matrices of a cached hub model; None if it has to be downloaded."""
     from huggingface_hub import snapshot_download
 
     try:
         if (cached := cached_hub_folder(name)) is not None and any(cached.glob("*.safetensors")):
-            return frozenset(_linear_layers(cached))
+            return frozenset(_matrices(cached))
     except (OSError, ValueError, SafetensorError):
         pass  # incomplete: ask the hub
     try:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from jinja2 import TemplateError
 
@@ -75,13 +74,28 @@ class Messages:
         return None
 
 
-def dateless(template: Any) -> Any:
+def choose_template(templates: str | Mapping[str, str] | None) -> str | None:
+    """The chat template of a tokenizer: of several by name, as for tool use, the one called default, or the only one.
+
+    Raises ConfigurationError where neither is there."""
+    if templates is None or isinstance(templates, str):
+        return templates
+    chosen = templates.get("default") or (next(iter(templates.values())) if len(templates) == 1 else None)
+    if chosen is None and templates:
+        raise ConfigurationError(
+            f"the model has the chat templates {', '.join(sorted(templates))} and none called default; save one of them as its "
+            "chat_template"
+        )
+    return chosen
+
+
+def dateless(template: str | None) -> str | None:
     """`template` with `DATE` where it asks for today's. Raises ConfigurationError if it asks in another way than with a format.
 
     **Example** `{{ strftime_now("%d %b %Y") }}` is `{{ "26 Jul 2024" }}`.
     """
-    if not isinstance(template, str):
-        return template
+    if template is None:
+        return None
     fixed = _TODAY.sub(lambda found: repr(DATE.strftime(found["format"])), template)
     if _ASKS.search(fixed):
         raise ConfigurationError(

@@ -21,14 +21,9 @@ _SMOLLM2 = {
 
 def model_sizes(policies: Sequence[PolicyConfig]) -> ModelNumbers | None:
     """The sizes of the base that `policies` share; None for a "tiny" one, and for one whose config.json is not here."""
-    config = _config(policies[0].base)
-    if config is None:
+    if (built := _model_without_memory(policies[0].base)) is None:
         return None
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    with building_a_model(), torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
+    model, config = built
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     trained = [policy for policy in policies if policy.trained]
     text = config.get_text_config()
@@ -44,6 +39,28 @@ def model_sizes(policies: Sequence[PolicyConfig]) -> ModelNumbers | None:
         vocabulary_size=int(text.vocab_size),
         adapted=policies[0].adapter is not None,
     )
+
+
+def linear_layers(base: str) -> frozenset[str] | None:
+    """The last parts of the names of a base's linear layers, which adapters can change; None where `model_sizes` is None."""
+    if (built := _model_without_memory(base)) is None:
+        return None
+    from torch import nn
+
+    model, _ = built
+    return frozenset(name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, nn.Linear))
+
+
+def _model_without_memory(base: str) -> tuple[Any, Any] | None:
+    """A model of the base's shape and its configuration."""
+    config = _config(base)
+    if config is None:
+        return None
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with building_a_model(), torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config), config
 
 
 def _config(base: str) -> Any:

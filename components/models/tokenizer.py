@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.escaping import shown_value
-from components.models.chat_template import Messages, dateless
+from components.models.chat_template import Messages, choose_template, dateless
 from components.suggestions import did_you_mean
 from components.think_tags import OPENING
 
@@ -47,7 +47,7 @@ class HuggingFaceTokenizer:
         added = tokenizer.added_tokens_decoder.values()
         self._special_texts = [token.content for token in added if token.content]
         self._marks_of_text = [token.content for token in added if not token.special and token.content.strip()]
-        self._template = dateless(tokenizer.chat_template)
+        self._template = dateless(choose_template(tokenizer.chat_template))
         self._messages: dict[str, Messages] = {}
         self._id_of_character = _character_table(tokenizer)
         self._character_of_id = {number: character for character, number in self._id_of_character.items()}
@@ -88,7 +88,7 @@ class HuggingFaceTokenizer:
     @property
     def splits_special_tokens(self) -> bool:
         """Whether "<end>" in a text is five characters: a tokenizer of characters without a chat template."""
-        return bool(self._id_of_character) and not self._tokenizer.chat_template
+        return bool(self._id_of_character) and not self._template
 
     def encode(self, text: str) -> tuple[int, ...]:
         """`text` as ids, none of them special: "<|end|>" in a text stays text, "<tool_call>" too.
@@ -121,7 +121,7 @@ class HuggingFaceTokenizer:
         row of data can open another message. Raises ConfigurationError for arguments that the template does not take.
         """
         arguments = arguments or {}
-        if not self._tokenizer.chat_template:
+        if not self._template:
             raise ConfigurationError(
                 "policies.<name>.prompt_format 'chat': this tokenizer has no chat template; use prompt_format: compact"
             )
@@ -148,7 +148,7 @@ class HuggingFaceTokenizer:
 
     def _check_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Raise ConfigurationError for a name that the chat template never reads: it would change nothing without a word."""
-        names = set(_NAME.findall(str(self._tokenizer.chat_template))) if arguments else set()
+        names = set(_NAME.findall(self._template or "")) if arguments else set()
         for name in arguments:
             if name not in names:
                 raise ConfigurationError(

@@ -7,6 +7,8 @@ from components.runs.lineages import list_runs, read_config, read_lineages
 from components.runs.run import Run
 from components.suggestions import did_you_mean
 
+_NUM_NAMED = 8
+
 
 def read_run(store: ArtifactStore, run_id: str) -> Run:
     """The run with its newest configuration. Raises ConfigurationError if it is unknown, ArtifactCorrupt if it is damaged."""
@@ -21,5 +23,7 @@ def unknown_run(store: ArtifactStore, run_id: str) -> ConfigurationError:
     """The error for an unknown run, with the nearest name and some that exist."""
     known = list_runs(store)
     nearest = did_you_mean(run_id, known, cutoff=0.6).rstrip()
-    there = ", ".join(known[:8]) or "none yet"
+    there = ", ".join(known[:_NUM_NAMED]) or "none yet"
+    if len(known) > _NUM_NAMED:
+        there += f", ... ({len(known)} in all)"
     return ConfigurationError(f"run {run_id!r} is not in {store.uri}; runs there: {there}{nearest and f'; {nearest}'}")

@@ -16,7 +16,7 @@ from components.artifacts.parallel import in_parallel
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing
-from components.home import HOME
+from components.home import HOME, ensure_private
 from components.hybrid.errors import (
     DecisionConflict,
     HistoryCorrupt,
@@ -127,7 +127,7 @@ def _bring_up_to(session: Session, step: int, file: Path) -> int:
             known = history.steps()
         if len(known) not in (step, step + 1) or known[step:] not in ([], [ref.sha256]):
             shutil.rmtree(file.parent)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    (ensure_private(file.parents[1]) / file.parent.name).mkdir(exist_ok=True)
     num_added = 0
     with DecisionHistory(file) as history:
         for each in range(len(history.steps()), step + 1):

@@ -1,4 +1,4 @@
-"""Opens stores by configuration. The endpoint comes from the configuration, else from AWS's variables."""
+"""Opens stores by configuration. Endpoint and region come from the configuration, else from AWS's variables."""
 
 from pathlib import Path
 
@@ -18,6 +18,8 @@ def open_store(config: StoreConfig) -> ArtifactStore:
         config.bucket,
         prefix=config.prefix,
         endpoint_url=config.endpoint_url or s3_endpoint(),
+        region=config.region or read_variable("AWS_REGION"),
+        addressing=config.addressing,
         retry_seconds=config.patience_seconds,
     )
 

@@ -91,6 +91,7 @@ def summary(
         "evaluations": [_plain(report) for report in evaluations],
         "seconds": monotonic() - began_at_seconds,
         "num_unpublished": session.published.outbox.num_pending,
+        "refusal": session.published.outbox.refusal,
         "run_url": session.tracker.run_url(session.run.run_id),
         "api_usage": session.engines.api_usage(),
     }

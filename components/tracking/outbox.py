@@ -108,6 +108,11 @@ class Outbox:
         with self._lock:
             return len(self._pending)
 
+    @property
+    def refusal(self) -> str | None:
+        """Why the tracker refuses reports for good; None unless it does."""
+        return next(iter(self._refused.values()), None)
+
     def drain(self, tracker: Tracker) -> DrainReport:
         """Publish what is pending, by step. Errors of the tracker or the store end the attempt and are reported, not raised.
 

@@ -15,10 +15,10 @@ from components.training.base import UpdateJob
 from components.training.worker_protocol import (
     LOG_FILE,
     MAX_MESSAGE_BYTES,
-    SOCKET_FILE,
     Answer,
     error_of,
     read_failures,
+    socket_address,
 )
 
 _START_TIMEOUT_SECONDS = 900.0
@@ -71,7 +71,8 @@ class Processes:
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         while self.connection is None:
             try:
-                self.connection = Client(str(self.folder / SOCKET_FILE), "AF_UNIX", authkey=self.key)
+                with socket_address(self.folder) as address:
+                    self.connection = Client(address, "AF_UNIX", authkey=self.key)
             except (FileNotFoundError, ConnectionRefusedError, EOFError):
                 if not self.alive:
                     raise self._death() from None

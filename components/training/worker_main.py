@@ -25,12 +25,12 @@ from components.training.ranks import Ranks
 from components.training.worker import LOGGER, Worker
 from components.training.worker_protocol import (
     MAX_MESSAGE_BYTES,
-    SOCKET_FILE,
     Answer,
     Failure,
     Handover,
     read_handover,
     report_failure,
+    socket_address,
 )
 
 _log = logging.getLogger(LOGGER)
@@ -109,7 +109,7 @@ def run_rank(handover: Handover, folder: Path, *, local_rank: int) -> None:
     connection = None
     if ranks.first:
         key = handover.key.get_secret_value().encode()
-        with Listener(str(folder / SOCKET_FILE), "AF_UNIX", authkey=key) as listener:
+        with socket_address(folder) as address, Listener(address, "AF_UNIX", authkey=key) as listener:
             connection = listener.accept()
     _log.info("rank %d of %d is ready", ranks.rank, ranks.size)
     deepspeed = RealDeepSpeed(handover.training, dict(handover.deepspeed))

@@ -7,7 +7,8 @@ listens, the log, and after a failure one report per rank. Messages are JSON, wh
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from components.frozen import Frozen
 from components.training.base import UpdateResult
 
 HANDOVER_FILE = "handover.json"
-SOCKET_FILE = "worker.sock"
+_SOCKET_FILE = "worker.sock"
 LOG_FILE = "worker.log"
 RENDEZVOUS_FILE = "rendezvous"
 MAX_MESSAGE_BYTES = 16 << 20
@@ -80,6 +81,17 @@ def read_handover(path: Path) -> Handover:
             "share under one path"
         ) from error
     return Handover.model_validate_json(text)
+
+
+@contextmanager
+def socket_address(folder: Path) -> Iterator[str]:
+    """The address of the socket in `folder`, valid within the block: at most 107 characters, however long the folder's path
+    is, because it leads through an open descriptor."""
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{_SOCKET_FILE}"
+    finally:
+        os.close(descriptor)
 
 
 def report_failure(folder: Path, rank: int, failure: Failure) -> None:

@@ -17,6 +17,7 @@ import psutil
 
 from components.errors import TroupeError
 from components.frozen import Frozen
+from components.home import ensure_private
 from components.process_ids import may_run, this_process
 from components.session.trackers import mlflow_tracker
 from flows.prefect_runtime.run_ends import end_flow_run
@@ -171,7 +172,7 @@ def _tell_tracking(run: ActiveRun) -> bool:
 
 def _write(home: Path, run: ActiveRun) -> None:
     path = _path(home, run)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    ensure_private(path.parent)
     partial = path.with_suffix(f".{os.getpid()}")
     partial.write_text(run.model_dump_json(indent=1))
     partial.replace(path)

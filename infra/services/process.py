@@ -25,7 +25,7 @@ from infra.services.secrets import write_private
 
 MARK = "TROUPE_SERVICE"
 _KILL_SECONDS = 10.0
-_PRIVATE = ("logs", "mlflow", "prefect", "s3", "services", "vllm")
+_PRIVATE = ("decisions", "errors", "logs", "mlflow", "prefect", "runs", "s3", "services", "vllm")
 
 
 class ProcessRecord(Frozen):

@@ -135,7 +135,8 @@ def credentials_file(home: Path) -> Path:
 
 def client_settings(home: Path) -> dict[str, str]:
     """The environment variables with which AWS clients log in."""
-    return {"AWS_SHARED_CREDENTIALS_FILE": str(credentials_file(home)), "AWS_DEFAULT_REGION": REGION}
+    regions = {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+    return {"AWS_SHARED_CREDENTIALS_FILE": str(credentials_file(home)), **regions}
 
 
 def write_credentials(home: Path) -> None:

@@ -12,7 +12,7 @@ from components.config import GenerationConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.home import HOME
 from components.package_files import SOURCE_ROOT, is_checkout, package_file
-from components.scratch import private_folder
+from components.scratch import socket_folder
 from components.session.vllm_models import KEY_FILE_VARIABLE
 from infra.services.loopback import LOOPBACK, local_url, request
 from infra.services.secrets import ensure_secret
@@ -135,7 +135,7 @@ def vllm_python() -> Path:
 
 def _scratch_folder(ports: Mapping[str, int]) -> Path:
     """The folder for one server's temporary files; its path is short enough for Unix sockets."""
-    return private_folder("troupe-vllm") / str(ports["vllm"])
+    return socket_folder("troupe-vllm") / str(ports["vllm"])
 
 
 def key_file(home: Path) -> Path:

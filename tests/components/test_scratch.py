@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from components.scratch import private_folder, scratch_folder
+from components import scratch
+from components.scratch import private_folder, scratch_folder, socket_folder
 from infra.services.loopback import choose_ports
 from tests.other_users import STRANGER, as_stranger, needs_another_user
 
@@ -185,6 +186,18 @@ def test_a_temporary_folder_of_somebody_else_is_refused(shared: Path) -> None:
     os.chown(shared, STRANGER, STRANGER)
     with pytest.raises(PermissionError, match="other users can replace"):
         private_folder("troupe-scratch")
+
+
+def test_sockets_are_made_below_a_short_folder(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest is Ray's."""
+    monkeypatch.setattr(scratch, "SHORT_PARENT", tmp_path)
+    folder = socket_folder("troupe-ray")
+    assert folder.parent == tmp_path
+    assert private_folder("troupe-ray").parent == shared
+    assert (
+        scratch.LONGEST_PARENT + len(f"/{folder.name}/session_2026-11-28_19-41-23_123456_1234567/sockets/plasma_store")
+        <= 107
+    )
 
 
 def test_names_differ_by_user_and_machine(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:

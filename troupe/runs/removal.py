@@ -8,7 +8,7 @@ from components.artifacts.records import read_as
 from components.config import TrackingConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.home import HOME
-from components.runs.lineages import drop_lineage, read_config
+from components.runs.lineages import drop_lineage, read_config, read_lineages
 from components.runs.removal import Removal, RemovalReport, removal_of_lineage, removal_of_run, remove
 from components.runs.session_records import SessionStart
 from components.runs.stored_runs import unknown_run
@@ -21,6 +21,8 @@ def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlfl
     removal = removal_of_run(store, run_id) if lineage is None else removal_of_lineage(store, run_id, lineage)
     if lineage is None and not removal.records and not from_mlflow:
         raise unknown_run(store, run_id)
+    if lineage is not None and not removal.records:
+        _check_restart(store, run_id, lineage)
     if not force:
         _check_idle(store, run_id, removal)
     return removal
@@ -78,6 +80,16 @@ def _tracking(store: ArtifactStore, run_id: str) -> TrackingConfig:
     except ArtifactCorrupt:
         config = None
     return TrackingConfig() if config is None else config.tracking
+
+
+def _check_restart(store: ArtifactStore, run_id: str, lineage: int) -> None:
+    """Raise ConfigurationError, with those that there are, unless the run has this restart."""
+    standing = [each.lineage for each in read_lineages(store, run_id)]
+    if lineage not in standing:
+        known = ", ".join(map(str, standing)) or "none"
+        raise ConfigurationError(
+            f"--lineage {lineage}: run {run_id!r} has no such restart, or it was removed before; it has {known}"
+        )
 
 
 def _check_idle(store: ArtifactStore, run_id: str, removal: Removal) -> None:

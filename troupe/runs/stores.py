@@ -40,7 +40,7 @@ def store_config(uri: str | None) -> StoreConfig:
     if not uri:
         return StoreConfig()
     parsed = urlparse(uri)
-    if parsed.scheme == "file" and parsed.path:
+    if parsed.scheme == "file" and parsed.path and parsed.netloc in ("", "localhost"):
         return StoreConfig(kind="local", root=unquote(parsed.path))
     if parsed.scheme == "s3" and parsed.netloc:
         return StoreConfig(kind="s3", bucket=parsed.netloc, prefix=parsed.path.strip("/"))

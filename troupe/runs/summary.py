@@ -49,11 +49,10 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
             f"{used['num_answer_tokens']:.0f} answer tokens, cost {used['cost']:g}"
         )
     if summary["num_unpublished"]:
-        console.print(
-            f"{summary['num_unpublished']} reports wait for MLflow, which does not answer; "
-            f"`troupe resume {run_id}{option}` publishes them",
-            style="yellow",
-        )
+        told = f"wait for MLflow, which does not answer; `troupe resume {run_id}{option}` publishes them"
+        if summary["refusal"]:
+            told = f"are in the store and not in MLflow, which refuses them: {summary['refusal']}"
+        console.print(f"{summary['num_unpublished']} reports {told}", style="yellow")
     console.print()
     places = {"MLflow": summary["run_url"], "Prefect": summary["flow_run_url"], "S3": s3_endpoint()}
     for name, address in places.items():

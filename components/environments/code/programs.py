@@ -4,12 +4,14 @@ import ast
 import json
 import re
 import threading
+import tokenize
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from io import StringIO
 
 from components.bounded_json import bounded_json
 from components.environments.code.graders import printed_match, returned_match
@@ -35,6 +37,10 @@ _owner = Solution() if {name!r} not in globals() and "Solution" in globals() els
 _value = (getattr(_owner, {name!r}) if _owner else globals()[{name!r}])(*_json.load(_sys.stdin))
 _sys.stdout.write("\\n{frame}" + _json.dumps(_value) + "\\n")
 """
+_HEADER = "import sys as _sys; _sys.set_int_max_str_digits(50000)"
+"""What LiveCodeBench's authors set; those of the other datasets use a Python without a limit."""
+_FUNCTION_HEADER = f"{_HEADER}; _sys.modules['solution'] = _sys.modules[__name__]; __name__ = 'solution'"
+"""The authors' graders import a function, so that its program is not `__main__`."""
 _warning_filters = threading.Lock()
 """Warning filters belong to the process, so one thread at a time sets them."""
 MAX_OUTPUT_KIB = 4096
@@ -105,12 +111,29 @@ def _parse_fault(program: str) -> str | None:
 
 
 def execution(problem: CodeProblem, program: str, case: Case, *, limits: Limits | None = None) -> Execution:
-    """The run of `program` on `case`. A driver appended to it calls a function with the arguments from standard input; the
-    text does not depend on the case, and the run does not contain the expected output. `limits` None: those of the test."""
-    text = f"{problem.preamble}{program}"
-    if problem.kind == "function":
+    """The run of `program` on `case`, set up as its authors' grader does. A driver appended to it calls a function with the
+    arguments from standard input; the text does not depend on the case, and the run does not contain the expected output.
+    `limits` None: those of the test."""
+    is_function = problem.kind == "function"
+    text = _with_header(f"{problem.preamble}{program}", _FUNCTION_HEADER if is_function else _HEADER)
+    if is_function:
         text += _DRIVER.format(name=problem.entry, frame=FRAME)
     return Execution(program=text, stdin=case.given, limits=limits or limits_of(problem, case))
+
+
+@lru_cache(maxsize=512)
+def _with_header(program: str, header: str) -> str:
+    """`program` with a line inserted after its docstring and imports from `__future__`, which Python wants first."""
+    lines, place, statement = program.split("\n"), 0, list[str]()
+    for token in tokenize.generate_tokens(StringIO(program).readline):
+        if token.type == tokenize.NEWLINE:
+            is_first = statement[:2] == ["from", "__future__"] or (len(statement) == 1 and statement[0][-1] in "'\"")
+            if not is_first:
+                break
+            place, statement = token.end[0], []
+        elif token.type not in (tokenize.COMMENT, tokenize.NL):
+            statement.append(token.string)
+    return "\n".join((*lines[:place], header, *lines[place:]))
 
 
 def limits_of(problem: CodeProblem, case: Case) -> ProblemLimits | None:

@@ -164,7 +164,59 @@ def test_a_malformed_answer_is_an_outcome_and_changes_nothing(written: Written, 
         ("return Step(state=state, => return dict(state=state,", r"step\(\) returned dict; return a Step"),
         ("solved=answer => local={'style': 1.0}, solved=answer", r"component local.style, which has no weight"),
         ("solved=answer => team_from_start={'near': 1.0}, solved=answer", r"component team.near, which has no weight"),
-        ("return f\"secret {state['secret']}\" if => return state['secret'] if", r"observe\(\) returned int, not text"),
+        (
+            "return f\"secret {state['secret']}\" if => return state['secret'] if",
+            r"\.py:12: observe\(\) returned int, not text",
+        ),
+        (
+            "return f\"secret {state['secret']}\" if => return '\\ud800' if",
+            r"observe\(\) returned .*, which holds half a character",
+        ),
+        *(
+            (
+                f'return {{"secret": rng.randrange(1000), "notes": []}} => return {value}',
+                rf"\.py:9: draw\(\) returned {told}",
+            )
+            for value, told in (
+                ("'hello'", r"'hello'; return a dict, or None"),
+                ("3", r"3; return a dict"),
+                ("[('secret', 1)]", r"\[\('secret', 1\)\]; return a dict"),
+                ("{1: 2}", r"\{1: 2\}, which comes back from JSON as"),
+                ("{'at': (1, 2)}", r"\{'at': \(1, 2\)\}, which comes back from JSON as"),
+                ("{'x': float('nan')}", r"a value that is no JSON"),
+            )
+        ),
+        *(
+            (f'return Step(state=state, solved=answer == str(state["secret"])) => {value}', rf"\.py:15: step\(\){told}")
+            for value, told in (
+                ("return None", " returned NoneType; return a Step"),
+                ("return 'hello'", " returned str; return a Step"),
+                ("return state, 1.0", " returned tuple; return a Step"),
+                ("return Step(state=state, solved='yes')", r": solved is 'yes'; use True or False"),
+                ("return Step(state=state, solved=None)", r": solved is None; use True or False"),
+                ("return Step(state=state, solved=2)", r": solved is 2; use True or False"),
+                ("return Step(state=state, done='no')", r": done is 'no'; use True or False"),
+                ("return Step(state=state, success=[])", r": success is \[\]; use True or False"),
+                ("return Step(state=state, team=0.5)", r": team is 0\.5; give a dict of numbers"),
+                ("return Step(state=state, team={'solved': 'a'})", r": team\['solved'\] is 'a', not a finite number"),
+                ("return Step(state=state, team={'solved': float('nan')})", r": team\['solved'\] is nan, not a finite"),
+                (
+                    "return Step(state=state, local={'malformed': None})",
+                    r": local\['malformed'\] is None, not a finite",
+                ),
+                ("return Step(state=state, local={1: 1})", r": local has the name 1; use text"),
+                ("return Step(state=state, team_from_start=[])", r": team_from_start is \[\]; give a dict"),
+                (
+                    "return Step(state=state, payoffs={'scout': 10**400})",
+                    r": payoffs\['scout'\] is 1000.*, not a finite",
+                ),
+                ("return Step(state=state, value_gain=1.0)", r": value_gain is 1\.0; give a function"),
+            )
+        ),
+        (
+            "def draw => def start(self, problem):\n        return (each for each in 'ab')\n\n    def draw",
+            r"a state cannot be copied \(TypeError: ",
+        ),
     ],
 )
 def test_a_mistake_in_own_code_is_one_line_with_its_place(written: Written, mistake: str, told: str) -> None:
@@ -175,10 +227,45 @@ def test_a_mistake_in_own_code_is_one_line_with_its_place(written: Written, mist
     assert "\n" not in str(caught.value)
 
 
+TOGETHER = """
+    turn_order = (("scout", "caller"),)
+
+    def step_together(self, state, answers):
+        return JointStep(state=state)
+
+    def step(self"""
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("None", " returned NoneType; return a JointStep"),
+        ("Step(state=state)", " returned Step; return a JointStep"),
+        ("JointStep(state=state, solved='yes')", ": solved is 'yes'; use True or False"),
+        ("JointStep(state=state, local=[])", r": local is \[\]; give a dict of dicts"),
+        ("JointStep(state=state, local={'scout': 1.0})", r": local\['scout'\] is 1\.0; give a dict of numbers"),
+        ("JointStep(state=state, local={'scout': {'malformed': 'x'}})", r": local\['scout'\]\['malformed'\] is 'x'"),
+        ("JointStep(state=state, local={'nobody': {}})", r": local names \['nobody'\]"),
+        ("JointStep(state=state, team={'solved': True, 'x': float('inf')})", r": team\['x'\] is inf, not a finite"),
+        ("JointStep(state=state, payoffs={'nobody': 1.0})", r": payoffs name 'nobody', which is no role"),
+    ],
+)
+def test_a_mistake_in_a_joint_step_is_one_line_with_its_place(written: Written, value: str, told: str) -> None:
+    together = GUESS.replace("import Environment, Step", "import Environment, JointStep, Step")
+    together = together.replace("\n    def step(self", TOGETHER.replace("JointStep(state=state)", value))
+    guess = own(written(together))
+    with pytest.raises(ConfigurationError, match=rf"\.py:17: step_together\(\){told}"):
+        guess.referee().act_together(guess.build(problem(guess)).position, {"scout": "1", "caller": "2"})
+
+
 @pytest.mark.parametrize(
     ("mistake", "told"),
     [
         ('roles = ("scout", "caller") => roles = "scout"', r'as roles = \("first", "second"\)'),
+        *(
+            (f'roles = ("scout" => roles = ({role!r}', r"cannot be part of a metric's name; use at most 100 letters")
+            for role in ("scout (left)", "50%", "no #1", "a/b", "..", "", "a\\nb", "x" * 101, "a,b", "<b>")
+        ),
         ("class Guess(Environment) => class Guess", r"is no subclass of troupe\.Environment"),
         ("class Guess => class Guest", r"own_environment_\d+\.py has no 'Guess'"),
         ("def observe => def observed", r"abstract method"),

@@ -8,6 +8,7 @@ import pytest
 import torch
 from peft import PeftModel
 from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers.pytorch_utils import Conv1D
 
 from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
@@ -134,6 +135,17 @@ def test_equal_adapters_have_equal_bytes(tmp_path: Path) -> None:
 def test_targets_that_the_model_lacks_are_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match=r"policies\.p\.adapter\.targets \['nowhere'\]"):
         add_adapter(base_model(), "p", AdapterConfig(targets=("nowhere",)), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("layer", "told"), [("embed_tokens", "Embedding"), ("conv", "Conv1D"), ("grid", "Conv2d"), ("heads", "Multihead")]
+)
+def test_layers_that_are_not_linear_are_refused(layer: str, told: str) -> None:
+    model = base_model()
+    model.conv, model.grid = Conv1D(4, 16), torch.nn.Conv2d(1, 1, 2)
+    model.heads = torch.nn.MultiheadAttention(4, 2)
+    with pytest.raises(ConfigurationError, match=rf"adapter\.targets.* {told}"):
+        add_adapter(model, "p", AdapterConfig(targets=("q_proj", layer)), seed=0)
 
 
 def test_another_shape_and_damaged_files_are_refused(tmp_path: Path) -> None:

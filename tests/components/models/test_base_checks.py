@@ -33,6 +33,14 @@ def test_what_is_whole_passes(folder: Path) -> None:
     check_base("team", PolicyConfig(base=str(folder), adapter={"targets": ["q_proj", "down_proj"]}))
 
 
+@pytest.mark.parametrize("target", ["embed_tokens", "lm_head", "q_norm", "nowhere"])
+def test_a_target_that_is_not_a_stored_linear_layer_is_refused(folder: Path, target: str) -> None:
+    told = (
+        rf"adapter\.targets \['{target}'\]: .*no linear layers .*; it has down_proj, gate_proj, k_proj, o_proj, q_proj"
+    )
+    refused(told, base=str(folder), adapter={"targets": ["q_proj", target]})
+
+
 @pytest.mark.parametrize("missing", ["config.json", "tokenizer_config.json", "model.safetensors"])
 def test_a_folder_without_one_of_its_files_is_refused(folder: Path, missing: str) -> None:
     (folder / missing).unlink()

@@ -180,7 +180,7 @@ def test_the_result_of_a_run_is_plain_and_complete(stage: Stage, monkeypatch: py
         name: CheckpointRef(policy=name, step=3, folder=folder, weights_digest=f"w-{name}", optimizer_digest="o")
         for name in ("a", "b")
     }
-    stage.session.published = SimpleNamespace(outbox=SimpleNamespace(num_pending=23))
+    stage.session.published = SimpleNamespace(outbox=SimpleNamespace(num_pending=23, refusal="a name"))
     stage.session.tracker = stage.calls.object(InMemoryTracker, "tracker", run_url="the page")
     stage.session.engines = stage.calls.object(Engines, "engines", api_usage={"api": {"cost": 0.5}})
     evaluations = [evaluation(5), replace(evaluation(6), num_solved_P=(1, 0))]
@@ -193,6 +193,7 @@ def test_the_result_of_a_run_is_plain_and_complete(stage: Stage, monkeypatch: py
         "checkpoint_digest": {"a": "w-a", "b": "w-b"},
         "seconds": 7.5,
         "num_unpublished": 23,
+        "refusal": "a name",
         "run_url": "the page",
         "api_usage": {"api": {"cost": 0.5}},
     }

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from components.training.trainer import DeepSpeedTrainer
-from components.training.worker_protocol import HANDOVER_FILE, LOG_FILE, SOCKET_FILE
+from components.training.worker_protocol import HANDOVER_FILE, LOG_FILE
 from tests.other_users import as_stranger, needs_another_user
 
 
@@ -44,7 +44,7 @@ def test_the_folder_admits_its_owner_alone(folder: Path) -> None:
 def test_another_user_neither_connects_nor_reads(folder: Path) -> None:
     knock = socket.socket(socket.AF_UNIX)
     with knock:
-        assert as_stranger(lambda: knock.connect(str(folder / SOCKET_FILE))) == "PermissionError"
+        assert as_stranger(lambda: knock.connect(str(folder / "worker.sock"))) == "PermissionError"
     for name in (HANDOVER_FILE, LOG_FILE):
         assert as_stranger((folder / name).read_bytes) == "PermissionError"
     assert as_stranger(lambda: os.listdir(folder)) == "PermissionError"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from components import scratch
 from components.config import GenerationConfig, VllmConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.session.vllm_models import served_model, served_models, server_key, server_urls, spelled_urls
@@ -33,6 +34,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (environment / "bin" / "python").touch()
     monkeypatch.setattr(vllm_server, "ENVIRONMENT", environment)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(scratch, "SHORT_PARENT", tmp_path)
     return environment
 
 

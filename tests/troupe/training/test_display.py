@@ -91,9 +91,12 @@ def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
     summary = {
         "run_id": "r", "store_option": "",
         "evaluations": reports, "num_steps": 100, "seconds": 1.0, "checkpoint_digest": {"team": "0" * 64},
-        "api_usage": {}, "num_unpublished": 0, "run_url": None, "flow_run_url": None,
+        "api_usage": {}, "num_unpublished": 3, "refusal": "no metric's name", "run_url": None, "flow_run_url": None,
     }  # fmt: skip
     print_summary(Console(file=output, width=80, color_system=None), summary)
+    assert "3 reports are in the store and not in MLflow, which refuses them: no metric's name" in " ".join(
+        output.getvalue().split()
+    )
     first, *rest = output.getvalue().strip().splitlines()
     assert first == "held-out success, greedy  0.500 -> 0.750 (+0.250)"
     assert rest[0] == "    last agent: keeps good proposals 0.90 -> 0.90, repairs bad ones – -> –"

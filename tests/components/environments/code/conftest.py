@@ -48,6 +48,7 @@ class HostTools:
             raise ExecutionFailed("no box")
         self.ran[execution.program, execution.stdin] += 1
         status, stdout, stderr, stdin = "ok", io.StringIO(), "", sys.stdin
+        num_digits = sys.get_int_max_str_digits()
         sys.stdin = io.StringIO(execution.stdin)
         # In CPU time: in wall time a busy machine would end references too.
         # And without the garbage of other tests: looking through it takes as long, and swallows what its callbacks raise.
@@ -66,6 +67,8 @@ class HostTools:
             signal.signal(signal.SIGPROF, before)
             gc.enable()
             sys.stdin = stdin
+            sys.set_int_max_str_digits(num_digits)
+            sys.modules.pop("solution", None)
         return ExecutionResult(
             status=status, stdout=stdout.getvalue(), stderr=stderr, exit_code=0, wall_seconds=0.0, cpu_seconds=0.0
         )

@@ -1,0 +1,133 @@
+"""Checks of what a user's environment returns: each function says what is wrong, or None."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+from components.environments.base import JointStep, Step
+from components.errors import ConfigurationError
+from components.escaping import shown_value
+from components.identity import canonical_json
+from components.schema import Execution, Query
+
+_ROLE = re.compile(r"(?!\.{1,2}$)[\w.\-: ]+")
+_LONGEST_ROLE = 100
+
+
+def check_role_names(field: str, roles: Iterable[str]) -> None:
+    """Raise ConfigurationError for a role that no metric's name can hold, as MLflow takes them."""
+    for role in roles:
+        if not _ROLE.fullmatch(role) or len(role) > _LONGEST_ROLE:
+            raise ConfigurationError(
+                f"{field}: {shown_value(role)} cannot be part of a metric's name; use at most {_LONGEST_ROLE} letters, digits, "
+                "spaces, '_', '-', '.' and ':', and not dots alone"
+            )
+
+
+def find_step_fault(step: Any) -> str | None:
+    """What is wrong with the value of `step` or `after_malformed`."""
+    if not isinstance(step, Step):
+        return f" returned {type(step).__name__}; return a Step"
+    if step.value_gain is not None and not callable(step.value_gain):
+        return f": value_gain is {shown_value(step.value_gain)}; give a function without arguments, or None"
+    return (
+        _find_truth_fault(step, optional=("done", "success"))
+        or _find_number_fault("team", step.team)
+        or _find_number_fault("local", step.local)
+        or _find_number_fault("team_from_start", step.team_from_start)
+        or _find_number_fault("payoffs", step.payoffs)
+    )
+
+
+def find_joint_step_fault(step: Any) -> str | None:
+    """What is wrong with the value of `step_together`."""
+    if not isinstance(step, JointStep):
+        return f" returned {type(step).__name__}; return a JointStep"
+    if not isinstance(step.local, Mapping):
+        return f': local is {shown_value(step.local)}; give a dict of dicts, as {{"ann": {{"clean": 1.0}}}}'
+    locals_of_agents = (_find_number_fault(f"local[{agent!r}]", values) for agent, values in step.local.items())
+    return (
+        _find_truth_fault(step, optional=("done",))
+        or _find_number_fault("team", step.team)
+        or next(filter(None, locals_of_agents), None)
+        or _find_number_fault("payoffs", step.payoffs)
+    )
+
+
+def find_problem_fault(value: Any) -> str | None:
+    """What is wrong with a problem that `draw`, `completed` or `problem` gives."""
+    if not isinstance(value, Mapping):
+        return f" returned {shown_value(value)}; return a dict, or None for no problem"
+    return find_json_fault(dict(value), is_read_again=True)
+
+
+def find_json_fault(value: Any, *, is_read_again: bool = False) -> str | None:
+    """What is wrong with a value that is written as JSON, and perhaps read again."""
+    try:
+        again = json.loads(canonical_json(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        return f" returned a value that is no JSON ({error}); use numbers, text, lists and dicts"
+    if is_read_again and again != value:
+        return f" returned {shown_value(value)}, which comes back from JSON as {shown_value(again)}; use lists, and text as keys"
+    return None
+
+
+def find_text_fault(value: Any) -> str | None:
+    """What is wrong with a text."""
+    if not isinstance(value, str):
+        return f" returned {type(value).__name__}, not text"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return f" returned {shown_value(value)}, which holds half a character"
+    return None
+
+
+def find_choices_fault(value: Any) -> str | None:
+    """What is wrong with a list of choices."""
+    are_texts = isinstance(value, list | tuple) and value and all(isinstance(each, str) and each for each in value)
+    if are_texts and len({*value}) == len(value):
+        return None
+    return f" returned {shown_value(value)}; return different texts that are not empty, or None"
+
+
+def find_calls_fault(calls: list[Any]) -> str | None:
+    """What is wrong with the calls of an answer."""
+    wrong = next((call for call in calls if not isinstance(call, Execution | Query)), None)
+    return None if wrong is None else f" gave {shown_value(wrong)}; give Execution(...) and Query(...)"
+
+
+def _find_truth_fault(step: Step | JointStep, *, optional: tuple[str, ...]) -> str | None:
+    for name in ("solved", *optional):
+        value = getattr(step, name)
+        if not (_is_truth(value) or (value is None and name in optional)):
+            return f": {name} is {shown_value(value)}; use True or False, as in {name}=bool(...)"
+    return None
+
+
+def _is_truth(value: Any) -> bool:
+    """Whether a value is true or false; numpy has a type of its own."""
+    return (
+        isinstance(value, bool) or type(value).__name__ in ("bool", "bool_") or (value in (0, 1) and _is_number(value))
+    )
+
+
+def _find_number_fault(name: str, values: Any) -> str | None:
+    if not isinstance(values, Mapping):
+        return f': {name} is {shown_value(values)}; give a dict of numbers, as {{"progress": 0.5}}'
+    for component, value in values.items():
+        if not isinstance(component, str):
+            return f": {name} has the name {shown_value(component)}; use text"
+        if not _is_number(value):
+            return f": {name}[{component!r}] is {shown_value(value)}, not a finite number"
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, Real) and isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
