@@ -54,24 +54,26 @@ def _answers(shards: Sequence[RolloutShard], agent: str) -> Iterator[Candidate]:
 def _malformed(agent: str, answers: Sequence[Candidate], config: RunConfig) -> str:
     """What the answers are, what the reader found in one of them, and the remedy."""
     wrong = [answer for answer in answers if answer.outcome.error is not None]
-    cut = [answer for answer in wrong if answer.finish_reason == "length"]
-    if 2 * len(cut) > len(wrong):
-        remedy = f"{len(cut)} of them are cut off: raise agents.{agent}.max_new_tokens"
-    elif (
-        config.environment.answer_format == "strict"
-        and config.policies[config.agents[agent].policy].prompt_format == "chat"
-    ):
-        remedy = "set environment.answer_format to free, which reads an answer that has words around it"
-    else:
-        remedy = f"show the format, with an example, in agents.{agent}.prompt"
     return (
         f"{len(wrong)} of {len(answers)} answers of {agent} are malformed, and teach at most their format. For example "
-        f"{_shortened(wrong[0].text)}: {_shortened(wrong[0].outcome.error or '')}. {remedy}"
+        f"{quote_answer(wrong[0].text)}: {quote_answer(wrong[0].outcome.error or '')}. "
+        f"{remedy_of_malformed(agent, wrong, config)}"
     )
 
 
+def remedy_of_malformed(agent: str, malformed: Sequence[Candidate], config: RunConfig) -> str:
+    """What to change so that answers like these malformed ones of `agent` are read."""
+    cut = [answer for answer in malformed if answer.finish_reason == "length"]
+    if 2 * len(cut) > len(malformed):
+        return f"{len(cut)} of them are cut off: raise agents.{agent}.max_new_tokens"
+    is_chat = config.policies[config.agents[agent].policy].prompt_format == "chat"
+    if is_chat and config.environment.answer_format == "strict":
+        return "set environment.answer_format to free, which reads an answer that has words around it"
+    return f"show the format, with an example, in agents.{agent}.prompt"
+
+
 def _remedy_of_silence(agent: str, answers: Sequence[Candidate], values: Mapping[str, float]) -> str:
-    example = f"for example {_shortened(answers[0].text)} ({_facts(answers[0])})"
+    example = f"for example {quote_answer(answers[0].text)} ({_facts(answers[0])})"
     if values.get(metrics.solve_rate(agent), 0.0) >= 0.5:
         return f"{example}. Harder problems would teach it more"
     return (
@@ -87,7 +89,7 @@ def _facts(answer: Candidate) -> str:
     return named or ("it solves" if answer.outcome.solves else "it solves nothing")
 
 
-def _shortened(text: str) -> str:
+def quote_answer(text: str) -> str:
     """`text` in quotes on one line, escaped, with the middle of a long one left out."""
     line = printable(repr(text), keep="")
     half = _LONGEST_EXAMPLE // 2

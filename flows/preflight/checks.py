@@ -62,6 +62,15 @@ def check_configuration(scenario: Scenario) -> None:
         check_store(scenario)
 
 
+def check_before_trying(scenario: Scenario) -> None:
+    """Check what play in this process needs of the configuration: no services, and nothing of training but its own code."""
+    check_environment(scenario)
+    check_own_code(scenario)
+    check_prompts(scenario)
+    check_devices(scenario.config)
+    check_base_names(scenario.config)
+
+
 def check_services(session: Session) -> None:
     """Check packages, boxes, engines, the store, MLflow and memory."""
     config = session.config

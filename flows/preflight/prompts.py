@@ -1,11 +1,13 @@
 """How long prompts are, and whether these and their answers fit the models, before any is loaded."""
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.config import PolicyConfig, RunConfig
+from components.environments.environment import Environment
 from components.environments.family import scratch_alphabet
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.models.base_checks import cached_hub_folder
@@ -17,6 +19,7 @@ from components.session.scenario import Scenario
 if TYPE_CHECKING:
     from components.models.tokenizer import HuggingFaceTokenizer
 
+_log = logging.getLogger(__name__)
 _NUM_PROBLEMS_READ = 8
 """Problems whose first prompts are counted."""
 _CHARACTERS_PER_TOKEN = 3
@@ -30,6 +33,8 @@ def check_prompts(scenario: Scenario) -> None:
     as they are loaded. Raises ConfigurationError, also where a prompt and its longest answer exceed the model's positions.
     """
     config = scenario.config
+    for line in warnings_of_instructions(scenario):
+        _log.warning("%s", line)
     for role, seat in scenario.seats.items():
         policy = config.policies[seat.policy]
         if policy.base == "tiny" and policy.api is None:
@@ -40,6 +45,36 @@ def check_prompts(scenario: Scenario) -> None:
             folder = _folder_of(policy)
             if folder is not None:
                 _check_against(folder, role, seat, scenario)
+
+
+def warnings_of_instructions(scenario: Scenario) -> Iterator[str]:
+    """One line, if agents of chat policies have neither instructions of their environment nor a prompt."""
+    config, environment = scenario.config, scenario.family.environment
+    silent = [
+        role
+        for role, seat in scenario.seats.items()
+        if config.policies[seat.policy].prompt_format == "chat"
+        and seat.prompt is None
+        and _tells_nothing(role, scenario)
+    ]
+    if silent:
+        fields = " and ".join(f"agents.{role}.prompt" for role in silent)
+        yield (
+            f"{config.environment.name} has no instructions for {', '.join(silent)}: a chat model sees what observe() "
+            f"returns, and nothing says what is wanted; set {fields}={{replace: TEXT}}, or define instructions(state, agent) "
+            f"in {type(environment).__name__}; `troupe try` shows what it answers"
+        )
+
+
+def _tells_nothing(role: str, scenario: Scenario) -> bool:
+    """Whether the environment has no instructions for `role`: none at all, or none where the role acts first."""
+    family = scenario.family
+    if type(family.environment).instructions is Environment.instructions:
+        return True
+    problem = family.problem(scenario.options, split="train", index=0, seed=scenario.config.seed)
+    start = family.referee().start(problem)
+    first = family.referee().next_phase(start, scenario.turn_order)
+    return first is not None and role in first.agents and not family.rules.instructions(start.state, role).strip()
 
 
 def _check_spelling(role: str, seat: RoleBinding, alphabet: str) -> None:
