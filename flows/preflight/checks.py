@@ -22,6 +22,7 @@ from components.session.stores import open_store, s3_endpoint
 from components.tracking.base import Tracker
 from components.turn_order import BRANCHING, agents_of
 from components.user_code import is_own
+from flows.preflight.contract import check_contract
 from flows.preflight.memory import check_memory
 from flows.preflight.problem_counts import check_problem_counts
 from flows.preflight.prompts import check_prompts
@@ -49,6 +50,7 @@ def check_configuration(scenario: Scenario) -> None:
         if config.environment.name == GAME_BOY:
             check_cartridge(scenario.options, field="environment.options.game")  # type: ignore[arg-type]
         check_own_code(scenario)
+        check_contract(scenario)
         check_problem_counts(scenario)
         check_prompts(scenario)
     check_devices(config)
@@ -66,6 +68,7 @@ def check_before_trying(scenario: Scenario) -> None:
     """Check what play in this process needs of the configuration: no services, and nothing of training but its own code."""
     check_environment(scenario)
     check_own_code(scenario)
+    check_contract(scenario)
     check_prompts(scenario)
     check_devices(scenario.config)
     check_base_names(scenario.config)
@@ -76,6 +79,7 @@ def check_services(session: Session) -> None:
     config = session.config
     task_runner(config.resources)
     session.toolbox.open()
+    check_contract(session.scenario, session.toolbox)
     if config.generation.engine == "vllm" and not config.generation.vllm.urls:
         session.engines.check_servers()
     if config.store.kind != "local":

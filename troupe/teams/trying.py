@@ -24,6 +24,7 @@ from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
 from components.think_tags import without_thinking
 from flows.preflight.checks import check_before_trying
+from flows.preflight.contract import check_contract
 from flows.preflight.prompts import warnings_of_instructions
 
 NUM_PROBLEMS = 16
@@ -90,6 +91,7 @@ def try_policies(
         problems = training_problems(scenario, num_problems)
         with Session(Run(run_id="try", config=config), scenario=scenario) as session:
             session.toolbox.open()
+            check_contract(scenario, session.toolbox)
             return report_play(session, *play_untrained(session, problems, progress))
 
 
