@@ -1,7 +1,6 @@
 """How long prompts are, and whether these and their answers fit the models, before any is loaded."""
 
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ from components.session.scenario import Scenario
 if TYPE_CHECKING:
     from components.models.tokenizer import HuggingFaceTokenizer
 
-_log = logging.getLogger(__name__)
 _NUM_PROBLEMS_READ = 8
 """Problems whose first prompts are counted."""
 _CHARACTERS_PER_TOKEN = 3
@@ -33,8 +31,6 @@ def check_prompts(scenario: Scenario) -> None:
     as they are loaded. Raises ConfigurationError, also where a prompt and its longest answer exceed the model's positions.
     """
     config = scenario.config
-    for line in warnings_of_instructions(scenario):
-        _log.warning("%s", line)
     for role, seat in scenario.seats.items():
         policy = config.policies[seat.policy]
         if policy.base == "tiny" and policy.api is None:

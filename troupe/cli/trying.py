@@ -29,6 +29,7 @@ def try_policies(
     with gc_paused():
         from troupe.teams.trying import describe_trial, try_policies
 
+    typer.echo(f"{preset}: the policies before training answer training problems", err=True)
     with progress_bar(preset, doing="trying") as progress:
         trial = try_policies(config, num_problems=problems, progress=progress)
     if as_json:
