@@ -143,6 +143,16 @@ def payoffs(values: Mapping[str, float]) -> dict[str, float]:
     return {name.split("/")[2]: value for name, value in values.items() if name.endswith("/payoff")}
 
 
+def answer_shares(values: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Agent -> the shares of its answers that solve and that are malformed, among the metrics of a step or an evaluation."""
+    shares = {tuple(name.rsplit("/", 2)[1:]): value for name, value in values.items() if name.count("/") >= 2}
+    return {
+        agent: (value, shares.get((agent, "malformed_rate"), 0.0))
+        for (agent, name), value in shares.items()
+        if name == "solve_rate"
+    }
+
+
 def evaluation(sampling: str, name: str) -> str:
     """A metric of a held-out evaluation.
 

@@ -110,11 +110,16 @@ def user_code_error(what: str, error: Exception) -> ConfigurationError:
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{error.filename}:{error.lineno}: "
     elif frames := traceback.extract_tb(error.__traceback__):
-        theirs = [frame for frame in frames if not frame.filename.startswith((*_OURS, "<"))] or list(frames)
-        own = [frame for frame in theirs if _INSTALLED.isdisjoint(Path(frame.filename).parents)] or theirs
-        place = f"{own[-1].filename}:{own[-1].lineno}: "
+        place = f"{own_line(frames)}: "
     told = " ".join(printable(str(error), keep="").split())[:500]
     return ConfigurationError(f"{what}: {place}{type(error).__name__}: {told}")
+
+
+def own_line(frames: Sequence[traceback.FrameSummary]) -> str:
+    """`file:line` of the innermost of `frames` that is own code, or else of the innermost."""
+    theirs = [frame for frame in frames if not frame.filename.startswith((*_OURS, "<"))] or list(frames)
+    own = [frame for frame in theirs if _INSTALLED.isdisjoint(Path(frame.filename).parents)] or theirs
+    return f"{own[-1].filename}:{own[-1].lineno}"
 
 
 @cache

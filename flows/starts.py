@@ -7,14 +7,17 @@ from components.artifacts.format import check_format
 from components.config import RunConfig, differing_fields, parse_config
 from components.errors import ConfigurationError
 from components.identity import checked_run_id
+from components.runs.lineages import recorded_config
 from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart, check_restart, record_restart
 from components.runs.resume_checks import resume_warnings
 from components.runs.run import Run
 from components.runs.stored_runs import read_run
+from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.stores import open_store
 from components.session.user_sources import with_sources
+from flows.preflight.problem_counts import keep_suite, lower_default_counts
 from flows.presets import with_overrides
 
 
@@ -65,7 +68,9 @@ def requested_run(config: RunConfig, order: Order, pipeline: Pipeline) -> tuple[
     """
     if order.restart is None:
         settled = with_sources(overridden_config(config, order.overrides, order.num_steps))
-        return Run(run_id=checked_run_id(order.run_id or settled.preset), config=settled), None, []
+        run_id = checked_run_id(order.run_id or settled.preset)
+        settled, lines = settle_counts(settled, run_id)
+        return Run(run_id=run_id, config=settled), None, lines
     store = open_store(config.store)
     run = read_run(store, order.run_id or config.preset).kept_in(config.store)
     if any(lineage.requested_by == order.restart.requested_by for lineage in run.lineages):
@@ -76,6 +81,17 @@ def requested_run(config: RunConfig, order: Order, pipeline: Pipeline) -> tuple[
     run = run.model_copy(update={"config": settled})
     check_restart(store, run, order.restart, pipeline)
     return run, order.restart, [own] if ignored else []
+
+
+def settle_counts(config: RunConfig, run_id: str) -> tuple[RunConfig, list[str]]:
+    """`config` with every number of problems: those that nobody chose are as many as there are, or as a run of this name was
+    started with; and a line for each that a user may not expect."""
+    lowered, lines = lower_default_counts(scenario_of(config))
+    if lowered is config:
+        return config, []
+    recorded = recorded_config(open_store(config.store), run_id)
+    kept, of_suite = keep_suite(lowered, config, recorded)
+    return kept, [*([] if recorded else lines), *of_suite]
 
 
 def recorded_restart(session: Session, restart: Restart, pipeline: Pipeline) -> list[str]:

@@ -1,5 +1,6 @@
 """What `--suite` and `troupe play` name: a suite, and the configuration that it is played with."""
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,15 @@ from components.config import RunConfig, parse_config
 from components.environments.registry import FAMILIES, family, family_options, installed_environments
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
-from components.evaluation.suites import Suite, suite
+from components.evaluation.suites import Suite, different_problems, suite
+from components.session.scenario import scenario_of
 from components.session.user_sources import with_environment_source
 from components.suggestions import suggest
 from components.turn_order import BRANCHING
 from components.user_code import is_own
 from flows.presets import all_preset_values, file_values, is_file, preset_config, suite_values, with_overrides
 
+_log = logging.getLogger(__name__)
 NUM_PROBLEMS = 100
 """Of a suite that does not say how many."""
 _PLAYED = ("environment", "execution", "sandbox", "rewards", "generation", "evaluation")
@@ -153,7 +156,11 @@ def suite_to_play(
         }
         config = _played(values, played_overrides(overrides))
         config = with_environment_source(as_own(config, own, overrides))
-        return SuiteToPlay(suite=named.model_copy(update={"environment": config.environment}), config=config)
+        most = named.num_problems
+        if "num_problems" not in named.model_fields_set:
+            most = count_problems(config, named.split, seed=named.seed, most=most)
+        changed = {"environment": config.environment, "num_problems": most}
+        return SuiteToPlay(suite=named.model_copy(update=changed), config=config)
     split = "test"
     if named is not None:
         config, split = suite_config(named, played_overrides(overrides))
@@ -165,14 +172,24 @@ def suite_to_play(
     else:
         config = overridden(own, played_overrides(overrides))
     config = with_environment_source(config)
+    most = config.evaluation.num_problems if named is None else NUM_PROBLEMS
     values = {
         "environment": config.environment,
         "split": split,
-        "num_problems": num_problems or (config.evaluation.num_problems if named is None else NUM_PROBLEMS),
+        "num_problems": num_problems or count_problems(config, split, seed=seed, most=most),
         "seed": seed,
         "problems_per_block": config.evaluation.problems_per_block,
     }
     return SuiteToPlay(suite=Suite.model_validate(values), config=config)
+
+
+def count_problems(config: RunConfig, split: str, *, seed: int, most: int) -> int:
+    """As many different problems as a split has, at most `most`; a line says if it has fewer."""
+    scenario = scenario_of(config)
+    found = len(different_problems(split, scenario.family, scenario.options, num_problems=most, seed=seed))
+    if found < most:
+        _log.warning("%s/%s has only %d different problems; all are played", config.environment.name, split, found)
+    return found
 
 
 def declared_suite(name: str, *, num_problems: int | None = None, seed: int = 0) -> str | Suite:
@@ -185,8 +202,8 @@ def declared_suite(name: str, *, num_problems: int | None = None, seed: int = 0)
         suite = Suite.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError(f"evaluate/{name}: parameters.suite is no suite: {error}") from error
-    asked = {"num_problems": num_problems or suite.num_problems, "seed": seed or suite.seed}
-    return suite.model_copy(update=asked)
+    asked = {"num_problems": num_problems, "seed": seed}
+    return suite.model_copy(update={name: value for name, value in asked.items() if value})
 
 
 def overridden(config: RunConfig, overrides: Sequence[str]) -> RunConfig:

@@ -21,6 +21,7 @@ from components.errors import ConfigurationError, StageOvertaken
 from components.gc_tuning import gc_relaxed
 from components.home import HOME
 from components.progress import subscribe
+from components.rollout.lessons import first_look
 from components.runs.lineages import view_command
 from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart
@@ -45,7 +46,7 @@ from flows.starts import Order, recorded_restart, requested_restart, requested_r
 from flows.suite_blocks import are_apart, play_in_flow
 from flows.training_iteration import training_iteration
 from tasks.collect_rollouts import collect_rollouts
-from tasks.compute_advantages import compute_advantages
+from tasks.compute_advantages import compute_advantages, warn_once
 from tasks.compute_rewards import compute_rewards
 from tasks.evaluate_policy import evaluate_policy, missing_calls, named_versions, needs_weights
 from tasks.play_suite import play_suite
@@ -229,6 +230,8 @@ def train_steps(session: Session, loop: Loop) -> tuple[dict[str, CheckpointRef],
     for step in range(start + 1):
         if is_evaluated(session.config, step, num_steps):
             evaluations += evaluate(session, step, checkpoints_before(store, run, step))
+    if start == 0 and session.config.hybrid is None:
+        warn_once(session, 0, first_look(evaluations, session.config))
     checkpoints = checkpoints_before(store, run, start) if start else first
     iteration = loop.iteration.with_options(task_runner=task_runner(session.config.resources))
     is_fast = session.config.resources.fast_iterations

@@ -8,7 +8,7 @@ from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.metrics import staleness
 from components.population.asynchronous import aged_batch, ages
-from components.rollout.lessons import StepWarning, step_warnings
+from components.rollout.lessons import UNSOLVED, StepWarning, has_solved, own_reward_warnings, step_warnings
 from components.rollout.statistics import step_metrics
 from components.runs.pipeline import When
 from components.runs.run import StepBatches
@@ -62,7 +62,9 @@ def compute_advantages(
     if session.publishing is not None:
         session.store.after_writes(lambda: session.published.post_traces(step, shards, scores))
     metrics = {**step_metrics(shards, scores), **metrics}
-    warn_once(session, step, step_warnings(shards, metrics, config))
+    if has_solved(shards):
+        session.warned.add(UNSOLVED)
+    warn_once(session, step, (*step_warnings(shards, metrics, config), *own_reward_warnings(shards, scores, config)))
     return StepBatches(batches={policy: put(store, batch) for policy, batch in batches.items()}, metrics=metrics)
 
 

@@ -37,6 +37,15 @@ def with_chat_defaults(values: Any) -> Any:
     return filled
 
 
+def unset_counts(values: Any) -> Iterator[str]:
+    """The sections of a configuration's plain values for which nobody chose `num_problems`, though a default fills it in."""
+    for section in ("rollout", "evaluation"):
+        given = values.get(section, {}) if isinstance(values, Mapping) else getattr(values, section)
+        chosen = given if isinstance(given, Mapping) else given.model_fields_set
+        if "num_problems" not in chosen:
+            yield section
+
+
 def _is_chat_team(policies: Any) -> bool:
     if not isinstance(policies, Mapping) or not policies:
         return False

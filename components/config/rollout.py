@@ -75,7 +75,7 @@ class EvaluationConfig(Frozen):
     every: int = Field(0, ge=0)
     """Steps between evaluations; 0 evaluates only before the first and after the last step."""
     num_problems: int = Field(500, ge=1)
-    """Problems of the test split; for teams of chat models 40 unless given."""
+    """Problems of the test split; for teams of chat models 40 unless given. Not given, it is at most what there is."""
     sampling: tuple[Literal["sample", "greedy"], ...] = ("sample", "greedy")
     """sample draws at temperature 1, or at an agent's own; greedy takes the most likely token. For teams
     of chat models sample alone unless given."""

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from components.config.agents import AgentConfig
 from components.config.algorithm import AlgorithmConfig
-from components.config.chat_defaults import BFLOAT16_MISMATCH, IMPORTANCE_CAP, with_chat_defaults
+from components.config.chat_defaults import BFLOAT16_MISMATCH, IMPORTANCE_CAP, unset_counts, with_chat_defaults
 from components.config.environment import EnvironmentConfig
 from components.config.generation import DTYPES, GenerationConfig
 from components.config.hybrid import HybridConfig, hybrid_misfit
@@ -60,10 +60,14 @@ class RunConfig(Frozen):
     tracking: TrackingConfig = TrackingConfig()
     retention: RetentionConfig = RetentionConfig()
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _fit_chat_models(cls, values: Any) -> Any:
-        return with_chat_defaults(values)
+    def _fit_chat_models(cls, values: Any, validate: ModelWrapValidatorHandler["RunConfig"]) -> "RunConfig":
+        """Defaults for chat models stay defaults: a number of problems that nobody chose may become smaller."""
+        config = validate(with_chat_defaults(values))
+        for section in unset_counts(values):
+            getattr(config, section).model_fields_set.discard("num_problems")
+        return config
 
     @model_validator(mode="before")
     @classmethod

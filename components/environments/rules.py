@@ -81,10 +81,14 @@ class Rules:
     def observe(self, state: Any, agent: str) -> Observation:
         """What `agent` sees of `state`, and its instructions."""
         text = self.text("observe", self.environment.observe, state, agent)
-        told = self.text("instructions", self.environment.instructions, state, agent)
+        told = self.instructions(state, agent)
         if self.answer_format == "free":
             told = reasoning_instructions(told, self.text("ending", self.environment.ending, state, agent))
         return Observation(instructions=told, state=text)
+
+    def instructions(self, state: Any, agent: str) -> str:
+        """The environment's own instructions for `agent`; empty if it has none."""
+        return self.text("instructions", self.environment.instructions, state, agent)
 
     def choices(self, state: Any, agent: str) -> tuple[str, ...] | None:
         """All well-formed answers of `agent`; None for free text. Raises ConfigurationError for what is no list of them."""

@@ -62,8 +62,7 @@ def freeze_config(
 
 def check_drift(store: ArtifactStore, run_id: str, config: RunConfig, pipeline: Pipeline) -> None:
     """Raise ConfigDrift if the run exists and `config` would give other results."""
-    lineages = read_lineages(store, run_id)
-    frozen = lineages[-1].config if lineages else read_config(store, run_id)
+    frozen = recorded_config(store, run_id)
     if frozen is None:
         return
     if changes := differing_fields(frozen.result_fields(), config.result_fields()):
@@ -97,6 +96,12 @@ def read_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
     """The configuration of the run's first start, or None if there is no such run."""
     content = store.read(config_key(run_id))
     return None if content is None else read_as(config_key(run_id), content, RunConfig)
+
+
+def recorded_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
+    """The run's newest configuration, or None if there is no such run."""
+    lineages = read_lineages(store, run_id)
+    return lineages[-1].config if lineages else read_config(store, run_id)
 
 
 def start_lineage(

@@ -31,7 +31,7 @@ def prompt_texts(
     notes = []
     for policy, settings in policies.items():
         if settings.api is not None:
-            found[policy] = _prompt_of_an_api
+            found[policy] = prompt_of_an_api
         elif (text := _tokenizer_text(store, _checkpoints(store, run, step, policy))) is not None:
             found[policy] = text
         else:
@@ -76,5 +76,6 @@ def _text_by(store: ArtifactStore, folder: ArtifactRef) -> PromptText | None:
     return lambda tokens: str(tokenizer.decode(list(tokens), skip_special_tokens=False))
 
 
-def _prompt_of_an_api(tokens: Sequence[int]) -> str:
+def prompt_of_an_api(tokens: Sequence[int]) -> str:
+    """The text of a prompt for a policy behind an API: its instructions, then the state."""
     return "\n".join(part for part in ByteTokenizer().split(tokens) if part)

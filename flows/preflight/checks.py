@@ -22,9 +22,10 @@ from components.session.stores import open_store, s3_endpoint
 from components.tracking.base import Tracker
 from components.turn_order import BRANCHING, agents_of
 from components.user_code import is_own
+from flows.preflight.contract import check_contract
 from flows.preflight.memory import check_memory
 from flows.preflight.problem_counts import check_problem_counts
-from flows.preflight.prompts import check_prompts
+from flows.preflight.prompts import check_prompts, warnings_of_instructions
 from flows.runners import check_ray, task_runner
 
 _log = logging.getLogger(__name__)
@@ -49,8 +50,10 @@ def check_configuration(scenario: Scenario) -> None:
         if config.environment.name == GAME_BOY:
             check_cartridge(scenario.options, field="environment.options.game")  # type: ignore[arg-type]
         check_own_code(scenario)
+        check_contract(scenario)
         check_problem_counts(scenario)
         check_prompts(scenario)
+        warn_of_instructions(scenario)
     check_devices(config)
     check_ray(config.resources)
     check_space(config)
@@ -62,11 +65,22 @@ def check_configuration(scenario: Scenario) -> None:
         check_store(scenario)
 
 
+def check_before_trying(scenario: Scenario) -> None:
+    """Check what play in this process needs of the configuration: no services, and nothing of training but its own code."""
+    check_environment(scenario)
+    check_own_code(scenario)
+    check_contract(scenario)
+    check_prompts(scenario)
+    check_devices(scenario.config)
+    check_base_names(scenario.config)
+
+
 def check_services(session: Session) -> None:
     """Check packages, boxes, engines, the store, MLflow and memory."""
     config = session.config
     task_runner(config.resources)
     session.toolbox.open()
+    check_contract(session.scenario, session.toolbox)
     if config.generation.engine == "vllm" and not config.generation.vllm.urls:
         session.engines.check_servers()
     if config.store.kind != "local":
@@ -141,14 +155,30 @@ def check_credit(scenario: Scenario) -> None:
 
 
 def check_own_code(scenario: Scenario) -> None:
-    """Check the user's own reward functions, advantage and loss. Errors name the field, the file and the line."""
+    """Check the user's own reward functions, advantage and loss. Errors name the field, the file and the line. A warning names
+    each reward function without a weight."""
     config = scenario.config
     _ = scenario.own_rewards
+    for component, function in config.rewards.own_components.items():
+        if component not in config.rewards.weights:
+            _log.warning(
+                "rewards.functions %s: no weight is set for its component %s, so it has weight 1, as much as a solved problem; "
+                "set rewards.weights.%s",
+                function,
+                component,
+                component,
+            )
     estimator(config.algorithm.advantage, source=config.algorithm.source)
     if is_own(config.loss.policy_loss):
         from components.algorithms.loss_registry import policy_loss  # imports torch, as every loss does
 
         policy_loss(config.loss)
+
+
+def warn_of_instructions(scenario: Scenario) -> None:
+    """Warn if chat models are told nothing of what is wanted."""
+    for line in warnings_of_instructions(scenario):
+        _log.warning("%s", line)
 
 
 def check_devices(config: RunConfig) -> None:

@@ -1,4 +1,4 @@
-"""Checks that an environment has as many problems as a run needs: small boards and datasets run out."""
+"""How many problems a run uses of an environment that may have few: small boards and datasets run out."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -30,18 +30,67 @@ def required_problems(config: RunConfig) -> Iterator[Demand]:
     yield Demand("evaluation.num_problems", "test", config.evaluation.num_problems, SUITE_SEED)
 
 
+def lower_default_counts(scenario: Scenario) -> tuple[RunConfig, list[str]]:
+    """The scenario's configuration with numbers of problems that nobody chose lowered to what there is, and a line for each.
+
+    They count as chosen afterwards: whoever continues the run finds them in its configuration.
+    """
+    config, lines = scenario.config, []
+    if config.hybrid is not None:
+        return config, lines
+    for demand in required_problems(config):
+        section, _, name = demand.field.partition(".")
+        if name in getattr(config, section).model_fields_set:
+            continue
+        found = _count_problems(scenario, demand)
+        if found < demand.num_problems and not (section == "rollout" and found < config.rollout.num_shards):
+            lines.append(
+                f"{demand.field} is {found}: {scenario.family.name} has no more different problems for the suite "
+                f"{demand.suite!r}, and the default of {demand.num_problems} was not chosen"
+            )
+            config = _with_count(config, section, name, found)
+        else:
+            config = _with_count(config, section, name, demand.num_problems)
+    return config, lines
+
+
+def keep_suite(config: RunConfig, chosen: RunConfig, recorded: RunConfig | None) -> tuple[RunConfig, list[str]]:
+    """`config` with the test problems that the run was started with, and a line if they are others than a new run would have.
+
+    Only where `chosen`, the configuration before defaults were lowered, has no number: a file of problems that has grown since
+    changes no evaluation of the run.
+    """
+    if recorded is None or config.hybrid is not None or "num_problems" in chosen.evaluation.model_fields_set:
+        return config, []
+    number = recorded.evaluation.num_problems
+    if number == config.evaluation.num_problems:
+        return config, []
+    line = f"evaluation.num_problems is {number}, as the run was started with; set it to be evaluated on others"
+    return _with_count(config, "evaluation", "num_problems", number), [line]
+
+
+def _with_count(config: RunConfig, section: str, name: str, number: int) -> RunConfig:
+    changed = getattr(config, section).model_copy(update={name: number})
+    return config.model_copy(update={section: changed})
+
+
+def _count_problems(scenario: Scenario, demand: Demand) -> int:
+    """How many different problems of a suite there are, up to those demanded."""
+    family, options = scenario.family, scenario.options
+    return len(different_problems(demand.suite, family, options, num_problems=demand.num_problems, seed=demand.seed))
+
+
 def check_problem_counts(scenario: Scenario) -> None:
     """Raise ConfigurationError with the field, its value and the number of problems, if there are too few.
 
     Draws the problems as the run will; of datasets this reads the rows, as a run does anyway.
     """
     config = scenario.config
-    family, options = scenario.family, scenario.options
     for demand in required_problems(config):
-        found = different_problems(demand.suite, family, options, num_problems=demand.num_problems, seed=demand.seed)
-        if len(found) < demand.num_problems:
+        found = _count_problems(scenario, demand)
+        if found < demand.num_problems:
             raise ConfigurationError(
-                f"{demand.field} {demand.num_problems}: {family.name} with environment.options "
-                f"{dict(config.environment.options)} has only {len(found)} different problems for the suite "
-                f"{demand.suite!r}; ask for at most {len(found)}, or choose larger environment.options"
+                f"{demand.field} {demand.num_problems}: {scenario.family.name} with environment.options "
+                f"{dict(config.environment.options)} has only {found} different problems for the suite "
+                f"{demand.suite!r}; ask for at most {found}, or choose larger environment.options"
             )

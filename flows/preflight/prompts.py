@@ -1,11 +1,12 @@
 """How long prompts are, and whether these and their answers fit the models, before any is loaded."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.config import PolicyConfig, RunConfig
+from components.environments.environment import Environment
 from components.environments.family import scratch_alphabet
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.models.base_checks import cached_hub_folder
@@ -40,6 +41,36 @@ def check_prompts(scenario: Scenario) -> None:
             folder = _folder_of(policy)
             if folder is not None:
                 _check_against(folder, role, seat, scenario)
+
+
+def warnings_of_instructions(scenario: Scenario) -> Iterator[str]:
+    """One line, if agents of chat policies have neither instructions of their environment nor a prompt."""
+    config, environment = scenario.config, scenario.family.environment
+    silent = [
+        role
+        for role, seat in scenario.seats.items()
+        if config.policies[seat.policy].prompt_format == "chat"
+        and seat.prompt is None
+        and _tells_nothing(role, scenario)
+    ]
+    if silent:
+        fields = " and ".join(f"agents.{role}.prompt" for role in silent)
+        yield (
+            f"{config.environment.name} has no instructions for {', '.join(silent)}: a chat model sees what observe() "
+            f"returns, and nothing says what is wanted; set {fields}={{replace: TEXT}}, or define instructions(state, agent) "
+            f"in {type(environment).__name__}; `troupe try` shows what it answers"
+        )
+
+
+def _tells_nothing(role: str, scenario: Scenario) -> bool:
+    """Whether the environment has no instructions for `role`: none at all, or none where the role acts first."""
+    family = scenario.family
+    if type(family.environment).instructions is Environment.instructions:
+        return True
+    problem = family.problem(scenario.options, split="train", index=0, seed=scenario.config.seed)
+    start = family.referee().start(problem)
+    first = family.referee().next_phase(start, scenario.turn_order)
+    return first is not None and role in first.agents and not family.rules.instructions(start.state, role).strip()
 
 
 def _check_spelling(role: str, seat: RoleBinding, alphabet: str) -> None:

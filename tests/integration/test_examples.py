@@ -276,6 +276,64 @@ def test_own_problems_are_written_and_trained_with_a_chat_model(
     assert (document["state"], len(document["steps"])) == ("completed", 1)
 
 
+SILENT = """
+from troupe import Environment, MalformedAnswer, Step
+
+
+class Sql(Environment):
+    roles = ("writer",)
+
+    def draw(self, options, rng):
+        return {"least": rng.randrange(1000)}
+
+    def observe(self, state, agent):
+        return f"total age in rome over {state['least']}"
+
+    def step(self, state, agent, answer):
+        if len(answer) % 2:
+            raise MalformedAnswer("no query")
+        return Step(state=state, solved=answer == f"select sum(age) from rome where age > {state['least']}")
+"""
+SILENT_CONFIGURATION = """
+num_steps: 1
+environment: {name: "silent:Sql", max_turns: 1, answer_format: strict}
+agents: {writer: {policy: team, max_new_tokens: 12}}
+policies: {team: {base: smollm2-135m, prompt_format: chat, adapter: {rank: 4}}}
+rollout: {num_problems: 4, group_size: 4}
+evaluation: {num_problems: 8}
+tracking: {kind: none}
+"""
+
+
+@pytest.mark.long
+@needs_smollm
+def test_a_chat_model_that_is_told_nothing_is_named_before_after_the_first_evaluation_and_after_the_first_step(
+    tmp_path: Path, client_environment: dict[str, str]
+) -> None:
+    (tmp_path / "silent.py").write_text(SILENT)
+    (tmp_path / "silent.yaml").write_text(SILENT_CONFIGURATION)
+    tried = told(tmp_path, client_environment, "try", "silent.yaml", "--problems", "8", "--json")
+    assert tried.returncode == 0, tried.stderr
+    trial = json.loads(tried.stdout)
+    writer = trial["agents"]["writer"]
+    assert (trial["num_problems"], trial["num_solved"], writer["num_answers"], writer["right"]) == (8, 0, 8, 0.0)
+    assert "total age in rome over" in writer["prompt"]
+    assert 0.0 < writer["malformed"] < 1.0
+    assert "has no instructions for writer" in trial["remarks"][0]
+
+    done = told(tmp_path, client_environment, "train", "silent.yaml", "--store", f"file://{tmp_path / 'store'}")
+    assert done.returncode == 0, done.stderr
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    for words in (
+        "silent:Sql has no instructions for writer",
+        "none of 8 problems is solved",
+        "none of 16 answers solves",
+    ):
+        assert sum(words in line for line in warnings) == 1, done.stderr
+    for words in ("answers before training, sample: writer 0% right, ", "answers in step 0: writer 0% right, "):
+        assert words in done.stdout
+
+
 def test_the_plain_loop_ends_in_the_weights_of_the_flow(uninterrupted: dict[str, Any]) -> None:
     loop = ROOT / "examples" / "plain_loop" / "plain_loop.py"
     ended = subprocess.run(

@@ -13,6 +13,7 @@ from troupe.cli.runs import rm, runs, show, verify
 from troupe.cli.sandbox import commands as sandbox_commands
 from troupe.cli.services import doctor, down, env, gc, status, up
 from troupe.cli.training import init, presets, resume, train
+from troupe.cli.trying import try_policies
 from troupe.cli.viewing import rollouts, view
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -39,6 +40,7 @@ for command in (
     gc,
 ):
     app.command()(command)
+app.command("try")(try_policies)
 app.add_typer(sandbox_commands, name="sandbox")
 
 

@@ -85,6 +85,8 @@ class TrainingDisplay:
         self._held_out.setdefault(report.sampling, []).append(report)
         self._held_out_text.plain = "\n".join(held_out_line(reports) for reports in self._held_out.values())
         self._line(held_out_line(self._held_out[report.sampling]), at_once=True)
+        if report.step == 0:
+            self._tell_answers(f"before training, {report.sampling}", m.answer_shares(report.metrics))
 
     def _finish_step(self, progress: StageProgress) -> None:
         self._steps.update(self._steps_bar, completed=progress.done, total=progress.total, visible=True)
@@ -92,6 +94,8 @@ class TrainingDisplay:
         for name in (m.SUCCESS_RATE, *m.earning_names(metrics)):
             if name in metrics:
                 self._rewards.setdefault(name, []).append(metrics[name])
+        if progress.step == 0:
+            self._tell_answers("in step 0", m.answer_shares(metrics))
         seconds = sum(progress.facts.get("timings", {}).values())
         shares = {
             "keeps good": m.KEEP_RATE,
@@ -106,6 +110,12 @@ class TrainingDisplay:
             f"step {progress.step} ({progress.done} of {progress.total})  {figures}  {seconds:.1f} s",
             at_once=progress.done == progress.total,
         )
+
+    def _tell_answers(self, when: str, shares: Mapping[str, tuple[float, float]]) -> None:
+        """Print which shares of the agents' answers are right and malformed: whether there is anything to learn from."""
+        each = (f"{agent} {right:.0%} right, {bad:.0%} malformed" for agent, (right, bad) in shares.items())
+        if told := "; ".join(each):
+            self._console.print(f"answers {when}: {told}", highlight=False, soft_wrap=True)
 
     def _line(self, text: str, *, at_once: bool = False) -> None:
         """Print a line for logs, unless the last one was printed recently."""

@@ -23,7 +23,8 @@ from components.session.session import Session
 from components.session.stores import s3_endpoint
 from components.session.user_sources import with_sources
 from flows.preflight.checks import check_base_names, check_configuration, check_services
-from flows.starts import overridden_config, recorded_restart
+from flows.preflight.problem_counts import lower_default_counts
+from flows.starts import overridden_config, recorded_restart, settle_counts
 from infra.services.client import join_local_services
 from infra.services.environment import StackStatus
 from infra.services.stack import outage
@@ -58,8 +59,7 @@ def run_training(
     services = join_local_services()
     checked_run_id(run_id)
     config = with_sources(config)
-    scenario = scenario_of(config)
-    check_configuration(scenario)
+    check_configuration(scenario_of(lower_default_counts(scenario_of(config))[0]))
     try:
         require_prefect()
         require_store(config.store, services)
@@ -67,6 +67,8 @@ def run_training(
         if config.store.kind != "local":
             check_base_names(config)  # reported first: starting services would not fix it
         raise
+    config, settled = settle_counts(config, run_id)
+    scenario = scenario_of(config)
     console = console or made_console()
     with console.status("loading"), gc_paused():
         from flows.loops import flow_for, loop_for
@@ -77,7 +79,7 @@ def run_training(
         session.on_step = on_step
         with console.status("loading"):
             check_services(session)
-            lines = _admitted(session, restart, loop_for(config).pipeline)
+            lines = [*settled, *_admitted(session, restart, loop_for(config).pipeline)]
         for line in lines:
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
         with TrainingDisplay(console).shown(), using(session):

@@ -4,12 +4,24 @@ from typing import Any
 
 import pytest
 
-from components.config import RunConfig, parse_config
+from components.config import RewardConfig, RunConfig, parse_config
+from components.evaluation.held_out import Heading, Sampling, report_from
+from components.evaluation.suite_play import AnswerCounts, SuitePlay
 from components.identity import GroupKey
-from components.rollout.lessons import step_warnings
+from components.rollout.lessons import first_look, own_reward_warnings, step_warnings
 from components.rollout.statistics import step_metrics
 from components.runs.run import Run
-from components.schema import ActionOutcome, Candidate, Episode, FinishReason, Node, Problem, RolloutShard, ScoredShard
+from components.schema import (
+    ActionOutcome,
+    Candidate,
+    Episode,
+    EvalReport,
+    FinishReason,
+    Node,
+    Problem,
+    RolloutShard,
+    ScoredShard,
+)
 from components.session.session import Session
 from tasks.compute_advantages import warn_once
 
@@ -88,7 +100,88 @@ def test_a_step_without_signal_names_the_agent_that_solves_least_or_that_all_is_
     assert "easier problems" in line
     (solved,) = texts([shard("tool_agent", "y" * 8)], config(), silent=1.0)
     assert "Harder problems" in solved
-    assert not texts([shard("tool_agent", "n" * 8)], config(), silent=0.89)
+    assert not texts([shard("tool_agent", "n" * 7 + "y")], config(), silent=0.89)
+
+
+@pytest.mark.parametrize(
+    ("marks", "told"),
+    [
+        (
+            "n!!!!!!n",
+            ["none of 8 answers solves a problem, and 75% of those of tool_agent are malformed", "no program"],
+        ),
+        ("nnnnnnn!", ["12% of those of tool_agent are malformed", "agents.tool_agent.prompt", "easier problems"]),
+        ("nnnnnnnn", ["0% of those", "For example 'No.'."]),
+        ("nnnnnnny", []),
+        ("nnnn", []),
+    ],
+)
+def test_a_step_in_which_nobody_solves_anything_says_so(marks: str, told: list[str]) -> None:
+    lines = texts([shard("tool_agent", marks)], config(), silent=0.4)
+    assert len(lines) == bool(told)
+    assert all(words in lines[0] for words in told)
+
+
+def report(num_solved: int, *, n: int = 38, sampling: Sampling = "sample", payoffs: bool = False) -> EvalReport:
+    problems = tuple(f"p{number}" for number in range(n))
+    solved = tuple((number < num_solved,) for number in range(n))
+    answers = AnswerCounts(num_answers=100, num_solving=0, num_malformed=81)
+    played = SuitePlay(
+        problems_P=problems,
+        solved_P_K=solved,
+        rewards_P_K=((0.0,),) * n,
+        turns_P_K=((1,),) * n,
+        agents={"tool_agent": answers},
+        payoffs_P_K={"ann": ((0.5,),) * n} if payoffs else {},
+    )
+    heading = Heading(agent="r@0", suite="math/test", suite_digest="d", step=0, sampling=sampling, seed=0)
+    return report_from(heading, played)
+
+
+@pytest.mark.parametrize(
+    ("reports", "is_told"),
+    [
+        ([report(0)], True),
+        ([report(0), report(0, sampling="greedy")], True),
+        ([report(0, sampling="greedy"), report(1)], False),
+        ([report(1)], False),
+        ([report(0, n=4)], False),
+        ([report(0, payoffs=True)], False),
+        ([], False),
+    ],
+)
+def test_an_evaluation_before_training_that_solves_nothing_is_told(reports: list[EvalReport], is_told: bool) -> None:
+    found = [warning.text for warning in first_look(reports, config())]
+    assert len(found) == is_told
+    for line in found:
+        assert "none of 38 problems is solved (81% of the answers of tool_agent malformed" in line
+        assert "agents.tool_agent.prompt" in line
+        assert "`troupe try`" in line
+
+
+@pytest.mark.parametrize(
+    ("own", "rest", "rewards", "is_told"),
+    [
+        ([3.0, 4.0, 2.0, 3.8], [0.0, 1.0, 0.0, 0.0], {}, True),
+        ([3.0, 4.0, 2.0, 3.8], [0.0, 1.0, 0.0, 0.0], {"weights": {"own.length": 0.5}}, False),
+        ([3.0, 3.0, 3.0, 3.0], [0.0, 1.0, 0.0, 0.0], {}, False),
+        ([0.1, 0.2, 0.1, 0.0], [0.0, 1.0, 0.0, 1.0], {}, False),
+        ([-0.1, -0.5, -0.1, 0.0], [0.0, 0.0, 0.0, 0.0], {}, True),
+        ([3.0, 4.0, 2.0, 3.8], [0.0, 1.0, 0.0, 0.0], {"shuffle_rewards": True}, False),
+        ([3.0, 4.0, 2.0, 3.8], [None, 1.0, None, 0.0], {}, True),
+    ],
+)
+def test_a_reward_function_without_a_weight_that_is_nearly_all_of_the_reward_is_named(
+    own: list[float], rest: list[float | None], rewards: dict[str, Any], is_told: bool
+) -> None:
+    paid = tuple(None if other is None else value + other for value, other in zip(own, rest, strict=True))
+    scores = ScoredShard(step=0, shard=0, rewards_E_N_K=((paid,),), own_E_N_K={"own.length": ((tuple(own),),)})
+    section = RewardConfig.model_validate({"functions": ["mine:length"], **rewards})
+    run = config().model_copy(update={"rewards": section})
+    found = [each.text for each in own_reward_warnings([shard("tool_agent", "nnnn")], [scores], run)]
+    assert len(found) == is_told
+    assert all("own.length is nearly all of the reward" in line for line in found)
+    assert all("set rewards.weights.own.length=0." in line for line in found)
 
 
 def test_a_session_says_each_warning_once(caplog: pytest.LogCaptureFixture) -> None:

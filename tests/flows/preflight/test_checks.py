@@ -190,7 +190,15 @@ def test_a_team_that_branches_has_no_turns_to_continue_or_expand(
 
 
 BEFORE_SERVICES = (
-    *("check_environment", "check_own_code", "check_problem_counts", "check_prompts", "check_devices", "check_ray"),
+    *(
+        "check_environment",
+        "check_own_code",
+        "check_contract",
+        "check_problem_counts",
+        "check_prompts",
+        "check_devices",
+        "check_ray",
+    ),
     "check_space",
 )
 
@@ -226,6 +234,7 @@ def test_every_check_is_made_once_before_or_with_the_services(
     assert [name for name, _ in calls] == [
         "task_runner",
         "toolbox.open",
+        "check_contract",
         *(servers if are_ours else []),
         *(store if kind == "s3" else []),
         "check_tracking",

@@ -1,16 +1,21 @@
 """A run that needs more problems than exist does not start."""
 
+import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
 from components.runs.run import Run
 from components.session.scenario import scenario_of
 from components.session.session import Session
 from flows.preflight import checks
-from flows.preflight.problem_counts import check_problem_counts, required_problems
+from flows.preflight.problem_counts import check_problem_counts, keep_suite, lower_default_counts, required_problems
 from flows.presets import preset_config, preset_values
+from flows.starts import overridden_config
 from tests.preset_substitutes import without_downloads
 
 SMALL_BOARD = "environment.options={size: 6, num_free: 3}"
@@ -60,6 +65,70 @@ def test_models_that_are_not_cloned_need_no_problems_for_a_check() -> None:
         "evaluation.num_problems",
     ]
     assert [demand.field for demand in required_problems(ready)] == ["rollout.num_problems", "evaluation.num_problems"]
+
+
+def own_problems(tmp_path: Path, num_rows: int = 150, **sections: Any) -> RunConfig:
+    """The documented configuration of one's own problems."""
+    rows = (json.dumps({"question": f"What is {i} + 1?", "answer": str(i + 1)}) for i in range(num_rows))
+    file = tmp_path / f"{num_rows}.jsonl"
+    file.write_text("\n".join(rows))
+    options = {"dataset": "custom", "train_source": {"path": str(file)}}
+    values = {
+        "num_steps": 1,
+        "environment": {"name": "math", "options": options, "max_turns": 1},
+        "agents": {role: {"policy": "team"} for role in ("tool_agent", "reasoner")},
+        "policies": {"team": {"base": "smollm2-135m", "prompt_format": "chat"}},
+    }
+    return parse_config(values | sections)
+
+
+def test_a_number_that_nobody_chose_is_as_many_as_there_are_and_a_chosen_one_stays(tmp_path: Path) -> None:
+    default, chosen = own_problems(tmp_path), own_problems(tmp_path, evaluation={"num_problems": 40})
+    assert default.evaluation.num_problems == chosen.evaluation.num_problems == 40
+    for config in (default, overridden_config(default, ["seed=0"], None)):
+        lowered, (line,) = lower_default_counts(scenario_of(config))
+        found = lowered.evaluation.num_problems
+        assert found < 40
+        assert line.startswith(f"evaluation.num_problems is {found}: math has no more different problems")
+        check_problem_counts(scenario_of(lowered))
+        assert lower_default_counts(scenario_of(lowered)) == (lowered, []), "counted once"
+    assert lower_default_counts(scenario_of(chosen))[1] == []
+    with pytest.raises(ConfigurationError, match=r"evaluation\.num_problems 40: .*ask for at most"):
+        check_problem_counts(scenario_of(lower_default_counts(scenario_of(chosen))[0]))
+
+
+def test_a_run_keeps_its_test_problems_when_its_file_grows(tmp_path: Path) -> None:
+    first, _ = lower_default_counts(scenario_of(own_problems(tmp_path)))
+    grown = own_problems(tmp_path, num_rows=400)
+    new, lines = lower_default_counts(scenario_of(grown))
+    assert (new.evaluation.num_problems, lines) == (40, [])
+    kept, (line,) = keep_suite(new, grown, first)
+    assert kept.evaluation == first.evaluation
+    assert line.startswith(f"evaluation.num_problems is {first.evaluation.num_problems}, as the run was started with")
+    chosen = own_problems(tmp_path, num_rows=400, evaluation={"num_problems": 40})
+    assert keep_suite(chosen, chosen, first) == (chosen, [])
+    assert keep_suite(new, grown, None) == (new, [])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "lowered"),
+    [
+        (["evaluation={}", "warm_start={}", "rollout={}"], {"evaluation": 21, "warm_start": 59}),
+        (["evaluation={}", "warm_start={}", "rollout={num_problems: 59}"], {"evaluation": 21, "warm_start": 59}),
+        (["evaluation={num_problems: 9}", "warm_start={}", "rollout={}"], {"warm_start": 59}),
+        (["evaluation={every: 1}", "warm_start={num_check_problems: 9}"], {"evaluation": 21}),
+    ],
+)
+def test_each_default_is_lowered_by_itself(overrides: list[str], lowered: dict[str, int]) -> None:
+    config = preset_config("stateful-eight-queens", [SMALL_BOARD, *overrides])
+    found, lines = lower_default_counts(scenario_of(config))
+    assert [line.partition(".")[0] for line in lines] == [
+        name for name in ("warm_start", "evaluation") if name in lowered
+    ]
+    for section, number in lowered.items():
+        name = "num_check_problems" if section == "warm_start" else "num_problems"
+        assert getattr(getattr(found, section), name) == number
+    check_problem_counts(scenario_of(found))
 
 
 def test_preflight_counts_before_it_asks_for_a_store(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -54,6 +54,51 @@ def test_what_does_not_fit_the_model_is_one_line_with_field_value_and_remedy(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("agent", "policy", "instructions", "is_told"),
+    [
+        ({}, {"prompt_format": "chat"}, None, True),
+        ({}, {"prompt_format": "chat"}, "'  '", True),
+        ({}, {"prompt_format": "chat"}, "'Write SQL.'", False),
+        ({"prompt": {"extend": "Write SQL."}}, {"prompt_format": "chat"}, None, False),
+        ({"prompt": {"replace": "Write SQL."}}, {"prompt_format": "chat"}, None, False),
+        ({}, {"prompt_format": "compact"}, None, False),
+        ({}, {"prompt_format": "chat", "trained": False, "api": {"provider": "openai", "model": "m"}}, None, True),
+    ],
+)
+def test_a_chat_model_that_is_told_nothing_is_named(
+    agent: dict[str, Any],
+    policy: dict[str, Any],
+    instructions: str | None,
+    is_told: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    request: pytest.FixtureRequest,
+) -> None:
+    name = f"silent_{abs(hash(request.node.name))}"
+    told = "" if instructions is None else f"    def instructions(self, state, agent): return {instructions}\n"
+    (tmp_path / f"{name}.py").write_text(
+        "from troupe import Environment, Step\n\nclass Sql(Environment):\n    roles = ('writer',)\n"
+        "    def draw(self, options, rng): return {'n': rng.randrange(1000)}\n"
+        "    def observe(self, state, agent): return str(state['n'])\n"
+        f"    def step(self, state, agent, answer): return Step(state=state)\n{told}"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    values = {
+        "num_steps": 1,
+        "environment": {"name": f"{name}:Sql"},
+        "agents": {"writer": {"policy": "p", **agent}},
+        "policies": {"p": {"base": "smollm2-135m", **policy}},
+    }
+    if "api" in policy:
+        values["policies"]["p"].pop("base")  # type: ignore[index]
+    checks.warn_of_instructions(scenario_of(parse_config(values)))
+    assert [f"{name}:Sql has no instructions for writer" in line for line in caplog.messages] == [True] * is_told
+    assert all("agents.writer.prompt={replace: TEXT}" in line for line in caplog.messages)
+
+
 def test_what_fits_passes_to_the_last_token(base: Path) -> None:
     own = {"prompt": {"replace": "x"}, "stop": ["END"], "max_thinking_tokens": 9}
     check_prompts(scenario_of(config(base, own, {"chat_template_arguments": {"thinking": True}})))

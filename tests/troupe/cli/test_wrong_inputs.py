@@ -35,6 +35,8 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("init torch", 2, ("NAME 'torch'", "Python has a module of this name", "choose another name")),
     ("init tasks", 2, ("NAME 'tasks'", "Python has a module of this name", "choose another name")),
     ("init tiny", 2, ("NAME 'tiny'", "Troupe has a preset or an environment", "choose another name")),
+    ("try nothing.yaml", 2, ("no file nothing.yaml here", "`troupe presets`")),
+    ("try hybrid-tiny", 2, ("hybrid: its player presses buttons", "`troupe try` is for policies that write")),
     ("train nothing.yaml", 2, ("no file nothing.yaml here", "`troupe presets`")),
     ("train prefect.yaml", 2, ("prefect.yaml holds deployments", "in its folder name one of its presets: plan-path, ")),
     (

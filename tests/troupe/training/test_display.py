@@ -3,6 +3,7 @@
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from components.progress import report
@@ -18,6 +19,7 @@ def eval_report(step: int, success_rate: float, sampling: str = "greedy") -> Eva
         step=step, sampling=sampling, n=500, num_successes=round(500 * success_rate),  # type: ignore[arg-type]
         success_rate=success_rate, interval=(success_rate - 0.04, success_rate + 0.04), mean_reward=1.0,
         keep_rate=0.9, repair_rate=None,
+        metrics={"eval/greedy/plan_agent/solve_rate": 0.0, "eval/greedy/plan_agent/malformed_rate": 0.81},
     )  # fmt: skip
 
 
@@ -37,6 +39,7 @@ def shown(*, terminal: bool) -> str:
             MLflow="http://x/" + "m" * 90,
         )
         metrics = {"rollout/success_rate": 0.91, "reward/plan_agent/mean": 1.25}
+        metrics |= {"reward/plan_agent/solve_rate": 0.5, "rollout/plan_agent/malformed_rate": 0.25}
         report("iteration", 0, 1, 1, metrics=metrics, timings={"time/rollout_seconds": 1.5})
         report("evaluated", 1, 1, 1, report=eval_report(1, 0.734))
     return output.getvalue()
@@ -54,6 +57,15 @@ def test_a_log_gets_each_evaluation_with_its_score() -> None:
     assert [line for line in lines if line.startswith("held-out")] == [
         "held-out success, greedy  0.502  at step 0  (0.462 to 0.542, n 500)",
         "held-out success, greedy  0.502 -> 0.734  at step 1  (0.694 to 0.774, n 500)",
+    ]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_first_evaluation_and_the_first_step_say_what_the_answers_are(terminal: bool) -> None:
+    told = [line.strip() for line in shown(terminal=terminal).splitlines() if "answers " in line]
+    assert [line[line.index("answers") :] for line in told] == [
+        "answers before training, greedy: plan_agent 0% right, 81% malformed",
+        "answers in step 0: plan_agent 50% right, 25% malformed",
     ]
 
 
