@@ -219,7 +219,7 @@ def require_expert(family: Family) -> Family:
         return family
     raise ConfigurationError(
         f"environment.name {family.name!r} has no expert(state, agent), from which a new model learns the answer grammar; "
-        "write one, start from a pretrained model (policies.<name>.base), or begin with random weights: warm_start: {max_steps: 0}"
+        "write one, start from a pretrained model (policies.<name>.base), or from random weights: warm_start: {max_steps: 0}"
     )
 
 

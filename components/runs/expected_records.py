@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from components.artifacts.base import ArtifactStore
 from components.config import RetentionConfig
-from components.identity import EVALUATION, INTERACTIONS, PICTURE, config_key
+from components.identity import AGAINST_STARTS, EVALUATION, INTERACTIONS, PICTURE, config_key
 from components.runs.lineages import lineage_for
 from components.runs.retention import ROLLOUT_STAGES, Evaluated, expired_updates
 from components.runs.run_survey import Survey, evaluation_manifest, stage_prefix, step_in
@@ -119,7 +119,7 @@ def _missing_results(found: Survey, recorded: Set[int], removed: Sequence[Update
     indexed = {stage_prefix(evaluation_manifest(key)) for key in _indexed(found) - found.shared.keys()}
     indexed = {prefix for prefix in indexed if _went_on(found, step_of(prefix))}
     begun = {stage_prefix(key) for key in found.keys if "/attempts/" in key and found.counts(key)}
-    begun = {prefix for prefix in begun if stage_of(prefix) not in (EVALUATION, PICTURE, INTERACTIONS)}
+    begun = {prefix for prefix in begun if stage_of(prefix) not in (EVALUATION, PICTURE, INTERACTIONS, AGAINST_STARTS)}
     begun = {prefix for prefix in begun if step_of(prefix) in recorded} | indexed
     begun = {each for each in begun if step_of(each) >= first_kept or stage_of(each) not in ROLLOUT_STAGES}
     yield from (f"{prefix}/manifest.json" for prefix in begun if result_of(prefix) not in there | gone)

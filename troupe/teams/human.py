@@ -88,7 +88,7 @@ class Person:
         self._say("q quits.")
 
     def _asked(self, agent: str, decides: bool) -> str | None:
-        """The line typed, of a list of moves in capitals; the proposal if the deciding agent's line is empty; None if the person
+        """The line typed, a list of moves in capitals; the proposal if the deciding agent's line is empty; None if the person
         left."""
         self._stdout.write(f"{agent}> ")
         self._stdout.flush()

@@ -37,9 +37,7 @@ def success_sentence(report: PlayReport | EvalReport, payoffs: Mapping[str, floa
         earned = f"an episode pays {', '.join(f'{agent} {payoff:.3f}' for agent, payoff in payoffs.items())}"
     several = isinstance(report, EvalReport) and report.num_samples > 1
     samples = f", {report.num_samples} samples each" if isinstance(report, EvalReport) and several else ""
-    return (
-        f"{report.success_rate:.1%} of {report.n} solved{samples}, 95% interval {low:.1%} to {high:.1%}, {earned}"
-    )
+    return f"{report.success_rate:.1%} of {report.n} solved{samples}, 95% interval {low:.1%} to {high:.1%}, {earned}"
 
 
 def drawn(report: EvalReport) -> str:

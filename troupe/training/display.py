@@ -57,6 +57,7 @@ class TrainingDisplay:
         taken: dict[str, Callable[[StageProgress], None]] = {
             "iteration": self._finish_step,
             "evaluated": self._take_evaluation,
+            "gains": self._tell_gains,
             "links": self._show_links,
         }
         if progress.stage in taken:
@@ -79,6 +80,10 @@ class TrainingDisplay:
             if address and name not in self._links:
                 self._links.add(name)
                 self._console.print(f"{name:8} {address}", soft_wrap=True, highlight=False)
+
+    def _tell_gains(self, progress: StageProgress) -> None:
+        for line in progress.facts["lines"]:
+            self._console.print(line, soft_wrap=True, highlight=False)
 
     def _take_evaluation(self, progress: StageProgress) -> None:
         report: EvalReport = progress.facts["report"]
