@@ -9,7 +9,6 @@ from pydantic import Field
 from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
-from components.runs.lineages import view_command
 from components.runs.pipeline import Pipeline
 from components.runs.steps import checkpoints_before, last_step
 from components.schema import EvalReport
@@ -76,7 +75,6 @@ def evaluate_population(session: Session, step: int, checkpoints: dict[str, Chec
     if 0 < step == last_step(session.store, session.run) and (state := state_before(session, step)) is not None:
         meet_starts(session, step, checkpoints)
         draw_interactions(session, step, state)
-        progress.report("links", step, 1, 1, Graph=f"{view_command(session.store, session.run.run_id)} --graph")
     return reports
 
 

@@ -29,6 +29,9 @@ def view(
         bool, typer.Option("--play", help="Play the step's problems now with the weights of --against; stores nothing.")
     ] = False,
     to: Annotated[Path | None, typer.Option(help="The page's file; default: RUN-step-N.html here.")] = None,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Of a run of train-population: only its graph of who did what to whom.")
+    ] = False,
     gif: Annotated[
         Path | None,
         typer.Option(help="A run of train-hybrid: also an episode on the cartridge, kept or played now, in this file."),
@@ -39,11 +42,19 @@ def view(
     """Write a page of a step's rollouts: what each agent saw and wrote, rewards, advantages, the branch taken. Of a run of
     train-hybrid: its course, who acted, patterns, visited tiles."""
     from troupe.runs.stores import opened_store
+    from troupe.viewing.graph import graph_file, newest_graph, write_graph
     from troupe.viewing.view import is_of_games, view_document, write_page
 
     if play and against is None:
         raise ConfigurationError("--play: name the step whose weights are to play, as --against 40")
     opened = opened_store(store)
+    if graph:
+        if as_json:
+            raise ConfigurationError("--graph --json: the graph is a page; leave --json out")
+        page = to or graph_file(run, Path(run))
+        write_graph(opened, run, page)
+        typer.echo(f"{page.resolve().as_uri()}: who did what to whom; open it in a browser")
+        return
     with progress_bar(run) as progress:
         played = _played_by(store, problem, progress) if play else None
         document = view_document(opened, run, step=step, problem=problem, against=against, play=played)
@@ -66,6 +77,10 @@ def view(
             typer.echo(f"warning: step {side['step']}: {note}", err=True)
     count = len(document["main"]["episodes"])
     typer.echo(f"{file.resolve().as_uri()}: {count} episode{'' if count == 1 else 's'}; open it in a browser")
+    if newest_graph(opened, document["run_id"]) is not None:
+        beside = graph_file(document["run_id"], file)
+        write_graph(opened, document["run_id"], beside)
+        typer.echo(f"{beside.resolve().as_uri()}: who did what to whom")
 
 
 def _write_gif(run: str, file: Path, step: int | None, store: str | None) -> None:

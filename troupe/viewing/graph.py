@@ -1,0 +1,45 @@
+"""Who did what to whom in a population's run, as the page that the run has stored."""
+
+from pathlib import Path
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.refs import ArtifactRef
+from components.errors import ConfigurationError
+from components.identity import INTERACTIONS
+from components.runs.session_records import effective_run
+from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
+from components.runs.stored_runs import read_run
+from components.session.interactions import PAGE, file_in
+
+
+def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
+    """The page of the newest graph of a run; None if none was drawn. Raises ConfigurationError for an unknown run."""
+    run = effective_run(store, read_run(store, run_id))
+    keys = manifest_keys(run, store.list(f"runs/{run_id}/steps/"))
+    drawn = sorted(key for key in keys if stage_of(key) == INTERACTIONS)
+    if not drawn:
+        return None
+    folder = ArtifactRef.model_validate(read_manifest_at(store, drawn[-1]).output)
+    return store.get_bytes(file_in(folder, PAGE))
+
+
+def graph_file(run_id: str, page: Path) -> Path:
+    """The file of a run's graph beside that of its page. **Example** "r-step-3.html": "r-interactions.html"."""
+    return page.with_name(f"{run_id}-{PAGE}")
+
+
+def write_graph(store: ArtifactStore, run_id: str, file: Path) -> None:
+    """Write the page of a run's graph. Raises ConfigurationError where none was drawn, or the file cannot be written."""
+    page = newest_graph(store, run_id)
+    if page is None:
+        raise ConfigurationError(
+            f"--graph: run {run_id!r} has none; a population's run draws it at its end: `troupe resume {run_id}`"
+            if read_run(store, run_id).config.population is not None
+            else f"--graph: run {run_id!r} is no population's, so nobody met; leave it out"
+        )
+    try:
+        file.write_bytes(page)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--to {str(file)!r}: {error.strerror}; name a file in a folder that exists"
+        ) from error
