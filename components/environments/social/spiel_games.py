@@ -200,6 +200,9 @@ def _loaded(key: tuple[str, str, int | None]) -> SpielGame:
     name = spec.partition("(")[0]
     kinds = {kind.short_name: kind for kind in pyspiel.registered_games()}
     if name not in kinds:
+        import_module("open_spiel.python.games")  # games written in Python are registered as they are imported
+        kinds = {kind.short_name: kind for kind in pyspiel.registered_games()}
+    if name not in kinds:
         raise ConfigurationError(f"environment.options.game {name!r}: no game of OpenSpiel; {suggest(name, kinds)}")
     kind = kinds[name]
     known = kind.parameter_specification
@@ -229,7 +232,7 @@ def _loaded(key: tuple[str, str, int | None]) -> SpielGame:
         return SpielGame(pyspiel.load_game(name, given), key)
     except ConfigurationError:
         raise
-    except (pyspiel.SpielError, ValueError) as error:
+    except (pyspiel.SpielError, ValueError, IndexError) as error:
         why = str(error).strip().partition("\n")[0]
         raise ConfigurationError(
             f"environment.options.game {name!r} with the parameters {shown_value(given)}: OpenSpiel refuses them: {why}"
