@@ -10,6 +10,7 @@ from components.errors import ConfigurationError
 from troupe.cli.runs import JsonOption, RunArgument, StoreOption, emit_json, progress_bar
 
 if TYPE_CHECKING:
+    from components.artifacts.base import ArtifactStore
     from components.runs.history import Progress
     from troupe.viewing.view import PlayedBy
 
@@ -42,7 +43,6 @@ def view(
     """Write a page of a step's rollouts: what each agent saw and wrote, rewards, advantages, the branch taken. Of a run of
     train-hybrid: its course, who acted, patterns, visited tiles."""
     from troupe.runs.stores import opened_store
-    from troupe.viewing.graph import graph_file, newest_graph, write_graph
     from troupe.viewing.view import is_of_games, view_document, write_page
 
     if play and against is None:
@@ -51,9 +51,7 @@ def view(
     if graph:
         if as_json:
             raise ConfigurationError("--graph --json: the graph is a page; leave --json out")
-        page = to or graph_file(run, Path(run))
-        write_graph(opened, run, page)
-        typer.echo(f"{page.resolve().as_uri()}: who did what to whom; open it in a browser")
+        _write_graph(opened, run, to)
         return
     with progress_bar(run) as progress:
         played = _played_by(store, problem, progress) if play else None
@@ -77,10 +75,22 @@ def view(
             typer.echo(f"warning: step {side['step']}: {note}", err=True)
     count = len(document["main"]["episodes"])
     typer.echo(f"{file.resolve().as_uri()}: {count} episode{'' if count == 1 else 's'}; open it in a browser")
-    if newest_graph(opened, document["run_id"]) is not None:
-        beside = graph_file(document["run_id"], file)
-        write_graph(opened, document["run_id"], beside)
-        typer.echo(f"{beside.resolve().as_uri()}: who did what to whom")
+    _write_graph(opened, document["run_id"], None, beside=file)
+
+
+def _write_graph(opened: "ArtifactStore", run: str, to: Path | None, *, beside: Path | None = None) -> None:
+    """Write a run's graph to `to`, or under a name of its own `beside` another page; there only if one was drawn."""
+    from components.session.interactions import PAGE
+    from troupe.viewing.graph import newest_graph, no_graph, write_graph
+
+    page = newest_graph(opened, run)
+    if page is None:
+        if beside is None:
+            raise no_graph(opened, run)
+        return
+    file = to or (beside or Path(run)).with_name(f"{run}-{PAGE}")
+    write_graph(page, file)
+    typer.echo(f"{file.resolve().as_uri()}: who did what to whom; open it in a browser")
 
 
 def _write_gif(run: str, file: Path, step: int | None, store: str | None) -> None:

@@ -6,6 +6,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef
 from components.errors import ConfigurationError
 from components.identity import INTERACTIONS
+from components.runs.lineages import store_option
 from components.runs.session_records import effective_run
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.runs.stored_runs import read_run
@@ -23,20 +24,16 @@ def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
     return store.get_bytes(file_in(folder, PAGE))
 
 
-def graph_file(run_id: str, page: Path) -> Path:
-    """The file of a run's graph beside that of its page. **Example** "r-step-3.html": "r-interactions.html"."""
-    return page.with_name(f"{run_id}-{PAGE}")
+def no_graph(store: ArtifactStore, run_id: str) -> ConfigurationError:
+    """The error that says why a run has no graph."""
+    if read_run(store, run_id).config.population is None:
+        return ConfigurationError(f"--graph: run {run_id!r} is no population's, so nobody met; leave it out")
+    resume = f"`troupe resume {run_id}{store_option(store)}`"
+    return ConfigurationError(f"--graph: run {run_id!r} has none; it is drawn at the run's end: {resume}")
 
 
-def write_graph(store: ArtifactStore, run_id: str, file: Path) -> None:
-    """Write the page of a run's graph. Raises ConfigurationError where none was drawn, or the file cannot be written."""
-    page = newest_graph(store, run_id)
-    if page is None:
-        raise ConfigurationError(
-            f"--graph: run {run_id!r} has none; a population's run draws it at its end: `troupe resume {run_id}`"
-            if read_run(store, run_id).config.population is not None
-            else f"--graph: run {run_id!r} is no population's, so nobody met; leave it out"
-        )
+def write_graph(page: bytes, file: Path) -> None:
+    """Write the page of a graph. Raises ConfigurationError if the file cannot be written."""
     try:
         file.write_bytes(page)
     except OSError as error:
