@@ -25,6 +25,9 @@ PICTURE = "picture_episode"
 INTERACTIONS = "draw_interactions"
 """The stage that draws a population's graph at the end of a run; a step is finished without it too."""
 
+AGAINST_STARTS = "play_against_starts"
+"""The stage in which a population's members meet their partners' start, at the end of a run; a step is finished without it."""
+
 
 def checked_run_id(run_id: str) -> str:
     """`run_id` itself. Raises ConfigurationError unless it is valid in every store and user interface."""

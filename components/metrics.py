@@ -1,7 +1,8 @@
 """Metric names: `area/name`, or `area/<agent or policy>/name`."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 
 def mean(values: Iterable[float]) -> float:
@@ -151,6 +152,12 @@ def answer_shares(values: Mapping[str, float]) -> dict[str, tuple[float, float]]
         for (agent, name), value in shares.items()
         if name == "solve_rate"
     }
+
+
+def tells_payoffs_alone(evaluations: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether success says nothing of these evaluations: of a game of several players that all episodes solve, or none."""
+    rates = {float(each["success_rate"]) for each in evaluations}
+    return rates in ({0.0}, {1.0}) and any(len(payoffs(each.get("metrics", {}))) > 1 for each in evaluations)
 
 
 def evaluation(sampling: str, name: str) -> str:

@@ -37,6 +37,9 @@ class RunPages:
             self._logger.info("%s", step_line(progress))
         elif progress.stage == "evaluated":
             self._logger.info("%s", evaluation_line(progress.facts["report"]))
+        elif progress.stage == "gains":
+            for line in progress.facts["lines"]:
+                self._logger.info("%s", line)
         elif progress.stage == "links":
             self._link(progress.facts.get("MLflow"))
 

@@ -1,5 +1,6 @@
 """Trains a population of models from the first step to the last; the same call again resumes."""
 
+import logging
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from prefect import flow
@@ -9,9 +10,9 @@ from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.runs.pipeline import Pipeline
-from components.runs.steps import last_step
+from components.runs.steps import checkpoints_before, last_step
 from components.schema import EvalReport
-from components.session.interactions import PAGE
+from components.session.against_starts import gain_sentence
 from components.session.population import state_before
 from components.session.session import Session
 from components.session.step_snapshot import prefetch_snapshot, snapshot_of
@@ -26,13 +27,16 @@ from tasks.compute_advantages import compute_advantages
 from tasks.compute_rewards import compute_rewards
 from tasks.coordinate_weights import coordinate_weights
 from tasks.draw_interactions import draw_interactions
-from tasks.evaluate_policy import evaluate_policy
+from tasks.evaluate_policy import evaluate_policy, named_versions
 from tasks.mix_returns import mix_returns
+from tasks.play_against_starts import play_against_starts
 from tasks.play_suite import play_suite
 from tasks.publish_checkpoint import publish_checkpoint
 from tasks.refresh_weights import refresh_weights
 from tasks.update_policy import update_policy
 from tasks.warm_start import warm_start
+
+_log = logging.getLogger(__name__)
 
 
 @flow(name="population-iteration", flow_run_name="{session.run.run_id}/step-{step:06d}", validate_parameters=False)
@@ -69,9 +73,24 @@ def evaluate_population(session: Session, step: int, checkpoints: dict[str, Chec
     """The members' evaluations; at the end of the run also who did what to whom."""
     reports = evaluate_checkpoints(session, step, checkpoints)
     if 0 < step == last_step(session.store, session.run) and (state := state_before(session, step)) is not None:
-        drawn = draw_interactions(session, step, state)
-        progress.report("links", step, 1, 1, Graph=f"{session.store.folder_uri(drawn)}/{PAGE}")
+        meet_starts(session, step, checkpoints)
+        draw_interactions(session, step, state)
     return reports
+
+
+def meet_starts(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> None:
+    """Play each trained agent against its partners' start, as its first way of sampling draws, and tell what it gained."""
+    config = session.config
+    if config.generation.engine != "transformers":
+        _log.warning(
+            "generation.engine %s serves no past selves: nobody plays its partners' start", config.generation.engine
+        )
+        return
+    versions = named_versions(config, checkpoints)
+    starts = named_versions(config, checkpoints_before(session.store, session.run, 0))
+    sampling = "sample" if "sample" in config.evaluation.sampling else config.evaluation.sampling[0]
+    told = play_against_starts(session, step, sampling, versions, starts)
+    progress.report("gains", step, 1, 1, lines=[gain_sentence(gain) for gain in told.gains])
 
 
 PIPELINE = Pipeline(
@@ -87,6 +106,7 @@ PIPELINE = Pipeline(
         publish_checkpoint.stage,
         play_suite.stage,
         evaluate_policy.stage,
+        play_against_starts.stage,
         draw_interactions.stage,
     )
 )

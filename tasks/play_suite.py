@@ -30,7 +30,7 @@ SCRIPT = "script"
     version=2,
     reads=("environment", "generation", "execution", "rewards.weights", "rewards.team_weight"),
     scope="shared",
-    ignores=("versions", "weights"),
+    ignores=("versions", "weights", "seating"),
     retries=2,
     timeout_seconds=4 * 3600,
     decisive=partial(replace, seconds=0.0),
@@ -42,10 +42,12 @@ def play_suite(
     players: dict[str, Any],
     versions: dict[str, PolicyVersion],
     weights: dict[str, Player] | None = None,
+    seating: dict[str, str] | None = None,
 ) -> SuitePlay:
     """The play of the problems of `plan`, one block of a suite, by `players` (see `players_of`).
 
-    A process that does not hold their weights loads them: from `weights`, or from the session's own run (None).
+    A process that does not hold their weights loads them: from `weights`, or from the session's own run (None). `seating` says
+    who plays each agent; None: the policies of the configuration.
     """
     scenario = session.scenario
     tools = session.toolbox.tools(journal=ToolJournal(session.store, current_key().path))
@@ -58,14 +60,19 @@ def play_suite(
         ensure_loaded(session, versions)
     else:
         load_missing(session, versions, weights)
-    router = session.router(versions)
+    router = session.router(versions, seating)
     setting = Setting(family=scenario.family, router=router, rubric=scenario.rubric, tools=tools)
     return play_block(plan, plan.problems, setting, progress=reporter)
 
 
-def players_of(session: Session, plan: EvalPlan, versions: Mapping[str, PolicyVersion]) -> dict[str, Any]:
+def players_of(
+    session: Session,
+    plan: EvalPlan,
+    versions: Mapping[str, PolicyVersion],
+    seating: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """What decides the answers of each role that acts: its weights, and how it is asked. Names of policies decide nothing."""
-    seats = session.scenario.seats
+    seats = session.scenario.seats if seating is None else session.scenario.seated(seating)
     acting = [role for role in agents_of(plan.turn_order, session.scenario.family.roles) if role in seats]
     return {role: _asked(seats[role]) | {"weights": versions[seats[role].policy].weights_digest} for role in acting}
 

@@ -102,7 +102,7 @@ class Step:
     success: bool | None = None
     payoffs: Mapping[str, float] = field(default_factory=dict)
     """What agents earn by this answer, by name, in a game in which each has a return of its own; who is not named earns
-    nothing. The author's is its component `local.payoff`, which needs a weight."""
+    nothing. The author's is its component `local.payoff`, whose weight is 1 unless `weights` says otherwise."""
     value_gain: Callable[[], float] | None = None
     """V(state after) - V(state before) by an exact solver, if the environment has one. Called only where it is measured,
     because it may cost a search."""

@@ -37,7 +37,8 @@ class Environment(ABC):
     """
 
     roles: ClassVar[tuple[str, ...]]
-    """The agents, in turn order unless `turn_order` or `next_role` is defined; `roles_for` where options decide how many."""
+    """The agents, in turn order unless `turn_order` or `next_role` is defined: one after another, or where only `step_together`
+    is defined all at once; `roles_for` where options decide how many."""
     turn_order: ClassVar[TurnOrder] = ()
     """The agents of a turn, if not each of `roles` once. Agents of an inner tuple act side by side: all see the state before
     any of them has answered, then `step` applies their answers one after another. `environment.turn_order` of a configuration
@@ -52,7 +53,8 @@ class Environment(ABC):
     Options: ClassVar[type[Frozen]] = Frozen
     """A pydantic model of the keys of `environment.options`."""
     weights: ClassVar[Mapping[str, float]] = {}
-    """Reward weights by component, `team.<name>` and `local.<name>`, beside `team.solved` (1) and `local.malformed` (-.1)."""
+    """Reward weights by component, `team.<name>` and `local.<name>`, beside `team.solved` (1), `local.malformed` (-.1) and,
+    where steps pay agents, `local.payoff` (1)."""
     return_weights: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """The weights in the return of a whole episode that differ from `weights`."""
     max_answer_characters: ClassVar[int | None] = 64

@@ -64,10 +64,13 @@ class Family:
 
     @property
     def turn_order(self) -> TurnOrder:
-        """The environment's own turn order."""
+        """The environment's own turn order; by default all at once where answers are given in joint steps alone, and else one
+        role after another."""
         if type(self.environment).next_role is not Environment.next_role:
             return BRANCHING
-        return tuple(self.environment.turn_order) or self.roles
+        if self.environment.turn_order:
+            return tuple(self.environment.turn_order)
+        return (self.roles,) if len(self.roles) > 1 and self.rules.acts_together(self.roles[:1]) else self.roles
 
     @property
     def has_joint_step(self) -> bool:
@@ -215,8 +218,13 @@ def require_expert(family: Family) -> Family:
         return family
     raise ConfigurationError(
         f"environment.name {family.name!r} has no expert(state, agent), from which a new model learns the answer grammar; "
-        "write one, or start from a pretrained model (policies.<name>.base)"
+        "write one, start from a pretrained model (policies.<name>.base), or from random weights: warm_start: {max_steps: 0}"
     )
+
+
+def is_cloned(family: Family) -> bool:
+    """Whether a model made from nothing is shown the expert's answers first: it can choose among answers without."""
+    return family.has_expert or family.answer_format != "choice"
 
 
 def scratch_alphabet(family: Family, options: Frozen) -> str:

@@ -108,7 +108,7 @@ class Referee:
             error=error,
             team_from_start=differing or None,
             value_gain=None if gain is None else gain(),
-            payoffs=step.payoffs or None,
+            payoffs=dict(step.payoffs) or None,
         )
         if position.beside is not None:
             return outcome, position
@@ -119,6 +119,13 @@ class Referee:
         """Whether the agents of a phase act by one joint step."""
         return self.rules.acts_together(phase.agents)
 
+    def read_well_formed(self, position: Position, agent: str, text: str) -> str:
+        """An agent's answer as a joint step gets it. Raises MalformedAction."""
+        self._check_role(agent)
+        answer = self.rules.read(position.state, agent, text)
+        self.rules.check(answer)
+        return answer
+
     def act_together(self, position: Position, answers: Mapping[str, str]) -> tuple[dict[str, ActionOutcome], Position]:
         """The outcome of each agent's answer, all given at once, and the position after them. If a tool failed, all are
         unscorable and the position is the same."""
@@ -126,11 +133,8 @@ class Referee:
         read: dict[str, str | None] = {}
         errors: dict[str, str] = {}
         for agent, text in answers.items():
-            self._check_role(agent)
             try:
-                answer = self.rules.read(position.state, agent, text)
-                self.rules.check(answer)
-                read[agent] = answer
+                read[agent] = self.read_well_formed(position, agent, text)
             except MalformedAction as malformed:
                 read[agent], errors[agent] = None, str(malformed) or "malformed"
         try:
@@ -138,6 +142,7 @@ class Referee:
         except ExecutionFailed as error:
             return {agent: _unscorable(error) for agent in answers}, position
         team, done = {"solved": float(step.solved), **step.team}, bool(step.done)
+        payoffs = dict(step.payoffs) or None
         outcomes = {
             agent: ActionOutcome(
                 team=team,
@@ -149,7 +154,7 @@ class Referee:
                 solves=step.solved,
                 done=done,
                 error=errors.get(agent),
-                payoffs=step.payoffs or None,
+                payoffs=payoffs,
             )
             for agent in answers
         }
@@ -205,6 +210,8 @@ class Playthrough:
     def __init__(self, referee: Referee, problem: Problem) -> None:
         self.referee, self.problem = referee, problem
         self.position = referee.start(problem)
+        self.phase: Phase | None = None
+        """Who is to act; None where that is not known."""
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -226,8 +233,24 @@ class Playthrough:
         """All well-formed answers of `agent`, however answers are read; None where they are texts."""
         return self.referee.rules.choices(self.position.state, agent)
 
+    @property
+    def acts_together(self) -> bool:
+        """Whether those who are to act do so by one joint step, so that one answer alone changes nothing."""
+        return self.phase is not None and self.referee.acts_together(self.phase)
+
+    def refusal(self, agent: str, text: str) -> str | None:
+        """Why an answer given together with others would be malformed; None if it would not be."""
+        try:
+            self.referee.read_well_formed(self.position, agent, text)
+        except MalformedAction as malformed:
+            return str(malformed) or "malformed"
+        return None
+
     def apply(self, agent: str, text: str) -> ActionOutcome:
-        """The outcome of an answer, after which the game goes on from there."""
+        """The outcome of the answer of one who acts alone, after which the game goes on from there."""
+        if self.referee.rules.acts_together((agent,)):
+            outcomes, self.position = self.referee.act_together(self.position, {agent: text})
+            return outcomes[agent]
         outcome, after = self.referee.act(self.position, agent, text)
         self.position = replace(after, beside=None)
         return outcome

@@ -27,6 +27,8 @@ T = TypeVar("T")
 _NUM_NAMED = 8
 """So many choices are named to whoever missed them."""
 DEFAULT_WEIGHTS: Mapping[str, float] = {"team.solved": 1.0, "local.malformed": -0.1}
+_OWN_WEIGHTS: Mapping[str, float] = {**DEFAULT_WEIGHTS, "local.payoff": 1.0}
+"""Of a user's environment, which may pay its agents without naming a weight."""
 
 
 class Rules:
@@ -53,6 +55,8 @@ class Rules:
     def weights(self) -> Mapping[str, float]:
         """The reward weights of all components."""
         own = self.environment.weights
+        if self.is_own:
+            return {**_OWN_WEIGHTS, **own}
         return own if DEFAULT_WEIGHTS.keys() <= own.keys() else {**DEFAULT_WEIGHTS, **own}
 
     def acts_together(self, agents: Sequence[str]) -> bool:
@@ -214,8 +218,6 @@ class Rules:
         for agent in step.payoffs:
             if agent not in self.roles:
                 self.refuse(what, f": payoffs name {agent!r}, which is no role; {suggest(agent, self.roles)}")
-        if step.payoffs:
-            self._check_weights(what, ("local.payoff",))
 
     def _checked(self, what: str, step: Any) -> Step:
         """`step` with its end decided. Raises ConfigurationError for what is no step, and a component without a weight."""

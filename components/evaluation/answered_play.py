@@ -1,7 +1,7 @@
 """Play by text answers: scripted teams, a person, or policies."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from components.environments.base import ToolCall, Tools
@@ -31,7 +31,8 @@ class Onlooker(Protocol):
 class Ended:
     """The end of an episode. `reward` is that of the newest action; 0 without one.
 
-    `earned` is the sum over all actions where one agent plays and each step pays, and else `reward`.
+    `earned` is the sum over all actions where one agent plays and each step pays, and else `reward`. `payoffs` is what each
+    agent was paid in a game of payoffs.
     """
 
     success: bool
@@ -39,6 +40,22 @@ class Ended:
     earned: float
     num_turns: int
     num_answers: int
+    payoffs: Mapping[str, float] = field(default_factory=dict)
+
+
+class PayoffSums:
+    """What each agent was paid by actions in the order in which they were played. Those of a joint step tell one payment."""
+
+    def __init__(self) -> None:
+        self.by_agent: dict[str, float] = {}
+        self._told: Mapping[str, float] | None = None
+
+    def add(self, outcome: ActionOutcome) -> None:
+        """Count what an action paid, unless another of its joint step told it."""
+        if outcome.payoffs is not None and outcome.payoffs is not self._told:
+            self._told = outcome.payoffs
+            for agent, payoff in outcome.payoffs.items():
+                self.by_agent[agent] = self.by_agent.get(agent, 0.0) + payoff
 
 
 def play_answers(
@@ -81,6 +98,7 @@ class _Table:
         self._is_paid_by_step = False
         self._turns: set[int] = set()
         self._num_answers = 0
+        self._payoffs = PayoffSums()
         self._answer = answer
         self._phase: Phase | None = None
         self._texts: list[str] = []
@@ -94,6 +112,7 @@ class _Table:
             earned=self._sum if self._is_paid_by_step else self._reward,
             num_turns=len(self._turns),
             num_answers=self._num_answers,
+            payoffs=self._payoffs.by_agent,
         )
 
     def has_phase(self, turn_order: TurnOrder, max_turns: int | None) -> bool:
@@ -102,16 +121,19 @@ class _Table:
             return False
         position, referee = self.playthrough.position, self.playthrough.referee
         coming = referee.next_phase(position, turn_order, after=self._phase, max_turns=max_turns)
-        self._phase = coming or self._phase
+        self._phase = self.playthrough.phase = coming or self._phase
         return coming is not None
 
     def ask(self) -> bool:
-        """Ask each agent of the phase, all in the state before it; False if one quits."""
-        nodes = self._acting.groups(self.playthrough.problem.problem_id, 0)
-        answers = [self._answer(self.playthrough, node) for node in nodes]
-        self._texts = [text for text in answers if text is not None]
-        self.is_left = len(self._texts) < len(answers)
-        return not self.is_left
+        """Ask each agent of the phase, all in the state before it; False if one quits, after whom nobody is asked."""
+        self._texts = []
+        for node in self._acting.groups(self.playthrough.problem.problem_id, 0):
+            text = self._answer(self.playthrough, node)
+            if text is None:
+                self.is_left = True
+                return False
+            self._texts.append(text)
+        return True
 
     @property
     def first_calls(self) -> tuple[ToolCall, ...]:
@@ -128,6 +150,7 @@ class _Table:
                 raise ExecutionFailed(outcome.unscorable)
             self._reward = rubric.reward(outcome)
             self._sum += self._reward
+            self._payoffs.add(outcome)
             self._is_paid_by_step |= outcome.payoffs is not None and len(played.roles) == 1
             self._turns.add(phase.turn)
             self._num_answers += 1

@@ -1,5 +1,6 @@
 """Two subjects on the same problems and seeds: the paired difference, what could have been seen, and a gate on it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from statistics import fmean, stdev
@@ -102,17 +103,18 @@ def payoff_differences(base: EvalReport, other: EvalReport) -> tuple[PayoffDiffe
 
     **Example** an agent earns (1, 0, 1) and (1, 1, 1): +.333, by the normal interval -.320 to +.987.
     """
-    if base.payoffs_P is None or other.payoffs_P is None:
-        return ()
-    found = []
-    for agent in sorted(base.payoffs_P.keys() & other.payoffs_P.keys()):
-        differences_P = [
-            after - before for before, after in zip(base.payoffs_P[agent], other.payoffs_P[agent], strict=True)
-        ]
-        mean = fmean(differences_P)
-        half = Z_95 * stdev(differences_P) / sqrt(len(differences_P)) if len(differences_P) > 1 else inf
-        found.append(PayoffDifference(agent=agent, difference=mean, interval=(mean - half, mean + half)))
-    return tuple(found)
+    before, after = base.payoffs_P or {}, other.payoffs_P or {}
+    return tuple(
+        payoff_difference(agent, before[agent], after[agent]) for agent in sorted(before.keys() & after.keys())
+    )
+
+
+def payoff_difference(agent: str, before_P: Sequence[float], after_P: Sequence[float]) -> PayoffDifference:
+    """What an agent earns more, paired by problem."""
+    differences_P = [after - before for before, after in zip(before_P, after_P, strict=True)]
+    mean = fmean(differences_P)
+    half = Z_95 * stdev(differences_P) / sqrt(len(differences_P)) if len(differences_P) > 1 else inf
+    return PayoffDifference(agent=agent, difference=mean, interval=(mean - half, mean + half))
 
 
 def smallest_difference(num_problems: int, spread: float) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from components.artifacts.base import ArtifactStore
 from components.config import RetentionConfig
-from components.identity import EVALUATION, INTERACTIONS, PICTURE, config_key
+from components.identity import AGAINST_STARTS, EVALUATION, INTERACTIONS, PICTURE, config_key
 from components.runs.lineages import lineage_for
 from components.runs.retention import ROLLOUT_STAGES, Collected, Evaluated, expired_updates
 from components.runs.run_survey import Survey, evaluation_manifest, stage_prefix, step_in
@@ -144,7 +144,9 @@ def _missing_results(found: Survey, recorded: Set[int], removed: Sequence[Update
     indexed = {prefix for prefix in indexed if _went_on(found, step_of(prefix))}
     begun = {stage_prefix(key) for key in found.keys if "/attempts/" in key and found.counts(key)}
     begun = {
-        prefix for prefix in begun if stage_of(prefix) not in (EVALUATION, PICTURE) and not _is_undrawn(found, prefix)
+        prefix
+        for prefix in begun
+        if stage_of(prefix) not in (EVALUATION, PICTURE, AGAINST_STARTS) and not _is_undrawn(found, prefix)
     }
     begun = {each for each in begun if step_of(each) in recorded or stage_of(each) == INTERACTIONS} | indexed
     begun = {each for each in begun if step_of(each) >= first_kept or stage_of(each) not in ROLLOUT_STAGES}

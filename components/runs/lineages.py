@@ -72,7 +72,7 @@ def check_drift(store: ArtifactStore, run_id: str, config: RunConfig, pipeline: 
             raise ConfigDrift(
                 f"run {run_id!r} was started with another source of {', '.join(own)} ({'; '.join(changes)}). Restore the "
                 f"files; use the new ones from a step on: `troupe resume {run_id}{option} --from-stage {first} --step N`; "
-                "or start another run: --run-id OTHER"
+                f"start another run: --run-id OTHER; or remove this one first: `troupe rm {run_id}{option}`"
             )
         raise ConfigDrift(
             f"run {run_id!r} exists with another configuration; {'; '.join(changes)}. Continue it as it is: "

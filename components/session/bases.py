@@ -1,7 +1,7 @@
 """Checks of what the first policies of a run start from."""
 
 from components.artifacts.base import ArtifactStore
-from components.environments.family import require_expert
+from components.environments.family import is_cloned, require_expert
 from components.models.base_checks import check_base
 from components.runs.initial_checkpoints import committed_initial_checkpoints
 from components.runs.run import SHARED, Run
@@ -18,5 +18,6 @@ def check_bases(store: ArtifactStore, scenario: Scenario) -> None:
     if committed_initial_checkpoints(store, Run(run_id=SHARED, config=config)) is None:
         for policy, settings in config.policies.items():
             check_base(policy, settings)
-            if settings.api is None and settings.base == "tiny" and config.warm_start.max_steps > 0:
+            is_new = settings.api is None and settings.base == "tiny"
+            if is_new and config.warm_start.max_steps > 0 and is_cloned(scenario.family):
                 require_expert(scenario.family)

@@ -9,7 +9,7 @@ from pathlib import Path
 from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config.hybrid import REFLEXES
-from components.environments.family import require_expert, scratch_alphabet
+from components.environments.family import is_cloned, require_expert, scratch_alphabet
 from components.evaluation.held_out import Setting, success_rate
 from components.identity import seed_for
 from components.models.model_groups import initial_models
@@ -77,7 +77,7 @@ def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
             tokenizer = HuggingFaceTokenizer.from_folder(folder)
             encode = partial(encode_observation, tokenizer=tokenizer, prompt_format=settings.prompt_format)
             students[model] = Student(folder=folder, roles=roles, tokenizer=tokenizer, encode=encode)
-    if students and config.warm_start.max_steps > 0:
+    if students and config.warm_start.max_steps > 0 and is_cloned(scenario.family):
         clone(
             students,
             Teacher(

@@ -98,6 +98,11 @@ class Publishing:
         self.outbox.post_evaluation(report, lineage=self._lineage(report.step, EVALUATION))
         self._drain.poke()
 
+    def post_metrics(self, step: int, metrics: Mapping[str, float], *, stage: str) -> None:
+        """Queue figures of the run after `step` updates."""
+        self.outbox.post_metrics(step, stage, metrics, lineage=self._lineage(step, stage))
+        self._drain.poke()
+
     def post_file(self, step: int, name: str, content: ArtifactRef, *, stage: str) -> None:
         """Queue a file of a step, which is durable in the store."""
         self.outbox.post_file(step, name, content, lineage=self._lineage(step, stage))

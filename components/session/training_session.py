@@ -12,7 +12,7 @@ from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
 from components.outages import interruptible
 from components.runs.initial_checkpoints import initial_checkpoints
-from components.runs.lineages import freeze_config, store_option
+from components.runs.lineages import freeze_config, store_option, view_command
 from components.runs.pipeline import Pipeline
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
 from components.runs.session_records import begin_session, end_session
@@ -86,6 +86,7 @@ def summary(
     return {
         "run_id": session.run.run_id,
         "store_option": store_option(session.store),
+        "graph_command": _graph_command(session) if num_steps > 0 else None,
         "num_steps": num_steps,
         "checkpoint_digest": {policy: ref.weights_digest for policy, ref in checkpoints.items()},
         "evaluations": [_plain(report) for report in evaluations],
@@ -95,6 +96,11 @@ def summary(
         "run_url": session.tracker.run_url(session.run.run_id),
         "api_usage": session.engines.api_usage(),
     }
+
+
+def _graph_command(session: Session) -> str | None:
+    """The command that shows who did what to whom; None unless a population is trained."""
+    return None if session.config.population is None else f"{view_command(session.store, session.run.run_id)} --graph"
 
 
 def _plain(report: EvalReport) -> dict[str, Any]:

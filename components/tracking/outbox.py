@@ -82,6 +82,13 @@ class Outbox:
         """Post a step's report, once per (step, lineage)."""
         self._post(f"{report.step:06d}-iteration{_suffix(lineage)}", "iteration", dataclasses.asdict(report))
 
+    def post_metrics(self, step: int, name: str, metrics: Mapping[str, float], *, lineage: int = 0) -> None:
+        """Post figures of a run after `step` updates beside those of its steps, once per (step, name, lineage)."""
+        report = IterationReport(
+            run_id=self._run_id, step=step, metrics=metrics, timings={}, checkpoint_digest={}, optimizer_digest={}
+        )
+        self._post(f"{step:06d}-{name}{_suffix(lineage)}", "iteration", dataclasses.asdict(report))
+
     def post_evaluation(self, report: EvalReport, *, lineage: int = 0) -> None:
         """Post an evaluation, once per (step, suite, sampling, lineage)."""
         name = f"{report.step:06d}-evaluation-{_spelled(report.suite)}-{report.sampling}{_suffix(lineage)}"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,13 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+import troupe
 from components.artifacts.local import LocalArtifactStore
+from components.environments.family import is_cloned
 from components.environments.shared.own_rows import json_lines
 from components.generation.api.chat import KEY_VARIABLES
+from components.session.bases import check_bases
+from components.session.scenario import scenario_of
 from tests.components.generation.api import wire_server
 from tests.smollm import needs_smollm
+from troupe.cli import app
 from troupe.runs.documents import run_document
+from troupe.testing import check_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,6 +117,43 @@ def test_agents_side_by_side_and_who_decides_are_trained_and_shown(
             assert {f"reward/{role}/mean", f"reward/{role}/solve_rate"} <= step["metrics"].keys()
     digests = [step["checkpoint_digest"]["team"] for step in document["steps"]]
     assert len(set(digests)) == 2
+
+
+@pytest.mark.parametrize("project", ["game"], indirect=True)
+def test_a_game_of_ones_own_needs_no_turn_order_no_weight_and_no_warm_start(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    scenario = scenario_of(troupe.load_config("hands.yaml"))
+    assert scenario.turn_order == (("ann", "bob"),)
+    check_bases(LocalArtifactStore(project / "store"), scenario)
+    assert not is_cloned(scenario.family)
+    check_environment(type(scenario.family.environment))
+    (broken,) = {scenario.family.problem(scenario.options, split="train", index=0, seed=0).payload["broken"]}
+    best, worst = {"rock": ("paper", "scissors"), "paper": ("scissors", "rock"), "scissors": ("rock", "paper")}[broken]
+    for typed, wanted in (
+        (f"{best}\n{worst}", (-1, 1)),
+        (f"{worst}\n{broken}", (1, -1)),
+        (f"{broken}\n{broken}", (0, 0)),
+    ):
+        played = CliRunner().invoke(app, ["play", "hands.yaml"], input=f"{typed}\n", catch_exceptions=False)
+        assert f"The game is over: ann earns {wanted[0]}, bob earns {wanted[1]}." in played.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("project", ["game"], indirect=True)
+def test_both_players_of_a_game_earn_more_against_their_partners_start(
+    project: Path, client_environment: dict[str, str]
+) -> None:
+    store = f"file://{project.parent / 'store'}"
+    done = told(project, client_environment, "train", "hands.yaml", "--store", store, "--set", "tracking.kind=none")
+    assert done.returncode == 0, done.stderr
+    gains = dict(re.findall(r"(\w+) earns .* start \((.\d\.\d\d) to", done.stdout))
+    assert {agent: float(low) > 0.2 for agent, low in gains.items()} == {"ann": True, "bob": True}
+    assert f"troupe view hands --store {store} --graph" in done.stdout
+    shown = told(project, client_environment, "view", "hands", "--store", store)
+    assert shown.returncode == 0, shown.stderr
+    assert "after 20 of 20 steps" in (project / "hands-interactions.html").read_text()
 
 
 @pytest.mark.long

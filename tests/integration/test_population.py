@@ -38,6 +38,7 @@ BOUNDARIES = (
     "/steps/000001/mix_returns-v*/",
     "/steps/000001/update_policy-v*/fifth/",
     "/steps/000001/coordinate_weights-v*/",
+    "/steps/000003/play_against_starts-v*/",
     "/steps/000003/draw_interactions-v*/",
 )
 """test_kill_and_resume.py has the stages of every method."""
@@ -92,6 +93,9 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     assert states[0] == states[1]
     assert len(_played(one, 2) - set(MEMBERS)) > 0, "nobody met a past self"
     assert set(states[0].pools) == set(MEMBERS)
+    gains = [_gains(store) for store in (one, other)]
+    assert [each["agent"] for each in gains[0]] == [f"player_{number}" for number in range(6)]
+    assert gains[0] == gains[1]
     drawn = _drawn(one)
     assert drawn == _drawn(other), "the files are equal to the byte"
     check_interactions(one, "p", whole / "store" / drawn.key, members=MEMBERS, own_share=0.25)
@@ -106,6 +110,12 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     kept = {step: checkpoints_before(other, read_run(other, "p"), step)["fifth"].folder for step in range(4)}
     assert [step for step, folder in kept.items() if [*other.list(folder.key)]] == [0, 1, 2, 3], "a past self is gone"
     assert verify_run(other, "p", PIPELINE).is_whole
+
+
+def _gains(store: LocalArtifactStore) -> list[dict[str, Any]]:
+    (found,) = [each for each in _manifests(store, 3) if each.stage == "play_against_starts"]
+    gains: list[dict[str, Any]] = found.output["gains"]
+    return gains
 
 
 def check_interactions(

@@ -48,6 +48,7 @@ def evaluate(
 ) -> None:
     """Play a suite without the tree; report the success rate with its 95% interval."""
     with gc_paused():
+        from components.metrics import payoffs
         from troupe.teams.evaluation import evaluate as evaluate_team
         from troupe.teams.reports import drawn, evaluation_document, success_sentence
 
@@ -67,7 +68,10 @@ def evaluate(
     if as_json:
         emit_json(evaluation_document(report))
         return
-    typer.echo(f"{report.agent} on {report.suite} {report.suite_digest} ({drawn(report)}): {success_sentence(report)}")
+    typer.echo(
+        f"{report.agent} on {report.suite} {report.suite_digest} ({drawn(report)}): "
+        f"{success_sentence(report, payoffs(report.metrics))}"
+    )
     for k, rate in evaluation_document(report).get("pass_at", {}).items():
         typer.echo(
             f"pass@{k}: {rate['value']:.1%}, 95% interval {rate['interval'][0]:.1%} to {rate['interval'][1]:.1%}"

@@ -10,6 +10,7 @@ from components.errors import ConfigurationError
 from troupe.cli.runs import JsonOption, RunArgument, StoreOption, emit_json, progress_bar
 
 if TYPE_CHECKING:
+    from components.artifacts.base import ArtifactStore
     from components.runs.history import Progress
     from troupe.viewing.view import PlayedBy
 
@@ -29,6 +30,9 @@ def view(
         bool, typer.Option("--play", help="Play the step's problems now with the weights of --against; stores nothing.")
     ] = False,
     to: Annotated[Path | None, typer.Option(help="The page's file; default: RUN-step-N.html here.")] = None,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Of a run of train-population: only its graph of who did what to whom.")
+    ] = False,
     gif: Annotated[
         Path | None,
         typer.Option(help="A run of train-hybrid: also an episode on the cartridge, kept or played now, in this file."),
@@ -44,6 +48,11 @@ def view(
     if play and against is None:
         raise ConfigurationError("--play: name the step whose weights are to play, as --against 40")
     opened = opened_store(store)
+    if graph:
+        if as_json:
+            raise ConfigurationError("--graph --json: the graph is a page; leave --json out")
+        _write_graph(opened, run, to)
+        return
     with progress_bar(run) as progress:
         played = _played_by(store, problem, progress) if play else None
         document = view_document(opened, run, step=step, problem=problem, against=against, play=played)
@@ -66,6 +75,22 @@ def view(
             typer.echo(f"warning: step {side['step']}: {note}", err=True)
     count = len(document["main"]["episodes"])
     typer.echo(f"{file.resolve().as_uri()}: {count} episode{'' if count == 1 else 's'}; open it in a browser")
+    _write_graph(opened, document["run_id"], None, beside=file)
+
+
+def _write_graph(opened: "ArtifactStore", run: str, to: Path | None, *, beside: Path | None = None) -> None:
+    """Write a run's graph to `to`, or under a name of its own `beside` another page; there only if one was drawn."""
+    from components.session.interactions import PAGE
+    from troupe.viewing.graph import newest_graph, no_graph, write_graph
+
+    page = newest_graph(opened, run)
+    if page is None:
+        if beside is None:
+            raise no_graph(opened, run)
+        return
+    file = to or (beside or Path(run)).with_name(f"{run}-{PAGE}")
+    write_graph(page, file)
+    typer.echo(f"{file.resolve().as_uri()}: who did what to whom; open it in a browser")
 
 
 def _write_gif(run: str, file: Path, step: int | None, store: str | None) -> None:

@@ -55,12 +55,17 @@ class ComparisonReport:
         samples = "" if base.num_samples == 1 else f", {base.num_samples} samples each"
         how = next((report for report in self.reports if report.sampling != "scripted"), base)
         yield f"{base.suite} {base.suite_digest}, {drawn(how)}, {base.n} problems{samples}, seed {self.seed}"
-        yield f"{'':{width}}  success  95% interval   mean reward  keeps good  repairs bad   tokens  seconds    cost"
+        paid = paid_agents(self.reports)
+        earned = [max(len(title), 11) for title in paid]
+        titles = "".join(f"  {title:>{room}}" for title, room in zip(paid, earned, strict=True))
+        yield f"{'':{width}}  success  95% interval {titles}  keeps good  repairs bad   tokens  seconds    cost"
         for report in self.reports:
             low, high = report.interval
             kept, repaired, tokens, seconds, cost = kept_and_spent(report)
+            values = earnings(report, paid).values()
+            cells = "".join(f"  {value:>{room}}" for value, room in zip(values, earned, strict=True))
             yield (
-                f"{report.agent:{width}}  {report.success_rate:7.3f}  {low:.3f} to {high:.3f}  {report.mean_reward:11.3f}"
+                f"{report.agent:{width}}  {report.success_rate:7.3f}  {low:.3f} to {high:.3f}{cells}"
                 f"  {kept:>10}  {repaired:>11}  {tokens:>7}  {seconds:>7}  {cost:>6}"
             )
         for number, pair in enumerate(self.comparisons):
@@ -73,6 +78,20 @@ class ComparisonReport:
             yield from payoff_lines(payoff_differences(self.reports[0], self.reports[number + 1]))
             if self.gates:
                 yield f"    {self.gates[number].sentence}"
+
+
+def paid_agents(reports: Sequence[EvalReport]) -> list[str]:
+    """The titles of what is earned: "mean reward", or in a game that pays several players "pays ann", "pays bob"."""
+    agents = dict.fromkeys(agent for report in reports for agent in metrics.payoffs(report.metrics))
+    return [f"pays {agent}" for agent in agents] if len(agents) > 1 else ["mean reward"]
+
+
+def earnings(report: EvalReport, titles: Sequence[str]) -> dict[str, str]:
+    """What stands under these titles; "-" where nothing is known of a player. **Example** {"pays ann": "0.520"}."""
+    if len(titles) == 1:
+        return {titles[0]: f"{report.mean_reward:.3f}"}
+    paid = {f"pays {agent}": f"{payoff:.3f}" for agent, payoff in metrics.payoffs(report.metrics).items()}
+    return {title: paid.get(title, "-") for title in titles}
 
 
 def payoff_lines(differences: Sequence[PayoffDifference]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from components.errors import ConfigurationError
 from troupe.runs.documents import run_document
 from troupe.runs.stores import opened_store
-from troupe.teams.comparing import ComparisonReport, kept_and_spent
+from troupe.teams.comparing import ComparisonReport, earnings, kept_and_spent, paid_agents
 from troupe.teams.reports import drawn
 
 WIDTH, HEIGHT = 560, 220
@@ -57,13 +57,14 @@ def run_curves(report: ComparisonReport, store: str | None) -> dict[str, list[tu
 def comparison_page(report: ComparisonReport, curves: Mapping[str, Curve]) -> str:
     """The page of a report; `curves` holds the held-out success of the subjects that are runs, by run."""
     texts = Environment(loader=PackageLoader("troupe.teams", "."), undefined=StrictUndefined, autoescape=True)
-    base = report.reports[0]
+    base, paid = report.reports[0], paid_agents(report.reports)
     return texts.get_template("comparison.html.jinja").render(
         title=f"{', '.join(each.agent for each in report.reports[1:])} against {base.agent}",
         suite=f"{base.suite} {base.suite_digest}",
         how=drawn(next((each for each in report.reports if each.sampling != "scripted"), base)),
         report=report,
-        rows=[(each, kept_and_spent(each)) for each in report.reports],
+        paid=paid,
+        rows=[(each, earnings(each, paid), kept_and_spent(each)) for each in report.reports],
         bar=_BAR,
         width=WIDTH,
         height=HEIGHT,

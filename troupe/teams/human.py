@@ -2,9 +2,14 @@
 
 import shutil
 import textwrap
+from collections.abc import Mapping
 from typing import TextIO
 
 from components.environments.play import Playthrough, Position
+from components.environments.social.game import number
+from components.escaping import printable
+from components.evaluation.answered_play import PayoffSums
+from components.schema import ActionOutcome
 
 
 class Person:
@@ -12,7 +17,8 @@ class Person:
 
     If roles share a grammar of short moves, an answer is one line and Enter keeps the proposal. Otherwise (`writes_prose`) it
     is one of the environment's choices, in a line, whatever the case of its letters; or without choices it has several lines
-    and ends with a line that is a single dot.
+    and ends with a line that is a single dot. Those who act at once are asked one after another, and each sees what that agent
+    would see.
     """
 
     def __init__(self, stdin: TextIO, stdout: TextIO, *, explains: bool, writes_prose: bool) -> None:
@@ -30,21 +36,40 @@ class Person:
         if self._explains:
             self._explain(played)
         if self._writes_prose and (self._choices is None or agent not in self._told):
-            self._say(f"\n{_wrapped(played.observe(agent).instructions)}\n")
             self._told.add(agent)
-        if self._writes_prose or not decides or len(played.roles) == 1:
-            self._say(f"\n{self._picture(played)}\n")
+            if told := played.observe(agent).instructions:
+                self._say(f"\n{_wrapped(told)}\n")
+        self._show(played, agent, decides)
         while (text := self._asked(agent, decides)) is not None:
-            before = played.position
-            outcome = played.apply(agent, text)
-            if outcome.error is None:
-                self._say(self._consequence(played, agent, text, before, solves=outcome.solves))
-            played.position = before
-            if outcome.error is None:
+            error = self._tried(played, agent, text)
+            if error is None:
                 self._proposal = text
                 return text
-            self._say(f"Not understood: {outcome.error}.")
+            self._say(f"Not understood: {printable(error)}.")
         return None
+
+    def _show(self, played: Playthrough, agent: str, decides: bool) -> None:
+        """Show the agent's observation where several players choose, else the position before whoever does not only decide."""
+        several = len(played.roles) > 1
+        if self._choices is None or not several:
+            if self._writes_prose or not decides or not several:
+                self._say(f"\n{self._picture(played)}\n")
+            return
+        seen = played.observe(agent).state
+        self._say(f"\n{seen}\n")
+        if not all(choice in seen for choice in self._choices):
+            self._say(f"{_wrapped(', '.join(self._choices))}\n")
+
+    def _tried(self, played: Playthrough, agent: str, text: str) -> str | None:
+        """Why an answer is refused; of one that is not, the consequence is shown, unless it comes of all answers together."""
+        if played.acts_together:
+            return played.refusal(agent, text)
+        before = played.position
+        outcome = played.apply(agent, text)
+        if outcome.error is None:
+            self._say(self._consequence(played, agent, text, before, solves=outcome.solves))
+        played.position = before
+        return outcome.error
 
     def _explain(self, played: Playthrough) -> None:
         self._explains = False
@@ -63,18 +88,20 @@ class Person:
         self._say("q quits.")
 
     def _asked(self, agent: str, decides: bool) -> str | None:
-        """The line typed, in capitals or as the choice that it is; the proposal if the deciding agent's line is empty; None if
-        the person left."""
+        """The line typed, a list of moves in capitals; the proposal if the deciding agent's line is empty; None if the person
+        left."""
         self._stdout.write(f"{agent}> ")
         self._stdout.flush()
         if self._writes_prose and self._choices is None:
             return self._lines()
         line = self._stdin.readline()
         text = line.strip().upper()
+        if self._choices is not None and line.removesuffix("\n") in self._choices:
+            return line.removesuffix("\n")
         if line == "" or text == "Q":
             return None
         if self._choices is not None:
-            return next((choice for choice in self._choices if choice.upper() == text), line.strip())
+            return line.strip()
         return self._proposal if decides and text == "" and self._proposal is not None else text
 
     def _lines(self) -> str | None:
@@ -99,6 +126,34 @@ class Person:
 
     def _say(self, text: str) -> None:
         print(text, file=self._stdout)
+
+
+class Payments:
+    """Tells a person after each turn what it paid, and at the end of an episode how it ended; nothing where nobody is paid."""
+
+    def __init__(self, stdout: TextIO) -> None:
+        self._stdout = stdout
+        self._of_turn, self._earned = PayoffSums(), PayoffSums()
+
+    def began(self, played: Playthrough) -> None:
+        self._of_turn, self._earned = PayoffSums(), PayoffSums()
+
+    def acted(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None:
+        self._of_turn.add(outcome)
+        self._earned.add(outcome)
+
+    def turn_ended(self, played: Playthrough, turn: int) -> None:
+        if any(self._of_turn.by_agent.values()):
+            print(f"\n{pays(self._of_turn.by_agent)}", file=self._stdout)
+        self._of_turn = PayoffSums()
+        if played.done and self._earned.by_agent:
+            picture = played.render(color=self._stdout.isatty())
+            print(f"\n{picture}\n\nThe game is over: {pays(self._earned.by_agent)}.", file=self._stdout)
+
+
+def pays(payoffs: Mapping[str, float]) -> str:
+    """**Example** "ann earns 1, bob earns -0.5"."""
+    return ", ".join(f"{agent} earns {number(payoff)}" for agent, payoff in payoffs.items())
 
 
 def _wrapped(text: str) -> str:

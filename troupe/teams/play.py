@@ -18,8 +18,9 @@ from components.session.contenders import team_order
 from components.session.scenario import scenario_of
 from components.suggestions import suggest
 from flows.suites import played_config
+from troupe.teams.human import Payments
 from troupe.teams.players import AGENTS, Player, finished_episodes, named_run, person, scripted, team_player
-from troupe.teams.reports import PlayReport, counted, success_sentence
+from troupe.teams.reports import PlayReport, counted, mean_payoffs, success_sentence
 from troupe.teams.run_team import checked_sampling, run_team
 
 SPLITS = ("train", "test")
@@ -84,10 +85,10 @@ def play(
             rubric=rubric_for(scenario.family, RewardConfig()),
             max_turns=max_turns or (None if agent == "human" else config.environment.max_turns),
             progress=progress,
-            onlooker=_Screen(stdout, episodes, num_shown) if agent != "human" else None,
+            onlooker=Payments(stdout) if agent == "human" else _Screen(stdout, episodes, num_shown),
         )
     report = PlayReport(env=config.environment.name, agent=player.name, **counted(finished))
-    print(f"{report.env}, {report.agent}: {success_sentence(report)}", file=stdout)
+    print(f"{report.env}, {report.agent}: {success_sentence(report, mean_payoffs(finished))}", file=stdout)
     if num_shown == 0 and agent != "human":
         print("\nto see the turns of the first 3: --show 3", file=stdout)
     return report

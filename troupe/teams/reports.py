@@ -1,6 +1,6 @@
 """What `troupe play` and `troupe evaluate` report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -24,15 +24,20 @@ class PlayReport(Frozen):
     mean_reward: float
 
 
-def success_sentence(report: PlayReport | EvalReport) -> str:
-    """**Example** "71.0% of 200 solved, 95% interval 64.4% to 76.8%, mean reward 0.912"; "..., 4 samples each" with several."""
+def success_sentence(report: PlayReport | EvalReport, payoffs: Mapping[str, float] | None = None) -> str:
+    """**Example** "71.0% of 200 solved, 95% interval 64.4% to 76.8%, mean reward 0.912"; "..., 4 samples each" with several.
+
+    Where `payoffs` has several players, what an episode pays each of them stands in place of the mean reward.
+    """
+    if report.n == 0:
+        return "no episode was played to its end"
     low, high = report.interval
+    earned = f"mean reward {report.mean_reward:.3f}"
+    if payoffs is not None and len(payoffs) > 1:
+        earned = f"an episode pays {', '.join(f'{agent} {payoff:.3f}' for agent, payoff in payoffs.items())}"
     several = isinstance(report, EvalReport) and report.num_samples > 1
     samples = f", {report.num_samples} samples each" if isinstance(report, EvalReport) and several else ""
-    return (
-        f"{report.success_rate:.1%} of {report.n} solved{samples}, 95% interval {low:.1%} to {high:.1%}, "
-        f"mean reward {report.mean_reward:.3f}"
-    )
+    return f"{report.success_rate:.1%} of {report.n} solved{samples}, 95% interval {low:.1%} to {high:.1%}, {earned}"
 
 
 def drawn(report: EvalReport) -> str:
@@ -61,3 +66,9 @@ def counted(episodes: Sequence[Ended]) -> dict[str, Any]:
         "interval": wilson_interval(sum(ended.success for ended in episodes), len(episodes)),
         "mean_reward": mean(ended.earned for ended in episodes),
     }
+
+
+def mean_payoffs(episodes: Sequence[Ended]) -> dict[str, float]:
+    """What an episode pays each player, in a game of payoffs."""
+    agents = dict.fromkeys(agent for ended in episodes for agent in ended.payoffs)
+    return {agent: mean(ended.payoffs.get(agent, 0.0) for ended in episodes) for agent in agents}

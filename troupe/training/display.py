@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from time import monotonic
 from typing import Any
 
@@ -57,6 +58,7 @@ class TrainingDisplay:
         taken: dict[str, Callable[[StageProgress], None]] = {
             "iteration": self._finish_step,
             "evaluated": self._take_evaluation,
+            "gains": self._tell_gains,
             "links": self._show_links,
         }
         if progress.stage in taken:
@@ -79,6 +81,10 @@ class TrainingDisplay:
             if address and name not in self._links:
                 self._links.add(name)
                 self._console.print(f"{name:8} {address}", soft_wrap=True, highlight=False)
+
+    def _tell_gains(self, progress: StageProgress) -> None:
+        for line in progress.facts["lines"]:
+            self._console.print(line, soft_wrap=True, highlight=False)
 
     def _take_evaluation(self, progress: StageProgress) -> None:
         report: EvalReport = progress.facts["report"]
@@ -147,6 +153,8 @@ def held_out_line(reports: Sequence[EvalReport]) -> str:
     low, high = last.interval
     course = f"{first.success_rate:.3f}" + (f" -> {last.success_rate:.3f}" if len(reports) > 1 else "")
     earned = "".join(f"  {agent} {value:.3f}" for agent, value in m.payoffs(last.metrics).items())
+    if m.tells_payoffs_alone([asdict(each) for each in reports]):
+        return f"held-out payoffs, {last.sampling:6}{earned}  at step {last.step}  (n {last.n})"
     return (
         f"held-out success, {last.sampling:6}  {course}  at step {last.step}  ({low:.3f} to {high:.3f}, n {last.n})"
         + (earned and f"; an episode pays{earned}")

@@ -74,8 +74,8 @@ class PettingGame:
     def start(self, seed: int) -> "PettingState":
         """The state after the reset."""
         game = self.made()
-        seen, _ = game.reset(seed=seed % _SEEDS)
-        return PettingState(game=self, seed=seed, live=game, seen=seen)
+        seen, infos = game.reset(seed=seed % _SEEDS)
+        return PettingState(game=self, seed=seed, live=game, seen=seen, masks=_masks(infos))
 
     def after(self, state: "PettingState", actions: Mapping[str, int]) -> "PettingState":
         """The state after a joint step of those who live."""
@@ -129,6 +129,8 @@ class PettingState:
     steps: tuple[tuple[tuple[str, int], ...], ...] = ()
     live: Any = field(repr=False)
     seen: Mapping[str, Any] = field(repr=False)
+    masks: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The action masks that the game told in its infos, by agent."""
     rewards: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -142,10 +144,20 @@ class PettingState:
         return tuple(number for number, agent in enumerate(self.game.agents) if agent in self.live.agents)
 
     def legal(self, member: int) -> list[int]:
-        """The actions of a member; those of its mask if the game gives one."""
-        seen, first = self.seen[self.game.agents[member]], self.game.first_action[member]
+        """The actions of a member; those of its mask if the game gives one, in the observation or in the infos.
+
+        Raises ConfigurationError for a mask of another length than the actions.
+        """
+        agent, first = self.game.agents[member], self.game.first_action[member]
+        seen = self.seen[agent]
         actions = list(range(first, first + self.game.num_actions[member]))
         mask = seen.get("action_mask") if isinstance(seen, Mapping) else None
+        mask = self.masks.get(agent) if mask is None else mask
+        if mask is not None and len(mask) != len(actions):
+            raise ConfigurationError(
+                f"environment.options.game {self.game.key[0]!r}: the action_mask of {agent} has {len(mask)} entries for "
+                f"{len(actions)} actions; correct the game"
+            )
         allowed = actions if mask is None else [action for action in actions if mask[action - first]]
         return allowed or actions
 
@@ -247,15 +259,22 @@ def _json(text: str) -> Any:
 
 def _stepped(state: PettingState, live: Any, actions: Mapping[str, int]) -> PettingState:
     """The state after `live`, a copy of the state's own, has made a step."""
-    seen, rewards, *_ = live.step(dict(actions))
+    seen, rewards, _, _, infos = live.step(dict(actions))
     return PettingState(
         game=state.game,
         seed=state.seed,
         steps=(*state.steps, tuple(actions.items())),
         live=live,
         seen={**state.seen, **seen},
+        masks=_masks(infos),
         rewards={agent: float(reward) for agent, reward in rewards.items()},
     )
+
+
+def _masks(infos: Mapping[str, Any]) -> dict[str, Any]:
+    """The action masks in a game's infos, by agent, as they are now."""
+    told = {agent: info.get("action_mask") for agent, info in infos.items() if isinstance(info, Mapping)}
+    return {agent: copy.deepcopy(mask) for agent, mask in told.items() if mask is not None}
 
 
 def _replayed(key: Key, seed: int, steps: Sequence[tuple[tuple[str, int], ...]]) -> PettingState:
@@ -263,7 +282,7 @@ def _replayed(key: Key, seed: int, steps: Sequence[tuple[tuple[str, int], ...]])
 
 
 def _facts(state: PettingState) -> tuple[Any, ...]:
-    return copy.deepcopy(state.seen), dict(state.rewards), list(state.live.agents)
+    return copy.deepcopy(state.seen), dict(state.masks), dict(state.rewards), list(state.live.agents)
 
 
 def _equal(one: Any, other: Any) -> bool:

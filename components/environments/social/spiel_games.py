@@ -198,10 +198,7 @@ def _loaded(key: tuple[str, str, int | None]) -> SpielGame:
     pyspiel = import_pyspiel()
     spec, parameters, num_players = key[0], json.loads(key[1]), key[2]
     name = spec.partition("(")[0]
-    kinds = {kind.short_name: kind for kind in pyspiel.registered_games()}
-    if name not in kinds:
-        raise ConfigurationError(f"environment.options.game {name!r}: no game of OpenSpiel; {suggest(name, kinds)}")
-    kind = kinds[name]
+    kind = _kind_named(name)
     known = kind.parameter_specification
     given: dict[str, Any] = {**pyspiel.game_parameters_from_string(spec), **parameters}
     given.pop("name", None)
@@ -229,11 +226,23 @@ def _loaded(key: tuple[str, str, int | None]) -> SpielGame:
         return SpielGame(pyspiel.load_game(name, given), key)
     except ConfigurationError:
         raise
-    except (pyspiel.SpielError, ValueError) as error:
+    except (pyspiel.SpielError, ValueError, IndexError) as error:
         why = str(error).strip().partition("\n")[0]
         raise ConfigurationError(
             f"environment.options.game {name!r} with the parameters {shown_value(given)}: OpenSpiel refuses them: {why}"
         ) from error
+
+
+def _kind_named(name: str) -> Any:
+    """What OpenSpiel knows of a game. Raises ConfigurationError for an unknown name, with the nearest one."""
+    pyspiel = import_pyspiel()
+    kinds = {kind.short_name: kind for kind in pyspiel.registered_games()}
+    if name not in kinds:
+        import_module("open_spiel.python.games")  # games written in Python are registered as they are imported
+        kinds = {kind.short_name: kind for kind in pyspiel.registered_games()}
+    if name not in kinds:
+        raise ConfigurationError(f"environment.options.game {name!r}: no game of OpenSpiel; {suggest(name, kinds)}")
+    return kinds[name]
 
 
 def import_pyspiel() -> Any:

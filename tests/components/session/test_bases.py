@@ -53,7 +53,8 @@ def test_only_a_model_that_is_made_from_nothing_needs_an_expert(
     (tmp_path / "shown_echo.py").write_text(
         f"{ECHO}\n    def expert(self, state, agent):\n        return str(state['number'])\n"
     )
-    with pytest.raises(ConfigurationError, match=r"'silent_echo:Echo' has no expert.*policies\.<name>\.base") as caught:
+    remedies = r"policies\.<name>\.base.*warm_start: {max_steps: 0}"
+    with pytest.raises(ConfigurationError, match=rf"'silent_echo:Echo' has no expert.*{remedies}") as caught:
         check(configured(tmp_path, "silent_echo", base="tiny"))
     assert "\n" not in str(caught.value)
     check(configured(tmp_path, "shown_echo", base="tiny"))

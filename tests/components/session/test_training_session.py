@@ -174,6 +174,7 @@ def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(stage: 
 
 def test_the_result_of_a_run_is_plain_and_complete(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.replace("store_option", " --store there")
+    stage.session.config = SimpleNamespace(population=None)
     monkeypatch.setattr(training_session, "monotonic", lambda: 107.5)
     folder = ArtifactRef(kind="folder", key="folders/f", sha256="00ff", num_bytes=1)
     checkpoints = {
@@ -189,6 +190,7 @@ def test_the_result_of_a_run_is_plain_and_complete(stage: Stage, monkeypatch: py
     assert found == {
         "run_id": "asked",
         "store_option": " --store there",
+        "graph_command": None,
         "num_steps": 9,
         "checkpoint_digest": {"a": "w-a", "b": "w-b"},
         "seconds": 7.5,

@@ -84,7 +84,9 @@ def test_a_run_goes_on_with_its_source_and_with_no_other(edit: Edit, tmp_path: P
     stored_run(tmp_path / "store", "r", config=with_sources(echo_in(tmp_path / "store")))
     assert validate_start(store, "r", with_sources(echo_in(tmp_path / "store")), PIPELINE).run_id == "r"
     edit(f"# a comment\n{ECHO}")
-    with pytest.raises(ConfigDrift, match=r"another source of own_echo:Echo .*--from-stage collect_rollouts --step N"):
+    with pytest.raises(
+        ConfigDrift, match=r"another source of own_echo:Echo .*--from-stage collect_rollouts --step N.*`troupe rm r "
+    ):
         validate_start(store, "r", with_sources(echo_in(tmp_path / "store")), PIPELINE)
     edit(ECHO)
     assert validate_start(store, "r", with_sources(echo_in(tmp_path / "store")), PIPELINE).run_id == "r"

@@ -83,6 +83,23 @@ def test_subjects_of_other_problems_are_no_pair(monkeypatch: pytest.MonkeyPatch)
         compare(["expert", "noop"], "plan_path", num_problems=5)
 
 
+def test_in_a_game_each_player_has_a_column_of_what_it_earns(monkeypatch: pytest.MonkeyPatch) -> None:
+    def played(subject: str, suite: str | None, **_: object) -> EvalReport:
+        paid = {"ann": len(subject) / 2, "bob": -0.25}
+        metrics = {f"eval/greedy/{agent}/payoff": payoff for agent, payoff in paid.items()}
+        return replace(evaluation(0), agent=subject, metrics=metrics, mean_reward=7.0)
+
+    monkeypatch.setattr(comparing, "evaluate", played)
+    _, told = compared("a", "bb")
+    title, *rows = told.splitlines()[1:4]
+    assert "95% interval      pays ann     pays bob  keeps good" in title
+    assert [row.split()[5:7] for row in rows[:2]] == [["0.500", "-0.250"], ["1.000", "-0.250"]]
+    assert {len(row) for row in rows[:2]} == {len(title)}
+    page = comparison_page(compare(["a", "bb"]), {})
+    assert '<th class="n">pays ann</th><th class="n">pays bob</th>' in page
+    assert ("7.000" in told, "7.000" in page, "mean reward" in told + page) == (False, False, False)
+
+
 def test_a_page_has_differences_gates_and_the_curves_of_runs(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     order = ["random", "expert", "--suite", "plan_path", "--problems", "20", "--fail-below", "0.5", "--html", str(page)]

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from random import Random
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,8 @@ from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.identity import GroupKey
 from tests.components.environments.bare import bare
+from tests.components.environments.social.games import GAMES as SOCIAL_GAMES
+from tests.components.environments.social.games import SOCIAL, Line, made
 from troupe.cli import app
 from troupe.teams.play import play
 from troupe.teams.players import person
@@ -201,3 +204,27 @@ def test_a_person_plays_an_environment_without_an_expert_in_prose() -> None:
     player = person(silent, silent.roles, io.StringIO("nonsense\n.\nU\n.\n"), said)
     assert player.answers(0)(env, node) == "U"
     assert "Not understood" in said.getvalue()
+
+
+@pytest.mark.parametrize("game", sorted(SOCIAL))
+def test_a_person_answers_for_every_player_of_a_game(game: str) -> None:
+    options = next(options for name, options in SOCIAL_GAMES if name == game)
+    line, rng, typed = Line(*made(game, options)), Random(1), []
+    for phase, _ in line:
+        answers = line.drawn(phase, rng)
+        typed += [answer.swapcase() for answer in answers]
+        outcomes = line.advance(phase, answers)
+    assert line.position.is_done
+    wanted = {"agent": "human", "options": options, "split": "train", "seed": 7}
+    report, text = played(game, **wanted, typed="\n".join(["nonsense", *typed]) + "\n")
+    assert (report.n, report.success_rate) == (1, float(line.position.is_solved))
+    assert text.count("> ") == 1 + len(typed)
+    assert text.count("Not understood: 'nonsense' is none of ") == 1
+    assert line.referee.picture(line.position, color=False) in text
+    assert f"{min(outcomes[0].payoffs or ())} earns " in text.splitlines()[-2]
+    assert f"an episode pays {min(outcomes[0].payoffs or ())} " in text.splitlines()[-1]
+
+    report, text = played(game, **wanted, typed="\n".join(typed[:-1]))
+    assert report.n == 0
+    assert text.count("> ") == len(typed), "nobody is asked after the end of the input"
+    assert text.endswith("no episode was played to its end\n")

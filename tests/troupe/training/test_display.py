@@ -104,6 +104,7 @@ def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
         "run_id": "r", "store_option": "",
         "evaluations": reports, "num_steps": 100, "seconds": 1.0, "checkpoint_digest": {"team": "0" * 64},
         "api_usage": {}, "num_unpublished": 3, "refusal": "no metric's name", "run_url": None, "flow_run_url": None,
+        "graph_command": "troupe view r --graph",
     }  # fmt: skip
     print_summary(Console(file=output, width=80, color_system=None), summary)
     assert "3 reports are in the store and not in MLflow, which refuses them: no metric's name" in " ".join(
@@ -112,6 +113,18 @@ def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
     first, *rest = output.getvalue().strip().splitlines()
     assert first == "held-out success, greedy  0.500 -> 0.750 (+0.250)"
     assert rest[0] == "    last agent: keeps good proposals 0.90 -> 0.90, repairs bad ones – -> –"
+    assert "Graph    troupe view r --graph" in rest
+
+
+def test_a_game_that_nobody_solves_or_everybody_tells_what_it_pays() -> None:
+    def told(rate: float, **pays: float) -> dict[str, Any]:
+        values = {"step": 0, "sampling": "sample", "suite_digest": "d", "num_solved_P": [], "success_rate": rate}
+        return {**values, "metrics": {f"eval/sample/{agent}/payoff": paid for agent, paid in pays.items()}}
+
+    line = gain_line(told(0.0, ann=0.5, bob=-0.5), told(0.0, ann=0.25, bob=-0.25)).plain
+    assert line == "held-out payoffs, sample  ann 0.500 -> 0.250, bob -0.500 -> -0.250"
+    for before, after in ((told(1.0, ann=1.0), told(1.0, ann=2.0)), (told(0.0, a=0.0, b=1.0), told(0.5, a=0.0, b=1.0))):
+        assert gain_line(before, after).plain.startswith("held-out success, sample")
 
 
 def test_keeping_and_repairing_are_told_of_teams_alone() -> None:

@@ -1,24 +1,32 @@
 """A population on the page: seats, moves made at once, raw and mixed returns, choices with what is known of their chances."""
 
+import re
 from dataclasses import replace
+from functools import partial
 from math import log
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import put
+from components.artifacts.refs import ArtifactRef
 from components.config import RunConfig, parse_config
+from components.identity import INTERACTIONS
 from components.population.credit import PopulationState
 from components.population.payoffs import PayoffMatrix, games_by_pair
 from components.runs.lineages import freeze_config
 from components.runs.run import MixedStep, Run
 from components.runs.stage_protocol import run_stage
 from components.schema import Candidate, Episode, Node, ScoredShard
+from components.session.interactions import PAGE
 from flows.presets import preset_values
 from flows.train_population import PIPELINE
 from tests.committed_runs import stage_key
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
+from troupe.cli import app
 from troupe.viewing.populations import DrawnChoices
 from troupe.viewing.view import view_document
 
@@ -71,7 +79,7 @@ def met(second: str, *, error: str | None = None) -> Episode:
 
 
 @pytest.fixture
-def document(tmp_path: Any) -> dict[str, Any]:
+def store(tmp_path: Path) -> LocalArtifactStore:
     store, made = LocalArtifactStore(tmp_path / "store"), config()
     freeze_config(store, "r", made, PIPELINE)
     run = Run(run_id="r", config=made)
@@ -86,7 +94,38 @@ def document(tmp_path: Any) -> dict[str, Any]:
         credited=credited, state=put(store, PopulationState(payoffs=PAYOFFS)), learning=["first"], metrics={}
     )
     run_stage(store, stage_key(run, 0, "mix_returns"), lambda: mixed, MixedStep)
+    return store
+
+
+@pytest.fixture
+def document(store: LocalArtifactStore) -> dict[str, Any]:
     return view_document(store, "r")
+
+
+def test_the_newest_graph_stands_beside_the_page_or_alone(
+    store: LocalArtifactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def view(*arguments: str) -> tuple[int, str, list[str]]:
+        done = CliRunner().invoke(app, ["view", "r", "--store", store.uri, *arguments])
+        return done.exit_code, f"{done.output}{done.exception}", sorted(each.name for each in tmp_path.glob("*.html"))
+
+    monkeypatch.chdir(tmp_path)
+    missing = r"run 'r' has none; it is drawn at the run's end: `troupe resume r --store"
+    assert re.search(missing, view("--graph")[1])
+    assert view()[::2] == (0, ["r-step-0.html"])
+    for step in (2, 10):
+        folder = tmp_path / f"drawn-{step}"
+        folder.mkdir()
+        (folder / PAGE).write_text(f"after {step}")
+        key = stage_key(Run(run_id="r", config=config()), step, INTERACTIONS)
+        run_stage(store, key, partial(store.put_folder, folder), ArtifactRef)
+    code, told, files = view()
+    assert (code, files) == (0, ["r-interactions.html", "r-step-0.html"])
+    assert f"{(tmp_path / 'r-interactions.html').as_uri()}: who did what to whom" in told
+    assert view("--graph", "--to", "own.html")[::2] == (0, ["own.html", *files])
+    assert [(tmp_path / name).read_text() for name in ("own.html", "r-interactions.html")] == ["after 10"] * 2
+    assert "name a file in a folder that exists" in view("--graph", "--to", "no/own.html")[1]
+    assert "the graph is a page; leave --json out" in view("--graph", "--json")[1]
 
 
 def test_an_episode_tells_who_sat_where_and_what_each_learned_from(document: dict[str, Any]) -> None:

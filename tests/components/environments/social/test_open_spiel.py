@@ -190,6 +190,8 @@ def test_bargaining_divides_by_the_words_of_an_offer() -> None:
             {"game": "kuhn_pokr"},
             r"environment\.options\.game 'kuhn_pokr': no game of OpenSpiel; did you mean 'kuhn_poker'",
         ),
+        ({"game": "python_block_domino"}, "no game of OpenSpiel; did you mean 'python_block_dominoes'"),
+        ({"game": "nfg_game"}, r"'nfg_game' with the parameters {}: OpenSpiel refuses them"),
         ({"parameters": {"playrs": 3}}, r"parameters 'playrs': no parameter of kuhn_poker; did you mean 'players'"),
         ({"num_players": 30}, r"num_players 30: kuhn_poker has 2 to 10"),
         ({"game": "matrix_pd", "num_players": 3}, r"num_players 3: matrix_pd has 2 to 2"),
@@ -202,6 +204,14 @@ def test_bargaining_divides_by_the_words_of_an_offer() -> None:
 def test_what_cannot_be_played_is_refused_by_name(options: Mapping[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         made("open_spiel", options)
+
+
+def test_a_game_that_is_written_in_python_is_imported_when_it_is_named() -> None:
+    line, rng = Line(*made("open_spiel", {"game": "python_kuhn_poker"})), Random(3)
+    paid_in_all = [paid(line.advance(phase, line.drawn(phase, rng))) for phase, _ in line]
+    returns = line.position.state.position.returns()
+    assert line.position.is_done
+    assert [sum(each[f"player_{player}"] for each in paid_in_all) for player in (0, 1)] == list(returns) != [0.0, 0.0]
 
 
 def test_a_game_whose_clones_are_wrong_is_replayed_and_one_that_is_not_repeatable_is_refused() -> None:

@@ -1,13 +1,17 @@
 """PettingZoo behind the environment: exact clones or replays, the game's own rewards, texts, and what is refused."""
 
 import copy
+import pickle
+import sys
 from collections.abc import Mapping
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
+from pettingzoo import ParallelEnv
 
 from components.environments.social import petting_games
 from components.environments.social.petting_games import PettingGame, cloned, petting_game
@@ -121,3 +125,53 @@ def test_a_mask_leaves_the_legal_actions() -> None:
         seen={"a": {"observation": 0, "action_mask": np.array([0, 1, 1])}},
     )
     assert masked.legal(0) == [2, 3]
+
+
+class Masked(ParallelEnv):  # type: ignore[type-arg]
+    """Step k allows action k alone, as its infos say, and fails at every other one."""
+
+    metadata: ClassVar[dict[str, Any]] = {"name": "masked"}
+    possible_agents: ClassVar[list[str]] = ["red", "green"]
+
+    def __init__(self, num_entries: int = 3) -> None:
+        self.num_entries = num_entries
+
+    def observation_space(self, agent: str) -> Box:
+        return Box(0, 9, (1,), dtype=np.float32)
+
+    def action_space(self, agent: str) -> Discrete:
+        return Discrete(3)
+
+    def told(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        self.mask = np.arange(self.num_entries) == self.num_steps % 3
+        return (
+            dict.fromkeys(self.agents, np.zeros(1, dtype=np.float32)),
+            {"red": {"action_mask": self.mask}, "green": {}},
+        )
+
+    def reset(self, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        self.agents, self.num_steps = list(self.possible_agents), 0
+        return self.told()
+
+    def step(self, actions: dict[str, int]) -> tuple[Any, ...]:
+        assert actions["red"] == self.num_steps % 3, "illegal"
+        self.num_steps += 1
+        seen, infos = self.told()
+        no = dict.fromkeys(self.agents, False)
+        return seen, dict.fromkeys(self.agents, 0.0), no, no, infos
+
+
+def test_actions_that_infos_mask_are_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "masked_by_infos", SimpleNamespace(parallel_env=Masked))
+    line, rng = Line(*made("petting_zoo", {"game": "masked_by_infos", "max_steps": 5})), Random(0)
+    for step, (phase, position) in enumerate(line):
+        choices = [line.referee.rules.choices(position.state, agent) for agent in phase.agents]
+        assert choices == [(str(step % 3),), ("0", "1", "2")]
+        line.advance(phase, line.drawn(phase, rng))
+    assert line.position.state.num_steps == 5
+    again = pickle.loads(pickle.dumps(line.position.state.played))
+    assert again.legal(0) == line.position.state.played.legal(0) == [2]
+    with pytest.raises(
+        ConfigurationError, match="the action_mask of red has 2 entries for 3 actions; correct the game"
+    ):
+        made("petting_zoo", {"game": "masked_by_infos", "parameters": {"num_entries": 2}})

@@ -1,0 +1,53 @@
+"""Plays each trained agent of a population against its partners as they were at the start."""
+
+from components.evaluation.comparison import payoff_difference
+from components.evaluation.held_out import Sampling
+from components.evaluation.suite_play import SuitePlay, joined
+from components.identity import AGAINST_STARTS
+from components.metrics import mean
+from components.population.seating import Seating
+from components.schema import PolicyVersion
+from components.session.against_starts import StartGains, seating_at_start, trained_agents, versions_of_seating
+from components.session.session import Session
+from tasks.evaluate_policy import evaluate_policy, own_plan
+from tasks.play_suite import block_plans, play_suite, players_of
+from tasks.stage import stage
+
+
+@stage(AGAINST_STARTS, version=1, reads=evaluate_policy.stage.reads, retries=2, timeout_seconds=4 * 3600)
+def play_against_starts(
+    session: Session, step: int, part: Sampling, versions: dict[str, PolicyVersion], starts: dict[str, PolicyVersion]
+) -> StartGains:
+    """What each trained agent earns more than at the start, after `step` updates: on the problems and by the draws of the run's
+    own evaluations. What these have played is read. Without payoffs there are no gains."""
+    before = _played(session, part, seating_at_start(session.config), starts, versions)
+    gains = []
+    for agent in trained_agents(session.config) if before.payoffs_P_K else ():
+        after = _played(session, part, seating_at_start(session.config, agent), starts, versions)
+        gains.append(payoff_difference(agent, _earned(before, agent), _earned(after, agent)))
+    told = StartGains(gains=tuple(gains), num_problems=len(before.problems_P))
+    session.published.post_metrics(step, told.metrics, stage=AGAINST_STARTS)
+    return told
+
+
+def _played(
+    session: Session,
+    sampling: Sampling,
+    seating: Seating,
+    starts: dict[str, PolicyVersion],
+    versions: dict[str, PolicyVersion],
+) -> SuitePlay:
+    """The play of the run's own suite by the players of a seating."""
+    seated, plan = versions_of_seating(seating, starts, versions), own_plan(session, sampling)
+    players = players_of(session, plan, seated, seating)
+    return joined(
+        [
+            play_suite.within(session, plan.sampling, block, players, seated, None, seating)
+            for block in block_plans(plan)
+        ]
+    )
+
+
+def _earned(play: SuitePlay, agent: str) -> list[float]:
+    """What an agent earned an episode, by problem; nothing where it was never paid."""
+    return [mean(earned_K) for earned_K in play.payoffs_P_K.get(agent, [(0.0,)] * len(play.problems_P))]
