@@ -1,11 +1,12 @@
 """The Prefect server, a worker that runs deployments as processes of this machine, and the programs of both.
 
-    python -P -m infra.services.prefect_server serve PORT
+    python -P -m infra.services.prefect_server serve PORT [OWNER FOLDER]
     python -P -m infra.services.prefect_server run prefect.engine
 
-`serve` runs the server behind the guard, for which its own command has no place. `run` runs a Prefect module, with arguments,
-after importing Troupe's own: Prefect puts the current folder first on the module path to import a flow, and a user's `tasks.py`
-or `flows/` there would hide Troupe's packages of the same names.
+`serve` runs the server behind the guard, for which its own command has no place; with OWNER, a ProcessId, as long as that
+process runs, after which FOLDER is removed. `run` runs a Prefect module, with arguments, after importing Troupe's own: Prefect
+puts the current folder first on the module path to import a flow, and a user's `tasks.py` or `flows/` there would hide Troupe's
+packages of the same names.
 """
 
 import json
@@ -17,7 +18,9 @@ from pathlib import Path
 
 from components.child_environment import forwarded_variables
 from components.gc_tuning import collect_garbage_in_a_thread, gc_paused
+from components.process_ids import ProcessId
 from components.scratch import private_folder
+from components.training.parent_watchdog import exit_with_parent
 from infra.services.loopback import LOOPBACK, basic, local_url, request
 from infra.services.secrets import ensure_password
 from infra.services.service import Launch, NotReady, Ports, Service
@@ -140,8 +143,17 @@ def run_module(module: str, *arguments: str) -> None:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
+def end_with_owner(process: str, folder: str) -> None:
+    """End this process, and remove `folder`, when the process of a ProcessId's text has ended."""
+    owner = ProcessId.parse(process)
+    assert owner is not None, f"{process!r} is no ProcessId"
+    exit_with_parent(owner, folder=Path(folder))
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
+        if sys.argv[3:]:
+            end_with_owner(*sys.argv[3:])
         serve_prefect(sys.argv[2])
     else:
         run_module(*sys.argv[2:])

@@ -43,7 +43,7 @@ def view(
 
     if play and against is None:
         raise ConfigurationError("--play: name the step whose weights are to play, as --against 40")
-    opened = opened_store(store)
+    opened = opened_store(store, run)
     with progress_bar(run) as progress:
         played = _played_by(store, problem, progress) if play else None
         document = view_document(opened, run, step=step, problem=problem, against=against, play=played)
@@ -96,7 +96,7 @@ def rollouts(
     if to.suffix != ".parquet":
         raise ConfigurationError(f"--to {to}: the table is a Parquet file; name it {to.with_suffix('.parquet')}")
     with progress_bar(run):
-        report = write_rollouts(opened_store(store), run, to, step=step)
+        report = write_rollouts(opened_store(store, run), run, to, step=step)
     for note in report["notes"]:
         typer.echo(f"warning: {note}", err=True)
     if as_json:
