@@ -26,7 +26,6 @@ def current_server() -> Iterator[None]:
 
 @contextmanager
 def patient_with_temporary_server(patience_seconds: float) -> Iterator[None]:
-    """Within the block a server that Prefect starts by itself, where none is named, may take so long as a run would wait for one
-    that is away."""
+    """Within the block a server that Prefect starts by itself, because none is named, may take so long to answer."""
     with temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: ceil(patience_seconds)}):
         yield

@@ -27,6 +27,8 @@ from infra.services.service import Launch, NotReady, Ports, Service
 
 POOL = "troupe"
 WORKER_NAME = "troupe-local"
+STORAGE_KEY = "prefect-password"
+"""Where Prefect's pages keep the password in a browser's storage; undocumented."""
 
 
 class PrefectService(Service):
@@ -47,6 +49,8 @@ class PrefectService(Service):
                 "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": local_url(ports["prefect"]),
                 # Relative: the pages find it under every name of this machine and through an SSH tunnel.
                 "PREFECT_UI_API_URL": "/api",
+                # The generation of pages that Prefect's client links to.
+                "PREFECT_SERVER_UI_V2_ENABLED": "false",
                 # A task run reports three states: record several in one transaction, at most a second late.
                 "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "50",
                 "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
@@ -116,6 +120,7 @@ def serve_prefect(port: str) -> None:
         from prefect.settings import get_current_settings
 
         from infra.services.busy_automations import evaluate_in_immediate_transactions
+        from infra.services.login import Login
         from infra.services.middleware import RepeatingBusyRequests, guarded
 
     evaluate_in_immediate_transactions()
@@ -123,8 +128,9 @@ def serve_prefect(port: str) -> None:
     collect_garbage_in_a_thread()
     settings = get_current_settings().server
     assert settings.api.auth_string is not None, "the server would accept anybody"
+    login = Login(title="Prefect", password=settings.api.auth_string.get_secret_value(), storage_key=STORAGE_KEY)
     uvicorn.run(
-        guarded(RepeatingBusyRequests(create_app(final=True))),
+        guarded(RepeatingBusyRequests(create_app(final=True)), login),
         host=LOOPBACK,
         port=int(port),
         timeout_keep_alive=settings.api.keepalive_timeout,

@@ -169,8 +169,7 @@ def make_private(home: Path) -> None:
         )
     # Sandboxed programs of root run as another user: they may pass through to their files, and list nothing.
     home.chmod(0o711 if owner == 0 else 0o700)
-    for name in ("services", "store"):
-        (home / name).mkdir(mode=0o700, exist_ok=True)
+    (home / "services").mkdir(mode=0o700, exist_ok=True)
     for folder in (home / name for name in _PRIVATE):
         if folder.exists():
             folder.chmod(0o700)

@@ -52,10 +52,10 @@ def print_summary(console: Console, summary: dict[str, Any], *, is_alone: bool =
             f"{used['num_answer_tokens']:.0f} answer tokens, cost {used['cost']:g}"
         )
     if summary["num_unpublished"]:
-        remedy = f"`troupe resume {run_id}{option}`"
-        reason, remedy = ("", f"after `troupe up` {remedy}") if is_alone else (", which does not answer", remedy)
+        told = "; after `troupe up` " if is_alone else ", which does not answer; "
         console.print(
-            f"{summary['num_unpublished']} reports wait for MLflow{reason}; {remedy} publishes them", style="yellow"
+            f"{summary['num_unpublished']} reports wait for MLflow{told}`troupe resume {run_id}{option}` publishes them",
+            style="yellow",
         )
     places = {"MLflow": summary["run_url"], "Prefect": summary["flow_run_url"], "S3": s3_endpoint()}
     for number, (name, address) in enumerate((name, address) for name, address in places.items() if address):

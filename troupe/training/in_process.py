@@ -118,6 +118,7 @@ def settled_store(config: RunConfig, run_id: str, *, is_alone: bool) -> tuple[Ru
     has_begun = is_default and began_without_services(run_id)
     if is_default and (has_begun or (is_alone and s3_endpoint() is None)):
         make_private(ensure_home(HOME))
+        (HOME / "store").mkdir(mode=0o700, exist_ok=True)
         config = config.model_copy(update={"store": config.store.moved_to(own_folder())})
     place = config.store.root if config.store.kind == "local" else f"s3://{config.store.bucket}/{config.store.prefix}"
     if is_alone:
