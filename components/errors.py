@@ -43,6 +43,10 @@ class TrackingUnavailable(TransientError):
     """The tracking server did not answer."""
 
 
+class TrackingNotConfigured(TrackingUnavailable):
+    """No tracking server is named, so none will answer this process."""
+
+
 class StaleEngine(TransientError):
     """An engine holds another policy version than the requested one."""
 

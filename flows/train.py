@@ -155,7 +155,7 @@ def trained(loop: Loop, config: RunConfig, order: Order) -> dict[str, Any]:
                 for remark in remarks:
                     _log.warning("%s", remark)
                 session.on_step = on_step
-                return train_in_session(session, loop, began_at_seconds) | {"flow_run_url": runtime.flow_run.ui_url}
+                return train_in_session(session, loop, began_at_seconds) | {"flow_run_url": flow_run_page()}
         except StageOvertaken as overtaken:  # at least one more stage is committed than when this process looked
             _log.warning("%s; this process continues from what is committed", overtaken)
             checked = None
@@ -172,16 +172,27 @@ def check_flow(loop: Loop, config: RunConfig) -> None:
 
 
 _checked: ContextVar[Session | None] = ContextVar("checked", default=None)
+_is_server_temporary: ContextVar[bool] = ContextVar("is_server_temporary", default=False)
 
 
 @contextmanager
-def using(session: Session) -> Iterator[None]:
-    """Within the block `train` works in this session, whose checks have passed, and neither opens nor checks one."""
-    token = _checked.set(session)
+def using(session: Session, *, is_server_temporary: bool = False) -> Iterator[None]:
+    """Within the block `train` works in this session, whose checks have passed, and neither opens nor checks one.
+
+    `is_server_temporary`: the Prefect server ends with this process. Nobody is led to its pages, and no record for later
+    processes names it.
+    """
+    token, temporary = _checked.set(session), _is_server_temporary.set(is_server_temporary)
     try:
         yield
     finally:
         _checked.reset(token)
+        _is_server_temporary.reset(temporary)
+
+
+def flow_run_page() -> str | None:
+    """The address of this flow run's page in Prefect; None where its server is temporary."""
+    return None if _is_server_temporary.get() else runtime.flow_run.ui_url
 
 
 def open_session(run: Run, scenario: Scenario | None = None) -> Session:
@@ -247,6 +258,9 @@ def train_steps(session: Session, loop: Loop) -> tuple[dict[str, CheckpointRef],
 @contextmanager
 def recorded(session: Session) -> Iterator[None]:
     """Within the block this process is recorded as working on the run. First, dead runs are reported."""
+    if _is_server_temporary.get():
+        yield
+        return
     with recorded_run(
         HOME,
         flow_run_id=str(runtime.flow_run.id),
@@ -296,4 +310,4 @@ def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, Che
 def tell_links(session: Session) -> None:
     """Report the run's pages; MLflow's is known once MLflow has answered."""
     mlflow = session.tracker.run_url(session.run.run_id)
-    progress.report("links", 0, 1, 1, Prefect=runtime.flow_run.ui_url, MLflow=mlflow)
+    progress.report("links", 0, 1, 1, Prefect=flow_run_page(), MLflow=mlflow)

@@ -113,7 +113,8 @@ class Publishing:
         flush_seconds = INTERRUPTED_FLUSH_SECONDS if is_interrupted() else FLUSH_SECONDS
         report = self._drain.close(flush_seconds, succeeded=succeeded)
         if report.num_pending:
-            _log.warning("%d reports wait for the tracking server: %s", report.num_pending, report.error)
+            level = logging.INFO if report.is_expected else logging.WARNING
+            _log.log(level, "%d reports wait for the tracking server: %s", report.num_pending, report.error)
 
     def _post_checkpoint(self, step: int, updated: Mapping[str, CheckpointRef]) -> None:
         """Queue the team after `step` updates: those of its policies that are trained, and the others as they were before."""

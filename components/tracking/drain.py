@@ -97,6 +97,6 @@ class OutboxDrain:
         if report.error is not None and self._last.error is None:
             num_waiting = report.num_pending
             waiting = f"{num_waiting} reports wait in the store" if num_waiting else "nothing is published"
-            _log.warning("%s: %s", waiting, report.error)
+            _log.log(logging.INFO if report.is_expected else logging.WARNING, "%s: %s", waiting, report.error)
         elif report.error is None and self._last.error is not None:
             _log.info("tracking is back: %d reports published, none waits", report.num_published)

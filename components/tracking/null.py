@@ -1,17 +1,17 @@
 """The tracker of runs without an MLflow server."""
 
-from components.errors import TrackingUnavailable
+from components.errors import TrackingNotConfigured
 
 
 class NoTracker:
-    """A Tracker that publishes nothing; if `why_not` is given, every request raises TrackingUnavailable with it."""
+    """A Tracker that publishes nothing; if `why_not` is given, every request raises TrackingNotConfigured with it."""
 
     def __init__(self, why_not: str | None = None) -> None:
         self._why_not = why_not
 
     def check(self) -> None:
         if self._why_not is not None:
-            raise TrackingUnavailable(self._why_not)
+            raise TrackingNotConfigured(self._why_not)
 
     def _ignore(self, *_: object, **__: object) -> None:
         self.check()

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import damaged, read_as, with_digest
 from components.artifacts.refs import ArtifactRef
-from components.errors import PermanentError, StoreUnavailable, TrackingUnavailable
+from components.errors import PermanentError, StoreUnavailable, TrackingNotConfigured, TrackingUnavailable
 from components.frozen import Frozen
 from components.schema import EvalReport, IterationReport
 from components.tracking.base import EpisodeTrace, ProblemSet, TeamCheckpoint, Tracker
@@ -37,12 +37,14 @@ class OutboxEntry(Frozen):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """The result of one attempt to publish. `error` says why something is pending; `may_recover`: a service was only away."""
+    """The result of one attempt to publish. `error` says why something is pending; `may_recover`: a service was only away;
+    `is_expected`: no tracking server is named, which the start of the run has said."""
 
     num_published: int
     num_pending: int
     error: str | None = None
     may_recover: bool = False
+    is_expected: bool = False
 
 
 class Outbox:
@@ -132,7 +134,7 @@ class Outbox:
         return self._attempt(tracker, succeeded=succeeded)
 
     def _attempt(self, tracker: Tracker, *, succeeded: bool | None = None) -> DrainReport:
-        num_published, error, may_recover = 0, None, False
+        num_published, error, may_recover, is_expected = 0, None, False, False
         try:
             self._recover()
             if not self._is_open:
@@ -145,12 +147,18 @@ class Outbox:
             if succeeded is not None and error is None:
                 tracker.finish_run(self._run_id, succeeded=succeeded, has_news=self._has_news)
                 self.is_finished = True
+        except TrackingNotConfigured as missing:
+            error, is_expected = str(missing), True
         except (TrackingUnavailable, StoreUnavailable) as away:
             error, may_recover = str(away), True
         except PermanentError as refusal:
             error = str(refusal)
         return DrainReport(
-            num_published=num_published, num_pending=self.num_pending, error=error, may_recover=may_recover
+            num_published=num_published,
+            num_pending=self.num_pending,
+            error=error,
+            may_recover=may_recover,
+            is_expected=is_expected,
         )
 
     def _post(self, name: str, kind: Kind, report: dict[str, Any]) -> None:

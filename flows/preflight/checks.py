@@ -19,6 +19,7 @@ from components.session.hybrid_settings import check_cartridge, check_hybrid
 from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.stores import open_store, s3_endpoint
+from components.session.trackers import tracking_url
 from components.tracking.base import Tracker
 from components.turn_order import BRANCHING, agents_of
 from components.user_code import is_own
@@ -75,8 +76,8 @@ def check_before_trying(scenario: Scenario) -> None:
     check_base_names(scenario.config)
 
 
-def check_services(session: Session) -> None:
-    """Check packages, boxes, engines, the store, MLflow and memory."""
+def check_services(session: Session, *, expects_tracking: bool = True) -> None:
+    """Check packages, boxes, engines, the store, MLflow and memory. `expects_tracking`: warn where no MLflow is named."""
     config = session.config
     task_runner(config.resources)
     session.toolbox.open()
@@ -85,7 +86,8 @@ def check_services(session: Session) -> None:
         session.engines.check_servers()
     if config.store.kind != "local":
         check_store(session.scenario)
-    check_tracking(session.tracker)
+    if expects_tracking or tracking_url(session.config.tracking) is not None:
+        check_tracking(session.tracker)
     check_memory(session.scenario)  # last: a base on the hub has its config.json here once it is known to exist
 
 

@@ -1,6 +1,7 @@
 """The middleware in front of a local server: who may ask, and what to do when its database is busy.
 
-`guarded` refuses foreign hosts, foreign pages, and requests without the password. `RepeatingBusyRequests` repeats requests that
+`guarded` refuses foreign hosts, foreign pages, and requests without the password; a browser that opens a page comes to
+`login.py`. `RepeatingBusyRequests` repeats requests that
 found the database busy inside the server, instead of seconds later by the client: SQLite refuses a transaction that reads and
 then writes after another has written; Prefect answers 503, and its client waits two seconds before it retries. The transaction
 was rolled back, so the server may retry as the client would.
@@ -21,6 +22,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from infra.services.login import CHALLENGE, ENTER, PAGE, VERIFY, Login, LoginPages, is_navigation, redirect_to_login
 from infra.services.loopback import LOOPBACK
 from infra.services.secrets import USER
 
@@ -30,30 +32,37 @@ NUM_ATTEMPTS = 7
 """They take 1.3 s with doubled delays. The client gets the last answer, and may retry later."""
 
 
-def guarded(app: ASGIApp, *, password: str | None = None, open_path: str | None = None) -> ASGIApp:
+def guarded(app: ASGIApp, login: Login | None = None, *, open_path: str | None = None) -> ASGIApp:
     """`app` behind checks on HTTP and websocket requests: no foreign host name (DNS rebinding), no page of another origin.
 
-    With a `password`, every path but `open_path` requires it, with the name USER, by HTTP Basic.
+    A browser without the password of `login` that opens a page is sent to the login page. Where the browser keeps the password,
+    every path but `open_path` requires it, with the name USER, by HTTP Basic; where pages keep it, `app` itself asks for it.
     """
-    asking = AuthenticationMiddleware(app, _OwnCallers(password, open_path), on_error=_refusal)
+    inner = app if login is None else LoginPages(app, login)
+    asking = AuthenticationMiddleware(inner, _OwnCallers(login, open_path), on_error=_refusal)
     return TrustedHostMiddleware(asking, allowed_hosts=HOSTS, www_redirect=False)
 
 
 class _OwnCallers(AuthenticationBackend):
-    def __init__(self, password: str | None, open_path: str | None) -> None:
-        self._expected = f"{USER}:{password}".encode() if password is not None else None
-        self._open_path = open_path
+    def __init__(self, login: Login | None, open_path: str | None) -> None:
+        self._login = login
+        self._open_paths = (PAGE, VERIFY, open_path)
 
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, BaseUser]:
         if _is_foreign_page(conn):
             raise AuthenticationError("pages of another origin are refused", HTTPStatus.FORBIDDEN)
         if (
-            self._expected is not None
-            and conn.scope["path"] != self._open_path
-            and not hmac.compare_digest(_basic_credentials(conn), self._expected)
+            self._login is not None
+            and conn.scope["path"] not in self._open_paths
+            and not self._lets_in(conn, self._login)
         ):
             raise AuthenticationError("a name and a password are required", HTTPStatus.UNAUTHORIZED)
         return AuthCredentials(), SimpleUser(USER)
+
+    def _lets_in(self, conn: HTTPConnection, login: Login) -> bool:
+        if login.storage_key is not None:
+            return not is_navigation(conn) or conn.scope["path"].startswith("/api/") or login.is_marked(conn)
+        return hmac.compare_digest(_basic_credentials(conn), f"{USER}:{login.password}".encode())
 
 
 def _is_foreign_page(conn: HTTPConnection) -> bool:
@@ -76,8 +85,11 @@ def _basic_credentials(conn: HTTPConnection) -> bytes:
 
 def _refusal(conn: HTTPConnection, error: Exception) -> Response:
     message, status = error.args
-    headers = {"WWW-Authenticate": 'Basic realm="troupe"'} if status == HTTPStatus.UNAUTHORIZED else None
-    return PlainTextResponse(message, status_code=status, headers=headers)
+    if status == HTTPStatus.UNAUTHORIZED and is_navigation(conn) and conn.scope["path"] != ENTER:
+        return redirect_to_login(conn)
+    return PlainTextResponse(
+        message, status_code=status, headers=CHALLENGE if status == HTTPStatus.UNAUTHORIZED else None
+    )
 
 
 class RepeatingBusyRequests:

@@ -50,6 +50,7 @@ def serve_mlflow(port: str, database_file: str, artifacts: str) -> None:
         from mlflow import server
         from mlflow.server.handlers import initialize_backend_stores
 
+        from infra.services.login import Login
         from infra.services.middleware import guarded
 
     database, root = f"sqlite:///{database_file}", "mlflow-artifacts:/"
@@ -61,7 +62,8 @@ def serve_mlflow(port: str, database_file: str, artifacts: str) -> None:
     with gc_paused():
         from mlflow.server.fastapi_app import app
 
-    guard = guarded(app, password=os.environ[PASSWORD_VARIABLE], open_path=MlflowService.health_path)
+    login = Login(title="MLflow", password=os.environ[PASSWORD_VARIABLE])
+    guard = guarded(app, login, open_path=MlflowService.health_path)
     uvicorn.run(guard, host=LOOPBACK, port=int(port), log_config=str(server._UVICORN_LOG_CONFIG))
 
 

@@ -1,11 +1,12 @@
 """The Prefect server, a worker that runs deployments as processes of this machine, and the programs of both.
 
-    python -P -m infra.services.prefect_server serve PORT
+    python -P -m infra.services.prefect_server serve PORT [OWNER FOLDER]
     python -P -m infra.services.prefect_server run prefect.engine
 
-`serve` runs the server behind the guard, for which its own command has no place. `run` runs a Prefect module, with arguments,
-after importing Troupe's own: Prefect puts the current folder first on the module path to import a flow, and a user's `tasks.py`
-or `flows/` there would hide Troupe's packages of the same names.
+`serve` runs the server behind the guard, for which its own command has no place; with OWNER, a ProcessId, as long as that
+process runs, after which FOLDER is removed. `run` runs a Prefect module, with arguments, after importing Troupe's own: Prefect
+puts the current folder first on the module path to import a flow, and a user's `tasks.py` or `flows/` there would hide Troupe's
+packages of the same names.
 """
 
 import json
@@ -17,13 +18,17 @@ from pathlib import Path
 
 from components.child_environment import forwarded_variables
 from components.gc_tuning import collect_garbage_in_a_thread, gc_paused
+from components.process_ids import ProcessId
 from components.scratch import private_folder
+from components.training.parent_watchdog import exit_with_parent
 from infra.services.loopback import LOOPBACK, basic, local_url, request
 from infra.services.secrets import ensure_password
 from infra.services.service import Launch, NotReady, Ports, Service
 
 POOL = "troupe"
 WORKER_NAME = "troupe-local"
+STORAGE_KEY = "prefect-password"
+"""Where Prefect's pages keep the password in a browser's storage; undocumented."""
 
 
 class PrefectService(Service):
@@ -44,6 +49,8 @@ class PrefectService(Service):
                 "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": local_url(ports["prefect"]),
                 # Relative: the pages find it under every name of this machine and through an SSH tunnel.
                 "PREFECT_UI_API_URL": "/api",
+                # The generation of pages that Prefect's client links to.
+                "PREFECT_SERVER_UI_V2_ENABLED": "false",
                 # A task run reports three states: record several in one transaction, at most a second late.
                 "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "50",
                 "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
@@ -113,6 +120,7 @@ def serve_prefect(port: str) -> None:
         from prefect.settings import get_current_settings
 
         from infra.services.busy_automations import evaluate_in_immediate_transactions
+        from infra.services.login import Login
         from infra.services.middleware import RepeatingBusyRequests, guarded
 
     evaluate_in_immediate_transactions()
@@ -120,8 +128,9 @@ def serve_prefect(port: str) -> None:
     collect_garbage_in_a_thread()
     settings = get_current_settings().server
     assert settings.api.auth_string is not None, "the server would accept anybody"
+    login = Login(title="Prefect", password=settings.api.auth_string.get_secret_value(), storage_key=STORAGE_KEY)
     uvicorn.run(
-        guarded(RepeatingBusyRequests(create_app(final=True))),
+        guarded(RepeatingBusyRequests(create_app(final=True)), login),
         host=LOOPBACK,
         port=int(port),
         timeout_keep_alive=settings.api.keepalive_timeout,
@@ -140,8 +149,17 @@ def run_module(module: str, *arguments: str) -> None:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
+def end_with_owner(process: str, folder: str) -> None:
+    """End this process, and remove `folder`, when the process of a ProcessId's text has ended."""
+    owner = ProcessId.parse(process)
+    assert owner is not None, f"{process!r} is no ProcessId"
+    exit_with_parent(owner, folder=Path(folder))
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
+        if sys.argv[3:]:
+            end_with_owner(*sys.argv[3:])
         serve_prefect(sys.argv[2])
     else:
         run_module(*sys.argv[2:])

@@ -25,7 +25,7 @@ from infra.services.secrets import write_private
 
 MARK = "TROUPE_SERVICE"
 _KILL_SECONDS = 10.0
-_PRIVATE = ("decisions", "errors", "logs", "mlflow", "prefect", "runs", "s3", "services", "vllm")
+_PRIVATE = ("decisions", "errors", "logs", "mlflow", "prefect", "runs", "s3", "services", "store", "vllm")
 
 
 class ProcessRecord(Frozen):
@@ -37,6 +37,8 @@ class ProcessRecord(Frozen):
     """Its ProcessId."""
     command: tuple[str, ...]
     log: Path
+    log_start: int = 0
+    """The length of the log before this start."""
     ports: Mapping[str, int]
     launch_digest: str
 
@@ -62,6 +64,19 @@ def is_alive(record: ProcessRecord) -> bool:
     """Whether the process of `record` runs and is not a zombie."""
     process = _the_process(record)
     return process is not None and _runs(process)
+
+
+def listens_on(pid: int, ports: Mapping[str, int]) -> bool:
+    """Whether the process or one that it started listens on all of `ports`: an answer on one may be another program's."""
+    with suppress(psutil.NoSuchProcess):
+        leader = psutil.Process(pid)
+        found: set[int] = set()
+        for process in (leader, *leader.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                connections = process.net_connections("tcp")
+                found |= {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
+        return found.issuperset(ports.values())
+    return False
 
 
 def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:

@@ -16,6 +16,10 @@ class NotReady(TransientError):
     """The service runs but does not serve yet."""
 
 
+class PortTaken(TransientError):
+    """Another program has taken a port of the service since it was looked up."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """How to start a service: its command, its own environment variables, its working directory."""

@@ -3,7 +3,6 @@
 import os
 import subprocess
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from infra.services.environment import (
     environment,
     service_environment,
 )
-from infra.services.lifecycle import ensure_started, ports_of, stop_all, wait_until_ready
+from infra.services.lifecycle import ports_of, start_all, stop_all
 from infra.services.loopback import ANSWER_SECONDS, local_url
 from infra.services.mlflow_server import MlflowService
 from infra.services.prefect_server import POOL, WORKER_NAME, PrefectService, WorkerService, api_url, prefect_command
@@ -65,19 +64,11 @@ def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
         servers: list[Service] = [
             server for server in (SeaweedService(), MlflowService(), PrefectService()) if server.name in only
         ]
-        ports = {record.name: record.ports for record in _running(home)}
+        ports: dict[str, Ports] = {record.name: record.ports for record in _running(home)}
         ports |= {server.name: ports_of(home, server, reserved) for server in servers}
-        for server in servers:
-            ensure_started(home, server, ports)
-        with ThreadPoolExecutor(max_workers=len(ALL)) as pool:
-            waits = [pool.submit(wait_until_ready, home, server) for server in servers]
-            if "worker" in only:
-                waits[-1].result()  # Prefect is the last server
-                worker = WorkerService(environment(_addresses(home, ports)), ports["prefect"])
-                ensure_started(home, worker, ports)
-                wait_until_ready(home, worker)
-            for wait in waits:
-                wait.result()
+        start_all(home, servers, ports)
+        if "worker" in only:
+            start_all(home, [WorkerService(environment(_addresses(home, ports)), ports["prefect"])], ports)
         # Those that were waited for are not asked again: a busy machine may not answer in time.
         return _state(
             home, [each for each in _running(home) if each.name in only or _KINDS[each.name].serves(each.ports)]
@@ -100,6 +91,11 @@ def status(home: Path) -> StackStatus:
     running = _running(home)
     serving = in_parallel(lambda record: _KINDS[record.name].serves(record.ports), running)
     return _state(home, [record for record, serves in zip(running, serving, strict=True) if serves])
+
+
+def is_started(home: Path) -> bool:
+    """Whether a process of a service runs, be it too busy to answer."""
+    return bool(_running(home.absolute()))
 
 
 def outage(home: Path, name: str) -> Outage:

@@ -4,11 +4,10 @@ import shutil
 from contextlib import ExitStack
 from pathlib import Path
 
-from components.artifacts.parallel import in_parallel
 from components.config import RunConfig
 from components.identity import fingerprint
 from components.session.vllm_models import served_models
-from infra.services.lifecycle import ensure_started, ports_of, stop_all, wait_until_ready
+from infra.services.lifecycle import ports_of, start_all, stop_all
 from infra.services.loopback import local_url
 from infra.services.process import is_alive, locked, read_record
 from infra.services.vllm_server import ServedModel, VllmService, check_head_size, vllm_python
@@ -36,9 +35,7 @@ def start_servers(home: Path, servers: list[VllmService]) -> dict[str, str]:
     with locked(home), ExitStack() as reserved:
         wanted = {server.name for server in servers}
         stop_all(home, {name: VllmService for name in _names(home) if name not in wanted})
-        for server in servers:
-            ensure_started(home, server, {server.name: ports_of(home, server, reserved)})
-        in_parallel(lambda server: wait_until_ready(home, server), servers)
+        start_all(home, servers, {server.name: ports_of(home, server, reserved) for server in servers})
     return vllm_addresses(home)
 
 

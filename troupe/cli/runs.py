@@ -61,7 +61,7 @@ def show(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fals
     from troupe.runs.tables import run_table
 
     with progress_bar(run) as progress:
-        opened = opened_store(store)
+        opened = opened_store(store, run)
         document = run_document(opened, run, progress)
     emit(document, as_json=as_json, table=run_table)
     if not as_json:
@@ -74,7 +74,7 @@ def verify(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fa
     from troupe.runs.verify import verify_document, verify_text
 
     with progress_bar(run, doing="verifying") as progress:
-        document = verify_document(opened_store(store), run, progress)
+        document = verify_document(opened_store(store, run), run, progress)
     emit(document, as_json=as_json, table=verify_text)
     if document["problems"]:
         raise typer.Exit(1)
@@ -100,7 +100,7 @@ def rm(
 
     if mlflow and lineage is not None:
         raise ConfigurationError("--mlflow: MLflow shows a run as a whole; leave out --lineage or --mlflow")
-    opened = opened_store(store)
+    opened = opened_store(store, run)
     removal = planned(opened, checked_run_id(run), lineage=lineage, from_mlflow=mlflow, force=force)
     what = f"run {run}" if lineage is None else f"restart {lineage} of run {run}"
     if not yes:

@@ -47,7 +47,7 @@ def view(
 
     if play and against is None:
         raise ConfigurationError("--play: name the step whose weights are to play, as --against 40")
-    opened = opened_store(store)
+    opened = opened_store(store, run)
     if graph:
         if as_json:
             raise ConfigurationError("--graph --json: the graph is a page; leave --json out")
@@ -121,7 +121,7 @@ def rollouts(
     if to.suffix != ".parquet":
         raise ConfigurationError(f"--to {to}: the table is a Parquet file; name it {to.with_suffix('.parquet')}")
     with progress_bar(run):
-        report = write_rollouts(opened_store(store), run, to, step=step)
+        report = write_rollouts(opened_store(store, run), run, to, step=step)
     for note in report["notes"]:
         typer.echo(f"warning: {note}", err=True)
     if as_json:

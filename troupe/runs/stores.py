@@ -1,5 +1,6 @@
-"""Opens the store named by `--store`."""
+"""Opens the store named by `--store`, and finds the one that a run is in."""
 
+import os
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -8,16 +9,17 @@ from components.artifacts.format import check_format
 from components.config import StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.home import HOME
+from components.identity import checked_run_id
 from components.session.stores import open_store, s3_endpoint
 from flows.preflight.checks import naming_local_server
 from infra.services.client import join_local_services
-from infra.services.stack import outage
+from infra.services.stack import is_started, outage
 
 
-def opened_store(uri: str | None) -> ArtifactStore:
-    """The store at `uri` (None: the local services'), which must exist; opening it writes nothing. Raises TroupeErrors."""
+def opened_store(uri: str | None, run_id: str | None = None) -> ArtifactStore:
+    """The store that `store_config` names, which must exist; opening it writes nothing. Raises TroupeErrors."""
     join_local_services()
-    config = store_config(uri)
+    config = store_config(uri, run_id)
     if config.kind == "local" and not Path(str(config.root)).is_dir():
         raise ConfigurationError(f"--store {uri!r}: there is no such directory; name one that runs were stored in")
     store = open_store(config)
@@ -27,21 +29,55 @@ def opened_store(uri: str | None) -> ArtifactStore:
     return store
 
 
-def store_config(uri: str | None) -> StoreConfig:
-    """The configuration of the store at `uri`, or of the local services' bucket.
+def store_config(uri: str | None, run_id: str | None = None) -> StoreConfig:
+    """The configuration of the store at `uri`; of None that of the local services' bucket, or of the folder of runs that began
+    without services: where no services are up, and where only the folder has the run `run_id`.
 
     **Example** `s3://models/team` is bucket "models", prefix "team"; `file:///data/runs` is the directory /data/runs.
     """
-    if not uri and s3_endpoint() is None:
-        raise ServiceMissing(
-            f"no store is named, and {outage(HOME, 's3')}, or name a store with --store (or TROUPE_STORE), as "
-            "--store file:///absolute/path or --store s3://bucket/prefix"
-        )
     if not uri:
-        return StoreConfig()
+        return _default_store(run_id)
     parsed = urlparse(uri)
     if parsed.scheme == "file" and parsed.path and parsed.netloc in ("", "localhost"):
         return StoreConfig(kind="local", root=unquote(parsed.path))
     if parsed.scheme == "s3" and parsed.netloc:
         return StoreConfig(kind="s3", bucket=parsed.netloc, prefix=parsed.path.strip("/"))
     raise ConfigurationError(f"--store {uri!r}: write file:///absolute/path or s3://bucket/prefix")
+
+
+def own_folder() -> StoreConfig:
+    """The store of runs that begin without services: a folder in Troupe's home."""
+    return StoreConfig(kind="local", root=str(HOME / "store"))
+
+
+def began_without_services(run_id: str) -> bool:
+    """Whether the folder of runs that began without services has this run, and the local services' bucket, if it is up, not."""
+    if not _has_run(own_folder(), run_id):
+        return False
+    return s3_endpoint() is None or not _has_run(StoreConfig(), run_id)
+
+
+def is_without_services() -> bool:
+    """Whether this process has joined no Prefect server, none is named, and no service of this home was started and runs."""
+    return not os.environ.get("PREFECT_API_URL") and not is_started(HOME)
+
+
+def _default_store(run_id: str | None) -> StoreConfig:
+    folder = own_folder()
+    if run_id is not None and began_without_services(run_id):
+        return folder
+    if s3_endpoint() is not None:
+        return StoreConfig()
+    if is_without_services() and Path(str(folder.root)).is_dir():
+        return folder
+    raise ServiceMissing(
+        f"no store is named, and {outage(HOME, 's3')}, or name a store with --store (or TROUPE_STORE), as "
+        "--store file:///absolute/path or --store s3://bucket/prefix"
+    )
+
+
+def _has_run(config: StoreConfig, run_id: str) -> bool:
+    if config.kind == "local" and not Path(str(config.root)).is_dir():
+        return False
+    with naming_local_server(config):
+        return any(True for _ in open_store(config).list(f"runs/{checked_run_id(run_id)}/"))

@@ -30,8 +30,11 @@ class TrainingReport(Frozen):
     flow_run_url: str | None
 
 
-def print_summary(console: Console, summary: dict[str, Any]) -> None:
-    """Print the evaluations, the gain, the agents' shares, the addresses and the next commands."""
+def print_summary(console: Console, summary: dict[str, Any], *, is_alone: bool = False) -> None:
+    """Print the evaluations, the gain, the agents' shares, the addresses and the next commands.
+
+    `is_alone`: no services are up.
+    """
     run_id, option, evaluations = summary["run_id"], summary["store_option"], summary["evaluations"]
     console.print()
     for sampling in dict.fromkeys(report["sampling"] for report in evaluations):
@@ -49,16 +52,17 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
             f"{used['num_answer_tokens']:.0f} answer tokens, cost {used['cost']:g}"
         )
     if summary["num_unpublished"]:
-        told = f"wait for MLflow, which does not answer; `troupe resume {run_id}{option}` publishes them"
+        away = "; after `troupe up` " if is_alone else ", which does not answer; "
+        told = f"wait for MLflow{away}`troupe resume {run_id}{option}` publishes them"
         if summary["refusal"]:
             told = f"are in the store and not in MLflow, which refuses them: {summary['refusal']}"
         console.print(f"{summary['num_unpublished']} reports {told}", style="yellow")
-    console.print()
     places = {"MLflow": summary["run_url"], "Prefect": summary["flow_run_url"], "S3": s3_endpoint()}
-    for name, address in {**places, "Graph": summary["graph_command"]}.items():
-        if address:
-            console.print(f"{name:8} {address}", soft_wrap=True)
-    console.print(f"\nnext: troupe show {run_id}{option}   |   troupe runs{option}   |   troupe down")
+    places["Graph"] = summary["graph_command"]
+    for number, (name, address) in enumerate((name, address) for name, address in places.items() if address):
+        console.print(f"{'' if number else chr(10)}{name:8} {address}", soft_wrap=True)
+    services = "up" if is_alone else "down"
+    console.print(f"\nnext: troupe show {run_id}{option}   |   troupe runs{option}   |   troupe {services}")
 
 
 def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:

@@ -43,12 +43,9 @@ def run_curves(report: ComparisonReport, store: str | None) -> dict[str, list[tu
     """The held-out success over training of each run that a report names, as its own evaluations have measured it."""
     subjects = (part.partition("=")[2] or part for each in report.reports for part in each.agent.split(","))
     runs = dict.fromkeys(name.partition("@")[0] for name in subjects if "@" in name)
-    if not runs:
-        return {}
-    opened = opened_store(store)
     curves = {}
     for run in runs:
-        evaluations = run_document(opened, run)["evaluations"]
+        evaluations = run_document(opened_store(store, run), run)["evaluations"]
         sampling = evaluations[-1]["sampling"] if evaluations else None
         curves[run] = [(each["step"], each["success_rate"]) for each in evaluations if each["sampling"] == sampling]
     return curves

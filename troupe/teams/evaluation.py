@@ -118,5 +118,6 @@ def _at_step(subject: str, step: int) -> str:
 def _find_run(uri: str | None, subject: RunSubject | RegisteredSubject) -> tuple[Run, int | None]:
     from flows.evaluate import find_stored_run
 
-    opened_store(uri)
-    return find_stored_run(store_config(uri), subject)
+    run_id = subject.run_id if isinstance(subject, RunSubject) else None
+    opened_store(uri, run_id)
+    return find_stored_run(store_config(uri, run_id), subject)

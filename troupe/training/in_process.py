@@ -4,13 +4,15 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
 
 from rich.console import Console
 
 from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.gc_tuning import gc_paused
-from components.home import HOME
+from components.home import HOME, ensure_home
 from components.identity import checked_run_id
 from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart, check_restart
@@ -21,15 +23,18 @@ from components.schema import IterationReport
 from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.stores import s3_endpoint
+from components.session.trackers import tracking_url
 from components.session.user_sources import with_sources
 from flows.preflight.checks import check_base_names, check_configuration, check_services
 from flows.preflight.problem_counts import lower_default_counts
 from flows.starts import overridden_config, recorded_restart, settle_counts
 from infra.services.client import join_local_services
 from infra.services.environment import StackStatus
+from infra.services.own_prefect import OwnPrefect, own_prefect
+from infra.services.process import make_private
 from infra.services.stack import outage
 from troupe.consoles import console as made_console
-from troupe.runs.stores import opened_store, store_config
+from troupe.runs.stores import began_without_services, is_without_services, opened_store, own_folder, store_config
 from troupe.runs.summary import TrainingReport, print_summary
 
 
@@ -58,8 +63,76 @@ def run_training(
     """
     services = join_local_services()
     checked_run_id(run_id)
+    alone = is_without_services()
+    config, lines = settled_store(config, run_id, is_alone=alone)
     config = with_sources(config)
     check_configuration(scenario_of(lower_default_counts(scenario_of(config))[0]))
+    if not alone:
+        check_servers(config, services)
+    config, settled = settle_counts(config, run_id)
+    console = console or made_console()
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    with own_prefect() if alone else nullcontext() as server:
+        summary = _train(config, run_id, restart, console, on_step, settled, server)
+    print_summary(console, summary, is_alone=alone)
+    return TrainingReport.model_validate({name: summary[name] for name in TrainingReport.model_fields})
+
+
+def _train(
+    config: RunConfig,
+    run_id: str,
+    restart: Restart | None,
+    console: Console,
+    on_step: Callable[[IterationReport], None] | None,
+    settled: list[str],
+    server: OwnPrefect | None,
+) -> dict[str, Any]:
+    """The summary of the flow, run here with a live display; `server` is the Prefect server of a run without services."""
+    with console.status("loading"), gc_paused():
+        from flows.loops import flow_for, loop_for
+        from flows.prefect_runtime.settings import current_server
+        from flows.train import open_session, using
+        from troupe.training.display import TrainingDisplay
+
+    with open_session(Run(run_id=run_id, config=config), scenario_of(config)) as session:
+        session.on_step = on_step
+        with console.status("loading"):
+            check_services(session, expects_tracking=server is None)
+            lines = [*settled, *_admitted(session, restart, loop_for(config).pipeline)]
+            if server is not None:
+                server.wait(config.resources.prefect_patience_seconds)
+        for line in lines:
+            console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        with (
+            TrainingDisplay(console).shown(),
+            current_server(),
+            using(session, is_server_temporary=server is not None),
+        ):
+            summary: dict[str, Any] = flow_for(config)(config, run_id)
+            return summary
+
+
+def settled_store(config: RunConfig, run_id: str, *, is_alone: bool) -> tuple[RunConfig, list[str]]:
+    """`config` with the store that the run is in, or will be, where it names none; and what to say of it."""
+    is_default = config.store == StoreConfig().model_copy(update={"patience_seconds": config.store.patience_seconds})
+    has_begun = is_default and began_without_services(run_id)
+    if is_default and (has_begun or (is_alone and s3_endpoint() is None)):
+        make_private(ensure_home(HOME))
+        (HOME / "store").mkdir(mode=0o700, exist_ok=True)
+        config = config.model_copy(update={"store": config.store.moved_to(own_folder())})
+    place = config.store.root if config.store.kind == "local" else f"s3://{config.store.bucket}/{config.store.prefix}"
+    if is_alone:
+        lacks_mlflow = config.tracking.kind == "mlflow" and tracking_url(config.tracking) is None
+        return config, [
+            f"no services are up: the run is stored in {place}, with a Prefect server of its own"
+            f"{' and without MLflow' if lacks_mlflow else ''}; `troupe up` starts them, and the same command then continues it"
+        ]
+    return config, [f"this run began without services and is stored in {place}"] if has_begun else []
+
+
+def check_servers(config: RunConfig, services: StackStatus) -> None:
+    """Raise ServiceMissing where Prefect or the local S3 is not there."""
     try:
         require_prefect()
         require_store(config.store, services)
@@ -67,25 +140,6 @@ def run_training(
         if config.store.kind != "local":
             check_base_names(config)  # reported first: starting services would not fix it
         raise
-    config, settled = settle_counts(config, run_id)
-    scenario = scenario_of(config)
-    console = console or made_console()
-    with console.status("loading"), gc_paused():
-        from flows.loops import flow_for, loop_for
-        from flows.train import open_session, using
-        from troupe.training.display import TrainingDisplay
-
-    with open_session(Run(run_id=run_id, config=config), scenario) as session:
-        session.on_step = on_step
-        with console.status("loading"):
-            check_services(session)
-            lines = [*settled, *_admitted(session, restart, loop_for(config).pipeline)]
-        for line in lines:
-            console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
-        with TrainingDisplay(console).shown(), using(session):
-            summary = flow_for(config)(config, run_id)
-    print_summary(console, summary)
-    return TrainingReport.model_validate({name: summary[name] for name in TrainingReport.model_fields})
 
 
 def _admitted(session: Session, restart: Restart | None, pipeline: Pipeline) -> list[str]:
@@ -111,8 +165,8 @@ def run_resume(
         raise ConfigurationError(
             f"--set {named[0]}: a run continues in the store it is in; name its store with --store"
         )
-    store = opened_store(store_uri)
-    run = read_run(store, run_id).kept_in(store_config(store_uri))
+    store = opened_store(store_uri, run_id)
+    run = read_run(store, run_id).kept_in(store_config(store_uri, run_id))
     config = with_sources(overridden_config(run.config, overrides, num_steps, option="--set"))
     restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)
     if restart is not None:

@@ -197,8 +197,7 @@ def train_population(
     goes back to that step. Where no Prefect server is named, one is started for the run, and may take as long as the run would
     wait for one that is away. Raises what the flow raises.
     """
-    from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
-
+    from flows.prefect_runtime.settings import patient_with_temporary_server
     from flows.starts import recorded_restart
     from flows.train import checked_session, using
     from flows.train_population import POPULATION
@@ -213,8 +212,7 @@ def train_population(
             validate_start(session.store, run_id, settled, POPULATION.pipeline)
         else:
             recorded_restart(session, restart, POPULATION.pipeline)
-        patience = ceil(settled.resources.prefect_patience_seconds)
-        with using(session), temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: patience}):
+        with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return flow(settled, run_id)
 
 

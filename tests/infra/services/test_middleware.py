@@ -11,6 +11,7 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from infra.services import middleware
+from infra.services.login import ENTER, PAGE, VERIFY, Login, own_path
 from infra.services.middleware import NUM_ATTEMPTS, RepeatingBusyRequests, guarded
 
 OWN = "http://127.0.0.1:5000"
@@ -28,13 +29,14 @@ async def talk(socket: WebSocket) -> None:
     await socket.close()
 
 
-def client(password: str | None = None, base_url: str = OWN) -> TestClient:
+def client(password: str | None = None, base_url: str = OWN, *, storage_key: str | None = None) -> TestClient:
     routes = [
         Route("/health", page, methods=["GET", "POST"]),
         Route("/page", page, methods=["GET", "POST"]),
         WebSocketRoute("/talk", talk),
     ]
-    return TestClient(guarded(Starlette(routes=routes), password=password, open_path="/health"), base_url=base_url)
+    login = None if password is None else Login(title="Ours", password=password, storage_key=storage_key)
+    return TestClient(guarded(Starlette(routes=routes), login, open_path="/health"), base_url=base_url)
 
 
 def basic(credentials: str, scheme: str = "Basic") -> dict[str, str]:
@@ -129,6 +131,61 @@ def test_the_password_opens_everything() -> None:
     assert asking.get("/page", headers=basic("troupe:pw")).text == "mine"
     with asking.websocket_connect(TALK, headers=basic("troupe:pw", scheme="basic")) as socket:
         assert socket.receive_text() == "mine"
+
+
+CLICK = {"Accept": "text/html,*/*", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+def test_a_first_click_comes_to_the_login_and_from_there_to_the_page() -> None:
+    """Where the browser keeps the password, as for MLflow."""
+    asking = client("pw")
+    login = asking.get("/page?x=1&y", headers=CLICK)
+    assert (login.url.path, login.url.params["next"], login.status_code) == (PAGE, "/page?x=1&y", 200)
+    assert 'data-next="/page?x=1&amp;y" data-key=""' in login.text
+    assert "frame-ancestors 'none'" in login.headers["Content-Security-Policy"]
+    assert [asking.post(VERIFY, content=text).status_code for text in ("pw", "wrong", "", "pw" * 5000)] == [
+        204,
+        *[403] * 3,
+    ]
+    asked = asking.get(f"{ENTER}?next=/page", headers=CLICK)
+    assert (asked.status_code, asked.headers["WWW-Authenticate"]) == (401, 'Basic realm="troupe"')
+    assert asking.get(f"{ENTER}?next=/page", headers={**CLICK, **basic("troupe:pw")}).text == "mine"
+    assert asking.get("/page", headers={**CLICK, **basic("troupe:wrong")}).url.path == PAGE
+    assert asking.post("/page", headers=CLICK).status_code == 401
+
+
+def test_a_mark_opens_pages_that_ask_for_the_password_themselves_to_one_server_alone() -> None:
+    """As Prefect's do: the mark is no password, and another port's is none."""
+    asking, other = (client("pw", f"http://127.0.0.1:{port}", storage_key="kept") for port in (4200, 4201))
+    login = asking.get("/page", headers=CLICK)
+    assert (login.url.path, 'data-key="kept"' in login.text) == (PAGE, True)
+    assert asking.get("/page").text == "mine", "a program is answered by the server itself"
+    assert asking.post(VERIFY, content="wrong").cookies == {}
+    marked = asking.post(VERIFY, content="pw")
+    assert "pw" not in marked.headers["Set-Cookie"]
+    assert "HttpOnly" in marked.headers["Set-Cookie"]
+    assert asking.get("/page", headers=CLICK).text == "mine"
+    other.cookies = {name.replace("4200", "4201"): value for name, value in asking.cookies.items()}
+    assert other.get("/page", headers=CLICK).url.path == PAGE
+
+
+@pytest.mark.parametrize("path", [PAGE, VERIFY, ENTER])
+def test_foreign_pages_do_not_reach_the_login_either(path: str) -> None:
+    asking = client("pw")
+    assert asking.post(path, headers={"Origin": "https://evil.example"}, content="pw").status_code == 403
+    assert asking.get(path, headers={"Host": "evil.example"}).status_code == 400
+    framed = {**CLICK, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"}
+    assert asking.get(path, headers=framed).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)", "", "/a\nb", f"{PAGE}?next=/"],
+)
+def test_a_link_leads_to_no_other_server(target: str) -> None:
+    assert own_path(target) == "/"
+    shown = client("pw").get(PAGE, params={"next": target})
+    assert 'data-next="/"' in shown.text
 
 
 class DatabaseIsLocked(Exception):

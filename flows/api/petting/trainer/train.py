@@ -29,7 +29,7 @@ def train(
     values. `num_iterations` None: those of the configuration. All that the run stores is in the folder `checkpoint_dir`, under
     `run_id` (default: the configuration's name); None: in the store of the configuration. The same call again resumes, and
     more iterations continue. `track`: report to MLflow; None: where the run is in no folder. Prefect's server is the one of
-    the environment, else a temporary one.
+    the environment, else a temporary one, which may take `resources.prefect_patience_seconds` to start.
 
     Raises ConfigurationError before anything expensive starts.
 
@@ -46,8 +46,9 @@ def train(
     settled = with_sources(in_folder(run_config(stated), checkpoint_dir, is_tracked=is_tracked))
     run = Run(run_id=checked_run_id(run_id or settled.preset), config=settled)
     from flows import train as training  # imports Prefect, which takes seconds
+    from flows.prefect_runtime.settings import patient_with_temporary_server
 
     with training.checked_session(run) as session:
         validate_start(session.store, run.run_id, settled, training.PIPELINE)
-        with training.using(session):
+        with training.using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return training.train(settled, run.run_id)
