@@ -108,10 +108,13 @@ class _Table:
     def ask(self) -> bool:
         """Ask each agent of the phase, all in the state before it; False if one quits."""
         nodes = self._acting.groups(self.playthrough.problem.problem_id, 0)
-        answers = [self._answer(self.playthrough, node) for node in nodes]
-        self._texts = [text for text in answers if text is not None]
-        self.is_left = len(self._texts) < len(answers)
-        return not self.is_left
+        self._texts = []
+        for node in nodes:
+            if (text := self._answer(self.playthrough, node)) is None:
+                self.is_left = True
+                return False
+            self._texts.append(text)
+        return True
 
     @property
     def first_calls(self) -> tuple[ToolCall, ...]:

@@ -1,6 +1,7 @@
 """The report at the end of a training."""
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 from rich.console import Console
@@ -28,6 +29,12 @@ class TrainingReport(Frozen):
     seconds: float
     run_url: str | None
     flow_run_url: str | None
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.run_id}: {self.num_steps} steps, {self.seconds:.0f} s", *map(str, self.evaluations)])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def print_summary(console: Console, summary: dict[str, Any]) -> None:

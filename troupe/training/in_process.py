@@ -28,6 +28,7 @@ from infra.services.client import join_local_services
 from infra.services.environment import StackStatus
 from infra.services.stack import outage
 from troupe.consoles import console as made_console
+from troupe.consoles import show_wait
 from troupe.runs.stores import opened_store, store_config
 from troupe.runs.summary import TrainingReport, print_summary
 
@@ -68,14 +69,14 @@ def run_training(
             check_base_names(config)  # reported first: starting services would not fix it
         raise
     console = console or made_console()
-    with console.status("loading"), gc_paused():
+    with show_wait("loading", console), gc_paused():
         from flows.loops import flow_for, loop_for
         from flows.train import open_session, using
         from troupe.training.display import TrainingDisplay
 
     with open_session(Run(run_id=run_id, config=config), scenario) as session:
         session.on_step = on_step
-        with console.status("loading"):
+        with show_wait("checking services and configuration", console):
             check_services(session)
             lines = _admitted(session, restart, loop_for(config).pipeline)
         for line in lines:
