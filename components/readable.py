@@ -23,7 +23,7 @@ class Readable:
 
 
 class ReadableEpisode(Readable):
-    """**Example** "plan_path, problem 3f…: solved", then a line for each answer: "  turn 1, tool_agent: R,R,D  (reward 0.2)"."""
+    """**Example** "plan_path, problem 3f…: solved", then for each answer "  turn 1, tool_agent: R,R,D  (reward 0.2)"."""
 
     __slots__ = ()
     problem: Any

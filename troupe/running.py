@@ -43,8 +43,8 @@ def train(
     resumes.
 
     `store` is where the run is stored, `file:///absolute/path` or `s3://bucket/prefix`; None takes it from `config`. `display`
-    shows the run as `troupe train` does; None: in a notebook, and nowhere else. Requires the services of `troupe up`, or those named by
-    PREFECT_API_URL and similar variables. Raises ConfigurationError and other `TroupeError`s.
+    shows the run as `troupe train` does; None: in a notebook, and nowhere else. Requires the services of `troupe up`, or those
+    named by PREFECT_API_URL and similar variables. Raises ConfigurationError and other `TroupeError`s.
 
     `on_step` is called here with the report of each step that this call finishes, once the step is durable; the next step waits
     for it. Its exception ends the training and is raised; the step is kept, and the same call again continues after it.

@@ -1,8 +1,8 @@
 """`troupe evaluate`, `troupe compare` and `troupe play`."""
 
 import sys
-from shlex import quote
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer

@@ -13,7 +13,7 @@ from components.runs.available_checkpoints import format_ranges
 SPARKS = "▁▂▃▄▅▆▇█"
 MOST_ROWS = 24
 _STEPS_TITLE = "steps of training, in which the best candidate of each group plays on"
-_MIXED_NOTE = "checkpoint … of N: after the update, its weights were mixed with those of others, N in all"
+_MIXED_NOTE = "checkpoint D of N: the update's weights were then mixed with those of others, N in all"
 
 
 def runs_table(rows: Sequence[Mapping[str, Any]]) -> Group | Text:

@@ -102,7 +102,7 @@ class TrainingDisplay:
         self._held_out_text = Text()
         self._figures = Text()
         self._last_line_at = 0.0
-        self._heartbeat = Heartbeat(self._say_stage)
+        self._heartbeat = Heartbeat(self.say_stage)
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -137,9 +137,7 @@ class TrainingDisplay:
         done, total = self._counted(progress)
         facts = stage_facts(progress.facts)
         shown = f"{done / total:.0%}" if progress.total == 1 and total else f"{int(done)}/{total}"
-        self._stage.update(
-            self._stage_bar, description=name, completed=done, total=total, facts=facts, done=shown
-        )
+        self._stage.update(self._stage_bar, description=name, completed=done, total=total, facts=facts, done=shown)
         if progress.stage == "warm_start" and progress.facts:
             self._show_warm_start(progress, facts)
 
@@ -159,7 +157,7 @@ class TrainingDisplay:
         else:
             self._line(line, at_once=is_over)
 
-    def _say_stage(self) -> None:
+    def say_stage(self) -> None:
         """Print what is being done, for a log in which nothing else has happened for a while."""
         [bar] = self._stage.tasks
         words = " ".join(filter(None, [bar.description, bar.fields["done"], bar.fields["facts"]]))
@@ -197,7 +195,9 @@ class TrainingDisplay:
         courses = _courses(self._rewards, self._console.width)
         self._figures.plain = "\n".join([*courses, "  ".join([*told, f"{seconds:.1f} s a step"])])
         figures = "  ".join(f"{_in_training(name)} {share(values[-1])}" for name, values in self._rewards.items())
-        ahead = [f"{num_to_go:g} {'step' if num_to_go == 1 else 'steps'} left", self._clock.words()] if num_to_go else []
+        ahead = (
+            [f"{num_to_go:g} {'step' if num_to_go == 1 else 'steps'} left", self._clock.words()] if num_to_go else []
+        )
         line = [f"step {progress.step} ({progress.done} of {progress.total})", figures, f"{seconds:.1f} s", *ahead]
         self._line("  ".join(filter(None, line)), at_once=not num_to_go)
 
@@ -250,5 +250,5 @@ def held_out_line(reports: Sequence[EvalReport]) -> str:
 
 
 def _in_training(name: str) -> str:
-    """The label of a rollout metric. Success in training does not measure the team: a tree continues from the best candidates."""
+    """The label of a rollout metric. Success in training does not measure the team, since trees continue from the best."""
     return m.TRAINING_SUCCESS if name == m.SUCCESS_RATE else m.earning_label(name)
