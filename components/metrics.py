@@ -137,12 +137,16 @@ def earning_label(name: str) -> str:
     return f"{'return' if area == 'population' else area} {agent}"
 
 
+PAYOFF = "/payoff"
+"""The end of the name of what an agent earned an episode, where each has returns of its own."""
+
+
 def payoffs(values: Mapping[str, float]) -> dict[str, float]:
     """What each agent earned an episode, among the metrics of an evaluation; empty where agents have no returns of their own.
 
     **Example** {"eval/sample/ann/payoff": .85, ...}: {"ann": .85}.
     """
-    return {name.split("/")[2]: value for name, value in values.items() if name.endswith("/payoff")}
+    return {name.split("/")[2]: value for name, value in values.items() if name.endswith(PAYOFF)}
 
 
 def evaluation(sampling: str, name: str) -> str:

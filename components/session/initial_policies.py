@@ -116,6 +116,6 @@ def success_of(session: Session, folders: Mapping[str, Path], versions: Mapping[
 def tell_cloning(min_success: float, step: int, max_steps: int, loss: float, success: float | None) -> None:
     """Report the progress of cloning, and why it stops."""
     facts: dict[str, float] = {"loss": loss} if success is None else {"loss": loss, "success": success}
-    if success is not None and success >= min_success:
+    if success is not None and success >= min_success and step < max_steps:
         facts["enough"] = min_success
     progress.report("warm_start", 0, step, max_steps, **facts)

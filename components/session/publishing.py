@@ -44,8 +44,10 @@ class Publishing:
         first: Mapping[str, CheckpointRef],
         tracing: Tracing | None,
         changed: Mapping[str, str],
+        started_ms: int,
     ) -> None:
-        """`first` are the policies before training, `changed` the parameters in which the run differs from its preset.
+        """`first` are the policies before training, `changed` the parameters in which the run differs from its preset,
+        `started_ms` the time at which the session began.
 
         `tracing` None shows no episodes.
         """
@@ -55,8 +57,9 @@ class Publishing:
         self._tracing = tracing
         tags = {
             **run_tags(run.config, pipeline),
-            **{f"changed.{name}": value for name, value in changed.items()},
+            **{f"{CHANGED_PREFIX}{name}": value for name, value in changed.items()},
             PROCESS_TAG: str(this_process()),
+            STARTED_TAG: str(started_ms),
             VIEW_TAG: view_command(store, run.run_id),
         }
         self.outbox = Outbox(

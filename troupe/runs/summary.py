@@ -12,6 +12,7 @@ from components.evaluation.statistics import paired_interval
 from components.frozen import Frozen
 from components.schema import EvalReport
 from components.session.stores import s3_endpoint
+from components.tracking.pages import list_url
 from troupe.runs.tables import evaluations_table, follows_proposals, share
 
 
@@ -62,7 +63,13 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
             style="yellow",
         )
     console.print()
-    places = {"MLflow": summary["run_url"], "Prefect": summary["flow_run_url"], "S3": s3_endpoint()}
+    mlflow = summary["run_url"]
+    places = {
+        "MLflow": mlflow,
+        "all runs": mlflow and list_url(mlflow),
+        "Prefect": summary["flow_run_url"],
+        "S3": s3_endpoint(),
+    }
     for name, address in places.items():
         if address:
             console.print(f"{name:8} {address}", soft_wrap=True)

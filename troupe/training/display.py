@@ -136,7 +136,7 @@ class TrainingDisplay:
             self._policy_shares.clear()
         done, total = self._counted(progress)
         facts = stage_facts(progress.facts)
-        shown = f"{done / total:.0%}" if progress.total == 1 and total else f"{int(done)}/{total}"
+        shown = f"{int(done)}/{total}" if progress.total != 1 else f"{done / total:.0%}" if done else ""
         self._stage.update(self._stage_bar, description=name, completed=done, total=total, facts=facts, done=shown)
         if progress.stage == "warm_start" and progress.facts:
             self._show_warm_start(progress, facts)

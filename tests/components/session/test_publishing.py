@@ -81,7 +81,7 @@ def published(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> Publishi
     monkeypatch.setattr(publishing, "peak_memory_mib", lambda: 300.0)
     monkeypatch.setattr(publishing, "view_command", lambda store, run_id: f"view {run_id}")
     tracing = calls.object(Tracing, "tracing", traces=["a trace"])
-    made = Publishing(RUN, PIPELINE, store, TRACKER, first=FIRST, tracing=tracing, changed={"seed": "17"})
+    made = Publishing(RUN, PIPELINE, store, TRACKER, first=FIRST, tracing=tracing, changed={"seed": "17"}, started_ms=5)
     tags = {**run_tags(CONFIG, PIPELINE), "changed.seed": "17", PROCESS_TAG: str(this_process()), VIEW_TAG: "view r"}
     about = {"params": run_params(CONFIG), "tags": tags, "problems": [training_problems(CONFIG)], "model": "tiny"}
     assert calls == [
