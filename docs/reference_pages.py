@@ -22,8 +22,8 @@ def presets() -> str:
 def configuration_fields() -> str:
     """Each field of a configuration with its type, bounds, default and documentation."""
     return (
-        "# Configuration fields\n\n[Configuration](configuration.md) explains how to set a field. `ROLE` and `POLICY` stand for "
-        'names of your own. "Nothing" is\n`null` in YAML. Fields that say "affects results" change how results are rounded.'
+        "# Configuration fields\n\n[Configuration](configuration.md) explains how to set a field. `ROLE` and `POLICY` stand "
+        'for names of your own. "Nothing" is\n`null` in YAML. Fields that say "affects results" change how results are rounded.'
         f"\n\n{configuration_reference.reference()}\n"
     )
 

@@ -20,7 +20,16 @@ from components.runs.provenance import provenance
 from components.runs.run import Run
 from components.schema import EvalReport, IterationReport, RolloutShard, ScoredShard
 from components.session.tracing import Tracing
-from components.tracking.base import PROCESS_TAG, VIEW_TAG, PolicyFiles, ProblemSet, TeamCheckpoint, Tracker
+from components.tracking.base import (
+    CHANGED_PREFIX,
+    PROCESS_TAG,
+    STARTED_TAG,
+    VIEW_TAG,
+    PolicyFiles,
+    ProblemSet,
+    TeamCheckpoint,
+    Tracker,
+)
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import Outbox
 
