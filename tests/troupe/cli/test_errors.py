@@ -213,7 +213,7 @@ def test_a_command_that_keeps_its_work_says_so() -> None:
     with started(name="train") as process:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-        assert err == f"{LINE}; nothing that was finished is lost, the same command goes on from here\n"
+        assert err == f"{LINE}; nothing that was finished is lost, the same command continues from here\n"
 
 
 @pytest.mark.parametrize("end", ["a second Ctrl-C", "time"])
