@@ -52,6 +52,7 @@ class Session(Freed):
         "publishing",
         "run",
         "scenario",
+        "started_ms",
         "toolbox",
         "trainers",
         "warned",
@@ -69,6 +70,7 @@ class Session(Freed):
         self.trainers = Trainers(run)
         self.toolbox = Toolbox(self.scenario)
         self.started_ms = round(time() * 1000)
+        """When it began, since 1970."""
         self.publishing: Publishing | None = None
         """None until the run's configuration is frozen."""
         self.on_step: Callable[[IterationReport], None] | None = None
