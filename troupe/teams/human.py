@@ -44,6 +44,7 @@ class Person:
                 self._proposal = text
                 return text
             self._say(f"Not understood: {outcome.error}.")
+        self._say("")  # what follows stands below the prompt
         return None
 
     def _explain(self, played: Playthrough) -> None:
