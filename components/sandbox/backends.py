@@ -19,6 +19,8 @@ from components.sandbox.rootfs import cached_rootfs
 from components.schema import Limits
 
 BOXES_PER_CORE = 2
+FALLBACK_FILE = "fallback-said"
+"""In the state folder: that the usual backend does not work was said."""
 _REMEDIES: dict[Backend, str] = {
     "docker": f"as root `{INSTALL}`; a private daemon then starts by itself",
     "bubblewrap": "as root `apt-get install -y bubblewrap`",
@@ -95,7 +97,7 @@ def _first(backends: dict[Backend, Callable[[], BoxPool]], state_folder: Path) -
         except (ServiceMissing, SandboxUnavailable) as error:
             reasons[name] = str(error)
             continue
-        said = state_folder / "fallback-said"
+        said = state_folder / FALLBACK_FILE
         if not reasons:
             said.unlink(missing_ok=True)
         elif not said.exists():
