@@ -48,7 +48,7 @@ def services_to_go_on(home: Path) -> Iterator[None]:
         with services(home / "services"):
             yield
     except SystemExit:
-        print("stopped; the same command goes on from here", file=sys.stderr)
+        print("stopped; the same command continues from here", file=sys.stderr)
         raise
 
 

@@ -42,6 +42,8 @@ OVERLONG_FRACTION = "reward/overlong_frac"
 """The share of candidates with a length penalty."""
 UNSCORABLE_FRACTION = "reward/unscorable_frac"
 SUCCESS_RATE = "rollout/success_rate"
+TRAINING_SUCCESS = "solved, best of group"
+"""What people read for it: a tree continues from the best candidate of each group, so it solves more than the team alone."""
 KEEP_RATE = "rollout/keep_rate"
 REPAIR_RATE = "rollout/repair_rate"
 ZERO_GROUP_FRACTION = "signal/zero_group_frac"
@@ -136,12 +138,16 @@ def earning_label(name: str) -> str:
     return f"{'return' if area == 'population' else area} {agent}"
 
 
+PAYOFF = "/payoff"
+"""The end of the name of what an agent earned an episode, where each has returns of its own."""
+
+
 def payoffs(values: Mapping[str, float]) -> dict[str, float]:
     """What each agent earned an episode, among the metrics of an evaluation; empty where agents have no returns of their own.
 
     **Example** {"eval/sample/ann/payoff": .85, ...}: {"ann": .85}.
     """
-    return {name.split("/")[2]: value for name, value in values.items() if name.endswith("/payoff")}
+    return {name.split("/")[2]: value for name, value in values.items() if name.endswith(PAYOFF)}
 
 
 def answer_shares(values: Mapping[str, float]) -> dict[str, tuple[float, float]]:

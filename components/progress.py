@@ -1,6 +1,6 @@
 """Progress events for listeners such as the terminal of `troupe train`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,6 +18,8 @@ class Progress:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+NEWS: Mapping[str, bool] = {"is_news": True}
+"""The `extra` of a log record that tells somebody who waits what is done, and warns of nothing."""
 Listener = Callable[[Progress], None]
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from components.choice_tokens import Choices
 from components.identity import GroupKey
+from components.readable import ReadableEpisode, ReadableReport
 
 FinishReason = Literal["stop", "length"]
 TeamCredit = Literal["node", "turn_end", "episode_end"]
@@ -246,7 +247,7 @@ class FailedBranch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Episode:
+class Episode(ReadableEpisode):
     """One team on one problem. A failed episode is data: it has an `error` and the finished nodes.
 
     `nodes` is a tree in a flat order, in which a node comes after its parent. The nodes without a parent are the selected
@@ -406,7 +407,7 @@ class TrainBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvalReport:
+class EvalReport(ReadableReport):
     """The evaluation of a subject on a suite, without the tree: in training, of a run's checkpoint after `step` updates.
 
     `n` problems were played `num_samples` times each; `success_rate` is the share of all episodes that succeed, and `interval`

@@ -12,13 +12,15 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from components.errors import ConfigurationError
 from components.escaping import printable
+from components.suggestions import did_you_mean
 
 _INSTALLED = {Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 _ROOT = Path(__file__).resolve().parent.parent
+_CLASS_FIELDS = ("environment.name", "tracking.kind")
 _OURS = tuple(str(_ROOT / name) for name in ("components", "tasks", "flows", "infra", "troupe"))
 
 
@@ -44,8 +46,49 @@ def imported(field: str, name: str) -> Any:
                 f"{field} {name!r}: there is no module {error.name!r}; go to the folder that holds it, or install its package"
             ) from error
     if not hasattr(module, attribute):
-        raise ConfigurationError(f"{field} {name!r}: {module.__file__} has no {attribute!r}")
+        nearest = did_you_mean(attribute, [each for each in vars(module) if not each.startswith("_")])
+        raise ConfigurationError(
+            f"{field} {name!r}: {module.__file__} has no {attribute!r}{nearest and f'; {nearest}'.rstrip()}"
+        )
     return getattr(module, attribute)
+
+
+def suggest_own(name: str, *, kind: Literal["class", "function"]) -> str:
+    """What the Python file of the current folder that `name` names could be meant for; empty without such a file.
+
+    The file is read, not run. **Example** "guess.py here has Guess, Harder: write guess:Guess".
+    """
+    module_name = name.partition(":")[0].removesuffix(".py")
+    path = Path.cwd() / f"{module_name.replace('.', '/')}.py"
+    if not all(part.isidentifier() for part in module_name.split(".")) or not path.is_file():
+        return ""
+    names = _public_names(path, kind)
+    if not names:
+        return f"{path.name} here has no {kind} at its top"
+    return f"{path.name} here has {', '.join(names)}: write {module_name}:{names[0]}"
+
+
+def _public_names(path: Path, kind: Literal["class", "function"]) -> list[str]:
+    """The public classes or functions at the top of a file; of its classes only the environments, if there are any."""
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (SyntaxError, ValueError):
+        return []
+    if kind == "function":
+        found = [each.name for each in body if isinstance(each, ast.FunctionDef)]
+        return [name for name in found if not name.startswith("_")]
+    classes = {
+        each.name: {ast.unparse(base).split(".")[-1] for base in each.bases}
+        for each in body
+        if isinstance(each, ast.ClassDef)
+    }
+    environments: set[str] = {"Environment", "ToolEnvironment"}
+    for name, bases in classes.items():  # a base comes before what inherits from it
+        if bases & environments:
+            environments.add(name)
+    return [name for name in classes if not name.startswith("_") and name in environments] or [
+        name for name in classes if not name.startswith("_")
+    ]
 
 
 def load_function(field: str, name: str, *, takes: Sequence[str], source: str | None = None) -> Callable[..., Any]:
@@ -139,8 +182,10 @@ def source_digest(module_name: str) -> str:
 def _parts(field: str, name: str) -> tuple[str, str]:
     """The module and the attribute of `module:Name`."""
     module_name, _, attribute = name.partition(":")
-    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
-        raise ConfigurationError(f"{field} {name!r}: write it as module:Name, for example guess:Guess")
+    is_spelled = all(part.isidentifier() for part in (*module_name.split("."), attribute))
+    if not is_spelled or module_name.endswith(".py"):
+        meant = suggest_own(name, kind="class" if field in _CLASS_FIELDS else "function") or "for example guess:Guess"
+        raise ConfigurationError(f"{field} {name!r}: write it as module:Name; {meant}")
     return module_name, attribute
 
 

@@ -40,10 +40,10 @@ def section(prefix: str, model: type[BaseModel]) -> Iterator[str]:
 
 
 def entry(path: str, field: FieldInfo) -> str:
-    """One field, as an item of a definition list."""
+    """One field, as an item of a list."""
     facts = [spelled_type(field.annotation), *bounds(field), default(field)]
     documentation = "".join(f"\n  {line}" for line in plain(field.description or "").splitlines())
-    return f"`{path}`\n: {', '.join(fact for fact in facts if fact)}" + (f"\n{documentation}" if documentation else "")
+    return f"- `{path}`: {', '.join(fact for fact in facts if fact)}" + (f"\\{documentation}" if documentation else "")
 
 
 def section_in(annotation: Any) -> type[BaseModel] | None:

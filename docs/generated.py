@@ -1,4 +1,4 @@
-"""The parts of pages that are generated when the site is built.
+"""The parts of pages that are generated when the site is built; run as a program, it writes the pages of reference_pages.py.
 
 `<!-- generated: NAME -->` in a page is replaced by one, with the lines right below it, which say to readers of the file itself
 where to find the part.
@@ -8,10 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import configuration_reference
 import multi_model_table
 import petting_table
-import preset_table
+import reference_pages
 import results_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,9 +26,7 @@ def security() -> str:
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
-    "configuration": configuration_reference.reference,
     "security": security,
-    "presets": preset_table.table,
     "petting keys": petting_table.table,
     "multi model fields": multi_model_table.table,
     **results_tables.TABLES,
@@ -39,3 +36,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
 def filled_in(text: str) -> str:
     """The page with its generated parts. Raises KeyError for a name that nothing generates."""
     return MARK.sub(lambda found: PARTS[found[1]](), text)
+
+
+if __name__ == "__main__":
+    reference_pages.write()

@@ -196,9 +196,9 @@ def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | 
     """The configuration of a preset or a file (`mine.yaml`), with `a.b=c` overrides. Raises ConfigurationError."""
     presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
     if name not in presets:
-        raise ConfigurationError(
-            f"preset {name!r} does not exist; {did_you_mean(name, presets)}presets: {', '.join(presets)}"
-        )
+        file = next((f"{name}{end}" for end in (".yaml", ".yml") if Path(f"{name}{end}").is_file()), None)
+        meant = f"did you mean the file {file}? " if file else did_you_mean(name, presets)
+        raise ConfigurationError(f"preset {name!r} does not exist; {meant}presets: {', '.join(presets)}")
     values = with_overrides(presets[name], overrides)
     if num_steps is not None:
         values["num_steps"] = num_steps

@@ -18,7 +18,7 @@ from components.session.scenario import scenario_of
 from components.session.user_sources import with_environment_source
 from components.suggestions import suggest
 from components.turn_order import BRANCHING
-from components.user_code import is_own
+from components.user_code import is_own, suggest_own
 from flows.presets import all_preset_values, file_values, is_file, preset_config, suite_values, with_overrides
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,10 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
     presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
     if name not in presets and not _is_environment(name):
         known = ", ".join(_known_names())
-        raise ConfigurationError(f"--suite {text!r}: {name!r} is no environment and no preset; there are {known}")
+        own = suggest_own(name, kind="class")
+        raise ConfigurationError(
+            f"--suite {text!r}: {name!r} is no environment and no preset; {own or f'there are {known}'}"
+        )
     return _played(presets.get(name) or _bare_values(name, _options_in(overrides)), overrides), suite_name
 
 
@@ -75,7 +78,8 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
         chosen = parse_config(presets[name])
     else:
         known = _known_names()
-        remedy = suggest(str(name), known, otherwise=f"there are {', '.join(known)}")
+        own = suggest_own(str(name), kind="class")
+        remedy = own or suggest(str(name), known, otherwise=f"there are {', '.join(known)}")
         raise ConfigurationError(f"environment.name {name!r}: no environment and no preset; {remedy}")
     environment = chosen.environment.model_copy(update={"options": {**chosen.environment.options, **options}})
     return read_as(chosen.model_copy(update={"environment": environment}), own)

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from components import progress
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
 from components.population.asynchronous import batch_weight
@@ -14,6 +15,7 @@ from components.schema import TrainBatch
 from components.session.population import asynchronous_updates
 from components.session.session import Session
 from components.session.trainers import training_of
+from components.share_done import share_listener
 from components.training.base import CriticTerms, UpdateJob
 from tasks.stage import stage
 
@@ -48,7 +50,8 @@ def updated_model(
 ) -> PolicyUpdate:
     """A language model after learning from a batch, stored."""
     with update_job(session, step, checkpoint, batch) as job:
-        result = session.trainers.of(policy).update(job)
+        with share_listener(lambda share: progress.report("update_policy", step, share, 1, policy=policy)):
+            result = session.trainers.of(policy).update(job)
         stored = session.copies.store(job.output_folder, base=checkpoint.base)
         needed = (job.reference_step,) if job.reference_step else ()
         return PolicyUpdate(checkpoint=stored, metrics=dict(result.metrics), needed_steps=needed)

@@ -70,11 +70,11 @@ def fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 def test_every_field_of_a_configuration_is_in_the_reference(site: Path) -> None:
     expected = set(fields(RunConfig))
     assert {"seed", "loss.clip_high", "agents.ROLE.prompt.extend", "policies.POLICY.api.max_cost"} <= expected
-    assert expected <= code_in(site / "configuration.html")
+    assert expected <= code_in(site / "configuration_fields.html")
 
 
 def test_the_reference_shows_the_documentation_under_a_field(site: Path) -> None:
-    page = text_of(site / "configuration.html")
+    page = text_of(site / "configuration_fields.html")
     for section in vars(config).values():
         for field in (
             section.model_fields.values() if isinstance(section, type) and issubclass(section, BaseModel) else ()
@@ -93,7 +93,7 @@ def test_what_stands_for_a_generated_part_in_the_repository_is_not_on_the_site(s
 
 
 def test_every_preset_is_in_the_table(site: Path) -> None:
-    assert preset_values().keys() <= code_in(site / "quickstart.html")
+    assert preset_values().keys() <= code_in(site / "presets.html")
 
 
 def test_the_results_are_those_of_the_records(site: Path) -> None:

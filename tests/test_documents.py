@@ -1,6 +1,7 @@
 """README.md and the pages of docs/ speak of what exists: commands, options, presets, paths, fields, links and examples."""
 
 import ast
+import importlib
 import importlib.util
 import re
 import shlex
@@ -235,6 +236,13 @@ def test_every_generated_part_has_a_generator() -> None:
     tables = "".join((ROOT / "docs" / name).read_text() for name in ("generated.py", "results_tables.py"))
     known = re.findall(r'^    "([a-z ]+)": \w+', tables, re.MULTILINE)
     assert sorted(re.findall(r"^<!-- generated: (.*) -->$", EVERYTHING, re.MULTILINE)) == sorted(known)
+
+
+@pytest.mark.parametrize("name", ["presets.md", "configuration_fields.md"])
+def test_the_generated_pages_are_those_of_the_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    written = importlib.import_module("reference_pages").page(name)
+    assert TEXTS[f"docs/{name}"] == written, "run PYTHONPATH=. python docs/generated.py"
 
 
 def test_every_extra_that_a_remedy_names_exists() -> None:

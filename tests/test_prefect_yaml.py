@@ -69,3 +69,8 @@ def test_suites_play_what_the_runs_of_their_name_have_played() -> None:
 def test_a_preset_survives_its_own_json() -> None:
     config = preset_config("plan-path")
     assert parse_config(config.model_dump(mode="json")) == config
+
+
+def test_the_version_of_prefect_is_the_one_that_is_locked() -> None:
+    lock = (PREFECT_YAML.resolve().parent / "requirements" / "troupe.txt").read_text()
+    assert f"\nprefect=={yaml.safe_load(PREFECT_YAML.read_text())['prefect-version']} " in lock

@@ -27,7 +27,7 @@ def test_the_public_names_are_these_and_each_is_documented() -> None:
         *("Environment", "ToolEnvironment", "Demonstrator", "MalformedAnswer", "Options", "Step", "JointStep"),
         *("Execution", "ExecutionResult", "IterationReport", "Passage", "Query", "Tracker"),
         *("RunConfig", "load_config", "load_metrics", "load_rollouts", "train", "evaluate", "load_team"),
-        *("Episode", "Node", "Candidate", "EvalReport", "Team", "TrainingReport", "TroupeError"),
+        *("Episode", "Node", "Candidate", "EvalReport", "Team", "TrainingReport", "TroupeError", "ConfigurationError"),
     }
     for name in troupe.__all__:
         assert getattr(troupe, name).__doc__, name

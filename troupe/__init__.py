@@ -5,10 +5,9 @@
 
     import troupe
 
-    config = troupe.load_config("guess.yaml", ["num_steps=40"])
-    report = troupe.train(config)
+    report = troupe.train("guess.yaml")  # or of troupe.load_config("guess.yaml", ["num_steps=40"])
     print(report.evaluations[-1].success_rate)
-    print(troupe.load_team("guess").play(0).path[-1].candidates[0].text)
+    print(troupe.load_team("guess").play(0))
 """
 
 from importlib import import_module
@@ -17,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from components.config import RunConfig
     from components.environments.base import JointStep, Step
     from components.environments.environment import Demonstrator, Environment, ToolEnvironment
+    from components.errors import ConfigurationError, TroupeError
     from components.errors import MalformedAction as MalformedAnswer
-    from components.errors import TroupeError
     from components.frozen import Frozen as Options
     from components.schema import (
         Candidate,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Candidate",
+    "ConfigurationError",
     "Demonstrator",
     "Environment",
     "Episode",
@@ -83,7 +84,7 @@ _PLACES = {
     **dict.fromkeys(("JointStep", "Step"), "components.environments.base:"),
     "Team": "troupe.teams.run_team:Team",
     "TrainingReport": "troupe.runs.summary:TrainingReport",
-    "TroupeError": "components.errors:TroupeError",
+    **dict.fromkeys(("ConfigurationError", "TroupeError"), "components.errors:"),
     "Node": "components.schema:Node",
     "Tracker": "components.tracking.base:Tracker",
     **dict.fromkeys(("load_metrics", "load_rollouts"), "troupe.runs.columns:"),
@@ -111,6 +112,10 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name == "testing":
             return import_module("troupe.testing")
+        if name == "__version__":
+            from components.runs.provenance import troupe_version
+
+            return troupe_version()
         if name not in _PLACES:
             raise AttributeError(f"module 'troupe' has no attribute {name!r}")
         _check_packages()

@@ -1,10 +1,16 @@
-"""Rich consoles of the commands."""
+"""Rich consoles of the commands, and what they say while one waits."""
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from time import monotonic
 from typing import Any
 
 from rich.console import Console
 
 UNWRAPPED_COLUMNS = 10_000
+LONGEST_SILENCE_SECONDS = 4.0
+"""Where no terminal shows that something moves, a line comes at least this often."""
 
 
 def console(**settings: Any) -> Console:
@@ -14,3 +20,51 @@ def console(**settings: Any) -> Console:
     if not made.is_terminal and not made.is_jupyter:
         made.width = UNWRAPPED_COLUMNS
     return made
+
+
+class Heartbeat:
+    """Calls `speak` from a thread of its own whenever nothing was said for `every_seconds`, inside `beating`."""
+
+    def __init__(self, speak: Callable[[], None], every_seconds: float = LONGEST_SILENCE_SECONDS) -> None:
+        self._speak = speak
+        self._every_seconds = every_seconds
+        self._last_at = monotonic()
+
+    def reset(self) -> None:
+        """Something was said now."""
+        self._last_at = monotonic()
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Break silences inside the block."""
+        is_over = threading.Event()
+        thread = threading.Thread(target=self._beat, args=(is_over,), name="heartbeat", daemon=True)
+        self.reset()
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    def _beat(self, is_over: threading.Event) -> None:
+        while not is_over.wait(max(self._last_at + self._every_seconds - monotonic(), 0.0)):
+            if monotonic() - self._last_at >= self._every_seconds:
+                self._speak()
+                self.reset()
+
+
+@contextmanager
+def show_wait(text: str, on: Console | None = None) -> Iterator[None]:
+    """Show `text` while the block runs: a spinner on a terminal, a line every few seconds elsewhere.
+
+    `on` is a console; None: one on standard error.
+    """
+    shown = on or console(stderr=True)
+    began_at = monotonic()
+
+    def speak() -> None:
+        shown.print(f"{text}: {monotonic() - began_at:.0f} s", highlight=False, markup=False, soft_wrap=True)
+
+    with shown.status(text) if shown.is_terminal else Heartbeat(speak).beating() if not shown.quiet else nullcontext():
+        yield

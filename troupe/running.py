@@ -36,33 +36,34 @@ def train(
     *,
     run_id: str | None = None,
     store: str | None = None,
-    display: bool = False,
+    display: bool | None = None,
     on_step: Callable[[IterationReport], None] | None = None,
 ) -> TrainingReport:
-    """Train `config`, or what `load_config` reads by its name, under `run_id` (default: its preset's name).
-
-    The same call again resumes.
+    """Train `config`, or the preset or file of this name, under `run_id` (default: its preset's name). The same call again
+    resumes.
 
     `store` is where the run is stored, `file:///absolute/path` or `s3://bucket/prefix`; None takes it from `config`. `display`
-    shows the run on the terminal as `troupe train` does. Uses the services of `troupe up`, or those named by PREFECT_API_URL
-    and similar variables; without any it stores in the folder `store` of Troupe's home, with a Prefect server of its own and
-    without MLflow. Raises ConfigurationError and other `TroupeError`s.
+    shows the run as `troupe train` does; None: in a notebook, and nowhere else. Uses the services of `troupe up`, or those named
+    by PREFECT_API_URL and similar variables; without any it stores in the folder `store` of Troupe's home, with a Prefect server
+    of its own and without MLflow. Raises ConfigurationError and other `TroupeError`s.
 
     `on_step` is called here with the report of each step that this call finishes, once the step is durable; the next step waits
     for it. Its exception ends the training and is raised; the step is kept, and the same call again continues after it.
 
     **Example**
 
-    >>> report = train(load_config("tiny"), run_id="first")  # doctest: +SKIP
+    >>> report = train("tiny", run_id="first")  # doctest: +SKIP
     >>> [(each.step, each.sampling, each.success_rate) for each in report.evaluations]  # doctest: +SKIP
     [(0, 'sample', 0.05), (0, 'greedy', 0.075), (3, 'sample', 0.05), (3, 'greedy', 0.1)]
     """
     if isinstance(config, str):
         config = load_config(config)
+    shown = console()
+    shown.quiet = not (shown.is_jupyter if display is None else display)
     return run_training(
         stored_in(config, store, ()),
         config.preset if run_id is None else run_id,
-        console=console(quiet=not display),
+        console=shown,
         on_step=on_step,
     )
 

@@ -92,7 +92,7 @@ class S3Connection:
                         raise StoreUnavailable(f"{what}, and the run was interrupted") from error
                     raise StoreGone(
                         f"{what}, for {patience_seconds:g} s (at most store.patience_seconds); "
-                        "once it answers, the same command goes on from here"
+                        "once it answers, the same command continues from here"
                     ) from error
             else:
                 self._outage.record_success()

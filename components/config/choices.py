@@ -8,7 +8,7 @@ from pydantic import AfterValidator, model_validator
 
 from components.frozen import Frozen
 from components.suggestions import did_you_mean
-from components.user_code import is_own
+from components.user_code import is_own, suggest_own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,8 @@ def name_of_choice(choices: Mapping[str, Choice]) -> AfterValidator:
         if name in choices or is_own(name):
             return name
         names = ", ".join(map(repr, choices))
-        raise ValueError(f"unknown; {did_you_mean(name, choices)}there are {names}; one of your own is module:function")
+        own = suggest_own(name, kind="function") or "one of your own is module:function"
+        raise ValueError(f"unknown; {did_you_mean(name, choices)}there are {names}; {own}")
 
     return AfterValidator(check)
 

@@ -18,7 +18,7 @@ from components.errors import ConfigurationError
 from components.escaping import shown_value
 from components.frozen import Frozen
 from components.suggestions import suggest
-from components.user_code import imported, is_own, source_digest, user_code_error
+from components.user_code import imported, is_own, source_digest, suggest_own, user_code_error
 
 FAMILIES: Mapping[str, str] = {
     "plan_path": "components.environments.games.plan_path:PlanPathEnvironment",
@@ -76,9 +76,8 @@ def _own_place(name: str) -> str:
     installed = installed_environments()
     if name not in installed:
         known = {**FAMILIES, **installed}
-        raise ConfigurationError(
-            f"environment.name {name!r}: unknown environment; {suggest(name, known)}; one of your own is module:Name"
-        )
+        remedy = suggest_own(name, kind="class") or f"{suggest(name, known)}; one of your own is module:Name"
+        raise ConfigurationError(f"environment.name {name!r}: unknown environment; {remedy}")
     return installed[name]
 
 

@@ -19,6 +19,8 @@ from components.sandbox.rootfs import cached_rootfs
 from components.schema import Limits
 
 BOXES_PER_CORE = 2
+FALLBACK_FILE = "fallback-said"
+"""In the state folder: that the usual backend does not work was said."""
 _REMEDIES: dict[Backend, str] = {
     "docker": f"as root `{INSTALL}`; a private daemon then starts by itself",
     "bubblewrap": "as root `apt-get install -y bubblewrap`",
@@ -70,7 +72,7 @@ def open_sandbox(
         )
 
     openers: dict[Backend, Callable[[], BoxPool]] = {"docker": docker, "bubblewrap": bubblewrap}
-    return _first(openers) if backend == "auto" else openers[backend]()
+    return _first(openers, state_folder) if backend == "auto" else openers[backend]()
 
 
 def probe(backend: Backend, *, state_folder: Path, docker_host: str | None = None) -> Probe:
@@ -83,8 +85,11 @@ def probe(backend: Backend, *, state_folder: Path, docker_host: str | None = Non
         return Probe(works=False, detail=str(error), remedy=_REMEDIES[backend])
 
 
-def _first(backends: dict[Backend, Callable[[], BoxPool]]) -> BoxPool:
-    """The first backend that opens. Raises ServiceMissing with the reason and the remedy of each."""
+def _first(backends: dict[Backend, Callable[[], BoxPool]], state_folder: Path) -> BoxPool:
+    """The first backend that opens. Raises ServiceMissing with the reason and the remedy of each.
+
+    That another one is used than usual is said once, until the usual one works again; `troupe doctor` always says it.
+    """
     reasons: dict[Backend, str] = {}
     for name, open_it in backends.items():
         try:
@@ -92,8 +97,13 @@ def _first(backends: dict[Backend, Callable[[], BoxPool]]) -> BoxPool:
         except (ServiceMissing, SandboxUnavailable) as error:
             reasons[name] = str(error)
             continue
-        for skipped, reason in reasons.items():
-            _log.warning("sandbox: %s instead of %s: %s", name, skipped, reason)
+        said = state_folder / FALLBACK_FILE
+        if not reasons:
+            said.unlink(missing_ok=True)
+        elif not said.exists():
+            for skipped, reason in reasons.items():
+                _log.warning("sandbox: %s instead of %s (said once; see `troupe doctor`): %s", name, skipped, reason)
+            said.touch()
         return pool
     told = "\n".join(f"{name}: {reason}; {_REMEDIES[name]}" for name, reason in reasons.items())
     raise ServiceMissing(f"no sandbox works here, and programs never run outside one\n{told}")

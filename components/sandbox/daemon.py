@@ -1,5 +1,6 @@
 """Finding a Docker daemon: the caller's, the machine's, or a private one that is started if needed."""
 
+import logging
 import os
 import shutil
 import time
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.errors import SandboxUnavailable, ServiceMissing
+from components.progress import NEWS
 from components.sandbox.docker_api import DockerApi
 from components.sandbox.dockerd import (
     Places,
@@ -25,6 +27,7 @@ _PROBE_SECONDS = 5.0
 _DYING_SECONDS = 1.0
 """How long the process of a killed daemon may outlive its sockets."""
 _POLL_SECONDS = 0.1
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +120,7 @@ def dockerd_program(reason: str) -> str:
 
 
 def _started(places: Places, program: str) -> Daemon:
+    _log.warning("starting a private Docker daemon", extra=NEWS)
     start_dockerd(places, program)
     deadline = time.monotonic() + _START_SECONDS
     while True:

@@ -1,9 +1,11 @@
 """The container image: the file system of rootfs.py, imported into a daemon once."""
 
+import logging
 import tempfile
 from pathlib import Path
 
 from components.errors import SandboxUnavailable
+from components.progress import NEWS
 from components.sandbox.docker_api import DockerApi, is_missing
 from components.sandbox.rootfs import cached_rootfs, write_tar
 
@@ -11,6 +13,7 @@ REPOSITORY = "troupe-sandbox"
 DIGEST_LABEL = "troupe.rootfs"
 _TAG_CHARACTERS = 16
 _IMPORT_SECONDS = 180.0
+_log = logging.getLogger(__name__)
 
 
 def ensure_image(api: DockerApi, state_folder: Path) -> tuple[str, str]:
@@ -21,6 +24,7 @@ def ensure_image(api: DockerApi, state_folder: Path) -> tuple[str, str]:
     root, digest = cached_rootfs(state_folder)
     tag = digest[:_TAG_CHARACTERS]
     if _digest_of(api, f"{REPOSITORY}:{tag}") != digest:
+        _log.warning("building the sandbox (once): its image in the Docker daemon", extra=NEWS)
         _import(api.host, root, tag, digest)
     return f"{REPOSITORY}:{tag}", digest
 

@@ -5,6 +5,7 @@ It is built from an interpreter of this machine, so that no registry is needed, 
 
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from typing import IO, NamedTuple
 
 from components.errors import ConfigurationError, ServiceMissing
 from components.process_ids import ProcessId, this_process
+from components.progress import NEWS
 from components.sandbox.box import RUNNER_COMMAND, RUNNER_FILES
 
 _PYTHON = RUNNER_COMMAND[0]
@@ -60,6 +62,9 @@ print(json.dumps([os.path.realpath(sys._base_executable), sysconfig.get_path("st
 """
 
 
+_log = logging.getLogger(__name__)
+
+
 class _Interpreter(NamedTuple):
     """An interpreter as it names itself, outside any virtual environment."""
 
@@ -93,6 +98,7 @@ def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
     folder = _cache(state_folder) / _key()
     ready = folder / "digest"
     if not ready.is_file():
+        _log.warning("building the sandbox (once): the file system of its boxes", extra=NEWS)
         _cache(state_folder).mkdir(parents=True, exist_ok=True)
         remove_unused_rootfs(state_folder)
         part = Path(tempfile.mkdtemp(prefix=_PART_PREFIX, suffix=f"-{this_process()}", dir=_cache(state_folder)))

@@ -90,7 +90,7 @@ def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
                 tools=session.toolbox.tools(),
             ),
             success_of=lambda versions: success_of(session, folders, versions),
-            progress=tell_cloning,
+            progress=partial(tell_cloning, config.warm_start.min_success),
             num_threads=config.generation.num_threads,
         )
 
@@ -113,7 +113,9 @@ def success_of(session: Session, folders: Mapping[str, Path], versions: Mapping[
     )
 
 
-def tell_cloning(step: int, max_steps: int, loss: float, success: float | None) -> None:
-    """Report the progress of cloning."""
-    facts = {"loss": loss} if success is None else {"loss": loss, "success": success}
+def tell_cloning(min_success: float, step: int, max_steps: int, loss: float, success: float | None) -> None:
+    """Report the progress of cloning, and why it stops."""
+    facts: dict[str, float] = {"loss": loss} if success is None else {"loss": loss, "success": success}
+    if success is not None and success >= min_success and step < max_steps:
+        facts["enough"] = min_success
     progress.report("warm_start", 0, step, max_steps, **facts)

@@ -20,7 +20,16 @@ from components.runs.provenance import provenance
 from components.runs.run import Run
 from components.schema import EvalReport, IterationReport, RolloutShard, ScoredShard
 from components.session.tracing import Tracing
-from components.tracking.base import PROCESS_TAG, VIEW_TAG, PolicyFiles, ProblemSet, TeamCheckpoint, Tracker
+from components.tracking.base import (
+    CHANGED_PREFIX,
+    PROCESS_TAG,
+    STARTED_TAG,
+    VIEW_TAG,
+    PolicyFiles,
+    ProblemSet,
+    TeamCheckpoint,
+    Tracker,
+)
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import Outbox
 
@@ -44,8 +53,10 @@ class Publishing:
         first: Mapping[str, CheckpointRef],
         tracing: Tracing | None,
         changed: Mapping[str, str],
+        started_ms: int,
     ) -> None:
-        """`first` are the policies before training, `changed` the parameters in which the run differs from its preset.
+        """`first` are the policies before training, `changed` the parameters in which the run differs from its preset,
+        `started_ms` the time at which the session began.
 
         `tracing` None shows no episodes.
         """
@@ -55,8 +66,9 @@ class Publishing:
         self._tracing = tracing
         tags = {
             **run_tags(run.config, pipeline),
-            **{f"changed.{name}": value for name, value in changed.items()},
+            **{f"{CHANGED_PREFIX}{name}": value for name, value in changed.items()},
             PROCESS_TAG: str(this_process()),
+            STARTED_TAG: str(started_ms),
             VIEW_TAG: view_command(store, run.run_id),
         }
         self.outbox = Outbox(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from time import time
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
@@ -51,6 +52,7 @@ class Session(Freed):
         "publishing",
         "run",
         "scenario",
+        "started_ms",
         "toolbox",
         "trainers",
         "warned",
@@ -67,6 +69,8 @@ class Session(Freed):
         self.engines = Engines(run.config)
         self.trainers = Trainers(run)
         self.toolbox = Toolbox(self.scenario)
+        self.started_ms = round(time() * 1000)
+        """When it began, since 1970."""
         self.publishing: Publishing | None = None
         """None until the run's configuration is frozen."""
         self.on_step: Callable[[IterationReport], None] | None = None

@@ -71,6 +71,7 @@ def freeze_run(session: Session, pipeline: Pipeline, changed: Mapping[str, str] 
         first=initial_checkpoints(session.store, session.run),
         tracing=tracing_of(session.run, store, session.scenario, session.toolbox),
         changed=changed,
+        started_ms=session.started_ms,
     )
 
 

@@ -13,6 +13,13 @@ PROCESS_TAG = "troupe.process"
 VIEW_TAG = "troupe.view"
 """The tag of a tracked run, and of a trace, with the command that shows all that was said."""
 
+STARTED_TAG = "troupe.started_ms"
+"""The tag of a tracked run with the milliseconds since 1970 at which the session that opened it last began. A new run starts
+then, before its warm start, and not when a tracker first hears of it."""
+
+CHANGED_PREFIX = "changed."
+"""Before the name of a field, a tag of a tracked run with the value that differs from its preset's."""
+
 
 class PolicyFiles(Frozen):
     """The weights of one policy: the digest of its tensors and the address of its folder."""

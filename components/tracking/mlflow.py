@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from components.identity import canonical_json
-from components.metrics import evaluation
+from components.metrics import PAYOFF, evaluation
 from components.schema import EvalReport, IterationReport
 from components.tracking.base import EpisodeTrace, ProblemSet, TeamCheckpoint
 from components.tracking.metric_points import evaluation_points, evaluation_rows, iteration_points
@@ -57,7 +57,8 @@ class MlflowTracker:
     def publish_evaluation(self, run_id: str, report: EvalReport, *, model: str, timestamp_ms: int) -> None:
         """Metrics, a table of the problems, the problem set, and tags and alias of the evaluated version.
 
-        The experiment's charts open on the success of the evaluation that is published first.
+        The experiment's charts open on the success of the evaluation that is published first, in a game in which several
+        agents have payoffs on that of the first. The list of runs shows both.
         """
         points = evaluation_points(report)
         name = f"evaluations/{report.step:06d}-{report.suite.replace('/', '-')}-{report.sampling}.json"
@@ -68,7 +69,11 @@ class MlflowTracker:
             self._runs.log(run_id, points, report.step, timestamp_ms)
             self._runs.log_table(run_id, evaluation_rows(report), name)
             self._runs.log_problems(self._runs.mlflow_id(run_id), [played])
-            self._runs.show_first(evaluation(report.sampling, "success_rate"))
+            paid = [name for name in points if name.endswith(PAYOFF)]
+            success = evaluation(report.sampling, "success_rate")
+            shown = [*paid, success] if len(paid) > 1 else [success]
+            self._runs.show_first(shown[0])
+            self._runs.show_columns(run_id, shown)
             if self._register_models:
                 self.registry.score(run_id, model, report)
 

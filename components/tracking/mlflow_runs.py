@@ -4,6 +4,7 @@ Repetitions are harmless in MLflow 3: its metrics table is keyed by (run, name, 
 stored once, and so is an equal dataset.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -12,8 +13,9 @@ from typing import Any
 
 from components.identity import canonical_json
 from components.scratch import scratch_folder
-from components.tracking.base import PROCESS_TAG, VIEW_TAG, ProblemSet
+from components.tracking.base import CHANGED_PREFIX, PROCESS_TAG, STARTED_TAG, VIEW_TAG, ProblemSet
 from components.tracking.mlflow_server import MlflowServer, is_away, mlflow_exception, tolerating
+from components.tracking.pages import LIST_VIEW
 
 MAX_RACES = 8
 """Lost races in a row before that is an error."""
@@ -21,6 +23,9 @@ RUN_ID_TAG = "troupe.run_id"
 _NOTE_TAG = "mlflow.note.content"
 _PRIMARY_METRIC_TAG = "mlflow.experiment.primaryMetric.name"
 """MLflow's pages show the charts of this metric first."""
+_LIST_TAG = f"mlflow.sharedViewState.{LIST_VIEW}"
+"""What the list of runs shows where the address has `viewStateShareKey` with this name."""
+_MOST_COLUMNS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +45,7 @@ class MlflowRuns:
         self._experiment = experiment
         self._cached_experiment_id: str | None = None
         self._primary_metric: str | None = None
+        self._columns: set[str] = set()
         self._about: dict[str, About] = {}
         self._ended_ms: dict[str, int] = {}
         """When a run had ended before it was opened here."""
@@ -115,6 +121,21 @@ class MlflowRuns:
                 self.experiment_id(), "mlflow.experiment.primaryMetric.greaterIsBetter", "True"
             )
             self._primary_metric = metric
+
+    def show_columns(self, run_id: str, metrics: Sequence[str]) -> None:
+        """Let the list of runs, as `pages.list_url` opens it, show `metrics`, and in what the run differs from its preset."""
+        tags = self._about[run_id].tags if run_id in self._about else {}
+        wanted = [f"metrics.`{name}`" for name in metrics]
+        wanted += [f"tags.`{name}`" for name in tags if name.startswith(CHANGED_PREFIX)]
+        if self._columns.issuperset(wanted):
+            return
+        known = self._client.get_experiment(self.experiment_id()).tags.get(_LIST_TAG)
+        shown = json.loads(known)["selectedColumns"] if known else []
+        columns = list(dict.fromkeys([*shown, *wanted]))[:_MOST_COLUMNS]
+        self._client.set_experiment_tag(
+            self.experiment_id(), _LIST_TAG, canonical_json({"selectedColumns": columns}).decode()
+        )
+        self._columns |= {*columns, *wanted}
 
     def finish(self, run_id: str, *, succeeded: bool, has_news: bool) -> None:
         """Mark the run's end."""
@@ -204,7 +225,8 @@ class MlflowRuns:
         if not runs:
             tags = self._about[run_id].tags if run_id in self._about else {}
             tags = {**tags, **_description(tags), RUN_ID_TAG: run_id}
-            self._client.create_run(self.experiment_id(), run_name=run_id, tags=tags)
+            started = int(tags[STARTED_TAG]) if STARTED_TAG in tags else None
+            self._client.create_run(self.experiment_id(), run_name=run_id, tags=tags, start_time=started)
             runs = self._found(run_id)
         return runs
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from components.algorithms.losses import MinibatchSize
 from components.config import LossConfig, TrainingConfig
 from components.schema import TrainBatch, TrainGroup
+from components.share_done import tell_share
 from components.training.forward import completion_logprobs, device_of
 from components.training.minibatches import balanced
 from components.training.packing import Ints, MicroBatch, empty_micro_batch, pack_groups, packed_length
@@ -115,9 +116,11 @@ def record(
     starts_G_K, num_tokens = _starts(groups)
     values = torch.zeros(num_tokens, dtype=torch.float32)
     with torch.no_grad():
-        for micro_batch in rank_micro_batches(groups, range(len(groups)), training, ranks):
+        micro_batches = rank_micro_batches(groups, range(len(groups)), training, ranks)
+        for number, micro_batch in enumerate(micro_batches, start=1):
             places_N = starts_G_K[micro_batch.groups_N, micro_batch.candidates_N] + micro_batch.offsets_N
             values[torch.from_numpy(places_N)] = values_of(micro_batch).to("cpu")
+            tell_share(number / len(micro_batches))
     return RecordedValues(ranks.sum(values).to(device), starts_G_K)
 
 

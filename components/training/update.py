@@ -17,6 +17,7 @@ from components.errors import LogprobMismatch, UpdateFailed
 from components.models.stored_models import EXACT_BASES
 from components.models.value_head import hidden_states, is_value_head
 from components.schema import TrainBatch
+from components.share_done import part_of_work, tell_share
 from components.training.base import CriticTerms, UpdateJob
 from components.training.critic import judge, record_values, value_loss
 from components.training.gradient_share import GradientShares
@@ -29,6 +30,8 @@ from components.training.reference_logprobs import Recorded, corrected_here, los
 
 _MOST_ROUNDING = 2.0
 """The largest difference of log-probabilities, in nats, that rounding in bfloat16 may explain."""
+_RECORDING_SHARE = 0.2
+"""The part of an update's work, roughly, that forwards without gradients before its steps are, for the progress bar."""
 Learner = Any
 """A DeepSpeedEngine; DeepSpeed has no types."""
 
@@ -68,10 +71,12 @@ class Update:
         return {**replace(self, batch=replace(self.batch, groups=groups))._run(), "masked_frac": masked_fraction}
 
     def _with_critic(self, terms: CriticTerms) -> dict[str, float]:
-        values = record_values(self.learner.module, self.batch.groups, self.job, ranks=self.ranks)
+        with part_of_work(0.0, _RECORDING_SHARE):
+            values = record_values(self.learner.module, self.batch.groups, self.job, ranks=self.ranks)
         judged = judge(self.batch.groups, values, terms)
         update = replace(self, batch=replace(self.batch, groups=judged.groups), targets=judged.targets)
-        return {**update._run(), **judged.metrics}
+        with part_of_work(_RECORDING_SHARE, 1.0):
+            return {**update._run(), **judged.metrics}
 
     def _run(self) -> dict[str, float]:
         totals = _Totals(GradientShares(self.batch))
@@ -80,10 +85,13 @@ class Update:
             return {"num_updates": 0.0, **counts}
         counts["sampler_lag"] = float(self._sampler_lag())
         training, job = self.job.training, self.job
-        recorded = self._recorded()
+        with part_of_work(0.0, _RECORDING_SHARE):
+            recorded = self._recorded()
+        began = _RECORDING_SHARE if recorded.old is not None or recorded.reference is not None else 0.0
         if recorded.old is not None:
             self._measure_mismatch_of_batch(recorded, totals)
             self._check_mismatch(totals)
+        share = (1 - began) / (training.num_epochs * training.num_minibatches)
         for epoch in range(training.num_epochs):
             parts = minibatches_of(
                 self.batch.groups,
@@ -91,9 +99,10 @@ class Update:
                 seed=job.seed,
                 seed_parts=(job.step, job.policy, epoch),
             )
-            for number, indices in enumerate(parts):
-                totals.learning_rate = self._learning_rate(epoch * training.num_minibatches + number)
-                self._optimizer_step(indices, recorded, totals)
+            for number, indices in enumerate(parts, start=epoch * training.num_minibatches):
+                totals.learning_rate = self._learning_rate(number)
+                with part_of_work(began + share * number, began + share * (number + 1)):
+                    self._optimizer_step(indices, recorded, totals)
         metrics = {**recorded.metrics, **totals.metrics(self.ranks), **counts}
         broken = sorted(name for name, value in metrics.items() if not math.isfinite(value))
         if broken:
@@ -149,6 +158,7 @@ class Update:
             self.learner.backward(loss * self.ranks.size, scale_wrt_gas=False)
             totals.add(loss, token_statistics(inputs, loss_config), micro_batch.num_tokens)
             totals.shares.add(inputs.logprobs_N, micro_batch.groups_N)
+            tell_share(number / len(micro_batches))
             if totals.num_updates == 0 and recorded.old is None:
                 sampler_N = torch.from_numpy(micro_batch.sampler_logprobs_N).to(loss.device)
                 totals.add_mismatch(inputs.logprobs_N, sampler_N)

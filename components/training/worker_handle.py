@@ -11,6 +11,7 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 
 from components.errors import WorkerDied
+from components.share_done import tell_share
 from components.training.base import UpdateJob
 from components.training.worker_protocol import (
     LOG_FILE,
@@ -44,15 +45,20 @@ class Processes:
         return all(launcher.poll() is None for launcher in (self.launcher, *self.elsewhere.values()))
 
     def ask(self, job: UpdateJob, deadline: float) -> Answer:
+        """The result or failure of `job`. The listener of this thread hears the shares that are done before it."""
         connection = self._connected()
         try:
             connection.send_bytes(job.model_dump_json().encode())
-            while not connection.poll(min(1.0, max(deadline - time.monotonic(), 0.0))):
+            while True:
+                if connection.poll(min(1.0, max(deadline - time.monotonic(), 0.0))):
+                    answer = Answer.model_validate_json(connection.recv_bytes(MAX_MESSAGE_BYTES))
+                    if answer.share is None:
+                        return answer
+                    tell_share(answer.share)
                 if time.monotonic() >= deadline:
                     raise WorkerDied(
                         f"update of {job.policy}, step {job.step} took longer than training.update_timeout_seconds"
                     )
-            return Answer.model_validate_json(connection.recv_bytes(MAX_MESSAGE_BYTES))
         except (EOFError, ConnectionError) as error:
             raise self._death() from error
 

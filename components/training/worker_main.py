@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from components.errors import LogprobMismatch, TroupeError
 from components.process_ids import ProcessId
+from components.share_done import share_listener
 from components.training.base import UpdateJob
 from components.training.deepspeed_backend import RealDeepSpeed, join_ranks
 from components.training.parent_watchdog import exit_with_parent, exit_with_stdin
@@ -39,9 +40,15 @@ _FAILED_EXIT_CODE = 1
 
 def serve(worker: Worker, ranks: Ranks, connection: Connection | None, folder: Path) -> None:
     """Run jobs until the trainer disconnects."""
+
+    def send(answer: Answer) -> None:
+        if connection is not None:
+            connection.send_bytes(answer.model_dump_json().encode())
+
     while (text := ranks.broadcast(_next_job(connection))) is not None:
         try:
-            answer = Answer(result=worker.update(UpdateJob.model_validate_json(text)))
+            with share_listener(lambda share: send(Answer(share=share))):
+                answer = Answer(result=worker.update(UpdateJob.model_validate_json(text)))
         # The process boundary: every error is reported to the trainer.
         except Exception as error:
             traceback.print_exc()
@@ -50,8 +57,7 @@ def serve(worker: Worker, ranks: Ranks, connection: Connection | None, folder: P
                 assert answer.failure is not None
                 report_failure(folder, ranks.rank, answer.failure)
                 os._exit(_FAILED_EXIT_CODE)
-        if connection is not None:
-            connection.send_bytes(answer.model_dump_json().encode())
+        send(answer)
 
 
 def failure_of(error: Exception, rank: int) -> Failure:

@@ -55,8 +55,9 @@ class Failure(Frozen):
 
 
 class Answer(Frozen):
-    """Rank 0's answer: one of the two."""
+    """What rank 0 sends: shares of the update while it works, then the result or the failure."""
 
+    share: float | None = None
     result: UpdateResult | None = None
     failure: Failure | None = None
 

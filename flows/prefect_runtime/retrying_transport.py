@@ -33,7 +33,7 @@ class PatientTransport(httpx.BaseTransport):
                     raise PrefectUnavailable(
                         f"Prefect at {request.url.copy_with(path='/api', query=None, userinfo=None)} does not answer, for "
                         f"{self._outage.patience_seconds:g} s (resources.prefect_patience_seconds); start it with `troupe up`, "
-                        "then the same command goes on from here"
+                        "then the same command continues from here"
                     ) from error
             else:
                 self._outage.record_success()

@@ -4,12 +4,14 @@ import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from components import user_code
+from components.environments.registry import family
 from components.errors import ConfigurationError
-from components.user_code import imported, is_own, source_digest
+from components.user_code import imported, is_own, source_digest, suggest_own
 
 _numbers = itertools.count()
 
@@ -125,3 +127,33 @@ def test_a_missing_module_inside_is_not_taken_for_the_module(module: str, tmp_pa
 def test_names_with_a_colon_are_own_code() -> None:
     assert is_own("guess:Guess")
     assert not is_own("plan_path")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "suggested"),
+    [
+        ("mine", "class", "mine.py here has Base, Few: write mine:Base"),
+        ("mine.py:Few", "class", "mine.py here has Base, Few: write mine:Base"),
+        ("mine:", "function", "mine.py here has brevity: write mine:brevity"),
+        ("pkg.mod", "class", "mod.py here has Deep: write pkg.mod:Deep"),
+        ("plain", "class", "plain.py here has A: write plain:A"),
+        ("broken", "class", "broken.py here has no class at its top"),
+        *((name, "class", "") for name in ("absent", "pkg", "../mine", "", ":Base")),
+    ],
+)
+def test_a_file_of_the_folder_is_suggested_by_its_names_and_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: Any, suggested: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "1 / 0\nclass Other: pass\nclass Base(Environment): pass\nclass Few(Base): pass\nclass _No(Base): pass\n"
+        "def brevity(): pass\n"
+    )
+    (tmp_path / "plain.py").write_text("class A: pass\n")
+    (tmp_path / "broken.py").write_text("class A(:\n")
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "mod.py").write_text("class Deep(troupe.ToolEnvironment): pass\n")
+    assert suggest_own(name, kind=kind) == suggested
+    if suggested and kind == "class":
+        with pytest.raises(ConfigurationError, match=suggested):
+            family(name)

@@ -29,7 +29,7 @@ from tests.integration.trainings import ROOT, Trainings, await_no_workers, kill,
 from tests.processes import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-LINE = "interrupted; nothing that was finished is lost, the same command goes on from here"
+LINE = "interrupted; nothing that was finished is lost, the same command continues from here"
 COMMAND = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"  # a shell's background job ignores it
     "from troupe.cli import main; main()"

@@ -16,7 +16,7 @@ from components.errors import ArtifactMissing
 from components.evaluation.held_out import EvalPlan, Setting
 from components.evaluation.suite_play import SuitePlay
 from components.evaluation.suites import Suite, suite_problems
-from components.progress import Progress
+from components.progress import Progress, subscribe
 from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
 from components.runs.stage_protocol import run_stage
 from components.schema import PolicyVersion, RolloutShard, TrainBatch
@@ -28,6 +28,7 @@ from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
 from components.session.toolbox import Toolbox
 from components.session.trainers import Trainers, training_of
+from components.share_done import tell_share
 from components.tool_calls.journal import ToolJournal
 from components.training import checkpoint
 from components.training.base import CheckpointManifest, Probe, UpdateJob, UpdateResult
@@ -341,13 +342,17 @@ def test_an_update_is_told_all_it_depends_on_and_leaves_no_folder(
 
     def update(*, job: UpdateJob) -> UpdateResult:
         told.append(job)
+        tell_share(0.5)
         assert job.batch_file.read_bytes() == b"the batch"
         assert not job.output_folder.exists()
         return UpdateResult(manifest=MANIFEST, metrics={"loss": 0.375})
 
     trainer = wired.calls.object(DeepSpeedTrainer, "trainer", update=update)
     session.trainers = wired.calls.object(Trainers, "trainers", of=trainer)
-    found = update_policy.update_policy.fn(session, 5, "worker", CHECKPOINT, batch)
+    heard: list[Progress] = []
+    with subscribe(heard.append):
+        found = update_policy.update_policy.fn(session, 5, "worker", CHECKPOINT, batch)
+    assert Progress(stage="update_policy", step=5, done=0.5, total=1, facts={"policy": "worker"}) in heard
     assert told == [
         UpdateJob(
             policy="team",

@@ -143,7 +143,7 @@ def _of_prefect(error: BaseException) -> TroupeError | None:
     if "HTTPError" in bases:
         return PrefectUnavailable(
             f"{where} does not answer ({type(error).__name__}: {error}); start it with `troupe up`, then the same command "
-            "goes on from here"
+            "continues from here"
         )
     return None
 

@@ -12,7 +12,7 @@ _SAME_AGAIN_SECONDS = 60.0
 
 
 class Notices(logging.Handler):
-    """Prints warnings as `warning: ...`, without tracebacks."""
+    """Prints warnings as `warning: ...` and news as they are, without tracebacks."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -27,7 +27,8 @@ class Notices(logging.Handler):
         self._printed_at[line] = now
         try:
             # Looked up each time: a live display replaces the stream, to print above itself.
-            print(f"{record.levelname.lower()}: {line}", file=sys.stderr, flush=True)
+            kind = "" if getattr(record, "is_news", False) else f"{record.levelname.lower()}: "
+            print(f"{kind}{line}", file=sys.stderr, flush=True)
         except (OSError, ValueError):
             return
 

@@ -2,11 +2,14 @@
 
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from components.config.hybrid import GAME_BOY
+from components.errors import ConfigurationError
+from components.evaluation.scripted_play import SCRIPTED
 from components.gc_tuning import gc_paused
 from troupe.cli.runs import JsonOption, StoreOption, emit_json, progress_bar
 from troupe.cli.training import preset_names
@@ -76,7 +79,7 @@ def evaluate(
         typer.echo(
             f"pass@{k}: {rate['value']:.1%}, 95% interval {rate['interval'][0]:.1%} to {rate['interval'][1]:.1%}"
         )
-    typer.echo(f"\nnext: {next_command(report, suite, store)}")
+    typer.echo(f"\nnext: {next_command(report, subject, suite, store)}")
 
 
 def compare(
@@ -131,8 +134,9 @@ def compare(
         raise typer.Exit(1)
 
 
-def next_command(report: "EvalReport", suite: str | None, store: str | None) -> str:
-    """The command that shows the evaluated run's team at play, or else the expert."""
+def next_command(report: "EvalReport", subject: str, suite: str | None, store: str | None) -> str:
+    """The command that shows the evaluated run's team at play; a model or a team of several is compared; after scripted play
+    one plays oneself."""
     from flows.suites import named_suite
 
     at_store = f" --store {store}" if store else ""
@@ -140,9 +144,23 @@ def next_command(report: "EvalReport", suite: str | None, store: str | None) -> 
         return f"troupe view {report.agent.partition('@')[0]} --gif episode.gif{at_store}"
     played, _ = named_suite(suite or report.suite)
     if "=" in report.agent or "@" not in report.agent:
-        return f"troupe play {played} --agent expert"
+        base = "expert" if _has_expert(played) else "random"
+        if subject in SCRIPTED:
+            return f"troupe play {played}{' --agent expert' if base == 'expert' != subject else ''}"
+        return f"troupe compare {base} {quote(subject)} --suite {suite or report.suite}{at_store}"
     sampling = "" if report.sampling == "greedy" else f" --sampling {report.sampling}"
     return f"troupe play {played} --agent {report.agent}{sampling}{at_store}"
+
+
+def _has_expert(played: str) -> bool:
+    """Whether the environment of a suite has an expert to watch."""
+    from components.session.scenario import scenario_of
+    from flows.suites import played_config
+
+    try:
+        return scenario_of(played_config(played, {}, own=None)).family.has_expert
+    except ConfigurationError:
+        return False  # it needs options, which the command named
 
 
 def play(

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -119,15 +119,30 @@ def rm(
 
 @contextmanager
 def progress_bar(name: str, *, doing: str = "reading", is_hidden: bool = False) -> Iterator["Progress"]:
-    """A transient bar on standard error; nothing in a pipe."""
+    """A transient bar on standard error; in a pipe a line every few seconds."""
     from rich.progress import Progress as Bar
 
-    from troupe.consoles import console
+    from troupe.consoles import Heartbeat, console
 
     stderr = console(stderr=True)
-    with Bar(console=stderr, transient=True, disable=is_hidden or not stderr.is_terminal) as bar:
+    state: tuple[float, float] | None = None
+
+    def speak() -> None:
+        told = "" if state is None else f": {state[0]:.0f} of {state[1]:.0f}"
+        stderr.print(f"{doing} {name}{told}", highlight=False, markup=False, soft_wrap=True)
+
+    def hear(done: float, total: float) -> None:
+        nonlocal state
+        state = done, total
+        bar.update(task, completed=done, total=total)
+
+    in_lines = not is_hidden and not stderr.is_terminal
+    with (
+        Bar(console=stderr, transient=True, disable=is_hidden or in_lines) as bar,
+        Heartbeat(speak).beating() if in_lines else nullcontext(),
+    ):
         task = bar.add_task(f"{doing} {name}", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield hear
 
 
 def emit(document: Any, *, as_json: bool, table: Callable[[Any], RenderableType]) -> None:

@@ -37,6 +37,7 @@ def up(
     from infra.services.stack import deploy
     from infra.services.stack import up as start
     from troupe.consoles import console as made_console
+    from troupe.consoles import show_wait
     from troupe.diagnostics.tables import access_lines, services_text
 
     if check:
@@ -45,11 +46,11 @@ def up(
     home = ensure_home()
     deployments = local_deployments()  # an error in a prefect.yaml is reported before anything starts
     console = made_console()
-    with console.status("starting vLLM (one to three minutes)"):
+    with show_wait("starting vLLM (one to three minutes)"):
         servers = start_engines(home, engine, preset, override or [])
-    with console.status("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
+    with show_wait("starting Prefect, MLflow and S3 (10 to 40 seconds)"):
         state = start(home)
-    with console.status("deploying (10 to 30 seconds)"):
+    with show_wait("deploying (10 to 30 seconds)"):
         deploy(state, write_deployments(home, deployments))
         tidy_deployed(state, deployments)
     warning = write_prefect_toml(Path.cwd(), state)
@@ -153,10 +154,13 @@ def env() -> None:
 
 def doctor(as_json: JsonOption = False) -> None:
     """What works on this machine, and how to get what does not."""
-    from troupe.diagnostics.doctor import checks
+    from troupe.consoles import show_wait
     from troupe.diagnostics.tables import doctor_table
 
-    found = checks()
+    with show_wait("checking this machine (up to a minute the first time)"):
+        from troupe.diagnostics.doctor import checks
+
+        found = checks()
     emit([check.document() for check in found], as_json=as_json, table=doctor_table)
 
 

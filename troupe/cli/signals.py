@@ -14,7 +14,7 @@ from components.outages import interrupt
 ENDING_SECONDS = 20.0
 """The time limit for the orderly end of an interrupted command."""
 LINE = "interrupted"
-LINE_OF_KEPT_WORK = "interrupted; nothing that was finished is lost, the same command goes on from here"
+LINE_OF_KEPT_WORK = "interrupted; nothing that was finished is lost, the same command continues from here"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -1,6 +1,7 @@
 """The report at the end of a training."""
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from components.evaluation.statistics import paired_interval
 from components.frozen import Frozen
 from components.schema import EvalReport
 from components.session.stores import s3_endpoint
+from components.tracking.pages import list_url
 from troupe.runs.tables import evaluations_table, follows_proposals, share
 
 
@@ -28,6 +30,12 @@ class TrainingReport(Frozen):
     seconds: float
     run_url: str | None
     flow_run_url: str | None
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.run_id}: {self.num_steps} steps, {self.seconds:.0f} s", *map(str, self.evaluations)])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def print_summary(console: Console, summary: dict[str, Any], *, is_alone: bool = False) -> None:
@@ -57,8 +65,14 @@ def print_summary(console: Console, summary: dict[str, Any], *, is_alone: bool =
         if summary["refusal"]:
             told = f"are in the store and not in MLflow, which refuses them: {summary['refusal']}"
         console.print(f"{summary['num_unpublished']} reports {told}", style="yellow")
-    places = {"MLflow": summary["run_url"], "Prefect": summary["flow_run_url"], "S3": s3_endpoint()}
-    places["Graph"] = summary["graph_command"]
+    mlflow = summary["run_url"]
+    places = {
+        "MLflow": mlflow,
+        "all runs": mlflow and list_url(mlflow),
+        "Prefect": summary["flow_run_url"],
+        "S3": s3_endpoint(),
+        "Graph": summary["graph_command"],
+    }
     for number, (name, address) in enumerate((name, address) for name, address in places.items() if address):
         console.print(f"{'' if number else chr(10)}{name:8} {address}", soft_wrap=True)
     services = "up" if is_alone else "down"

@@ -12,6 +12,8 @@ from components.runs.available_checkpoints import format_ranges
 
 SPARKS = "▁▂▃▄▅▆▇█"
 MOST_ROWS = 24
+_STEPS_TITLE = "steps of training, in which the best candidate of each group plays on"
+_MIXED_NOTE = "checkpoint D of N: the update's weights were then mixed with those of others, N in all"
 
 
 def runs_table(rows: Sequence[Mapping[str, Any]]) -> Group | Text:
@@ -40,7 +42,10 @@ def run_table(document: Mapping[str, Any]) -> Group:
     parts += [Text(each, style="red") for each in document.get("damaged", ())[1:MOST_ROWS]]
     parts += [Text(), evaluations_table(document["evaluations"])]
     if document["steps"]:
-        parts += [Text(), _steps_table(document["steps"]), *_own_rewards(document["steps"])]
+        parts += [Text(), _steps_table(document["steps"])]
+        if any(step.get("checkpoint_parents") for step in document["steps"]):
+            parts.append(Text(_MIXED_NOTE, style="dim"))
+        parts += _own_rewards(document["steps"])
         parts += [Text(), _seconds_table(document["steps"])]
     return Group(*parts)
 
@@ -94,11 +99,11 @@ def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
     rewards = m.earning_names(names)
     shares = {m.KEEP_RATE: "keeps good", m.REPAIR_RATE: "repairs bad", m.ZERO_GROUP_FRACTION: "equal groups"}
     shown = {
-        m.SUCCESS_RATE: "success",
+        m.SUCCESS_RATE: m.TRAINING_SUCCESS,
         **{name: m.earning_label(name).replace("_", " ") for name in rewards},
         **{name: label for name, label in shares.items() if name in names},
     }
-    table = _table(*(f">{heading}" for heading in ("step", *shown.values(), "time in s")), title="steps")
+    table = _table(*(f">{heading}" for heading in ("step", *shown.values(), "time in s")), title=_STEPS_TITLE)
     table.padding = (0, 1, 0, 0)
     table.add_column("tries", no_wrap=True)
     table.add_column("checkpoint", no_wrap=True)

@@ -72,8 +72,8 @@ class ComparisonReport:
             low, high = pair.interval
             yield (
                 f"{pair.other} less {pair.base}: {pair.difference:+.3f}, 95% interval {low:+.3f} to {high:+.3f}; better at "
-                f"{pair.num_won} problems, worse at {pair.num_lost}; so many problems show a difference of "
-                f"{pair.smallest_difference:.3f}"
+                f"{pair.num_won} problems, worse at {pair.num_lost}; a true difference under {pair.smallest_difference:.3f} "
+                f"can stay unnoticed on {pair.num_problems} problems"
             )
             yield from payoff_lines(payoff_differences(self.reports[0], self.reports[number + 1]))
             if self.gates:

@@ -46,6 +46,7 @@ class Person:
                 self._proposal = text
                 return text
             self._say(f"Not understood: {printable(error)}.")
+        self._say("")  # what follows stands below the prompt
         return None
 
     def _show(self, played: Playthrough, agent: str, decides: bool) -> None:

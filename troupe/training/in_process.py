@@ -34,6 +34,7 @@ from infra.services.own_prefect import OwnPrefect, own_prefect
 from infra.services.process import make_private
 from infra.services.stack import outage
 from troupe.consoles import console as made_console
+from troupe.consoles import show_wait
 from troupe.runs.stores import began_without_services, is_without_services, opened_store, own_folder, store_config
 from troupe.runs.summary import TrainingReport, print_summary
 
@@ -89,7 +90,7 @@ def _train(
     server: OwnPrefect | None,
 ) -> dict[str, Any]:
     """The summary of the flow, run here with a live display; `server` is the Prefect server of a run without services."""
-    with console.status("loading"), gc_paused():
+    with show_wait("loading", console), gc_paused():
         from flows.loops import flow_for, loop_for
         from flows.prefect_runtime.settings import current_server
         from flows.train import open_session, using
@@ -97,7 +98,7 @@ def _train(
 
     with open_session(Run(run_id=run_id, config=config), scenario_of(config)) as session:
         session.on_step = on_step
-        with console.status("loading"):
+        with show_wait("checking services and configuration", console):
             check_services(session, expects_tracking=server is None)
             lines = [*settled, *_admitted(session, restart, loop_for(config).pipeline)]
             if server is not None:

@@ -82,7 +82,7 @@ def _table(options: CodeOptions, dataset: Dataset, source: DatasetSource | None,
         return Table(dataset=dataset, source=None, field=field)
     places = LAYOUTS[dataset].places
     if source is None and not places:
-        raise ConfigurationError(f"{field}: problems of one's own are read from a file; name it, as mine.jsonl")
+        raise ConfigurationError(f"{field}: put your own problems in a file and name it, as mine.jsonl")
     source = source or places.get(split) or next(iter(places.values()))
     if dataset != "livecodebench":
         return Table(dataset=dataset, source=source, field=field)

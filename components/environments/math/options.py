@@ -47,7 +47,7 @@ class MathOptions(Frozen):
                     f"{split}_source is given for procedural problems; name its layout in {split}, as custom or gsm8k"
                 )
             if self.source(split) is None and self.dataset_of(split) == "custom":
-                raise ValueError(f"{split}_source: questions of one's own lie in a file; name it, as mine.jsonl")
+                raise ValueError(f"{split}_source: put your own questions in a file and name it, as mine.jsonl")
         return self
 
     def dataset_of(self, split: Split) -> DatasetName:

@@ -4,12 +4,14 @@ import logging
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from components.errors import SandboxUnavailable, ServiceMissing
 from components.process_ids import this_process
-from components.sandbox.backends import open_sandbox, probe
+from components.sandbox import backends
+from components.sandbox.backends import FALLBACK_FILE, open_sandbox, probe
 from components.sandbox.daemon import Daemon
 from tests.components.sandbox.conftest import NOWHERE
 from tests.components.sandbox.leftovers import clean_leftovers
@@ -39,6 +41,7 @@ def test_auto_takes_docker_where_an_daemon_answers(daemon: Daemon, state_folder:
 def test_auto_takes_bubblewrap_where_no_daemon_is_and_says_so(
     bwrap: None, no_machine_daemon: None, state_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    (state_folder / FALLBACK_FILE).unlink(missing_ok=True)
     with caplog.at_level(logging.WARNING):
         sandbox = open_sandbox("auto", state_folder=state_folder, num_boxes=1, docker_host=NOWHERE)
     try:
@@ -46,7 +49,24 @@ def test_auto_takes_bubblewrap_where_no_daemon_is_and_says_so(
         assert sandbox.run("print(6 * 7)").stdout == "42\n"
     finally:
         sandbox.close()
-    assert "bubblewrap instead of docker: the daemon at unix:///nowhere/docker.sock does not answer" in caplog.text
+    assert "bubblewrap instead of docker (said once" in caplog.text
+    assert "the daemon at unix:///nowhere/docker.sock does not answer" in caplog.text
+
+
+def test_another_backend_is_named_once_until_the_usual_one_works_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    works = [False]
+    pools: list[Any] = [object(), object()]
+
+    def docker() -> Any:
+        if not works[0]:
+            raise ServiceMissing("not here")
+        return pools[0]
+
+    for works[0], num_warnings in ((False, 1), (False, 1), (True, 1), (False, 2), (False, 2)):
+        assert backends._first({"docker": docker, "bubblewrap": lambda: pools[1]}, tmp_path) is pools[not works[0]]
+        assert len(caplog.records) == num_warnings
 
 
 def test_where_nothing_works_the_refusal_names_both_reasons_and_both_commands(

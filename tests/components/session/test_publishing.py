@@ -20,7 +20,7 @@ from components.runs.run import Run
 from components.session import publishing
 from components.session.publishing import Publishing, run_params, run_tags, training_problems
 from components.session.tracing import Tracing
-from components.tracking.base import PROCESS_TAG, VIEW_TAG, PolicyFiles, TeamCheckpoint
+from components.tracking.base import PROCESS_TAG, STARTED_TAG, VIEW_TAG, PolicyFiles, TeamCheckpoint
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import DrainReport, Outbox
 from flows.presets import preset_config
@@ -81,8 +81,9 @@ def published(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> Publishi
     monkeypatch.setattr(publishing, "peak_memory_mib", lambda: 300.0)
     monkeypatch.setattr(publishing, "view_command", lambda store, run_id: f"view {run_id}")
     tracing = calls.object(Tracing, "tracing", traces=["a trace"])
-    made = Publishing(RUN, PIPELINE, store, TRACKER, first=FIRST, tracing=tracing, changed={"seed": "17"})
+    made = Publishing(RUN, PIPELINE, store, TRACKER, first=FIRST, tracing=tracing, changed={"seed": "17"}, started_ms=5)
     tags = {**run_tags(CONFIG, PIPELINE), "changed.seed": "17", PROCESS_TAG: str(this_process()), VIEW_TAG: "view r"}
+    tags[STARTED_TAG] = "5"
     about = {"params": run_params(CONFIG), "tags": tags, "problems": [training_problems(CONFIG)], "model": "tiny"}
     assert calls == [
         ("Outbox", {"store": store, "run_id": "r", **about}),

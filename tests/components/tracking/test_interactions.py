@@ -28,7 +28,7 @@ def test_what_is_drawn_of_a_population_is_an_artifact_of_its_run(
     )
     with Session(run) as session:
         session.publishing = Publishing(
-            run, PIPELINE, session.store, tracked.tracker, first={}, tracing=None, changed={}
+            run, PIPELINE, session.store, tracked.tracker, first={}, tracing=None, changed={}, started_ms=5
         )
         state = ArtifactRef(kind="PopulationState", key="state", sha256="00", num_bytes=1)
         draw_interactions.draw_interactions.fn(session, 3, state)

@@ -15,10 +15,11 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError, PermanentError, TrackingUnavailable
 from components.schema import IterationReport
-from components.tracking.base import PROCESS_TAG, VIEW_TAG
+from components.tracking.base import PROCESS_TAG, STARTED_TAG, VIEW_TAG
 from components.tracking.drain import OutboxDrain
 from components.tracking.mlflow import MlflowTracker
 from components.tracking.outbox import Outbox
+from components.tracking.pages import LIST_VIEW, list_url
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import basic
 from infra.services.process import marked, read_record
@@ -78,6 +79,7 @@ def test_a_run_that_brings_nothing_new_ends_when_it_ended(mlflow: MlflowReader, 
 
 def test_an_evaluation_is_a_table_a_problem_set_and_the_first_chart(mlflow: MlflowReader, mlflow_url: str) -> None:
     tracker = tracker_at(mlflow_url)
+    tracker.open_run("tables", {}, {"changed.seed": "7", STARTED_TAG: "1000"})
     for _ in range(2):
         tracker.publish_evaluation("tables", evaluation(4), model="tables", timestamp_ms=1)
     run = mlflow.run("tables")
@@ -89,6 +91,12 @@ def test_an_evaluation_is_a_table_a_problem_set_and_the_first_chart(mlflow: Mlfl
     assert mlflow.problems("tables") == [("plan_path/test", "5f0c00aa11bb", "evaluation")]
     experiment = mlflow.client.get_experiment_by_name(EXPERIMENT)
     assert experiment.tags["mlflow.experiment.primaryMetric.name"] == "eval/greedy_success_rate"
+    shown = json.loads(experiment.tags[f"mlflow.sharedViewState.{LIST_VIEW}"])["selectedColumns"]
+    assert {"metrics.`eval/greedy_success_rate`", "tags.`changed.seed`"} <= set(shown)
+    assert run.info.start_time == 1000, "its duration includes what came before the tracker heard of it"
+    page, _, query = (list_url(tracker.run_url("tables") or "")).partition("?")
+    assert page.endswith(f"/#/experiments/{experiment.experiment_id}/runs")
+    assert query.endswith(f"viewStateShareKey={LIST_VIEW}")
 
 
 def test_a_changed_parameter_is_kept_as_a_tag(mlflow: MlflowReader, mlflow_url: str) -> None:

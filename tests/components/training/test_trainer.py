@@ -16,6 +16,7 @@ from components.child_environment import filtered_environment
 from components.config import LossConfig, TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed, WorkerDied
 from components.models.digests import model_digest
+from components.share_done import share_listener
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER
 from components.training.checkpoint import NO_OPTIMIZER, load_model, read_manifest
 from tests.processes import alive
@@ -44,7 +45,11 @@ def _wait_until_gone(pids: list[int], seconds: float) -> None:
 
 def test_an_update_leaves_a_whole_checkpoint(trainer, jobs, make_groups) -> None:
     job = jobs.first(make_groups(6))
-    result = trainer.update(job)
+    heard: list[float] = []
+    with share_listener(heard.append):
+        result = trainer.update(job)
+    assert heard == sorted(heard)
+    assert 0 < heard[0] <= heard[-1] <= 1, "the worker tells how much of the update is done"
     manifest = read_manifest(job.output_folder)
     assert manifest == result.manifest
     assert (manifest.policy, manifest.step) == ("p", 1)

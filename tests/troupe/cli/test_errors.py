@@ -15,8 +15,10 @@ import httpx
 import pytest
 
 from components.errors import ConfigurationError, StoreGone, UpdateFailed
+from components.progress import NEWS
 from troupe.cli import errors
 from troupe.cli.errors import run_command
+from troupe.cli.notices import notices
 
 ROOT = Path(__file__).resolve().parents[3]
 LINE = "interrupted"
@@ -174,6 +176,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from troupe.cli import signals
 from troupe.cli.errors import run_command
+from troupe.cli.notices import notices
 {before}
 
 def command():
@@ -213,7 +216,7 @@ def test_a_command_that_keeps_its_work_says_so() -> None:
     with started(name="train") as process:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-        assert err == f"{LINE}; nothing that was finished is lost, the same command goes on from here\n"
+        assert err == f"{LINE}; nothing that was finished is lost, the same command continues from here\n"
 
 
 @pytest.mark.parametrize("end", ["a second Ctrl-C", "time"])
@@ -254,3 +257,11 @@ def test_a_warning_is_one_line_and_not_said_again(capsys: pytest.CaptureFixture[
 
     assert run_command(command) == 0
     assert capsys.readouterr().err == "warning: S3 is away\nerror: worse\n"
+
+
+def test_news_is_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    log = logging.getLogger("components.sandbox.rootfs")
+    with notices():
+        log.warning("building the sandbox (once)", extra=NEWS)
+        log.warning("something is odd")
+    assert capsys.readouterr().err.splitlines() == ["building the sandbox (once)", "warning: something is odd"]

@@ -72,7 +72,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     (
         "play math --agent noop --set dataset=custom",
         2,
-        ("train_source: questions of one's own lie in a file", "as mine.jsonl"),
+        ("train_source: put your own questions in a file", "as mine.jsonl"),
     ),
     ("train tiny extra", 2, ("train: ", "extra argument(s) (extra)", "see `troupe train --help`")),
     (

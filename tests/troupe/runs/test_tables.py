@@ -48,6 +48,8 @@ def test_the_steps_of_two_policies_fit_eighty_columns_uncut() -> None:
     assert "106.75" in row
     assert "01234567" in text
     assert "fedcba98 of 2" in text
+    assert "mixed with those of others" in text
+    assert "the best candidate of each group plays on" in " ".join(text.split())
     assert row[8:10] == ["update", "2"], "a stage that ran once is not named"
 
 

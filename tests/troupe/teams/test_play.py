@@ -8,13 +8,20 @@ from random import Random
 import pytest
 from typer.testing import CliRunner
 
+from components.config import RewardConfig
+from components.environments.base import NO_TOOLS
 from components.environments.registry import family, family_options
+from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
+from components.evaluation.answered_play import play_answers
 from components.identity import GroupKey
+from components.rewards.rubric import rubric_for
+from components.schema import EvalReport
 from tests.components.environments.bare import bare
 from tests.components.environments.social.games import GAMES as SOCIAL_GAMES
 from tests.components.environments.social.games import SOCIAL, Line, made
 from troupe.cli import app
+from troupe.cli.play import next_command
 from troupe.teams.play import play
 from troupe.teams.players import person
 from troupe.teams.reports import PlayReport
@@ -228,3 +235,44 @@ def test_a_person_answers_for_every_player_of_a_game(game: str) -> None:
     assert report.n == 0
     assert text.count("> ") == len(typed), "nobody is asked after the end of the input"
     assert text.endswith("no episode was played to its end\n")
+def test_whoever_leaves_ends_the_episode_for_all_and_no_rate_of_nothing_is_shown() -> None:
+    _, text = played("plan_path", agent="human", episodes=2, typed="")
+    assert text.splitlines()[-1] == "plan_path, human: no episode was played to its end"
+    asked: list[str] = []
+
+    def leave(played: object, node: GroupKey) -> None:
+        asked.append(node.agent)
+
+    chosen = family("coop_compete")
+    order = turn_order_of(chosen, None)
+    problem = chosen.problem(family_options("coop_compete", {}), split="test", index=0, seed=0)
+    [ended] = play_answers(
+        [problem], [leave], family=chosen, tools=NO_TOOLS, rubric=rubric_for(chosen, RewardConfig()), turn_order=order,
+        max_turns=None,
+    )  # fmt: skip
+    assert ended is None
+    assert len(asked) == 1, "the other players of the phase are not asked"
+
+
+@pytest.mark.parametrize(
+    ("agent", "subject", "suite", "command"),
+    [
+        ("expert", "expert", "tiny", "troupe play tiny"),
+        ("random", "random", "tiny", "troupe play tiny --agent expert"),
+        ("random", "random", "coop_compete", "troupe play coop_compete"),
+        ("out/team", "out/team", "tiny", "troupe compare expert out/team --suite tiny"),
+        ("openai:m", "openai:m", "coop_compete/train", "troupe compare random openai:m --suite coop_compete/train"),
+        ("a=b@0,c=b", "a=b@0,c=b", "tiny", "troupe compare expert a=b@0,c=b --suite tiny"),
+        ("my-run@3", "my-run", None, "troupe play plan_path --agent my-run@3 --sampling sample --store file:///x"),
+    ],
+)
+def test_the_next_command_is_one_that_works(agent: str, subject: str, suite: str | None, command: str) -> None:
+    report = EvalReport(
+        agent=agent, suite=suite or "plan_path/test", suite_digest="d", step=0, sampling="sample", seed=0, num_samples=1,
+        n=1, num_successes=0, success_rate=0.0, interval=(0.0, 1.0), mean_reward=0.0, keep_rate=None, repair_rate=None,
+        num_solved_P=(0,), payoffs_P={"player_0": (1.0, 2.0)},
+    )  # fmt: skip
+    store = "file:///x" if suite is None else None
+    assert next_command(report, subject, suite, store) == command
+    assert str(report).splitlines()[1] == "  player_0 earns 1.500 an episode"
+    assert f"{agent} on " in report._repr_html_()

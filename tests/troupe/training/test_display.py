@@ -1,16 +1,18 @@
 """What a training run shows while it works."""
 
 import io
+import threading
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from components.progress import report
+from components.progress import Progress, report
 from components.schema import EvalReport
+from troupe.consoles import Heartbeat, show_wait
 from troupe.runs.summary import gain_line, print_summary
 from troupe.runs.tables import evaluations_table, scaled_spark
-from troupe.training.display import TrainingDisplay, held_out_line
+from troupe.training.display import StepClock, TrainingDisplay, held_out_line
 
 
 def eval_report(step: int, success_rate: float, sampling: str = "greedy") -> EvalReport:
@@ -49,7 +51,7 @@ def test_held_out_success_stands_above_what_training_play_solves() -> None:
     text = shown(terminal=True)
     last = text[text.rindex("held-out success") :]
     assert last.startswith("held-out success, greedy  0.502 -> 0.734  at step 1  (0.694 to 0.774, n 500)")
-    assert last.index("0.502 -> 0.734") < last.index("solved on the selected branch")
+    assert last.index("0.502 -> 0.734") < last.index("solved, best of group")
 
 
 def test_a_log_gets_each_evaluation_with_its_score() -> None:
@@ -71,7 +73,7 @@ def test_the_first_evaluation_and_the_first_step_say_what_the_answers_are(termin
 
 def test_a_step_has_the_number_that_every_other_place_gives_it() -> None:
     assert [line for line in shown(terminal=False).splitlines() if line.startswith("step")] == [
-        "step 0 (1 of 1)  solved on the selected branch 0.91  reward plan_agent 1.25  1.5 s"
+        "step 0 (1 of 1)  solved, best of group 0.91  reward plan_agent 1.25  1.5 s"
     ]
 
 
@@ -140,7 +142,7 @@ def test_a_warm_start_that_is_read_from_the_store_says_so() -> None:
     with TrainingDisplay(Console(file=output, width=80, color_system=None)).shown():
         for facts in ({"reused": True, "seconds": 20.0}, {"reused": False, "seconds": 20.0}):
             report("warm_start", 0, 1, 1, **facts)
-    assert output.getvalue().splitlines() == ["warm start  read from the store", "warm start  seconds 20"]
+    assert output.getvalue().splitlines() == ["warm start  read from the store", "warm start  took 20 s"]
 
 
 def test_the_gain_has_the_interval_of_the_pairs_of_one_suite() -> None:
@@ -153,3 +155,55 @@ def test_the_gain_has_the_interval_of_the_pairs_of_one_suite() -> None:
     assert line == "held-out success, greedy  0.760 -> 0.960 (+0.200, 95% interval +0.057 to +0.340)"
     for other in ({**after, "suite_digest": "another"}, {**after, "step": 0}):
         assert "interval" not in gain_line(before, other).plain
+
+
+@pytest.mark.parametrize("seconds", [0.5, 4.0, 31.0, 171.6, 4000.0])
+def test_the_time_to_go_is_known_after_one_step_of_any_length(seconds: float) -> None:
+    now = 0.0
+    clock = StepClock(lambda: now)
+    clock.start()
+    assert clock.words() == ""
+    for num_to_go in range(5, 0, -1):
+        now += seconds
+        clock.finish(num_to_go)
+        assert clock.remaining_seconds() == pytest.approx(seconds * num_to_go)
+    now += seconds / 2
+    assert clock.remaining_seconds() == pytest.approx(seconds / 2)
+    now += 10 * seconds
+    assert clock.words() == "about 0:00:00 to go", "a late step"
+    clock.finish(0)
+    assert clock.words() == ""
+
+
+def test_a_log_names_the_steps_and_the_time_to_go() -> None:
+    output = io.StringIO()
+    display = TrainingDisplay(Console(file=output, width=200, color_system=None))
+    display.hear(Progress(stage="collect_rollouts", step=0, done=0, total=4))
+    display.hear(Progress(stage="iteration", step=0, done=1, total=3, facts={"timings": {"time/x_seconds": 2.0}}))
+    assert output.getvalue() == "step 0 (1 of 3)  2.0 s  2 steps left  about 0:00:00 to go\n"
+
+
+def test_a_silent_log_says_what_is_done_how_far_and_why_cloning_stops() -> None:
+    output = io.StringIO()
+    display = TrainingDisplay(Console(file=output, width=200, color_system=None))
+    for policy, share_done in (("one", 0.25), ("two", 0.5), ("one", 0.75)):
+        display.hear(Progress(stage="update_policy", step=0, done=share_done, total=1, facts={"policy": policy}))
+    display.say_stage()
+    display.hear(Progress(stage="play_suite", step=0, done=12.7, total=40))
+    display.say_stage()
+    display.hear(Progress(stage="warm_start", step=0, done=9, total=20, facts={"success": 0.5, "enough": 0.3}))
+    assert [line.partition("  0:00")[0] for line in output.getvalue().splitlines()] == [
+        "update 62% policy one",
+        "held-out play 12/40",
+        "warm start 9/20  success 0.5  stops here: warm_start.min_success 0.3 is reached",
+    ]
+
+
+def test_a_silence_is_broken() -> None:
+    spoken = threading.Event()
+    with Heartbeat(spoken.set, every_seconds=0.01).beating():
+        assert spoken.wait(120)
+    output = io.StringIO()
+    with show_wait("quick", Console(file=output)):
+        pass
+    assert output.getvalue() == "", "nothing is said of what takes no time"

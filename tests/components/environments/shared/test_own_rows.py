@@ -100,8 +100,8 @@ def test_a_file_that_is_none_is_told(tmp_path: Path, name: str, content: bytes |
 
 def test_own_data_needs_its_file() -> None:
     for environment, told in (
-        ("math", r"train_source: questions of one's own"),
-        ("code", r"source: problems of one's own"),
+        ("math", r"train_source: put your own questions"),
+        ("code", r"source: put your own problems"),
     ):
         options = {"dataset": "custom"}
         with pytest.raises(ConfigurationError, match=told):
