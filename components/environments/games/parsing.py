@@ -23,9 +23,12 @@ SYMBOLS = "123456789ABCDEFG"
 """The symbols of 1 to 16: rows, columns and values of a Sudoku up to 16x16."""
 LIST_ENDING = "the last list of moves, in brackets as in the example."
 """How answers that reason first end, for the instructions."""
-_BRACKETS = re.compile(r"\[([^\[\]]*+)\]")
+_BRACKETS = re.compile(r"\[([^\[\]\\]*+(?:\\(?!\])[^\[\]\\]*+)*+)\\?\]")
+"""Or a display of LaTeX."""
 _LABEL_WORDS = r"(?:moves?|steps?)(?! \d)|list|path|plan|placements?|final|solution|result|output"
-_GAPS = re.compile(r"(?:[\s,;|→⇒、，]|->|\\(?:boxed|text))++")
+_GAPS = re.compile(
+    r"(?:[\s,;|→⇒、，]|->|\\(?:boxed|text(?:bf|it|rm)?|math(?:bf|rm)|rightarrow|to|quad)(?![a-z])|\\[,; ])++"
+)
 _MARKS = "*_`~$(){}\"'“”‘’"
 _ITEM = re.compile(r"(?:step|move) \d{1,3}[.):]", re.IGNORECASE)
 _LOOK_BACK = 200

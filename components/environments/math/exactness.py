@@ -85,14 +85,15 @@ def same_relation(one: Any, other: Any, float_rounding: int, numeric_precision: 
 
 def may_be_compared(answer: Any, expected: Any) -> bool:
     """Whether an answer may equal an expected one of another kind: an equation of numbers must hold to count as its last side,
-    and one without solutions is no empty set, nor one that always holds the set of all numbers."""
+    and what has no solutions is no empty set, nor an equation that always holds the set of all numbers."""
     if grader.is_relation(answer) == grader.is_relation(expected):
         return True
     relation, value = (answer, expected) if grader.is_relation(answer) else (expected, answer)
     links = _links(relation)
     if isinstance(value, Set):
+        is_listed = isinstance(value, FiniteSet) and len(value) > 0
         return not any(map(_is_about_nothing, links)) and (
-            not any(isinstance(link, Eq) for link in links) or (isinstance(value, FiniteSet) and len(value) > 0)
+            is_listed or not (value.is_empty or any(isinstance(link, Eq) for link in links))
         )
     return all(_unknowns(link.lhs, link.rhs) or _holds(link) for link in links)
 

@@ -36,6 +36,9 @@ _WARMING = (
     (r"\{1,2,3\}", r"1 \in \{1,2\}"),
     (r"\log_2 8", r"x^{2}+2x+1"),
     (r"2\cdot 3^{x}", r"-x<y"),
+    (r"2x^2+8x=40", r"x^2+y^2=7"),
+    (r"\frac{1}{2^{98}}", r"\sqrt{2}+\pi"),
+    (r"f(2)=0.5", r"7=8"),
 )
 """Unequal pairs that exercise most of the parser and the simplifier, whose caches every fork inherits. Without them the parser
 alone would take a third of a fork's CPU time."""

@@ -16,6 +16,7 @@ from components.schema import Execution, ExecutionResult
 _FENCE = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\n(.*?)(?:```|\Z)", re.DOTALL)
 _WORD = re.compile(r"[ \t$]*+([^\W\d_]+)(?![\w(])")
 _VARIABLE = re.compile(r"(?<![A-Za-z\\])(?!a\s+[A-Za-z]{2}|I\b)[A-Za-z](?![A-Za-z(])")
+_CALL = re.compile(r"\b[A-Za-z]\([^()]{0,40}\)")
 _FLOWS_ON = frozenset(
     {"or", "and", "not", "plus", "minus", "times", "multiplied", "divided", "over", "point", "mod", "modulo", "more", "less",
      "fewer", "to", "through", "until", "if", "unless"}
@@ -99,7 +100,9 @@ def final_value(text: str) -> str:
     **Example** `"\boxed{5}. Wait, 2 + 2 is 4, so the answer is 4."` is `"4"`.
     """
     box = max(boxes(text), key=lambda each: each.start, default=None)
-    last = next(iter(deque(labelled(text, with_remark=False), maxlen=1)), None)
+    told = deque(labelled(text, with_remark=False), maxlen=MAX_CANDIDATES)
+    last = next((each for each in reversed(told) if each.is_answer or number(plain(each.content)) is not None), None)
+    last = last or (told[-1] if told else None)
     if last is not None and (box is None or last.start >= box.end):
         check_is_meant(text[: last.start], text[last.end :], is_value=True)
         told = _concluded(last.content)
@@ -115,7 +118,11 @@ def final_value(text: str) -> str:
 def _concluded(told: str) -> str:
     """What a labelled line tells: of a calculation its right side, of a sentence the number that ends it; else all of it."""
     left, _, right = told.rpartition("=")
-    if left.rstrip()[-1:] in tuple("0123456789)}%") and right.strip() and not _VARIABLE.search(left.rpartition("=")[2]):
+    if (
+        left.rstrip()[-1:] in tuple("0123456789)}%")
+        and right.strip()
+        and not _VARIABLE.search(_CALL.sub("", left.rpartition("=")[2]))
+    ):
         return right.strip()
     ended = _VALUE_LINE.fullmatch(told) if "=" not in told else None
     if (

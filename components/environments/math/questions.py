@@ -4,9 +4,10 @@ from functools import lru_cache
 
 from components.environments.base import Split
 from components.environments.math.layouts import LAYOUTS, Question
+from components.environments.math.normalization import plain
 from components.environments.math.options import MathOptions
 from components.environments.shared.dataset_rows import DatasetSource, columns_of
-from components.environments.shared.splits import divided, train_without_test
+from components.environments.shared.splits import divided, tell_of_contradictions, train_without_test
 from components.errors import ConfigurationError
 
 TEST_YEARS = frozenset({2024, 2025})
@@ -49,7 +50,7 @@ def _read(options: MathOptions, split: Split) -> list[Question]:
         raise ConfigurationError(
             f"{field}: has no column {', '.join(missing)}, as {name} has; it has {sorted(rows[0])}"
         )
-    questions: dict[str, Question] = {}
+    questions: list[Question] = []
     for row in columns_of(rows, layout.read_columns):
         try:
             question = layout.question(row)
@@ -58,8 +59,12 @@ def _read(options: MathOptions, split: Split) -> list[Question]:
                 f"{field}: a row does not have the layout: {type(error).__name__}: {error}"
             ) from error
         if question is not None:
-            questions.setdefault(question.statement, question)
-    return list(questions.values())
+            questions.append(question)
+    tell_of_contradictions(field, ((question.statement, plain(question.answer)) for question in questions))
+    first: dict[str, Question] = {}
+    for question in questions:
+        first.setdefault(question.statement, question)
+    return list(first.values())
 
 
 def _source(options: MathOptions, split: Split) -> DatasetSource | None:

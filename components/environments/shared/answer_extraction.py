@@ -216,11 +216,13 @@ def bare(line: str) -> str:
 
 
 def undisplayed(content: str) -> str:
-    r"""`content` without the marks of a formula, and the font commands, around all of it.
+    r"""`content` without a box, the marks of a formula, and the font commands, around all of it.
 
     **Example** `r"\(\text{B}\)."` is `"B"`.
     """
     content = content.strip()
+    whole = next((box for box in boxes(content) if (box.start, box.end) == (0, len(content))), None)
+    content = content if whole is None else whole.content.strip()
     for _ in range(_MAX_LAYERS):
         found = _WRAPPED.fullmatch(content)
         if found is None:

@@ -46,7 +46,10 @@ _MULTIPLIES = (
     r"\\(?:sqrt|[dtc]?frac|pi|theta|alpha|beta|gamma|phi|lambda|mu|sigma|omega|rho|infty|sin|cos|tan|cot|sec|csc|log|ln|exp"
     r"|[dt]?binom|sum|prod|int|bmod|vec)(?![A-Za-z])"
 )
-_ADJOINS = rf"[ \t$*]{{0,4}}(?:[,.'’]?\d|_\{{?\d|:\d|[-−–] ?\d|[²³¹⁰⁴-⁹₀-₉½¼¾⅓⅔√]|{_MULTIPLIES})"
+_ADJOINS = (
+    r"[ \t$*]{0,4}(?:[,.'’]?\d|_\{?\d|:\d|[-−–] ?\d|\((?=[^()\s]{0,20}[-+*^])[^()\s]{1,20}\)|[²³¹⁰⁴-⁹₀-₉½¼¾⅓⅔√]"
+    rf"|{_MULTIPLIES})"
+)
 """What stands against a value is a part of it."""
 _SIGNS = (
     r"""[ \t*_`$.,;:!()\]}"'”’]{0,20}(?:\.{2,}|…|\+|[×±]|\^(?!\s?\{?\s?(?:th|st|nd|rd)\b)|~[ \t]*\d|/[ \t]*[\d(\\]"""

@@ -3,12 +3,13 @@
 import hashlib
 import logging
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from random import Random
 from typing import Any
 
 from components.environments.base import Split
+from components.environments.shared.text import shortened
 from components.identity import canonical_json, seed_for
 
 _ONE_IN = 5
@@ -46,6 +47,24 @@ def train_without_test(train: Sequence[str], test: Sequence[str]) -> tuple[int, 
     if num_dropped := sum(row in held_out for row in train):
         _log.info("%d train problems, %d dropped because the test split has them too", len(kept), num_dropped)
     return tuple(kept.values())
+
+
+def tell_of_contradictions(named: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Log a warning if rows (what is asked, its answer) ask the same and have different answers: the first one counts."""
+    first, contradicted = dict[str, str](), dict[str, tuple[str, str]]()
+    for asked, answer in rows:
+        if first.setdefault(asked, answer) != answer:
+            contradicted.setdefault(asked, (first[asked], answer))
+    if contradicted:
+        asked, (kept, other) = next(iter(contradicted.items()))
+        _log.warning(
+            "%s: rows that ask the same have different answers, of which the first counts (%d): %r has %r and %r; correct them",
+            named,
+            len(contradicted),
+            shortened(" ".join(asked.split()), 60),
+            shortened(kept, 40),
+            shortened(other, 40),
+        )
 
 
 def shuffled_index(index: int, *, num_rows: int, seed: int, split: str) -> int:

@@ -1,5 +1,8 @@
 """User-defined problems: a JSONL file of `{"prompt": ..., "tests": [{"input": ..., "output": ...}, ...]}`."""
 
+import json
+from collections.abc import Sequence
+from functools import cache
 from typing import Any, Self
 
 from pydantic import Field, model_validator
@@ -9,7 +12,9 @@ from components.environments.code.layouts.layout import Grading, Layout, Row, as
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import CodeProblem
 from components.environments.code.programs import syntax_fault
+from components.environments.shared.dataset_rows import DatasetSource
 from components.environments.shared.own_rows import OwnRow, own_rows_as
+from components.environments.shared.splits import tell_of_contradictions
 
 
 class OwnTest(OwnRow):
@@ -86,4 +91,14 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     )
 
 
-CUSTOM = Layout(places={}, statement="prompt", problem=_problem, load=own_rows_as(OwnProblem))
+@cache
+def _load(source: DatasetSource, field: str) -> Sequence[Row]:
+    rows = _READ(source, field)
+    tests = ((row, test) for row in rows for test in row["tests"])
+    asked = ((json.dumps([row["prompt"], test["input"]]), json.dumps(test["output"])) for row, test in tests)
+    tell_of_contradictions(f"{field}.path {source.path!r}", asked)
+    return rows
+
+
+_READ = own_rows_as(OwnProblem)
+CUSTOM = Layout(places={}, statement="prompt", problem=_problem, load=_load)

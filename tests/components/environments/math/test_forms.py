@@ -21,7 +21,7 @@ BOXED = (
     r"\[ \quad\boxed{V}\quad \]", "**\\[ \\boxed{V} \\]**", "> \\[ \\boxed{V} \\]", "1. \\[ \\boxed{V} \\]",
     r"\\[ \\boxed{V} \\]", r"\[ \mathbf{\boxed{V}} \]", r"\[ {\color{red}\boxed{V}} \]", r"\[ \fbox{V} \]",
     r"$\boxed{V}$ of the circle", "It takes $\\boxed{V}$ minutes to wait.", r"\boxed{V}, then we add.",
-    "\\[\\boxed{V}\\]\nThe customer has to wait.", r"$\boxed{V}.$$If $n$ is odd, nothing changes.", r"**\boxed{V}** (see above)",
+    "\\[\\boxed{V}\\]\nThe customer has to wait.", r"$\boxed{V}.$$If $n$ is odd, nothing changes.", r"**\boxed{V}** (see it)",
     r"All except $\boxed{V}$", r"It is not an integer: $\boxed{V}$", r"\boxed{V} \qquad \blacksquare", r"\[\boxed{V} \tag{1}\]",
     r"\boxed{V}, or marginal revenue equals cost", "\\boxed{V}\n\nThe other case gives -1, which is impossible.",
     "\\boxed{V} (we disregard the negative root)", "The final answer is: $\\boxed{V}$. I hope it is correct.",
@@ -31,10 +31,11 @@ BOXED = (
 LABELLED = (
     "Answer: V", "**Answer:** V", "Answer:\n\\[\nV\n\\]", "Answer:\n$$\nV\n$$", r"Answer: \[ V \]", "Answer: $V$.",
     r"The answer is \(V\).", "**Final Answer**\nV", "### Answer\n\n$V$", r"<answer>\(V\)</answer>",
-    "The final price: 3, all in all.\n#### $V$", r"\[\text{Answer: } \boxed{V}\]",
+    r"\[\text{Answer: } \boxed{V}\]",
 )  # fmt: skip
+HASHED = ("#### $V$", "The final price: 3, all in all.\n#### $V$")
 REFUSED = (
-    r"\boxed{V} or 13", r"\boxed{V}\text{ or }\boxed{13}", r"\boxed{13}\text{ or }\boxed{V}", r"\[\boxed{V}\] or \[\boxed{13}\]",
+    r"\boxed{V} or 13", r"\boxed{V}\text{ or }\boxed{13}", r"\boxed{13}\text{ or }\boxed{V}", r"\[\boxed{V}\] or \[\boxed{3}\]",
     r"\boxed{V} \text{ or } 13", r"\boxed{V} or maybe 13", r"\boxed{V}, or perhaps thirteen", "\\boxed{V}\n\nor 13",
     r"\boxed{V}\lor 13", r"\boxed{V} \vee \boxed{13}", r"\boxed{V} or more", r"\boxed{13} \quad \text{or} \quad \boxed{V}",
     r"\boxed{13} \quad \text{and} \quad \boxed{V}", r"\boxed{13}\boxed{V}", r"\boxed{V}\\ \text{or} \\ \boxed{13}",
@@ -46,7 +47,7 @@ REFUSED = (
     r"\boxed{V}:13", r"\boxed{V} to 13", r"\boxed{V} times two", r"\boxed{V} times $x$", r"\boxed{V} if positive, else 13",
     r"\boxed{V} unless 13", r"\boxed{V} and 13", r"\boxed{V}. Wait, that is wrong.", "\\boxed{V}\n\nNo, that is wrong.",
     "\\boxed{V}\n\nHmm, I do not know.", r"The answer is not \[\boxed{V}\]", "The answer is not\n\\[\n\\boxed{V}\n\\]",
-    r"It isn't $\boxed{V}$", r"\text{not } \boxed{V}", r"\left[\boxed{V}\right]", r"[\boxed{V}]", r"Do not write: \[\boxed{V}\]",
+    r"It isn't $\boxed{V}$", r"\text{not } \boxed{V}", r"\left[\boxed{V}\right]", r"[\boxed{V}]", r"Do not say: \[\boxed{V}\]",
     r"\boxed{V}, then 13.", r"\boxed{V}\ldots",
 )  # fmt: skip
 PRODUCTS = (r"\boxed{V}x", r"\boxed{V} x", r"\boxed{V} ab", r"\boxed{V}i")
@@ -74,8 +75,8 @@ def read_name(text: str) -> str:
 
 READERS: dict[str, tuple[Callable[[str], str], Sequence[str], Sequence[str]]] = {
     "strict": (read_strictly, BOXED, (*REFUSED, *PRODUCTS)),
-    "free": (read_freely, (*BOXED, *LABELLED), (*REFUSED, *PRODUCTS)),
-    "own": (final_text, (*BOXED, *LABELLED), REFUSED),
+    "free": (read_freely, (*BOXED, *LABELLED, *HASHED), (*REFUSED, *PRODUCTS)),
+    "own": (final_text, (*BOXED, *LABELLED, *HASHED), REFUSED),
     "search": (read_name, (*BOXED, *LABELLED), REFUSED),
 }
 

@@ -1,5 +1,6 @@
 """The verdict: independent oracles for each kind of answer, hostile answers, threads, and broken processes."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -142,6 +143,31 @@ def test_collections_of_formulas_agree_with_python(one: list[int], other: list[i
 )
 def test_forms_of_answers(answer: str, expected: str, right: bool) -> None:
     assert verdict(answer, expected) is right
+
+
+NOTHING = ("7=8", "0=0")
+"""What holds for none or for all: right for nothing but what says the same."""
+ABOUT_NOTHING = ("x^2+1=0", "x^2-2x+10=0", "e^x=-1", "|x|=-1", "x^2+y^2=-1", "f(2)=5", "f(2)=4", r"\log(0.01)=-2", r"\emptyset",
+    r"\sin^2x+\cos^2x=1", r"\mathbb{R}", r"\sqrt{2}", r"\lim_{x \to 0} x=0", "x^2<-1", "y=2x", "x=x", "7<8")  # fmt: skip
+TINY = (r"\frac{1}{2^{98}}", r"\frac{1}{2^{99}}", r"\frac{2^{99}+1}{2^{100}}", r"\frac{1}{20!}", r"\frac{1}{21!}", "0.0",
+    "2^{-100}x", "2^{-101}x", r"\sqrt{2}+10^{-30}", r"\sqrt{2}+10^{-31}", r"\log(1+2^{-100})", r"\log(1+2^{-101})",
+    "x^2=2^{-200}", "x^2=2^{-202}", r"\sqrt{10^{100}+1}", r"\sqrt{10^{100}+2}", "1-0.9^{400}", "1-0.9^{401}")  # fmt: skip
+EQUAL_EQUATIONS = (("2x^2+8x+40=0", "x^2+4x+20=0"), ("e^x+1=0", "e^x=-1"), ("4=f(2)", "f(2)=2^2"), ("48=12*4", "12*4=48"),
+    ("x^2+y^2=-1", "2x^2+2y^2+2=0"), (r"\cos^2x+\sin^2x=1", r"\sin^2x+\cos^2x=1"), (r"y=\frac{1}{x}", "xy=1"),
+    (r"\frac{2}{2^{99}}", r"\frac{1}{2^{98}}"), (r"\sqrt{2}+\sqrt{3}", r"\sqrt{5+2\sqrt{6}}"),
+    (r"3.1554436 \times 10^{-30}", r"\frac{1}{2^{98}}"))  # fmt: skip
+
+
+def test_what_has_no_solution_or_is_tiny_equals_nothing_else() -> None:
+    pairs = [
+        *itertools.product(NOTHING, ABOUT_NOTHING),
+        *itertools.pairwise(ABOUT_NOTHING),
+        *itertools.pairwise(TINY),
+        (r"\emptyset", "x^2+1=0"),
+        (r"\emptyset", "x^2<-1"),
+    ]
+    assert [pair for pair in pairs if verdict(*pair)] == []
+    assert [pair for pair in EQUAL_EQUATIONS if not verdict(*pair)] == []
 
 
 def test_numbers_are_compared_without_any_process(monkeypatch: pytest.MonkeyPatch) -> None:

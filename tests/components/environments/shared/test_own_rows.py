@@ -1,6 +1,7 @@
 """Data of one's own: a JSONL file of questions or of programming problems; mistakes are told with file, line and field."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,27 @@ def test_a_question_of_the_test_file_is_never_trained_on(tmp_path: Path) -> None
     train, test = written(tmp_path, questions(6), "a.jsonl"), written(tmp_path, questions(3), "b.jsonl")
     assert len(asked("test", 3, train_source=train, test_source=test)) == 3
     assert set(asked("train", 3, train_source=train, test_source=test)) == {f"What is {n} + 1?" for n in (3, 4, 5)}
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions(40)), encoding="utf-8-sig")
+    source = {"path": str(tmp_path / "mine.jsonl")}
+    assert len(asked("train", 40, train_source=source)) + len(asked("test", 40, train_source=source)) == 40
+
+
+def test_rows_that_contradict_each_other_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def told() -> list[str]:
+        return [message for message in caplog.messages if "rows that ask the same have different answers" in message]
+
+    asked("train", 4, train_source=written(tmp_path, [*questions(20), *questions(20)], "twice.jsonl"))
+    programmed(written(tmp_path, [*programs(9), *programs(9)], "programs.jsonl"))
+    assert not told()
+    asked("train", 4, train_source=written(tmp_path, [*questions(20), {"question": "What is 3 + 1?", "answer": 5}]))
+    assert re.search(r"mine\.jsonl': rows .* \(1\): 'What is 3 \+ 1\?' has '4' and '5'", told()[0])
+    caplog.clear()
+    wrong = {**programs(1)[0], "tests": [{"input": "0", "output": "7"}]}
+    programmed(written(tmp_path, [*programs(9), wrong], "other.jsonl"))
+    assert "other.jsonl" in told()[0]
 
 
 def test_answers_are_text_or_numbers(tmp_path: Path) -> None:

@@ -34,4 +34,7 @@ SEARCH = (
     Row(REASONER, "The passages agree. The answer is Puma.", "= Puma"),
     Row(REASONER, "It is \\boxed{Puma}, as the second passage says.", "= Puma"),
     Row(REASONER, "The answer is not in the passages yet.", MALFORMED),
+    Row(REASONER, "### Final answer\n\n**Puma**", "= Puma"),
+    Row(REASONER, r"\[\boxed{\text{Puma}}\]", "= Puma"),
+    Row(REASONER, r"\boxed{Puma}\text{ or }\boxed{Oslo}", MALFORMED),
 )  # fmt: skip
