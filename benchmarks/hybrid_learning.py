@@ -5,7 +5,8 @@
 
 Training is by `collect_experience` and `update_learner`, and stops where 95 of the last 100 episodes from the true start reach
 the goal. Evaluation samples from the policy, and presses its most likely button (greedy, as `GreedyPolicy` says), each episode
-with another start that training has not seen; random play is beside it. Rates have Wilson's 95% bounds, steps to a badge are the median of the episodes that win it.
+with another start that training has not seen; random play is beside it. Rates have Wilson's 95% bounds, steps to a badge are
+the median of the episodes that win it.
 
 With `--network cnn` the policy sees the screen, and learns on the emulator to find the starter within 100 buttons.
 """
