@@ -4,8 +4,9 @@
     python -m benchmarks.hybrid_learning --network cnn [--seeds 1] [--most-steps 40960] [--episodes 100]
 
 Training is by `collect_experience` and `update_learner`, and stops where 95 of the last 100 episodes from the true start reach
-the goal. Evaluation samples from the policy, and presses its most likely button (greedy), each episode with another start;
-random play is beside it. Rates have Wilson's 95% bounds, steps to a badge are the median of the episodes that win it.
+the goal. Evaluation samples from the policy, and presses its most likely button (greedy, as `GreedyPolicy` says), each episode
+with another start that training has not seen; random play is beside it. Rates have Wilson's 95% bounds, steps to a badge are
+the median of the episodes that win it.
 
 With `--network cnn` the policy sees the screen, and learns on the emulator to find the starter within 100 buttons.
 """
@@ -34,7 +35,7 @@ from components.hybrid.experience import (
 )
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_boy.opened_games import emulator_opener
-from components.hybrid.held_out_games import GreedyPolicy
+from components.hybrid.held_out_games import GreedyPolicy, held_out_settings
 from components.hybrid.homebrew_settings import both_badges
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
@@ -132,7 +133,7 @@ def rates(settings: HybridSettings, policy: Any, place: str, num_episodes: int) 
     """The rate of the starter, and those of the first badge and of both, each with the median steps to it."""
     played = []
     for badges in (1, 2):
-        goal = replace(settings, num_games=num_episodes, goal_badges=badges, starts=None)
+        goal = replace(settings, num_games=num_episodes, goal_badges=badges)
         with opened_games(goal, place) as games:
             agent = HybridAgent(settings.agent, num_episodes, seed=0, policy=policy)
             played.append(play_episodes(agent, games, explore=False))
@@ -142,7 +143,8 @@ def rates(settings: HybridSettings, policy: Any, place: str, num_episodes: int) 
 
 def opened_games(settings: HybridSettings, place: str) -> AbstractContextManager[SnapshotGames]:
     """Games at their start with starts that training has not seen."""
-    return (open_twins if place == "twin" else on_emulator())(settings, EVALUATION_SEED)
+    opener = open_twins if place == "twin" else on_emulator()
+    return opener(held_out_settings(settings, settings.num_games), EVALUATION_SEED)
 
 
 def on_emulator() -> GamesOpener:

@@ -11,7 +11,7 @@ from tasks.stage import stage
 
 @stage(
     "collect_experience",
-    version=2,
+    version=3,
     reads=("seed", "environment", "agents", "policies", "generation", "hybrid"),
     timeout_seconds=4 * 3600,
     decisive=lambda collected: collected.experience,

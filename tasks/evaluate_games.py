@@ -15,7 +15,7 @@ from tasks.stage import current_key, stage
 
 @stage(
     EVALUATION,
-    version=3,
+    version=4,
     reads=("seed", "environment", "agents", "policies", "generation", "hybrid", "evaluation"),
     retries=2,
     timeout_seconds=4 * 3600,

@@ -12,7 +12,7 @@ from tasks.stage import stage
 
 @stage(
     PICTURE,
-    version=3,
+    version=4,
     reads=("seed", "environment", "agents", "policies", "generation", "hybrid"),
     retries=2,
     timeout_seconds=3600,

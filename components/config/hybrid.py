@@ -163,19 +163,6 @@ class HybridConfig(Frozen):
     """What one of each earns, where it is not the default of `components/hybrid/rewards.py`. That of subgoals is what each is
     wished to pay; together they never pay more than a quarter of the smallest true goal."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _compares_alone(cls, values: Any) -> Any:
-        """Stored runs say `conditions: comparisons`, which is all that there is."""
-        if not isinstance(values, dict) or "conditions" not in values:
-            return values
-        if values["conditions"] != "comparisons":
-            raise ValueError(
-                f"conditions {values['conditions']}: a condition compares facts with whole numbers, joined by `and` and "
-                "`or`; leave conditions out, and write subgoals as `exit: map_number == 4 and x >= 8`"
-            )
-        return {name: value for name, value in values.items() if name != "conditions"}
-
     @model_validator(mode="after")
     def _every_field_has_an_effect(self) -> "HybridConfig":
         if (self.rom is None) == (self.game == "crystal"):

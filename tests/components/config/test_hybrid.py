@@ -58,7 +58,7 @@ def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
          {"mode": "adaptive", "curriculum": {"stages": [{**stage("a", 0.5), "llm_confidense": 1}]}}, MODEL),
         ("hybrid.curriculum.decay", {"mode": "adaptive", "curriculum": {"decay": 0.0}}, MODEL),
         ("weights.subgoals pays for subgoals, and there are none", {"weights": {"subgoals": 1.0}}, {}),
-        ("conditions python: a condition compares facts", {"conditions": "python", "subgoals": ["exit: x > 7"]}, {}),
+        ("hybrid.conditions: unknown key", {"conditions": "python", "subgoals": ["exit: x > 7"]}, {}),
         ("share 0.1: help only falls", {"game": "twin", "starts": {"share": 0.1}}, {}),
         ("hybrid.mode adaptive asks a language model", {"mode": "adaptive"}, {}),
         ("hybrid.mode rl_only asks no language model", {}, MODEL),

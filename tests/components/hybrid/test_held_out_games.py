@@ -78,9 +78,6 @@ class Fixed:
 
 def test_a_greedy_player_draws_where_it_goes_round_alone() -> None:
     greedy = GreedyPolicy(Fixed())
-    goes_on, stands, turns = range(100, 112), [5] * 12, [1, 2, 3] * 4
-    pressed = [
-        greedy.choose(np.array([[a], [b], [c]], np.float32), None)[0]
-        for a, b, c in zip(goes_on, stands, turns, strict=True)
-    ]
+    states_T_N = np.array([range(100, 112), [5] * 12, [1, 2, 3] * 4], np.float32).T[:, :, None]
+    pressed = [greedy.choose(states_N, None)[0] for states_N in states_T_N]
     assert np.stack(pressed, axis=1).tolist() == [[0] * 12, [0] + [1] * 11, [0] * 3 + [1] * 9]
