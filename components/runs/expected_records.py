@@ -76,8 +76,8 @@ def _place(key: str) -> tuple[str, int, str, str]:
 
 
 def _retentions(found: Survey) -> list[RetentionConfig]:
-    """What the run's sessions and configurations have asked to keep, each once; nothing where all removals are recorded, and the
-    records can be read."""
+    """What the run's sessions and configurations have asked to keep, each once; nothing where all removals are recorded and can
+    be read."""
     are_recorded = bool(found.sessions) and found.sessions[0].records_collections
     if are_recorded and not any("/collected/" in each.key for each in found.problems):
         return []
