@@ -231,8 +231,8 @@ def _after_comparison(
     others = tuple(each for each in state.trials if run_named(each.challenger) != challenger.run)
     if trial.num_problems >= rule.min_problems and trial.evidence >= needed:
         entrants = tuple(replace(each, given_up=None) for each in state.entrants)
-        champion = {"champion": challenger.name, "champion_weights": challenger.weights}
-        return replace(state, **champion, entrants=entrants, trials=()), decide("promoted")
+        crowned = replace(state, champion=challenger.name, champion_weights=challenger.weights)
+        return replace(crowned, entrants=entrants, trials=()), decide("promoted")
     if len(trial.draws) >= rule.max_nights:
         left = replace(entrant, given_up=challenger.weights)
         entrants = tuple(left if each.run == left.run else each for each in state.entrants)
