@@ -27,7 +27,7 @@ from components.evaluation.nightly import (
     row_documents,
 )
 from components.evaluation.nightly_page import night_page
-from components.evaluation.promotion import Contestant, Decision, PromotionState, select_challengers
+from components.evaluation.promotion import Contestant, Decision, PromotionState, crown, select_challengers
 from components.evaluation.suites import Suite
 from components.runs.run import Run
 from components.schema import EvalReport
@@ -108,15 +108,17 @@ def suite_night(
     play = partial(_play, nightly, kept, failures)
     newest = list(newest_checkpoints(store, nightly, active))
     holder = _find_champion(nightly, before, kept, failures)
-    named = [found for each in nightly.subjects if (found := _resolve(kept, each, failures)) is not None]
+    named = [each for each in (_resolve(kept, name, failures) for name in nightly.subjects) if each is not None]
     listed = different([*newest, *([holder] if holder else []), *named])
     found = play(listed, nightly.suite, 0)
     champion = holder or _appoint(newest, found)
-    after, decisions = before, ()
+    after, decisions = before, tuple[Decision, ...]()
     if champion is not None:
         state = before or PromotionState(champion=champion.name)
-        trials = state.trials if holder else ()  # they were against the champion that is gone
-        state = replace(state, champion=champion.name, champion_weights=champion.weights, trials=trials)
+        if holder is None:
+            state = crown(state, champion)
+        else:  # its digest, which records of earlier versions lack
+            state = replace(state, champion=champion.name, champion_weights=champion.weights)
         after, decisions = _decide(nightly, tonight, promotion, state, newest, kept, play)
     reports = label_reports(found)
     weights = {report.agent: each.weights for each, report in reports.items() if each.weights is not None}

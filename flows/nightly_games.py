@@ -13,6 +13,7 @@ from components.errors import TroupeError
 from components.evaluation.night_records import read_nights
 from components.evaluation.nightly import SuiteNight, changes_since
 from components.runs.run import Run
+from components.schema import EvalReport
 from components.session.contenders import ResultsStore
 from components.session.hybrid import suite_digest, suite_title
 from components.session.session import Session
@@ -40,11 +41,14 @@ def games_nights(store: ArtifactStore, kept: StoreConfig, tonight: str, active: 
 
 def _night(name: str, runs: Sequence[Run], store: ArtifactStore, tonight: str) -> SuiteNight:
     earlier = read_nights(store, name, before=tonight)
-    reports, failures, weights = [], {}, {}
+    reports: list[EvalReport] = []
+    failures: dict[str, str] = {}
+    weights: dict[str, str] = {}
     for run in runs:
         at = read_newest_step(store, run) or 0
         try:
-            weights |= {f"{run.run_id}@{at}": known for known in [read_weights(store, run, at)] if known}
+            if (digest := read_weights(store, run, at)) is not None:
+                weights[f"{run.run_id}@{at}"] = digest
             reports.append(
                 player_report(run, at, own_sampling(run), trained=run, results=ResultsStore(config=run.config.store))
             )

@@ -17,15 +17,15 @@ from flows.evaluate import find_stored_run
 
 
 def newest_checkpoints(store: ArtifactStore, nightly: NightlySuite, active: Sequence[Run]) -> Iterator[Contestant]:
-    """The newest checkpoint of each active run that plays the suite's environment. Populations and players of games have nights
-    of their own."""
+    """The newest checkpoint of each active run that plays the suite's environment. Players of games have nights of their own,
+    and so have populations, which a suite plays only if it names their preset."""
     for run in active:
         is_wanted = (
-            run.config.environment.name == nightly.suite.environment.name
+            run.config.environment.name == nightly.suite.environment.name and run.config.population is None
             if nightly.presets is None
             else run.config.preset in nightly.presets
         )
-        if is_wanted and run.config.hybrid is None and run.config.population is None:
+        if is_wanted and run.config.hybrid is None:
             step = read_newest_step(store, run)
             if step is not None:
                 yield Contestant(name=f"{run.run_id}@{step}", weights=read_weights(store, run, step))

@@ -111,7 +111,7 @@ class SuiteNight:
     @property
     def num_compared(self) -> int:
         """The subjects that were compared with an earlier checkpoint."""
-        return len({each.other for each in (*self.changes, *self.returns)})
+        return len({each.other for each in self.changes} | {each.other for each in self.returns})
 
     @property
     def promoted(self) -> str | None:

@@ -156,6 +156,12 @@ def e_value(num_won: int, num_lost: int) -> float:
     return total / (n + 1)
 
 
+def crown(state: PromotionState, champion: Contestant) -> PromotionState:
+    """The state with another champion: all trials end, which were against the former one."""
+    entrants = tuple(replace(each, given_up=None) for each in state.entrants)
+    return replace(state, champion=champion.name, champion_weights=champion.weights, entrants=entrants, trials=())
+
+
 def select_challengers(
     state: PromotionState, newest: Sequence[Contestant], is_there: Callable[[Contestant], bool]
 ) -> tuple[Contestant, ...]:
@@ -171,7 +177,9 @@ def select_challengers(
     for trial in state.trials:
         mine, newer = trial.contestant, found.get(run_named(trial.challenger))
         leads = trial.num_won > trial.num_lost
-        if is_there(mine) and (newer is None or leads or newer.is_same(mine)):
+        if newer is not None and newer.is_same(mine):
+            continue  # and its digest is known
+        if is_there(mine) and (newer is None or leads):
             found[mine.run] = mine
     given_up = {each.given_up for each in state.entrants} - {None}
     return tuple(each for each in found.values() if not each.is_same(state.holder) and each.weights not in given_up)
@@ -230,9 +238,7 @@ def _after_comparison(
     )
     others = tuple(each for each in state.trials if run_named(each.challenger) != challenger.run)
     if trial.num_problems >= rule.min_problems and trial.evidence >= needed:
-        entrants = tuple(replace(each, given_up=None) for each in state.entrants)
-        champion = {"champion": challenger.name, "champion_weights": challenger.weights}
-        return replace(state, **champion, entrants=entrants, trials=()), decide("promoted")
+        return crown(state, challenger), decide("promoted")
     if len(trial.draws) >= rule.max_nights:
         left = replace(entrant, given_up=challenger.weights)
         entrants = tuple(left if each.run == left.run else each for each in state.entrants)
@@ -244,7 +250,7 @@ def _enter(state: PromotionState, challenger: Contestant) -> tuple[PromotionStat
     """The challenger's trial, a new one unless its weights have one, and the state in which its run has entered with it."""
     for trial in state.trials:
         if run_named(trial.challenger) == challenger.run and trial.contestant.is_same(challenger):
-            return state, replace(trial, challenger=challenger.name)
+            return state, replace(trial, challenger=challenger.name, weights=challenger.weights or trial.weights)
     known = next((each for each in state.entrants if each.run == challenger.run), None)
     mine = known or Entrant(run=challenger.run)
     entered = replace(mine, num_trials=mine.num_trials + 1)

@@ -76,8 +76,8 @@ def _place(key: str) -> tuple[str, int, str, str]:
 
 
 def _retentions(found: Survey) -> list[RetentionConfig]:
-    """What the run's sessions and configurations have asked to keep, each once; nothing where all removals are recorded, and the
-    records can be read."""
+    """What the run's sessions and configurations have asked to keep, each once; nothing where all removals are recorded and can
+    be read."""
     are_recorded = bool(found.sessions) and found.sessions[0].records_collections
     if are_recorded and not any("/collected/" in each.key for each in found.problems):
         return []
@@ -215,17 +215,17 @@ def _went_on(found: Survey, step: int) -> bool:
 
 
 def _is_undrawn(found: Survey, prefix: str) -> bool:
-    """Whether this is a drawing of interactions that need not have ended: not that after the last step of a run that has ended
-    well."""
+    """Whether this is a drawing of interactions that need not have ended: not that after the last step of a session that has
+    ended well."""
     if stage_of(prefix) != INTERACTIONS:
         return False
-    ended = (
-        found.values.get(f"runs/{found.run_id}/sessions/{found.sessions[-1].number:04d}/end.json")
-        if found.sessions
-        else None
-    )
-    has_ended_well = isinstance(ended, SessionEnd) and ended.error is None
-    return not (has_ended_well and step_of(prefix) == found.num_finished)
+    ends = [found.values.get(f"runs/{found.run_id}/sessions/{each.number:04d}/end.json") for each in found.sessions]
+    last_steps = {
+        each.num_steps
+        for each, end in zip(found.sessions, ends, strict=True)
+        if isinstance(end, SessionEnd) and end.error is None
+    }
+    return step_of(prefix) not in last_steps
 
 
 def _keeps_evaluated(found: Survey) -> bool:

@@ -97,7 +97,9 @@ class Remedies:
         """The remedy for the manifest of a stage."""
         step, stage = step_of(problem.key), stage_of(problem.key)
         first = "" if problem.state == "missing" else f"delete {problem.key}, and "
-        if stage == INTERACTIONS and step == self.found.num_finished:
+        if stage == INTERACTIONS and step < self.found.num_finished:
+            return "restore it from a backup, or leave it: nothing but its page is made of it"
+        if stage == INTERACTIONS:
             return f"{first}{self._resume()} draws it again"
         if stage != EVALUATION:
             return self._restart(step, stage)

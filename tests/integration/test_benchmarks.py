@@ -43,6 +43,7 @@ SMALLEST = {
         "--seeds 1 --episodes 2 --policy-steps 4096 --place emulator --modes RL_ONLY BALANCED",
         r"holds: 4,096 competent: share of BALANCED",
     ),
+    "promotion_years": ("--years 2", r"run 100 of its year: [^\n]*\nequal models, [^\n]* of 2 years"),
     "soak": ("--steps 20 --nights 0", r"grown by 10% or more: .*\nnights beside it: 0"),
     "scaling": ("--axes agents --steps 2 --points 2", r"agents[^\n]*\n1 [^\n]*\n2 "),
     "arms": (

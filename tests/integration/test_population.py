@@ -110,6 +110,17 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     kept = {step: checkpoints_before(other, read_run(other, "p"), step)["fifth"].folder for step in range(4)}
     assert [step for step, folder in kept.items() if [*other.list(folder.key)]] == [0, 1, 2, 3], "a past self is gone"
     assert verify_run(other, "p", PIPELINE).is_whole
+    for lost in (
+        "000000/update_policy-v*/fifth",
+        "000000/coordinate_weights-v*/all",
+        "000003/draw_interactions-v*/all",
+    ):
+        (manifest,) = (whole / "store/runs/p/steps").glob(f"{lost}/*/manifest.json")
+        content = manifest.read_bytes()
+        manifest.unlink()
+        found = verify_run(one, "p", PIPELINE)
+        manifest.write_bytes(content)
+        assert [each.key for each in found.problems] == [manifest.relative_to(whole / "store").as_posix()]
 
 
 def _gains(store: LocalArtifactStore) -> list[dict[str, Any]]:

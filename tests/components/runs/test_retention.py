@@ -16,7 +16,7 @@ from components.artifacts.records import with_digest
 from components.config import RetentionConfig
 from components.evaluation.night_records import keep_night
 from components.evaluation.nightly import SuiteNight
-from components.evaluation.promotion import PromotionState
+from components.evaluation.promotion import PromotionState, Trial
 from components.identity import StageKey
 from components.runs.gc import GarbageReport, collect_garbage
 from components.runs.initial_checkpoints import WARM_START, committed_initial_checkpoints
@@ -229,13 +229,14 @@ def test_a_shared_evaluation_stays_while_a_run_names_it_and_keeps_its_checkpoint
     assert shared(store) == [manifest]
 
 
-def test_the_champion_of_a_nightly_suite_keeps_its_checkpoint_until_another_one_is(tmp_path: Path) -> None:
+def test_champion_and_challengers_of_a_nightly_suite_keep_their_checkpoints_until_others_are(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
     for step in range(9):
         put_checkpoint(store, tmp_path / "c", key("update_policy", step))
 
-    def night(date: str, champion: str | None, suite: str = "boards") -> None:
-        after = None if champion is None else PromotionState(champion=champion)
+    def night(date: str, champion: str | None, suite: str = "boards", challengers: tuple[str, ...] = ()) -> None:
+        trials = tuple(Trial(challenger=each) for each in challengers)
+        after = None if champion is None else PromotionState(champion=champion, trials=trials)
         keep_night(store, SuiteNight(name=suite, night=date, reports=(), changes=(), after=after, failures={}))
 
     night("2026-11-20", "r1@2")
@@ -245,8 +246,8 @@ def test_the_champion_of_a_nightly_suite_keeps_its_checkpoint_until_another_one_
     (tmp_path / "store/nights/boards/2026-11-23-0001.json").write_text("{")
     report = collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=True)
     assert report.checkpoints == {"r1": (1, 2, 3, 5, 7)}
-    night("2026-11-24", "r1@1")
-    assert collected(store, keep_checkpoints=2).checkpoints == {"r1": (2, 3, 4, 5, 7)}
+    night("2026-11-24", "r1@1", challengers=("r1@3", "other@2"))
+    assert collected(store, keep_checkpoints=2).checkpoints == {"r1": (2, 4, 5, 7)}
 
 
 def test_the_command_keeps_what_the_run_says_unless_it_is_told_a_number(tmp_path: Path) -> None:

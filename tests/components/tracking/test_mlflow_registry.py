@@ -116,6 +116,14 @@ def test_the_champion_is_the_version_of_its_step(mlflow: MlflowReader, mlflow_ur
     assert tracker.registry.resolve("models:/champions@champion").step == 6
     assert not tracker.registry.name_champion("champions", 4)
     assert tracker.registry.resolve("models:/champions@champion").step == 6
+    restarted = team(6, "restarted", model="champions")
+    tracker.publish_checkpoint("champions", restarted)
+    for weights in ("restarted", "w6"):
+        wanted = team(6, weights, model="champions").digest
+        assert tracker.registry.name_champion("champions", 6, weights=wanted)
+        assert tracker.registry.resolve("models:/champions@champion").weights_digests == {"team": weights}
+    assert not tracker.registry.name_champion("champions", 6, weights="gone")
+    assert tracker.registry.resolve("models:/champions@champion").weights_digests == {"team": "w6"}
 
 
 def test_the_best_of_none_is_none_and_greedy_play_counts_before_sampled() -> None:
