@@ -181,7 +181,7 @@ def _anchored(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> Any:
     try:
-        return yaml.safe_load(path.read_text())
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigurationError(f"{path}: {reason}; presets are read from there") from error

@@ -100,14 +100,14 @@ def _bring_up_to(session: Session, step: int, file: Path) -> int:
         found = ref if each == step else _experience(session, each)
         num_added += _add(session, file, found, each)
         known.append(found.sha256)
-        listed.write_text(json.dumps(known))
+        listed.write_text(json.dumps(known), encoding="utf-8")
     return num_added
 
 
 def _known(file: Path, listed: Path) -> list[str]:
     """The digests of the steps in the history; none where a part of it is missing or unreadable."""
     try:
-        return [str(digest) for digest in json.loads(listed.read_text())] if file.is_file() else []
+        return [str(digest) for digest in json.loads(listed.read_text(encoding="utf-8"))] if file.is_file() else []
     except (OSError, ValueError):
         return []
 

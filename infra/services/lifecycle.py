@@ -82,6 +82,6 @@ def stop_service(home: Path, record: ProcessRecord, kind: type[Service]) -> None
 
 
 def _did_not_come_up(record: ProcessRecord, why: str) -> ServiceMissing:
-    lines = record.log.read_text(errors="replace").splitlines()[-15:]
+    lines = record.log.read_text(errors="replace", encoding="utf-8").splitlines()[-15:]
     tail = "\n".join(f"  {line}" for line in lines)
     return ServiceMissing(f"{record.name} did not come up: {why}. The end of {record.log}:\n{tail}")
