@@ -103,7 +103,7 @@ def _product(lines: Counter[str]) -> int:
 
 
 def _num_lines(path: Path) -> int:
-    return len(path.read_text().splitlines())
+    return len(path.read_text(encoding="utf-8").splitlines())
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def told_of_record(home: Path, *, only_list: bool) -> str:
 
 
 def read(file: Path) -> Any:
-    return json.loads(file.read_text())
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def write(file: Path, content: Any) -> None:

@@ -28,7 +28,7 @@ def measured_by() -> dict[str, str]:
 
     commit, is_dirty = checkout()
     return {
-        "processor": f"{model_name(CPU_FACTS.read_text())}, {torch.backends.cpu.get_cpu_capability()}",
+        "processor": f"{model_name(CPU_FACTS.read_text(encoding='utf-8'))}, {torch.backends.cpu.get_cpu_capability()}",
         "commit": "no checkout" if commit is None else f"{commit}-dirty" if is_dirty else commit,
     }
 

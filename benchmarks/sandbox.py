@@ -181,7 +181,11 @@ def one_shots_per_second(limits: BoxLimits, num_one_shots: int) -> float:
         sys.exit("one-shot `docker run` needs Docker's command: `apt-get install -y docker.io` (or docker-cli)")
     host = container_config("", limits=limits, labels={})["HostConfig"]
     image = subprocess.run(
-        [command, "-H", daemon.host, "images", "-q", "troupe-sandbox"], capture_output=True, text=True, check=True
+        [command, "-H", daemon.host, "images", "-q", "troupe-sandbox"],
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
     ).stdout.split()[0]
     argv = [command, "-H", daemon.host, "run", "--rm", "-i", "--network", "none", "--read-only", "--cap-drop", "ALL"]
     argv += ["--security-opt", "no-new-privileges:true", "--user", f"{BOX_UID}:{BOX_UID}", "--ipc", "none"]
@@ -191,7 +195,9 @@ def one_shots_per_second(limits: BoxLimits, num_one_shots: int) -> float:
     seconds = []
     for number in range(num_one_shots):
         started = time.perf_counter()
-        ended = subprocess.run(argv, input=f"{number} 2\n", capture_output=True, text=True, check=True, timeout=60)
+        ended = subprocess.run(
+            argv, input=f"{number} 2\n", capture_output=True, text=True, check=True, timeout=60, encoding="utf-8"
+        )
         seconds.append(time.perf_counter() - started)
         assert ended.stdout == f"{number + 2}\n", ended
     return 1.0 / statistics.median(seconds)

@@ -80,7 +80,9 @@ def main() -> int:
                 run.terminate()
         for name, failed in (("run.log", run.returncode), ("nights.log", any(nights))):
             if failed:
-                print(f"{name}, its end:", (home / name).read_text(errors="replace")[-1500:], sep="\n")
+                print(
+                    f"{name}, its end:", (home / name).read_text(errors="replace", encoding="utf-8")[-1500:], sep="\n"
+                )
     print(_report(samples))
     grown = [
         f"{owner}, {kind}: {growth.slope:+.1%}"
@@ -147,7 +149,7 @@ def _watch(
 
 def _finished_steps(log: Path) -> int:
     """How many steps the run has told of."""
-    steps = re.findall(r"^step +\d+ \((\d+) of ", log.read_text(errors="replace"), re.MULTILINE)
+    steps = re.findall(r"^step +\d+ \((\d+) of ", log.read_text(errors="replace", encoding="utf-8"), re.MULTILINE)
     return int(steps[-1]) if steps else 0
 
 

@@ -22,7 +22,7 @@ def peak_memory_mib(processes: Path = _PROCESSES) -> float | None:
 def _descendants(processes: Path, process: Path) -> Iterator[Path]:
     for file in process.glob("task/*/children"):
         try:
-            children = file.read_text().split()
+            children = file.read_text(encoding="utf-8").split()
         except OSError:
             continue  # it has ended
         for child in children:
@@ -32,7 +32,7 @@ def _descendants(processes: Path, process: Path) -> Iterator[Path]:
 
 def _peak_kib(process: Path) -> int | None:
     try:
-        lines = (process / "status").read_text().splitlines()
+        lines = (process / "status").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
     return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)

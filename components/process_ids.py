@@ -77,7 +77,7 @@ def this_kernel() -> str:
     """`<boot>.<process namespace>` of the calling process; on other systems than Linux `<machine>.<system>`."""
     if sys.platform != "linux":
         return f"{zlib.crc32(platform.node().encode()):08x}.{sys.platform}"
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip().replace("-", "")
     return f"{boot[:12]}.{os.stat('/proc/self/ns/pid').st_ino}"
 
 
@@ -94,7 +94,7 @@ def _start_and_state(pid: int) -> tuple[int, bool] | None:
     """(`ProcessId.started`, whether it is a zombie) of a visible process, or None."""
     if sys.platform == "linux":
         try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             return None
         return int(fields[_START_TICKS]), fields[_STATE] in "ZX"

@@ -26,7 +26,7 @@ LONGEST_PARENT = 12
 def scratch_folder() -> Path:
     """This process's folder, removed at exit. The folders of killed processes are removed by the next call in any process."""
     home = private_folder("troupe-scratch")
-    with (home / ".turn").open("w") as turn:
+    with (home / ".turn").open("w", encoding="utf-8") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         for left in home.iterdir():
             if left.is_dir() and _is_abandoned(left):
@@ -80,7 +80,7 @@ def _check_parent(parent: Path) -> None:
 
 def _is_abandoned(folder: Path) -> bool:
     try:
-        with (folder / _HELD).open("r+") as held:
+        with (folder / _HELD).open("r+", encoding="utf-8") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return True

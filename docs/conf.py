@@ -13,7 +13,7 @@ from generated import filled_in  # noqa: E402
 project = "Troupe"
 author = "the Troupe contributors"
 copyright = "the Troupe contributors, Apache License 2.0"
-release = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["version"]
+release = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 extensions = ["myst_parser"]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["deflist"]

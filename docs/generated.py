@@ -19,8 +19,8 @@ MARK = re.compile(r"^<!-- generated: ([a-z ]+) -->(?:\n.+)*$", re.MULTILINE)
 
 def security() -> str:
     """The security page of `infra/`, with how to report from the checkout's own."""
-    page = (ROOT / "infra" / "SECURITY.md").read_text().partition("## Reporting")[0]
-    reporting = (ROOT / "SECURITY.md").read_text().partition("**Reporting.** ")[2]
+    page = (ROOT / "infra" / "SECURITY.md").read_text(encoding="utf-8").partition("## Reporting")[0]
+    reporting = (ROOT / "SECURITY.md").read_text(encoding="utf-8").partition("**Reporting.** ")[2]
     assert reporting, "SECURITY.md says nothing of reporting"
     return f"{page}## Reporting\n\n{reporting}"
 

@@ -8,6 +8,7 @@ import yaml
 
 from components.config import RunConfig, parse_config
 from components.config.prompts import anchored_prompts
+from components.config.types import checked_name
 from components.environments.registry import anchored_options
 from components.errors import ConfigurationError
 from components.package_files import package_file
@@ -124,7 +125,18 @@ def file_values(path: Path) -> dict[str, Any]:
         )
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path}: holds no configuration; write its sections, as `environment: {{name: ...}}`")
-    return {"preset": path.stem, **_anchored(document, path.absolute().parent)}
+    values = _anchored(document, path.absolute().parent)
+    return values if "preset" in values else {"preset": _name_from(path), **values}
+
+
+def _name_from(path: Path) -> str:
+    try:
+        return checked_name(path.stem)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{path}: the file's name is that of the preset, and {path.stem!r} cannot be one: {error}; rename the file, or "
+            "write `preset: NAME` into it"
+        ) from error
 
 
 def _configs(deployments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -181,7 +193,7 @@ def _anchored(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> Any:
     try:
-        return yaml.safe_load(path.read_text())
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigurationError(f"{path}: {reason}; presets are read from there") from error

@@ -151,7 +151,7 @@ def _removed(wanted: Sequence[Mapping[str, Any]], record: Path) -> set[Key]:
 
 
 def _recorded(record: Path) -> dict[str, list[Key]]:
-    return json.loads(record.read_text()) if record.exists() else {}
+    return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
 
 
 def _folder() -> str:

@@ -26,7 +26,7 @@ def write_deployments(home: Path, deployments: Sequence[Mapping[str, Any]]) -> P
     """Write deployments as a `prefect.yaml`; its path."""
     path = home / "prefect" / "deployments.yaml"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump({"name": "troupe", "deployments": list(deployments)}))
+    path.write_text(yaml.safe_dump({"name": "troupe", "deployments": list(deployments)}), encoding="utf-8")
     return path
 
 

@@ -233,6 +233,50 @@ def num_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (end or 0) - (start or 0)
 
 
+def test_text_files_are_utf_8_under_any_locale() -> None:
+    def unencoded(path: Path) -> list[int]:
+        calls = (node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call))
+        return [call.lineno for call in calls if takes_the_locale(call)]
+
+    assert breaches(unencoded) == {}
+    found = [takes_the_locale(call) for call in ast.walk(ast.parse(OPENING)) if isinstance(call, ast.Call)]
+    assert found.count(True) == OPENING.count("# no")
+
+
+OPENING = """
+path.read_text()  # no
+path.read_text(encoding="utf-8")
+path.open()  # no
+path.open("rb")
+open(path, mode="w")  # no
+open(path, "wb")
+os.fdopen(number, "w")  # no
+os.open(".", os.O_RDONLY)
+run([], text=True)  # no
+session.open(store)
+"""
+
+
+OTHERS = {"os.open", "tarfile.open", "session.toolbox.open"}
+
+
+def takes_the_locale(call: ast.Call) -> bool:
+    """Whether a call reads or writes text without saying in which encoding."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    name = ast.unparse(call.func).rpartition(".")[2]
+    if "encoding" in given:
+        return False
+    if name in ("open", "fdopen"):
+        is_method = isinstance(call.func, ast.Attribute) and name == "open"
+        if is_method and (
+            ast.unparse(call.func) in OTHERS or not all(isinstance(each, ast.Constant) for each in call.args)
+        ):
+            return False
+        mode = given.get("mode") or next(iter(call.args[0 if is_method else 1 :]), ast.Constant("r"))
+        return isinstance(mode, ast.Constant) and isinstance(mode.value, str) and "b" not in mode.value
+    return name in ("read_text", "write_text") or (name in ("run", "Popen") and "text" in given)
+
+
 def test_identity_comes_from_no_uuid() -> None:
     assert breaches(lambda path: tops(path) & {"uuid"}) == {}
 

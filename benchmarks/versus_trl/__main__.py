@@ -70,7 +70,7 @@ def compare(asked: argparse.Namespace, folder: Path, dtype: str, start: Mapping[
     write_raw(outcomes, {key: each.result for key, each in ran.items()}, out)
     facts = {"start": start, "load": os.getloadavg(), "options": vars(asked) | {"out": str(out)}}
     facts |= {**measured_by(), "python": platform.python_version()}
-    (out / "machine.json").write_text(json.dumps(facts, indent=1))
+    (out / "machine.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
     print_report(outcomes, ran, asked)
     print(f"\nraw numbers: {out}")
 

@@ -14,7 +14,7 @@ from components.models.loading import prepare_model_folder
 BASE = "smollm2-135m"
 
 if __name__ == "__main__":
-    ordered = Order(**json.loads(Path(sys.argv[1]).read_text()))
+    ordered = Order(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     policy = PolicyConfig(base=BASE, prompt_format="chat")
     prepare_model_folder(policy, alphabet="", seed=ordered.seed, into=Path(ordered.model_folder))
-    ordered.result_file.write_text(json.dumps({"told": f"{BASE} as it is"}))
+    ordered.result_file.write_text(json.dumps({"told": f"{BASE} as it is"}), encoding="utf-8")

@@ -109,11 +109,11 @@ def held(holds: bool) -> str:
 def write_raw(outcomes: Sequence[Outcome], results: Mapping[tuple[str, int], Mapping[str, Any]], folder: Path) -> None:
     """`runs.csv`, a line per run, and `steps.csv`, a line per step; seconds count from the end of the first step."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "runs.csv").open("w", newline="") as file:
+    with (folder / "runs.csv").open("w", newline="", encoding="utf-8") as file:
         runs = csv.DictWriter(file, fieldnames=list(asdict(outcomes[0])))
         runs.writeheader()
         runs.writerows(asdict(each) for each in outcomes)
-    with (folder / "steps.csv").open("w", newline="") as file:
+    with (folder / "steps.csv").open("w", newline="", encoding="utf-8") as file:
         steps = csv.writer(file)
         steps.writerow(("arm", "round", "step", "ended_at_seconds", "success_rate", "num_tokens"))
         for (arm, number), result in results.items():

@@ -40,7 +40,9 @@ def run(order: Order, home: Path) -> Ran:
     with services(home, wanted=order.arm == TROUPE) as found:
         footprint = watched(f"{_PACKAGE}.{ARMS[order.arm]}", order, found)
         held = services_memory(home) if found else 0.0
-    return Ran(result=json.loads(order.result_file.read_text()), footprint=footprint, services_pss_mib=held)
+    return Ran(
+        result=json.loads(order.result_file.read_text(encoding="utf-8")), footprint=footprint, services_pss_mib=held
+    )
 
 
 def started(order: Order) -> Mapping[str, Any]:
@@ -48,14 +50,14 @@ def started(order: Order) -> Mapping[str, Any]:
     named = replace(order, arm="start")
     Path(named.work_folder).mkdir(parents=True)
     watched(f"{_PACKAGE}.{TASKS[order.task].start_module}", named, {})
-    return dict(json.loads(named.result_file.read_text()))
+    return dict(json.loads(named.result_file.read_text(encoding="utf-8")))
 
 
 def watched(module: str, order: Order, found: Mapping[str, str]) -> Footprint:
     """Run `module` on `order`."""
     folder = Path(order.work_folder)
     order_file, log = folder / "order.json", folder / "log"
-    order_file.write_text(json.dumps(order.document()))
+    order_file.write_text(json.dumps(order.document()), encoding="utf-8")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     threads = {"OMP_NUM_THREADS": str(order.num_threads), "MKL_NUM_THREADS": str(order.num_threads)}
     command = [sys.executable, "-m", module, str(order_file)]
@@ -70,7 +72,7 @@ def watched(module: str, order: Order, found: Mapping[str, str]) -> Footprint:
             process.wait()
     if process.returncode:
         raise RuntimeError(
-            f"{order.arm}, seed {order.seed} ended with {process.returncode}:\n{log.read_text()[-3000:]}"
+            f"{order.arm}, seed {order.seed} ended with {process.returncode}:\n{log.read_text(encoding='utf-8')[-3000:]}"
         )
     return footprint
 

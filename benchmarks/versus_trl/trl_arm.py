@@ -129,5 +129,5 @@ def train(order: Order) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    ordered = Order(**json.loads(Path(sys.argv[1]).read_text()))
-    ordered.result_file.write_text(json.dumps(train(ordered)))
+    ordered = Order(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    ordered.result_file.write_text(json.dumps(train(ordered)), encoding="utf-8")

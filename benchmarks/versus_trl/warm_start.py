@@ -51,9 +51,10 @@ def clone(order: Order) -> tuple[int, float]:
 
 
 if __name__ == "__main__":
-    ordered = Order(**json.loads(Path(sys.argv[1]).read_text()))
+    ordered = Order(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     num_steps, success = clone(ordered)
     print(f"cloned in {num_steps} steps: success {success:.3f}")
     ordered.result_file.write_text(
-        json.dumps({"told": f"warm start: success {success:.3f}", "success": success, "num_steps": num_steps})
+        json.dumps({"told": f"warm start: success {success:.3f}", "success": success, "num_steps": num_steps}),
+        encoding="utf-8",
     )

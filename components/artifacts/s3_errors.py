@@ -30,8 +30,8 @@ _HOST_CODES = {
 }
 """Of Alibaba's, Tencent's, Huawei's and Volcengine's stores."""
 _WANTED_REGION = re.compile(r"expecting '([a-z0-9-]{1,40})'|expected:? \d{8}/([a-z0-9-]{1,40})/s3")
-_CLOCK_TOLERANCE_SECONDS = 300.0
-"""Servers refuse a request whose time differs by 15 minutes; some take less."""
+_CLOCK_TOLERANCE_SECONDS = 600.0
+"""AWS refuses a request whose time differs by 15 minutes."""
 _CREDENTIALS_REMEDY = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws/credentials"
 
 
@@ -93,9 +93,6 @@ def _answered(response: Any, status: int) -> Verdict:
 
 def _named_cause(code: str, response: Any) -> str | None:
     """What else than missing rights is behind a refusal, and its remedy."""
-    metadata = response.get("ResponseMetadata", {})
-    if code in _CLOCK_CODES or (metadata.get("HTTPStatusCode") in (400, 401, 403) and _is_clock_off(metadata)):
-        return "this machine's clock is too far from the server's: correct it"
     if code in _EXPIRED_CODES:
         return f"the session token has expired ({code}): get new credentials, as by `aws sso login`, or set AWS_SESSION_TOKEN"
     if code in _REGION_CODES:
@@ -104,6 +101,9 @@ def _named_cause(code: str, response: Any) -> str | None:
         return f"the region is wrong ({code}): set store.region{f' to {wanted}' if wanted else ''}, or AWS_REGION"
     if code in _HOST_CODES:
         return f"the server wants the bucket in its host's name ({code}): set store.addressing to virtual"
+    metadata = response.get("ResponseMetadata", {})
+    if code in _CLOCK_CODES or (metadata.get("HTTPStatusCode") in (400, 401, 403) and _is_clock_off(metadata)):
+        return "this machine's clock is too far from the server's: correct it"
     return None
 
 

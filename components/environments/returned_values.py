@@ -71,7 +71,8 @@ def find_json_fault(value: Any, *, is_read_again: bool = False) -> str | None:
     except (TypeError, ValueError, RecursionError) as error:
         return f" returned a value that is no JSON ({error}); use numbers, text, lists and dicts"
     if is_read_again and again != value:
-        return f" returned {shown_value(value)}, which comes back from JSON as {shown_value(again)}; use lists, and text as keys"
+        shown, read = shown_value(value), shown_value(again)
+        return f" returned {shown}, which comes back from JSON as {read}; use lists, and texts as keys"
     return None
 
 

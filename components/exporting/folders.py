@@ -32,7 +32,7 @@ def complete_model_folder(folder: Path, *, temperature: float) -> HuggingFaceTok
         "eos_token_id": sorted(tokenizer.end_tokens) if len(tokenizer.end_tokens) > 1 else tokenizer.end_token,
         "pad_token_id": tokenizer.pad_token,
     }
-    (folder / "generation_config.json").write_text(json.dumps(sampling, indent=2) + "\n")
+    (folder / "generation_config.json").write_text(json.dumps(sampling, indent=2) + "\n", encoding="utf-8")
     return tokenizer
 
 
@@ -47,8 +47,8 @@ def complete_adapter_folder(folder: Path, *, base: Path, base_place: Path) -> No
 
 def _change(file: Path, changes: dict[str, Any], *, without: Collection[str] = ()) -> None:
     try:
-        values = json.loads(file.read_text())
+        values = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ArtifactCorrupt(f"{file} is not JSON: {error}") from error
     changed = {**{name: value for name, value in values.items() if name not in without}, **changes}
-    file.write_text(json.dumps(changed, indent=2, sort_keys=True) + "\n")
+    file.write_text(json.dumps(changed, indent=2, sort_keys=True) + "\n", encoding="utf-8")

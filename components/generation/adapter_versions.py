@@ -49,7 +49,7 @@ def publish_adapter(
                 sha256=digests,
                 metrics=dict(metrics or {}),
             )
-            (work / INFO_FILE).write_text(json.dumps(asdict(info), indent=2))
+            (work / INFO_FILE).write_text(json.dumps(asdict(info), indent=2), encoding="utf-8")
             for file in work.iterdir():
                 _sync(file)
             target = root / f"v{info.version:06}"
@@ -86,7 +86,7 @@ def read_version(root: Path, version: int) -> tuple[AdapterVersion, Path]:
     if not folder.is_dir():
         raise ArtifactMissing(f"{root} has no version {version}; it has {version_numbers(root)}")
     try:
-        info = AdapterVersion(**json.loads((folder / INFO_FILE).read_text()))
+        info = AdapterVersion(**json.loads((folder / INFO_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise ArtifactCorrupt(f"{folder / INFO_FILE}: {error}") from error
     found = {each.name: _sha256(each) for each in folder.iterdir() if each.name != INFO_FILE}

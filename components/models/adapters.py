@@ -130,7 +130,7 @@ def write_adapter(tensors: "dict[str, Tensor]", config: AdapterConfig, folder: P
         "inference_mode": True,
         **({_FREEZE_A: True} if config.freeze_a else {}),
     }
-    (folder / _CONFIG_FILE).write_text(json.dumps(values, indent=2, sort_keys=True))
+    (folder / _CONFIG_FILE).write_text(json.dumps(values, indent=2, sort_keys=True), encoding="utf-8")
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     save_file(contiguous, folder / _WEIGHTS_FILE, metadata={"format": "pt"})
 
@@ -138,7 +138,7 @@ def write_adapter(tensors: "dict[str, Tensor]", config: AdapterConfig, folder: P
 def read_adapter_config(folder: Path) -> AdapterConfig:
     """The shape of the adapter in `folder`. Raises ArtifactCorrupt."""
     try:
-        values = json.loads((folder / _CONFIG_FILE).read_text())
+        values = json.loads((folder / _CONFIG_FILE).read_text(encoding="utf-8"))
         return AdapterConfig(
             rank=values["r"],
             alpha=values["lora_alpha"],

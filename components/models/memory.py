@@ -100,7 +100,7 @@ def host_bytes() -> int:
     """The memory of this host, or of the control group that this process is confined to."""
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
-        return min(physical, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+        return min(physical, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8")))
     except (OSError, ValueError):  # no control group, or "max"
         return physical
 

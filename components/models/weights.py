@@ -20,7 +20,7 @@ _NOT_ARCHITECTURE = ("transformers_version", "_name_or_path", "torch_dtype", "dt
 def architecture_of(folder: Path) -> dict[str, Any]:
     """The part of `config.json` that two folders must share to fit one module. Raises ArtifactMissing or ArtifactCorrupt."""
     try:
-        config: dict[str, Any] = json.loads((folder / "config.json").read_text())
+        config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ArtifactMissing(f"{folder} is not a model folder: it has no config.json") from error
     except ValueError as error:

@@ -113,7 +113,9 @@ def _git(*arguments: str) -> str | None:
     """The output of git, or None without git or a checkout that it trusts."""
     command = ["git", "-C", str(SOURCE_ROOT), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True, encoding="utf-8"
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

@@ -256,7 +256,7 @@ def _remedy() -> str:
 
     def is_off(path: str, off: str) -> bool:
         with contextlib.suppress(OSError):
-            return Path(path).read_text().strip() == off
+            return Path(path).read_text(encoding="utf-8").strip() == off
         return False
 
     commands = [command for path, (off, command) in _SWITCHES.items() if is_off(path, off)]

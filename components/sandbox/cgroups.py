@@ -46,19 +46,21 @@ class Cgroup:
         if "" in self.folders:
             return self._memory_count("oom") > 0
         folder = self.folders["memory"]
-        limit, peak = (int((folder / f"memory.{name}_in_bytes").read_text()) for name in ("limit", "max_usage"))
+        limit, peak = (
+            int((folder / f"memory.{name}_in_bytes").read_text(encoding="utf-8")) for name in ("limit", "max_usage")
+        )
         return peak > limit - _CHARGED_AT_ONCE_BYTES
 
     def _memory_count(self, key: str) -> int:
         is_version_2 = "" in self.folders
         file = self.folders[""] / "memory.events" if is_version_2 else self.folders["memory"] / "memory.oom_control"
-        told = file.read_text().split()
+        told = file.read_text(encoding="utf-8").split()
         return int(told[told.index(key) + 1])
 
     def add(self, pid: int) -> None:
         """Move a process into the groups; its future children are in them, too."""
         for folder in self.folders.values():
-            (folder / "cgroup.procs").write_text(str(pid))
+            (folder / "cgroup.procs").write_text(str(pid), encoding="utf-8")
 
     def remove(self) -> None:
         """Kill all processes inside and remove the groups; groups that are still busy are removed at the next start."""
@@ -83,7 +85,7 @@ class CgroupTree:
                 folder.mkdir(exist_ok=place == CPU_ACCOUNT)  # often one hierarchy with that of "cpu"
                 for file, value in _values(self.version, place, limits).items():
                     if (folder / file).exists() or file not in _OPTIONAL:
-                        (folder / file).write_text(value)
+                        (folder / file).write_text(value, encoding="utf-8")
         except OSError:
             cgroup.remove()
             raise
@@ -133,14 +135,14 @@ def _owner(group: Path) -> ProcessId | None:
 
 
 def _version_2(mount: Path) -> CgroupTree | None:
-    if not set(CONTROLLERS) <= set((mount / "cgroup.controllers").read_text().split()):
+    if not set(CONTROLLERS) <= set((mount / "cgroup.controllers").read_text(encoding="utf-8").split()):
         return None
     parent = mount / _PARENT
     parent.mkdir(exist_ok=True)
     wanted = " ".join(f"+{controller}" for controller in CONTROLLERS)
     for folder in (mount, parent):
-        if not set(CONTROLLERS) <= set((folder / "cgroup.subtree_control").read_text().split()):
-            (folder / "cgroup.subtree_control").write_text(wanted)
+        if not set(CONTROLLERS) <= set((folder / "cgroup.subtree_control").read_text(encoding="utf-8").split()):
+            (folder / "cgroup.subtree_control").write_text(wanted, encoding="utf-8")
     return CgroupTree(parents={"": parent}, version=2)
 
 
@@ -186,7 +188,7 @@ def _remove(folder: Path) -> None:
 def kill_all(folder: Path) -> bool:
     """Kill the processes of a group; returns whether there were any."""
     try:
-        pids = (folder / "cgroup.procs").read_text().split()
+        pids = (folder / "cgroup.procs").read_text(encoding="utf-8").split()
     except OSError:
         return False  # the group is gone
     for pid in pids:

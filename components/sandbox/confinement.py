@@ -23,6 +23,7 @@ def harden(settings: dict[str, Any]) -> None:
     heed_signals()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 receives only signals that it handles
     check(LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+    lower(resource.RLIMIT_CORE, 1)  # 0 does not keep the kernel from piping a core dump to a program of the host
     LIBC.mallopt(M_ARENA_MAX, 1)  # an arena per thread would count 64 MiB each against the memory limit
     if "tmp_mib" in settings:
         size = f"size={settings['tmp_mib']}m,nr_inodes={settings['num_tmp_files']},mode=1777"

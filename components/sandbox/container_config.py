@@ -96,7 +96,7 @@ def _host_config(limits: BoxLimits) -> dict[str, Any]:
             "/dev/mqueue": f"ro,{_MOUNT_FLAGS},size=4k,nr_inodes=1",
         },
         "Ulimits": [
-            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "core", "Soft": 1, "Hard": 1},  # see `harden`
             {"Name": "nofile", "Soft": 256, "Hard": 256},
             {"Name": "fsize", "Soft": tmp_bytes, "Hard": tmp_bytes},
         ],

@@ -72,7 +72,7 @@ class Places:
 def locked(places: Places) -> Iterator[None]:
     """Hold the daemon's lock: one process at a time starts or stops it. Raises SandboxUnavailable after 90 s of waiting."""
     places.folder.mkdir(parents=True, exist_ok=True)
-    with (places.folder / "lock").open("w") as file:
+    with (places.folder / "lock").open("w", encoding="utf-8") as file:
 
         def is_ours() -> bool:
             with contextlib.suppress(BlockingIOError):
@@ -88,7 +88,7 @@ def locked(places: Places) -> Iterator[None]:
 def dockerd_process(places: Places) -> ProcessId | None:
     """The daemon's process if it runs, answering or not."""
     try:
-        found = ProcessId.parse(places.record.read_text())
+        found = ProcessId.parse(places.record.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     if found is not None and found.kernel == this_kernel():
@@ -101,7 +101,7 @@ def start_dockerd(places: Places, program: str) -> None:
     remove_remains(places)
     places.runtime.mkdir(mode=0o700)
     settings = places.folder / "daemon.json"
-    settings.write_text("{}")  # the machine's own file may contradict these flags
+    settings.write_text("{}", encoding="utf-8")  # the machine's own file may contradict these flags
     command = [
         *(program, "--config-file", str(settings), "--host", places.host, "--data-root", str(places.data)),
         *("--exec-root", str(places.runtime / "exec"), "--pidfile", str(places.runtime / "dockerd.pid")),
@@ -119,7 +119,7 @@ def start_dockerd(places: Places, program: str) -> None:
             start_new_session=True,
             env={"PATH": os.pathsep.join([str(Path(program).parent), _SYSTEM_PATH])},
         )
-    places.record.write_text(str(left_running(process)))
+    places.record.write_text(str(left_running(process)), encoding="utf-8")
 
 
 def stop_dockerd(places: Places) -> bool:
@@ -163,7 +163,7 @@ def log_tail(places: Places, num_lines: int = 15) -> str:
     """The end of the daemon's log, for errors."""
     lines = []
     with contextlib.suppress(OSError):
-        lines = places.log.read_text(errors="replace").splitlines()[-num_lines:]
+        lines = places.log.read_text(errors="replace", encoding="utf-8").splitlines()[-num_lines:]
     return "\n".join([f"The end of {places.log}:", *(f"  {line[:500]}" for line in lines)])
 
 
@@ -215,7 +215,7 @@ def _remove_cgroups(places: Places) -> None:
 
 def _mounts(places: Places) -> list[str]:
     """Mount points in the daemon's folders, newest first. The daemon mounts its data folder onto itself."""
-    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
     plain = [Path(point.encode().decode("unicode_escape")) for point in reversed(points)]
     return [str(point) for point in plain if point.is_relative_to(places.data) or point.is_relative_to(places.runtime)]
 

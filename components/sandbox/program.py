@@ -122,7 +122,7 @@ def become(job: Job, *pipes: int) -> NoReturn:
             os.dup2(fd, standard)
         os.closerange(3, MAX_OPEN_FILES)
         LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
-        with open("/proc/self/oom_score_adj", "w") as file:
+        with open("/proc/self/oom_score_adj", "w", encoding="utf-8") as file:
             file.write("1000")  # out of memory, the kernel kills programs before the runner
         lower(resource.RLIMIT_CPU, math.ceil(job.cpu_seconds) + 1)  # per process; the runner sums them up
         lower(resource.RLIMIT_AS, job.memory_bytes)

@@ -103,7 +103,7 @@ def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
         remove_unused_rootfs(state_folder)
         part = Path(tempfile.mkdtemp(prefix=_PART_PREFIX, suffix=f"-{this_process()}", dir=_cache(state_folder)))
         try:
-            (part / "digest").write_text(build_rootfs(part / "root"))
+            (part / "digest").write_text(build_rootfs(part / "root"), encoding="utf-8")
             part.chmod(0o755)
             part.rename(folder)
         except OSError:
@@ -112,14 +112,14 @@ def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
         finally:
             shutil.rmtree(part, ignore_errors=True)
     os.utime(folder)
-    return folder / "root", ready.read_text()
+    return folder / "root", ready.read_text(encoding="utf-8")
 
 
 def built_digests(state_folder: Path) -> tuple[str, ...]:
     """The digests of the file systems below `state_folder`, the newest first. Builds none."""
     ready = [path for path in _cache(state_folder).glob("*/digest") if not path.parent.name.startswith(_PART_PREFIX)]
     newest_first = sorted(ready, key=lambda path: path.stat().st_mtime, reverse=True)
-    return tuple(dict.fromkeys(path.read_text() for path in newest_first))
+    return tuple(dict.fromkeys(path.read_text(encoding="utf-8") for path in newest_first))
 
 
 def rootfs_digest(root: Path) -> str:
@@ -180,7 +180,9 @@ def _key() -> str:
 def _ask(python: Path) -> _Interpreter:
     command = [str(python), "-I", "-S", "-c", _ASK, *_LOADED_AT_RUN_TIME]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_BUILD_TIMEOUT_SECONDS)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=_BUILD_TIMEOUT_SECONDS, encoding="utf-8"
+        )
     except (OSError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", "") or str(error)
         raise ConfigurationError(
@@ -196,7 +198,7 @@ def _fill(root: Path, interpreter: _Interpreter) -> None:
         _make_folder(root, Path(name))
     (root / "tmp").chmod(0o1777)
     for name, text in _TEXTS.items():
-        (root / name).write_text(text)
+        (root / name).write_text(text, encoding="utf-8")
     modules = list(_standard_library(interpreter.standard_library))
     binaries = [interpreter.executable, *(path for path in modules if path.suffix == ".so")]
     programs = {interpreter.executable, *_shared_libraries([*binaries, *interpreter.loaded_at_run_time])}
@@ -224,7 +226,9 @@ def _shared_libraries(binaries: Iterable[Path]) -> set[Path]:
     """The files that the dynamic loader loads for `binaries`, including itself."""
     command = ["ldd", *map(str, binaries)]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_BUILD_TIMEOUT_SECONDS)
+        found = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_BUILD_TIMEOUT_SECONDS, encoding="utf-8"
+        )
     except FileNotFoundError as error:
         raise ServiceMissing("ldd is not installed: `apt-get install -y libc-bin`") from error
     libraries = {Path(path) for path in re.findall(r"^\s+(?:\S+ => )?(/\S+) \(0x", found.stdout, re.MULTILINE)}
@@ -262,6 +266,7 @@ def _compile(interpreter: _Interpreter, root: Path) -> None:
         text=True,
         timeout=_BUILD_TIMEOUT_SECONDS,
         check=False,
+        encoding="utf-8",
     )
     if done.returncode:
         raise ConfigurationError(

@@ -67,7 +67,7 @@ class Runner:
         lower(resource.RLIMIT_FSIZE, self._empty.f_blocks * self._empty.f_frsize)
         lower(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
         lower(resource.RLIMIT_SIGPENDING, MAX_QUEUED_SIGNALS)
-        for limit in (resource.RLIMIT_CORE, resource.RLIMIT_MSGQUEUE, resource.RLIMIT_MEMLOCK):
+        for limit in (resource.RLIMIT_MSGQUEUE, resource.RLIMIT_MEMLOCK):
             lower(limit, 0)
         if num_processes:
             lower(resource.RLIMIT_NPROC, num_processes)

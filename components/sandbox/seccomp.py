@@ -44,6 +44,7 @@ FUTEX_PRIVATE = 128
 FUTEX_WAITS = (0, 9, 256, 265)
 """FUTEX_WAIT and FUTEX_WAIT_BITSET, and each with FUTEX_CLOCK_REALTIME."""
 SIGCHLD = 17
+RLIMIT_CORE = 4
 Instruction = tuple[int, int, int, int]
 """Code, instructions to skip if true, if false, and the constant."""
 _LOAD, _EQUAL, _GREATER_OR_EQUAL, _ANY_BIT, _GIVE = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -84,8 +85,8 @@ def _judgements(*, keep_sigchld: bool) -> dict[str, list[Instruction]]:
         "clone": [_argument(0), (_ANY_BIT, 0, 1, NEW_NAMESPACES), _fail(errno.EPERM), _ALLOW],
         "socket": _only(0, (AF_UNIX,), errno.EAFNOSUPPORT),
         "socketpair": _only(0, (AF_UNIX,), errno.EAFNOSUPPORT),
-        # Programs run as the user of process 1, and could set its limits for the next program.
-        "prlimit64": _only(0, (0,), errno.EPERM),
+        "setrlimit": [_argument(0), (_EQUAL, 0, 1, RLIMIT_CORE), _fail(errno.EPERM), _ALLOW],
+        "prlimit64": _prlimit(),
         "prctl": _only(0, PRCTL_OPTIONS, errno.EPERM),
         "arch_prctl": _only(0, ARCH_PRCTL_OPTIONS, errno.EINVAL),
         "fcntl": _only(1, FCNTL_COMMANDS, errno.EINVAL),
@@ -104,6 +105,18 @@ def _judgements(*, keep_sigchld: bool) -> dict[str, list[Instruction]]:
         ],
         "rt_sigaction": _sigaction() if keep_sigchld else [_ALLOW],
     }
+
+
+def _prlimit() -> list[Instruction]:
+    """Allow all but a new core limit (a non-null pointer), and the limits of other processes: programs run as the user of
+    process 1, and could set its limits for the next program."""
+    return [
+        *(_argument(0), (_EQUAL, 0, 8, 0)),
+        *(_argument(1), (_EQUAL, 1, 0, RLIMIT_CORE), _ALLOW),
+        *(_argument(2), (_EQUAL, 0, 3, 0)),
+        *(_argument(2, high=True), (_EQUAL, 0, 1, 0), _ALLOW),
+        _fail(errno.EPERM),
+    ]
 
 
 def _sigaction() -> list[Instruction]:

@@ -34,7 +34,7 @@ fork:57:-1 vfork:58:-1 execve:59:221 exit:60:93 exit_group:231:94 wait4:61:260 w
 getppid:110:173 gettid:186:178 getpgid:121:155 getpgrp:111:-1 setpgid:109:154 setsid:112:157 getsid:124:156
 kill:62:129 tkill:200:130 tgkill:234:131 rt_sigprocmask:14:135 rt_sigpending:127:136 rt_sigtimedwait:128:137
 rt_sigqueueinfo:129:138 rt_sigsuspend:130:133 rt_sigreturn:15:139 sigaltstack:131:132 pause:34:-1 alarm:37:-1
-getitimer:36:102 setitimer:38:103 pidfd_open:434:434 pidfd_send_signal:424:424 getrlimit:97:163 setrlimit:160:164
+getitimer:36:102 setitimer:38:103 pidfd_open:434:434 pidfd_send_signal:424:424 getrlimit:97:163
 getrusage:98:165 times:100:153 getpriority:140:141 sched_yield:24:124 sched_getaffinity:204:123
 sched_getparam:143:121 sched_getscheduler:145:120 sched_get_priority_max:146:125 sched_get_priority_min:147:126
 sched_rr_get_interval:148:127 getcpu:309:168 set_tid_address:218:96 set_robust_list:273:99
@@ -55,7 +55,7 @@ getsockopt:55:209
 """On sockets, which are local only."""
 _JUDGED = """
 clone:56:220 socket:41:198 socketpair:53:199 prlimit64:302:261 madvise:28:233 prctl:157:167 fcntl:72:25 ioctl:16:29
-setsockopt:54:208 arch_prctl:158:-1 rt_sigaction:13:134 futex:202:98
+setsockopt:54:208 arch_prctl:158:-1 rt_sigaction:13:134 futex:202:98 setrlimit:160:164
 """
 """Allowed with some arguments: see `seccomp.py`."""
 

@@ -22,7 +22,7 @@ def can_choose_users(uid_map: Path = Path("/proc/self/uid_map")) -> bool:
     """Whether this process can start others as any user of `RANGE`: root, in a user namespace that maps them."""
     if os.geteuid() != 0:
         return False
-    spans = [[int(word) for word in line.split()] for line in uid_map.read_text().splitlines()]
+    spans = [[int(word) for word in line.split()] for line in uid_map.read_text(encoding="utf-8").splitlines()]
     return any(first <= RANGE.start and RANGE.stop <= first + count for first, _, count in spans)
 
 

@@ -125,7 +125,7 @@ def _adapter_base(folder: Path) -> str | None:
     if not file.is_file():
         return None
     try:
-        values = json.loads(file.read_text())
+        values = json.loads(file.read_text(encoding="utf-8"))
         base = values.get("base_model_name_or_path")
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigurationError(f"{file}: no adapter's configuration ({error}); write it anew") from error
@@ -147,6 +147,6 @@ def _has_chat_template(folder: Path) -> bool:
         return True
     file = folder / "tokenizer_config.json"
     try:
-        return bool(json.loads(file.read_text()).get("chat_template")) if file.exists() else True
+        return bool(json.loads(file.read_text(encoding="utf-8")).get("chat_template")) if file.exists() else True
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigurationError(f"{file}: is not JSON ({error}); export the model anew") from error

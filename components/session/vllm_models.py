@@ -53,7 +53,7 @@ def server_key(config: RunConfig, environment: Mapping[str, str]) -> str:
         raise ConfigurationError(f"generation.engine vllm: {variable} must name the file with the servers' key")
     path = Path(named).expanduser()
     try:
-        key = path.read_text().strip()
+        key = path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"generation.engine vllm: the servers' key cannot be read: {error}") from error
     if not key or not key.isascii() or not key.isprintable():

@@ -133,14 +133,14 @@ def probe_for(model: nn.Module, *, vocabulary_size: int | None = None) -> Probe:
 def read_manifest(folder: Path) -> CheckpointManifest:
     """`checkpoint.json` of `folder`. Raises ArtifactCorrupt when it is absent or invalid."""
     try:
-        return CheckpointManifest.model_validate_json((folder / MANIFEST_FILE).read_text())
+        return CheckpointManifest.model_validate_json((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValidationError) as error:
         raise ArtifactCorrupt(f"{folder / MANIFEST_FILE}: {error}") from error
 
 
 def write_manifest(folder: Path, manifest: CheckpointManifest) -> None:
     """Write `checkpoint.json`, after everything else, because its presence means that the folder is complete."""
-    (folder / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2))
+    (folder / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
 
 
 def copy_companions(model_folder: Path, output_folder: Path) -> None:

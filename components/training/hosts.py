@@ -67,7 +67,7 @@ def read_hostfile(path: Path) -> tuple[Host, ...]:
     Raises ConfigurationError, naming file and line.
     """
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"training.hostfile {str(path)!r} cannot be read: {error}") from error
     hosts: dict[str, Host] = {}

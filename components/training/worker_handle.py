@@ -101,7 +101,7 @@ class Processes:
         return WorkerDied(f"the training worker ended (exit code {self.launcher.poll()})\n{self._log_tail()}")
 
     def _log_tail(self) -> str:
-        return (self.folder / LOG_FILE).read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:]
+        return (self.folder / LOG_FILE).read_text(errors="replace", encoding="utf-8")[-_LOG_TAIL_CHARACTERS:]
 
 
 def _end_group(launcher: subprocess.Popen[bytes]) -> None:

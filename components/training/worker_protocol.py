@@ -67,7 +67,7 @@ def write_handover(folder: Path, handover: Handover) -> Path:
     path = folder / HANDOVER_FILE
     values = {**handover.model_dump(mode="json"), "key": handover.key.get_secret_value()}
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(values, file)
     return path
 
@@ -75,7 +75,7 @@ def write_handover(folder: Path, handover: Handover) -> Path:
 def read_handover(path: Path) -> Handover:
     """What `write_handover` wrote. Raises ConfigurationError on a host that does not see the folder."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(
             f"training.hostfile: {socket.gethostname()} cannot read {path} ({error}); let TMPDIR name a folder that all hosts "
@@ -98,13 +98,15 @@ def socket_address(folder: Path) -> Iterator[str]:
 def report_failure(folder: Path, rank: int, failure: Failure) -> None:
     """Write `failure` for the trainer, atomically."""
     partial = folder / f"failure-{rank}.partial"
-    partial.write_text(failure.model_dump_json())
+    partial.write_text(failure.model_dump_json(), encoding="utf-8")
     partial.replace(folder / f"failure-{rank}.json")
 
 
 def read_failures(folder: Path) -> list[Failure]:
     """The reports of all ranks, by rank."""
-    return [Failure.model_validate_json(path.read_text()) for path in sorted(folder.glob("failure-*.json"))]
+    return [
+        Failure.model_validate_json(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("failure-*.json"))
+    ]
 
 
 def error_of(failure: Failure) -> TroupeError:

@@ -174,7 +174,7 @@ def _write(home: Path, run: ActiveRun) -> None:
     path = _path(home, run)
     ensure_private(path.parent)
     partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_text(run.model_dump_json(indent=1))
+    partial.write_text(run.model_dump_json(indent=1), encoding="utf-8")
     partial.replace(path)
 
 

@@ -197,7 +197,9 @@ def check_devices(config: RunConfig) -> None:
 
 def imitates_bfloat16() -> bool:
     """Whether this processor has no instructions for bfloat16; False where that is not known."""
-    return PROCESSOR_FACTS.is_file() and set(PROCESSOR_FACTS.read_text().split()).isdisjoint(_BFLOAT16_FLAGS)
+    return PROCESSOR_FACTS.is_file() and set(PROCESSOR_FACTS.read_text(encoding="utf-8").split()).isdisjoint(
+        _BFLOAT16_FLAGS
+    )
 
 
 def warn_of_slow_bfloat16(config: RunConfig) -> None:

@@ -58,7 +58,7 @@ def write_prefect_toml(folder: Path, state: StackStatus) -> str | None:
             f'in it, and auth_string as in {password_file(state.home)}; or run `eval "$(troupe env)"`'
         )
     text = f"{_MARK}[api]\nurl = {json.dumps(state.prefect.api_url)}\nauth_string = {json.dumps(ensure_password(state.home))}\n"
-    _path_record(state.home).write_text(str(path))
+    _path_record(state.home).write_text(str(path), encoding="utf-8")
     write_private(path, text.encode())
     return None
 
@@ -66,7 +66,7 @@ def write_prefect_toml(folder: Path, state: StackStatus) -> str | None:
 def remove_prefect_toml(home: Path) -> None:
     """Remove the file that the last `troupe up` wrote, in any folder, unless the user has replaced it."""
     with suppress(FileNotFoundError):
-        path = Path(_path_record(home).read_text())
+        path = Path(_path_record(home).read_text(encoding="utf-8"))
         if path.exists() and _is_ours(path):
             path.unlink()
         _path_record(home).unlink()
@@ -74,7 +74,7 @@ def remove_prefect_toml(home: Path) -> None:
 
 def _is_ours(path: Path) -> bool:
     """Whether `troupe up` wrote the file."""
-    return path.read_text(errors="replace").startswith(_MARK)
+    return path.read_text(errors="replace", encoding="utf-8").startswith(_MARK)
 
 
 def _path_record(home: Path) -> Path:

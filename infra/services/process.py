@@ -154,7 +154,7 @@ def write_record(home: Path, record: ProcessRecord) -> None:
 def locked(home: Path) -> Iterator[None]:
     """Hold the lock of the home folder, made private first; a second command waits for the first."""
     make_private(home)
-    with (home / "services" / "lock").open("w") as file:
+    with (home / "services" / "lock").open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -165,6 +165,6 @@ def signed_request(home: Path, method: str, url: str, *, body: bytes = b"") -> t
 
 
 def _keys(home: Path) -> tuple[str, str]:
-    lines = credentials_file(home).read_text().splitlines()
+    lines = credentials_file(home).read_text(encoding="utf-8").splitlines()
     values = dict(line.split(" = ") for line in lines if " = " in line)
     return values["aws_access_key_id"], values["aws_secret_access_key"]

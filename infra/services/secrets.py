@@ -33,7 +33,7 @@ def ensure_secret(path: Path) -> str:
         with suppress(FileExistsError):
             os.link(partial, path)
         partial.unlink()
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
         state = os.fstat(file.fileno())
         if state.st_uid != os.getuid() or state.st_mode & 0o077:
             raise PermissionError(f"{path} can be read by others than this user; remove it and start again")

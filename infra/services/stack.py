@@ -127,7 +127,9 @@ def deploy(state: StackStatus, prefect_yaml: Path) -> None:
     command = prefect_command("prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(prefect_yaml))
     env = service_environment(environment(state))
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=DEPLOY_SECONDS, check=False)
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=DEPLOY_SECONDS, check=False, encoding="utf-8"
+        )
     except subprocess.TimeoutExpired as error:
         raise PrefectUnavailable(
             f"the deployments of {prefect_yaml} were not created within {DEPLOY_SECONDS:.0f} s: this machine is too busy; "

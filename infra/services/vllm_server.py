@@ -152,7 +152,7 @@ def lora_rank_for(rank: int) -> int:
 
 def check_head_size(folder: Path, device: str) -> None:
     """Raise ConfigurationError if vLLM's CPU attention has no kernel for the model; it would crash at the first token."""
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     if device == "cpu" and size not in _CPU_HEAD_SIZES:
         raise ConfigurationError(

@@ -22,7 +22,7 @@ def read_key() -> str:
     path = os.environ.get(KEY_FILE_VARIABLE)
     if not path:
         raise ValueError(f"set {KEY_FILE_VARIABLE} to a file with a secret key, for example of `openssl rand -hex 32`")
-    key = Path(path).read_text().strip()
+    key = Path(path).read_text(encoding="utf-8").strip()
     if len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         raise ValueError(f"{path}: a key has at least {SHORTEST_KEY} characters, all of them printable ASCII")
     return key

@@ -211,7 +211,9 @@ def _report(error: BaseException) -> Path | str:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path = folder / (name if folder.parent == HOME else f"troupe-error-{name}")
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
+            with open(
+                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8"
+            ) as file:
                 file.write(text)
         except OSError:
             continue

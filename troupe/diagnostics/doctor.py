@@ -142,6 +142,7 @@ def _imported() -> dict[str, Any]:
             text=True,
             timeout=PROBE_TIMEOUT_SECONDS,
             check=False,
+            encoding="utf-8",
         )
         output, reason = done.stdout, done.stderr.strip()[-200:] or f"exit code {done.returncode}"
     except subprocess.TimeoutExpired as error:

@@ -182,7 +182,7 @@ def daemon_document(folder: Path) -> dict[str, Any] | None:
 def _text(argument: str, path: Path | None) -> str:
     """The text of a file, or of standard input for None."""
     try:
-        return sys.stdin.read() if path is None else path.read_text()
+        return sys.stdin.read() if path is None else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{argument} {path or '-'}: cannot be read: {error}; name a text file") from error
 

@@ -60,7 +60,7 @@ class FolderWriter:
         else:
             weights = self._adapter(checkpoint, checkpoint.base, folder)
         facts = self._facts(policy, checkpoint, weights)
-        (folder / "README.md").write_text(card(facts))
+        (folder / "README.md").write_text(card(facts), encoding="utf-8")
         return ExportedPolicy(
             policy=policy,
             weights=facts.kind,

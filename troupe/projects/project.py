@@ -25,9 +25,9 @@ def write_project(name: str, parent: Path) -> Path:
     folder.mkdir(exist_ok=True)
     class_name = "".join(part.capitalize() for part in name.split("_"))
     for template in sorted(_TEMPLATES.glob("*.txt")):
-        text = template.read_text().replace("NAME", name).replace("CLASS", class_name)
+        text = template.read_text(encoding="utf-8").replace("NAME", name).replace("CLASS", class_name)
         path = folder / _NAMES.get(template.stem, template.stem).replace("NAME", name)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     return folder
 
 

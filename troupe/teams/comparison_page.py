@@ -34,7 +34,7 @@ def write_comparison(report: ComparisonReport, file: Path, *, store: str | None)
     """Write the page of a report to `file`. Raises ConfigurationError if that cannot be written."""
     page = comparison_page(report, run_curves(report, store))
     try:
-        file.write_text(page)
+        file.write_text(page, encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"--html {file}: {error.strerror}; name a file that can be written") from error
 

@@ -30,7 +30,7 @@ def view_page(document: Mapping[str, Any]) -> str:
 
 def own_text(name: str) -> str:
     """A file of this folder."""
-    return files(__package__).joinpath(name).read_text()
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def rendered(template: str, *, style: str, **values: Any) -> str:

@@ -116,7 +116,7 @@ def _compare_and_exit(answer: str, expected: str) -> None:
     code = _DIFFERENT
     try:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        with open("/proc/self/statm") as numbers:
+        with open("/proc/self/statm", encoding="utf-8") as numbers:
             limit = int(numbers.read().split()[0]) * resource.getpagesize() + MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)

@@ -226,8 +226,8 @@ def _loaded(key: tuple[str, str, int | None]) -> SpielGame:
         return SpielGame(pyspiel.load_game(name, given), key)
     except ConfigurationError:
         raise
-    except (pyspiel.SpielError, ValueError, IndexError) as error:
-        why = str(error).strip().partition("\n")[0]
+    except (pyspiel.SpielError, ValueError, LookupError, RuntimeError, TypeError, OverflowError) as error:
+        why = str(error).strip().partition("\n")[0] or type(error).__name__
         raise ConfigurationError(
             f"environment.options.game {name!r} with the parameters {shown_value(given)}: OpenSpiel refuses them: {why}"
         ) from error

@@ -38,7 +38,7 @@ class Cartridge:
 def homebrew_cartridge() -> Cartridge:
     """Our own small game, built from `rom/homebrew.c`: 8 frames a step. Raises WrongRom if the packaged file is damaged."""
     rom = package_file("components", "hybrid/game_boy/rom/homebrew.gbc").read_bytes()
-    wanted = package_file("components", "hybrid/game_boy/rom/homebrew.sha256").read_text().split()[0]
+    wanted = package_file("components", "hybrid/game_boy/rom/homebrew.sha256").read_text(encoding="utf-8").split()[0]
     if hashlib.sha256(rom).hexdigest() != wanted:
         raise WrongRom(f"homebrew.gbc has not the sha256 {wanted[:12]}… of its build: install the package again")
     return Cartridge(
@@ -78,7 +78,7 @@ def crystal_cartridge(rom: Path, *, symbols: Path | None = None, start_state: by
         frames_per_action=24,
         hold_frames=8,
         boot_frames=240,
-        memory_map=CRYSTAL if symbols is None else read_symbol_file(symbols.read_text()),
+        memory_map=CRYSTAL if symbols is None else read_symbol_file(symbols.read_text(encoding="utf-8")),
         chance_is_written=False,
         seed_frames=NUM_STARTS["crystal"],
         start_state=start_state,

@@ -54,7 +54,7 @@ def laid_out(folder: Path) -> Iterator[Bait]:
             )
         secret = f"TRP-BAIT-{os.getpid()}-{port}"
         stack.callback(file.unlink, missing_ok=True)
-        file.write_text(secret)
+        file.write_text(secret, encoding="utf-8")
         file.chmod(0o644)
         stack.callback(unix_socket.unlink, missing_ok=True)
         for address in (str(unix_socket), f"\0{secret}"):

@@ -274,6 +274,21 @@ attempt("be spared by the OOM killer", lambda: write("/proc/self/oom_score_adj",
         *(f"raise {name}" for name in LIMITS),
         LIMITS=LIMITS,
     ),
+    probe(
+        "core-dumps",
+        "set the limit of its core dumps to one under which a kernel pipes them to a program of the host",
+        """
+import resource
+SET, SET_OR_GET, CORE = (160, 164), (302, 261), resource.RLIMIT_CORE
+for size in (0, 2, 1 << 20):
+    limit = ctypes.create_string_buffer(size.to_bytes(8, "little") * 2)
+    attempt(f"setrlimit {size}", lambda: call(*SET, CORE, ctypes.addressof(limit)))
+    attempt(f"prlimit {size}", lambda: call(*SET_OR_GET, 0, CORE, ctypes.addressof(limit), 0))
+    attempt(f"prlimit of this pid {size}", lambda: call(*SET_OR_GET, os.getpid(), CORE, ctypes.addressof(limit), 0))
+notice("another limit", resource.getrlimit(CORE) != (1, 1) and resource.getrlimit(CORE), "1 byte")
+""",
+        *(f"{name} {size}" for name in ("setrlimit", "prlimit", "prlimit of this pid") for size in (0, 2, 1 << 20)),
+    ),
     _exec(
         "exec-fresh-interpreter",
         "leave the runner's process by exec with a huge command line",

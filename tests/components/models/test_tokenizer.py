@@ -194,6 +194,23 @@ def test_a_template_that_does_not_write_both_messages_is_refused(template: str, 
         HuggingFaceTokenizer(templated(template)).encode_chat("be brief", "ab")
 
 
+def test_of_several_templates_the_default_one_counts() -> None:
+    one, several = byte_tokenizer(), byte_tokenizer()
+    wanted = one.chat_template
+    for templates in (
+        {"default": wanted, "tool_use": "tools"},
+        {"tool_use": "tools", "default": wanted},
+        {"chat": wanted},
+    ):
+        several.chat_template = templates
+        assert HuggingFaceTokenizer(several).encode_chat("Be brief.", "2?") == HuggingFaceTokenizer(one).encode_chat(
+            "Be brief.", "2?"
+        )
+    several.chat_template = {"rag": wanted, "tool_use": wanted}
+    with pytest.raises(ConfigurationError, match="chat templates rag, tool_use and none called default; save one"):
+        HuggingFaceTokenizer(several)
+
+
 def test_a_prompt_does_not_depend_on_the_day() -> None:
     dated = "{{ strftime_now('%d %b %Y') }}:{{ strftime_now( \"%Y\" ) }}:" + BOTH
     wrapped = HuggingFaceTokenizer(templated(dated))

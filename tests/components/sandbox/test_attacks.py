@@ -32,7 +32,7 @@ HARMLESS = [
     "exec-own-file", "socket-filters", "names-in-a-cycle", "messages-by-locks", "messages-by-watches",
     "tables-of-the-machine", "shadow-modules", "watch-the-neighbour", "odd-result-files", "results-elsewhere", "odd-bytes",
     "wake-the-neighbour-shared", "wake-the-neighbour-private", "wake-by-ending", "counts-of-the-machine",
-    "interrupt-all-processors",
+    "interrupt-all-processors", "core-dumps",
 ]  # fmt: skip
 
 

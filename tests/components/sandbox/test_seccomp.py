@@ -139,6 +139,14 @@ def test_some_calls_are_judged_by_their_arguments(machine: str) -> None:
         for family in (0, 2, 10, 16, 17, 30, 38, 40):  # none, inet, inet6, netlink, packet, tipc, alg, vsock
             assert judged(machine, call, family) == refusal(errno.EAFNOSUPPORT)
     assert (judged(machine, "prlimit64", 0), judged(machine, "prlimit64", 1)) == (ALLOW, eperm)
+    for limit in range(16):
+        may_be_set = eperm if limit == seccomp.RLIMIT_CORE else ALLOW
+        assert (
+            judged(machine, "setrlimit", limit, 0x7F00) == judged(machine, "prlimit64", 0, limit, 0x7F00) == may_be_set
+        )
+        assert judged(machine, "prlimit64", 0, limit, 5 << 32) == may_be_set
+        assert judged(machine, "prlimit64", 0, limit, 0) == ALLOW  # asks for it
+        assert judged(machine, "prlimit64", 77, limit, 0) == eperm
     assert (judged(machine, "prctl", 15), judged(machine, "prctl", 22)) == (ALLOW, eperm)
     for command in (1, 5, 6, 7, 1030):
         assert judged(machine, "fcntl", 9, command) == ALLOW

@@ -170,7 +170,7 @@ def test_a_process_of_another_user_that_carries_the_mark_is_none_of_ours(mark: s
 
 def test_a_folder_open_to_all_is_narrowed_and_what_is_in_it_too(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    for name in ("prefect", "mlflow", "logs", "services"):
+    for name in ("prefect", "mlflow", "logs", "services", "decisions", "runs", "errors"):
         (home / name).mkdir(mode=0o755, parents=True)
     home.chmod(0o777)
     with locked(home):

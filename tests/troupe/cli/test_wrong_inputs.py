@@ -164,6 +164,11 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("rollouts nothing", 2, ("rollouts: missing option '--to'", "see `troupe rollouts --help`")),
     ("rollouts x --to t.csv --store {store}", 2, ("--to t.csv", "name it t.parquet")),
     ("rollouts ../x --to {store}/r.parquet --store {store}", 2, ("run_id '../x'", RUN_NAME)),
+    (
+        "runs --store file://relative/x",
+        2,
+        ("--store 'file://relative/x'", "write file:///absolute/path or s3://bucket"),
+    ),
     ("runs --store ftp://x", 2, ("--store 'ftp://x'", "write file:///absolute/path or s3://bucket/prefix")),
     ("rm ../x --yes --store {store}", 2, ("run_id '../x'", RUN_NAME)),
     ("evaluate expert", 2, ("--suite: ", "'expert'", "as --suite plan_path")),

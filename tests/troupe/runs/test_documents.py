@@ -262,7 +262,11 @@ def test_reading_writes_nothing(store: LocalArtifactStore, tmp_path: Path) -> No
     assert run_document(reader, "r")["state"] == "completed"
     assert read_run(reader, "r").config == run.config
     reader.check()
-    with pytest.raises(ConfigurationError, match=r"run 'x' is not in .*runs there: r"):
+    for number in range(10):
+        ended_run(store, f"many-{number}", evaluated=(0,))
+    with pytest.raises(ConfigurationError, match=r"runs there: (many-\d, ){8}\.\.\. \(11 in all\)$"):
+        read_run(reader, "none-of-these")
+    with pytest.raises(ConfigurationError, match=r"run 'x' is not in .*runs there: many"):
         run_document(reader, "x")
 
 

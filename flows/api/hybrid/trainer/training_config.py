@@ -76,7 +76,7 @@ def read_training_config(path: str | Path) -> TrainingConfig:
             f"config_path {path!r}: give the path of a JSON file with the keys {', '.join(TrainingConfig.checks)}"
         )
     try:
-        stored = json.loads(Path(expanduser(path)).read_text())
+        stored = json.loads(Path(expanduser(path)).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ConfigurationError(
             f"{path}: {error}; give a JSON file with the keys {', '.join(TrainingConfig.checks)}"

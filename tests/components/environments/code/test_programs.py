@@ -11,6 +11,7 @@ from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import FRAME, execution, framed_value, program_in, syntax_fault, verdict
 from components.errors import MalformedAction
 from components.schema import ExecutionResult, ExecutionStatus
+from tests.components.environments.code.conftest import HostTools
 
 Made = Callable[..., CodeProblem]
 
@@ -82,6 +83,38 @@ def test_equal_programs_are_equal_text_on_every_test_and_hold_no_expected_output
         assert [run.stdin for run in runs] == [case.given for case in (*problem.visible, *problem.hidden)]
         assert not any(case.expected in run.program + run.stdin for run in runs for case in problem.hidden)
         assert not any(run.files for run in runs)
+
+
+@pytest.mark.parametrize(
+    "main",
+    [
+        "",
+        "if __name__ == '__main__':\n    print(f(int(input())))",
+        "if __name__ == '__main__': raise SystemExit(3)",
+        "if __name__ == '__main__' or 1 > 2:\n    import sys; [print(f(int(line))) for line in sys.stdin]",
+        "from dataclasses import dataclass\n@dataclass\nclass A:\n    a: list[int]\nassert A([1]).a == [1]",
+        "assert len(str(10 ** 49_000)) == 49_001 and int('7' * 49_000) % 10 == 7",
+        "assert __name__ in __import__('sys').modules",
+    ],
+)
+@pytest.mark.parametrize(
+    "first",
+    ["", "from __future__ import annotations\n", '"""A text."""\n# more\nfrom __future__ import (\n division)\n'],
+)
+def test_a_function_is_called_as_by_its_authors_grader(
+    doubling: Made, host_tools: HostTools, first: str, main: str
+) -> None:
+    problem = doubling(kind="function", entry="f", preamble="")
+    program = f"{first}def f(n):\n    return 2 * n\n{main}\n"
+    case = Case(given="[4]", expected="8")
+    judged = verdict(host_tools.run(execution(problem, program, case)), case, "function")
+    assert judged.passed, judged.got
+
+
+def test_a_program_is_main_and_prints_large_integers(doubling: Made, host_tools: HostTools) -> None:
+    case = Case(given="5000\n", expected="1" + "0" * 5000)
+    for program in ("print(10 ** int(input()))", "if __name__ == '__main__':\n    print(10 ** int(input()))"):
+        assert verdict(host_tools.run(execution(doubling(), program, case)), case, "stdin").passed
 
 
 CASE = Case(given="[1]", expected='{"a": [1, 2.0]}')
