@@ -4,6 +4,7 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -24,7 +25,7 @@ from components.session.stores import s3_endpoint
 from components.session.user_sources import with_sources
 from flows.preflight.checks import check_base_names, check_configuration, check_services
 from flows.preflight.problem_counts import lower_default_counts
-from flows.starts import overridden_config, recorded_restart, settle_counts
+from flows.starts import keep_recorded_suite, overridden_config, recorded_restart
 from infra.services.client import join_local_services
 from infra.services.environment import StackStatus
 from infra.services.stack import outage
@@ -59,7 +60,9 @@ def run_training(
     services = join_local_services()
     checked_run_id(run_id)
     config = with_sources(config)
-    check_configuration(scenario_of(lower_default_counts(scenario_of(config))[0]))
+    scenario = scenario_of(config)
+    lowered, lines = lower_default_counts(scenario)
+    check_configuration(replace(scenario, config=lowered))
     try:
         require_prefect()
         require_store(config.store, services)
@@ -67,8 +70,8 @@ def run_training(
         if config.store.kind != "local":
             check_base_names(config)  # reported first: starting services would not fix it
         raise
-    config, settled = settle_counts(config, run_id)
-    scenario = scenario_of(config)
+    config, lines = keep_recorded_suite(lowered, lines, chosen=config, run_id=run_id)
+    scenario = replace(scenario, config=config)
     console = console or made_console()
     with console.status("loading"), gc_paused():
         from flows.loops import flow_for, loop_for
@@ -79,7 +82,7 @@ def run_training(
         session.on_step = on_step
         with console.status("loading"):
             check_services(session)
-            lines = [*settled, *_admitted(session, restart, loop_for(config).pipeline)]
+            lines += _admitted(session, restart, loop_for(config).pipeline)
         for line in lines:
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
         with TrainingDisplay(console).shown(), using(session):
