@@ -87,10 +87,17 @@ def settle_counts(config: RunConfig, run_id: str) -> tuple[RunConfig, list[str]]
     """`config` with every number of problems: those that nobody chose are as many as there are, or as a run of this name was
     started with; and a line for each that a user may not expect."""
     lowered, lines = lower_default_counts(scenario_of(config))
-    if lowered is config:
-        return config, []
-    recorded = recorded_config(open_store(config.store), run_id)
-    kept, of_suite = keep_suite(lowered, config, recorded)
+    return keep_recorded_suite(lowered, lines, chosen=config, run_id=run_id)
+
+
+def keep_recorded_suite(
+    lowered: RunConfig, lines: list[str], *, chosen: RunConfig, run_id: str
+) -> tuple[RunConfig, list[str]]:
+    """What `lower_default_counts` gave for `chosen`, with the test problems of a run of this name that has been started."""
+    if lowered is chosen:
+        return chosen, []
+    recorded = recorded_config(open_store(chosen.store), run_id)
+    kept, of_suite = keep_suite(lowered, chosen, recorded)
     return kept, [*([] if recorded else lines), *of_suite]
 
 

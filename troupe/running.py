@@ -42,10 +42,10 @@ def train(
     """Train `config`, or the preset or file of this name, under `run_id` (default: its preset's name). The same call again
     resumes.
 
-    `store` is where the run is stored, `file:///absolute/path` or `s3://bucket/prefix`; None takes it from `config`. `display`
-    shows the run as `troupe train` does; None: in a notebook, and nowhere else. Uses the services of `troupe up`, or those named
-    by PREFECT_API_URL and similar variables; without any it stores in the folder `store` of Troupe's home, with a Prefect server
-    of its own and without MLflow. Raises ConfigurationError and other `TroupeError`s.
+    `store` is where the run is stored, `file:///absolute/path` or `s3://bucket/prefix`; None takes it from `config`.
+    `display` shows the run as `troupe train` does; None: in a notebook, and nowhere else. Uses the services of `troupe up`,
+    or those named by PREFECT_API_URL and similar variables; without any it stores in the folder `store` of Troupe's home,
+    with a Prefect server of its own and without MLflow. Raises ConfigurationError and other `TroupeError`s.
 
     `on_step` is called here with the report of each step that this call finishes, once the step is durable; the next step waits
     for it. Its exception ends the training and is raised; the step is kept, and the same call again continues after it.

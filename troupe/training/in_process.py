@@ -5,6 +5,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -20,14 +21,14 @@ from components.runs.resume_checks import resume_warnings, surplus_line, validat
 from components.runs.run import Run
 from components.runs.stored_runs import read_run
 from components.schema import IterationReport
-from components.session.scenario import scenario_of
+from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
 from components.session.stores import s3_endpoint
 from components.session.trackers import tracking_url
 from components.session.user_sources import with_sources
 from flows.preflight.checks import check_base_names, check_configuration, check_services
 from flows.preflight.problem_counts import lower_default_counts
-from flows.starts import overridden_config, recorded_restart, settle_counts
+from flows.starts import keep_recorded_suite, overridden_config, recorded_restart
 from infra.services.client import join_local_services
 from infra.services.environment import StackStatus
 from infra.services.own_prefect import OwnPrefect, own_prefect
@@ -67,21 +68,24 @@ def run_training(
     alone = is_without_services()
     config, lines = settled_store(config, run_id, is_alone=alone)
     config = with_sources(config)
-    check_configuration(scenario_of(lower_default_counts(scenario_of(config))[0]))
+    scenario = scenario_of(config)
+    lowered, settled = lower_default_counts(scenario)
+    check_configuration(replace(scenario, config=lowered))
     if not alone:
         check_servers(config, services)
-    config, settled = settle_counts(config, run_id)
+    config, settled = keep_recorded_suite(lowered, settled, chosen=config, run_id=run_id)
+    scenario = replace(scenario, config=config)
     console = console or made_console()
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     with own_prefect() if alone else nullcontext() as server:
-        summary = _train(config, run_id, restart, console, on_step, settled, server)
+        summary = _train(scenario, run_id, restart, console, on_step, settled, server)
     print_summary(console, summary, is_alone=alone)
     return TrainingReport.model_validate({name: summary[name] for name in TrainingReport.model_fields})
 
 
 def _train(
-    config: RunConfig,
+    scenario: Scenario,
     run_id: str,
     restart: Restart | None,
     console: Console,
@@ -96,7 +100,8 @@ def _train(
         from flows.train import open_session, using
         from troupe.training.display import TrainingDisplay
 
-    with open_session(Run(run_id=run_id, config=config), scenario_of(config)) as session:
+    config = scenario.config
+    with open_session(Run(run_id=run_id, config=config), scenario) as session:
         session.on_step = on_step
         with show_wait("checking services and configuration", console):
             check_services(session, expects_tracking=server is None)

@@ -9,6 +9,7 @@ import pytest
 
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
+from components.evaluation.suites import Suite
 from components.runs.run import Run
 from components.session.scenario import scenario_of
 from components.session.session import Session
@@ -16,6 +17,7 @@ from flows.preflight import checks
 from flows.preflight.problem_counts import check_problem_counts, keep_suite, lower_default_counts, required_problems
 from flows.presets import preset_config, preset_values
 from flows.starts import overridden_config
+from flows.suites import suite_to_play
 from tests.preset_substitutes import without_downloads
 
 SMALL_BOARD = "environment.options={size: 6, num_free: 3}"
@@ -129,6 +131,17 @@ def test_each_default_is_lowered_by_itself(overrides: list[str], lowered: dict[s
         name = "num_check_problems" if section == "warm_start" else "num_problems"
         assert getattr(getattr(found, section), name) == number
     check_problem_counts(scenario_of(found))
+
+
+def test_a_suite_without_a_number_has_as_many_problems_as_there_are(caplog: pytest.LogCaptureFixture) -> None:
+    small = [SMALL_BOARD]
+    for given, number in ((None, 21), (5, 5), (22, 22)):
+        found = suite_to_play("stateful-eight-queens", None, small, num_problems=given)
+        assert found.suite.num_problems == number
+    assert caplog.messages == ["eight_queens/test has only 21 different problems; all are played"]
+    environment = preset_config("stateful-eight-queens", small).environment
+    declared = [Suite(environment=environment), Suite(environment=environment, num_problems=22)]
+    assert [suite_to_play(suite, None).suite.num_problems for suite in declared] == [21, 22]
 
 
 def test_preflight_counts_before_it_asks_for_a_store(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -15,8 +15,8 @@ from troupe.training import in_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect"), pytest.mark.timeout(300)]
 CHECKS = [name for name in vars(checks) if name.startswith(("check_", "probe_"))]
-OF_A_COMMAND_THAT_ENDS = {"check_base_names", "check_free"}
-"""One is for a missing Prefect server alone; the other looks at two folders."""
+OF_A_COMMAND_THAT_ENDS = {"check_base_names", "check_free", "check_before_trying"}
+"""One is for a missing Prefect server alone, one looks at two folders, and one is of another command."""
 OF_HYBRID_RUNS = {"check_hybrid", "check_cartridge"}
 
 
@@ -55,4 +55,5 @@ def test_the_command_checks_once_and_hands_its_session_to_the_flow(
     assert report.run_id == "once"
     assert calls["scenario_of"] == 1
     counts = {name: calls[name] for name in CHECKS if name not in OF_A_COMMAND_THAT_ENDS | OF_HYBRID_RUNS}
+    assert counts.pop("check_contract") == 2, "of an environment without tools, and of one with them"
     assert counts == dict.fromkeys(counts, 1)
