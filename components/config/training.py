@@ -69,7 +69,8 @@ class WarmStartConfig(Frozen):
     max_success: float = Field(0.50, ge=0.0, le=1.0)
     """A success above this at that point is an error, because too little is left to learn."""
     max_steps: int = Field(1500, ge=0)
-    """Gradient steps after which a policy below min_success is an error; 0 starts from random weights."""
+    """Gradient steps after which a policy below min_success is an error; 0 starts from random weights, as does an
+    environment without an expert under `environment.answer_format: choice`."""
     check_every: int = Field(50, ge=1)
     """Gradient steps between two checks."""
     num_check_problems: int = Field(200, ge=1)

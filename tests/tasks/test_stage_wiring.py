@@ -127,7 +127,7 @@ def test_a_block_is_played_by_the_loaded_engines_and_by_scripts(wired: Wired) ->
     assert wired.calls == [
         call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
         call("ensure_loaded", session=session, versions=VERSIONS),
-        call("router", self=session, versions=VERSIONS),
+        call("router", self=session, versions=VERSIONS, seating=None),
         call("play_block", plan=plan, block=plan.problems, setting=Setting(rubric="the rubric", **PLAYERS)),  # type: ignore[arg-type]
     ]
     assert wired.hears(reporter) == Progress(stage="play_suite", step=0, done=7, total=9)
