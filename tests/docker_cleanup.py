@@ -3,7 +3,7 @@ removed by later runs.
 
     python -m tests.docker_cleanup FOLDER OWNER
 
-waits until its input ends or the process OWNER has, however it ends.
+waits for input, for its end, or for that of the process OWNER, however it ends.
 """
 
 import os
@@ -39,7 +39,7 @@ def leftovers_ended_below(folder: Path) -> Iterator[None]:
     finally:
         with watcher:
             try:
-                watcher.communicate(b"", timeout=MOST_SECONDS)
+                watcher.communicate(b"end", timeout=MOST_SECONDS)
             except subprocess.TimeoutExpired:
                 watcher.kill()
                 raise
@@ -81,10 +81,10 @@ def end_processes_below(folder: Path) -> None:
 
 
 def wait_for_end(owner: ProcessId) -> None:
-    """Return when the standard input has ended or `owner` has: another process may hold the other end of the input."""
+    """Return when there is input, or none any more, or `owner` has ended, whose end of the input another process may hold."""
     while not owner.is_gone():
         readable, _, _ = select.select([sys.stdin], [], [], _POLL_SECONDS)
-        if readable and not os.read(sys.stdin.fileno(), 1):
+        if readable:
             return
 
 
