@@ -30,9 +30,15 @@ from components.runs.steps import checkpoints_before, first_step, last_step
 from components.schema import EvalReport
 from components.session.scenario import Scenario
 from components.session.session import Session
+from components.session.stores import s3_endpoint
 from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
-from flows.prefect_runtime.active_runs import mark_dead_runs_crashed, recorded_run, wait_for_earlier_start
+from flows.prefect_runtime.active_runs import (
+    mark_dead_runs_crashed,
+    mark_in_bucket,
+    recorded_run,
+    wait_for_earlier_start,
+)
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.iteration_runs import iteration_runs
 from flows.prefect_runtime.resumption import cancelled_before_resuming
@@ -261,6 +267,10 @@ def recorded(session: Session) -> Iterator[None]:
     if _is_server_temporary.get():
         yield
         return
+    if session.config.store.kind == "s3" and session.config.store.endpoint_url is None and s3_endpoint():
+        mark = mark_in_bucket(HOME, session.run.run_id)
+        mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark.touch()
     with recorded_run(
         HOME,
         flow_run_id=str(runtime.flow_run.id),

@@ -88,6 +88,11 @@ def recorded_run(
         _write(home, run.model_copy(update={"told_tracking": record.is_published()}))
 
 
+def mark_in_bucket(home: Path, run_id: str) -> Path:
+    """The file that says that a run is in the bucket of this home's services: it does not begin again while they are down."""
+    return home / "runs" / "in-bucket" / run_id
+
+
 def recorded_runs(home: Path) -> list[ActiveRun]:
     """All readable records, including those of ended processes."""
     found = []

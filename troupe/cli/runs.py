@@ -42,13 +42,15 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """All runs, newest first."""
     from components.runs.lineages import store_option
     from troupe.runs.documents import run_rows
-    from troupe.runs.stores import opened_store
+    from troupe.runs.stores import opened_store, unlisted_runs
     from troupe.runs.tables import runs_table
 
     with progress_bar("runs") as progress:
         opened = opened_store(store)
         rows = run_rows(opened, progress)
     emit(rows, as_json=as_json, table=runs_table)
+    if note := unlisted_runs(store):
+        typer.echo(note, err=True)
     if rows and not as_json:
         typer.echo(f"\nnext: troupe show {rows[0]['run_id']}{store_option(opened)}")
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from components.tracking.pages import page_url
-from infra.services.secrets import USER, password_file
+from infra.services.secrets import password_file
 from troupe.diagnostics.check import OPTIONAL
 
 
@@ -36,10 +36,8 @@ def access_lines(document: Mapping[str, Any], home: Path) -> list[str]:
     """How the user and the user's programs log in to the running services. The password itself is not shown."""
     read = f"`cat {shlex.quote(str(password_file(home)))}`"
     lines = []
-    if document["prefect"]:
-        lines.append(f"Prefect's pages ask for a password: {read}")
-    if document["mlflow"]:
-        lines.append(f"MLflow's pages ask for a name, {USER}, and the same password: {read}")
+    if document["prefect"] or document["mlflow"]:
+        lines.append(f"the pages of Prefect and MLflow ask for a password: {read}")
     if any(document.values()):
         lines.append('mlflow, prefect, aws and Python clients in this shell: eval "$(troupe env)"')
     return lines

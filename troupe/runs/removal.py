@@ -8,12 +8,13 @@ from components.artifacts.records import read_as
 from components.config import TrackingConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.home import HOME
-from components.runs.lineages import drop_lineage, read_config, read_lineages
+from components.runs.lineages import drop_lineage, read_config, read_lineages, store_option
 from components.runs.removal import Removal, RemovalReport, removal_of_lineage, removal_of_run, remove
 from components.runs.session_records import SessionStart
 from components.runs.stored_runs import unknown_run
 from components.session.decision_histories import remove_history
 from components.session.trackers import tracker_of
+from flows.prefect_runtime.active_runs import mark_in_bucket
 
 
 def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlflow: bool, force: bool) -> Removal:
@@ -40,6 +41,8 @@ def removed(
     others = any(not key.startswith(f"runs/{run_id}/") for key in _live(store, removal))
     report = remove(store, removal, spare_young=others)
     history = remove_history(run_id, home) if lineage is None else None
+    if lineage is None and not store_option(store):
+        mark_in_bucket(home, run_id).unlink(missing_ok=True)
     return {
         "run_id": run_id,
         "lineage": lineage,

@@ -13,6 +13,7 @@ from components.identity import checked_run_id
 from components.session.stores import open_store, s3_endpoint
 from flows.preflight.checks import naming_local_server
 from infra.services.client import join_local_services
+from infra.services.process import read_record
 from infra.services.stack import is_started, outage
 
 
@@ -57,6 +58,17 @@ def began_without_services(run_id: str) -> bool:
     return s3_endpoint() is None or not _has_run(StoreConfig(), run_id)
 
 
+def unlisted_runs(uri: str | None) -> str | None:
+    """Where other runs are than those that a listing without `--store` shows, if there are any."""
+    folder = own_folder()
+    if uri or not Path(str(folder.root)).is_dir():
+        return None
+    if s3_endpoint() is None:
+        return None if read_record(HOME, "s3") is None else f"not shown are runs in S3: {outage(HOME, 's3')}"
+    has_runs = any(True for _ in open_store(folder).list("runs/"))
+    return f"not shown are runs that began without services: --store {open_store(folder).uri}" if has_runs else None
+
+
 def is_without_services() -> bool:
     """Whether this process has joined no Prefect server, none is named, and no service of this home was started and runs."""
     return not os.environ.get("PREFECT_API_URL") and not is_started(HOME)
@@ -68,7 +80,10 @@ def _default_store(run_id: str | None) -> StoreConfig:
         return folder
     if s3_endpoint() is not None:
         return StoreConfig()
-    if is_without_services() and Path(str(folder.root)).is_dir():
+    is_wanted = (
+        run_id is None or read_record(HOME, "s3") is None
+    )  # else the run may be in the bucket of servers that are down
+    if is_wanted and is_without_services() and Path(str(folder.root)).is_dir():
         return folder
     raise ServiceMissing(
         f"no store is named, and {outage(HOME, 's3')}, or name a store with --store (or TROUPE_STORE), as "

@@ -26,6 +26,7 @@ from components.session.session import Session
 from components.session.stores import s3_endpoint
 from components.session.trackers import tracking_url
 from components.session.user_sources import with_sources
+from flows.prefect_runtime.active_runs import mark_in_bucket
 from flows.preflight.checks import check_base_names, check_configuration, check_services
 from flows.preflight.problem_counts import lower_default_counts
 from flows.starts import keep_recorded_suite, overridden_config, recorded_restart
@@ -124,6 +125,10 @@ def settled_store(config: RunConfig, run_id: str, *, is_alone: bool) -> tuple[Ru
     is_default = config.store == StoreConfig().model_copy(update={"patience_seconds": config.store.patience_seconds})
     has_begun = is_default and began_without_services(run_id)
     if is_default and (has_begun or (is_alone and s3_endpoint() is None)):
+        if not has_begun and mark_in_bucket(HOME, run_id).exists():
+            raise ServiceMissing(
+                f"run {run_id!r} is in the store of the services: {outage(HOME, 's3')}, or give another run's name, --run-id"
+            )
         make_private(ensure_home(HOME))
         (HOME / "store").mkdir(mode=0o700, exist_ok=True)
         config = config.model_copy(update={"store": config.store.moved_to(own_folder())})

@@ -42,6 +42,7 @@ def test_the_command_checks_once_and_hands_its_session_to_the_flow(
     for module in (session, in_process):
         monkeypatch.setattr(module, "scenario_of", scenario.scenario_of)
     monkeypatch.setattr(in_process, "join_local_services", lambda: None)
+    monkeypatch.setattr(in_process, "is_without_services", lambda: False)
     monkeypatch.setattr(in_process, "require_prefect", lambda: None)
     local = ["store.kind=local", f"store.root={tmp_path / 'store'}", "tracking.kind=none"]
     quick = [

@@ -24,6 +24,7 @@ def test_each_step_is_told_once_it_is_durable_and_an_exception_ends_the_training
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(in_process, "join_local_services", lambda: None)
+    monkeypatch.setattr(in_process, "is_without_services", lambda: False)
     monkeypatch.setattr(in_process, "require_prefect", lambda: None)
     local = ["store.kind=local", f"store.root={tmp_path / 'store'}", "tracking.kind=none"]
     quick = [
