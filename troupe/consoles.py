@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
@@ -55,16 +55,29 @@ class Heartbeat:
 
 
 @contextmanager
-def show_wait(text: str, on: Console | None = None) -> Iterator[None]:
-    """Show `text` while the block runs: a spinner on a terminal, a line every few seconds elsewhere.
+def show_wait(text: str, on: Console | None = None) -> Iterator[Callable[[str], None]]:
+    """Show `text` while the block runs: a spinner on a terminal, a line every few seconds elsewhere. Yields what shows
+    another text.
 
-    `on` is a console; None: one on standard error.
+    `on` is the console of a terminal or a notebook, or a quiet one; otherwise lines go to standard error.
     """
-    shown = on or console(stderr=True)
+    shown = on if on is not None and (on.is_terminal or on.is_jupyter or on.quiet) else console(stderr=True)
+    if shown.is_terminal:
+        with shown.status(text) as status:
+            yield status.update
+        return
     began_at = monotonic()
 
     def speak() -> None:
-        shown.print(f"{text}: {monotonic() - began_at:.0f} s", highlight=False, markup=False, soft_wrap=True)
+        if not shown.quiet:
+            shown.print(f"{text}: {monotonic() - began_at:.0f} s", highlight=False, markup=False, soft_wrap=True)
 
-    with shown.status(text) if shown.is_terminal else Heartbeat(speak).beating() if not shown.quiet else nullcontext():
-        yield
+    heartbeat = Heartbeat(speak)
+
+    def change(other: str) -> None:
+        nonlocal text, began_at
+        text, began_at = other, monotonic()
+        heartbeat.reset()
+
+    with heartbeat.beating():
+        yield change

@@ -17,6 +17,7 @@ from components.environments.shared.own_rows import json_lines
 from components.generation.api.chat import KEY_VARIABLES
 from tests.components.generation.api import wire_server
 from tests.smollm import needs_smollm
+from tests.waits import lines_without_waits
 from troupe.runs.documents import run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -87,7 +88,7 @@ def test_a_mistake_in_the_environment_is_one_line_before_anything_starts(
     rules.write_text(rules.read_text().replace("rng.randrange(10_000)", "rng.randrang(10_000)"))
     failed = told(project, client_environment, "train", "guess.yaml", "--store", f"file://{project.parent / 'store'}")
     assert failed.returncode == 2
-    (line,) = failed.stderr.splitlines()
+    (line,) = lines_without_waits(failed.stderr)
     assert "guess.py:" in line
     assert "AttributeError" in line
     assert not (project.parent / "store").exists()
@@ -148,7 +149,7 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
     learning.write_text(f"{learning.read_text()}\n# another thought\n")
     changed = told(project, client_environment, *train)
     assert changed.returncode == 2
-    (line,) = changed.stderr.splitlines()
+    (line,) = lines_without_waits(changed.stderr)
     assert "another source of learning:winners, learning:reinforce" in line
     assert "--from-stage compute_advantages --step N" in line
 
@@ -184,7 +185,7 @@ def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
     quiet = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}  # as for users
     capped = told(project, {**env, **quiet, "JUDGE_MAX_COST_DOLLARS": "0.00025"}, *train)
     assert capped.returncode == 2, capped.stderr
-    (line,) = capped.stderr.splitlines()
+    (line,) = lines_without_waits(capped.stderr)
     assert "of 0.00025 dollars are spent" in line
     assert "raise JUDGE_MAX_COST_DOLLARS" in line
     num_before = len(judge.exchanges)
