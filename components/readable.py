@@ -36,7 +36,7 @@ class ReadableEpisode(Readable):
         yield printable(f"{self.problem.environment}, problem {self.problem.problem_id}: {end}")
         for node in self.path:
             chosen = node.candidates[node.chosen]
-            among = f", the best of {len(node.candidates)}" if len(node.candidates) > 1 else ""
+            among = f", chosen of {len(node.candidates)}" if len(node.candidates) > 1 else ""
             refused = f"; not understood: {chosen.outcome.error}" if chosen.outcome.error else ""
             answer = "\n    ".join(chosen.text.strip().splitlines()) or "(nothing)"
             said = "\n    " if "\n" in answer else " "

@@ -178,7 +178,7 @@ class TrainingDisplay:
         self._line(held_out_line(self._held_out[report.sampling]), at_once=True)
 
     def _finish_step(self, progress: StageProgress) -> None:
-        num_to_go = progress.total - progress.done
+        num_to_go = max(progress.total - progress.done, 0)
         self._clock.finish(num_to_go)
         self._steps.update(self._steps_bar, completed=progress.done, total=progress.total, visible=True)
         metrics = progress.facts.get("metrics", {})
