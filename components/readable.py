@@ -27,9 +27,12 @@ class ReadableEpisode(Readable):
 
     __slots__ = ()
     problem: Any
-    path: tuple[Any, ...]
     success: bool
     error: str | None
+
+    @property
+    def path(self) -> tuple[Any, ...]:
+        raise NotImplementedError
 
     def _lines(self) -> Iterator[str]:
         end = f"failed: {self.error}" if self.error else "solved" if self.success else "not solved"
