@@ -216,7 +216,7 @@ class HybridConfig(Frozen):
             )
         if self.starts is not None:
             raise ValueError(
-                "conditions python: positions of play do not know which of them were met; leave starts out, or use comparisons"
+                "conditions python: a position does not store which of them it met; leave starts out, or use comparisons"
             )
 
     @property

@@ -83,7 +83,7 @@ def record_step(session: Session, step: int, home: Path = HOME) -> int:
     try:
         return _bring_up_to(session, step, file)
     except (HistoryCorrupt, DecisionConflict) as error:
-        _log.warning("%s; it is made anew from the store", error)
+        _log.warning("%s; Troupe makes it again from the store", error)
         shutil.rmtree(file.parent)
         return _bring_up_to(session, step, file)
 

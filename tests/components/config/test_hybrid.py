@@ -61,7 +61,7 @@ def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
         ("conditions python: there are no subgoals", {"conditions": "python"}, {}),
         ("conditions python pay when a step is over, and mode adaptive credits",
          {"mode": "adaptive", "conditions": "python", "subgoals": ["exit: x > 7"]}, MODEL),
-        ("positions of play do not know", {"conditions": "python", "subgoals": ["exit: x > 7"], "game": "twin",
+        ("a position does not store", {"conditions": "python", "subgoals": ["exit: x > 7"], "game": "twin",
           "starts": {}}, {}),
         ("share 0.1: help only falls", {"game": "twin", "starts": {"share": 0.1}}, {}),
         ("hybrid.mode adaptive asks a language model", {"mode": "adaptive"}, {}),
