@@ -27,16 +27,19 @@ class ReadableEpisode(Readable):
 
     __slots__ = ()
     problem: Any
-    path: tuple[Any, ...]
     success: bool
     error: str | None
+
+    @property
+    def path(self) -> tuple[Any, ...]:
+        raise NotImplementedError
 
     def _lines(self) -> Iterator[str]:
         end = f"failed: {self.error}" if self.error else "solved" if self.success else "not solved"
         yield printable(f"{self.problem.environment}, problem {self.problem.problem_id}: {end}")
         for node in self.path:
             chosen = node.candidates[node.chosen]
-            among = f", the best of {len(node.candidates)}" if len(node.candidates) > 1 else ""
+            among = f", chosen of {len(node.candidates)}" if len(node.candidates) > 1 else ""
             refused = f"; not understood: {chosen.outcome.error}" if chosen.outcome.error else ""
             answer = "\n    ".join(chosen.text.strip().splitlines()) or "(nothing)"
             said = "\n    " if "\n" in answer else " "

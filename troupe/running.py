@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from components.config import RunConfig
+from components.errors import ConfigurationError
 from components.schema import IterationReport
 from flows.presets import preset_config
 from troupe.consoles import console
@@ -32,7 +34,7 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def train(
-    config: RunConfig | str,
+    config: RunConfig | str | Path,
     *,
     run_id: str | None = None,
     store: str | None = None,
@@ -56,8 +58,12 @@ def train(
     >>> [(each.step, each.sampling, each.success_rate) for each in report.evaluations]  # doctest: +SKIP
     [(0, 'sample', 0.05), (0, 'greedy', 0.075), (3, 'sample', 0.05), (3, 'greedy', 0.1)]
     """
-    if isinstance(config, str):
-        config = load_config(config)
+    if isinstance(config, str | Path):
+        config = load_config(str(config))
+    elif not isinstance(config, RunConfig):
+        raise ConfigurationError(
+            f"config {type(config).__name__}: pass the name of a preset or file, or what load_config returns"
+        )
     shown = console()
     shown.quiet = not (shown.is_jupyter if display is None else display)
     return run_training(

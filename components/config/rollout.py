@@ -47,8 +47,8 @@ class RolloutConfig(Frozen):
             raise ValueError(f"num_shards {self.num_shards} exceeds num_problems {self.num_problems}")
         if self.mode == "nested" and self.random_handoff_probability > 0:
             raise ValueError(
-                f"random_handoff_probability {self.random_handoff_probability:g} with mode 'nested', in which all candidates "
-                "go on: set it to 0"
+                f"random_handoff_probability {self.random_handoff_probability:g} with mode 'nested', which plays all "
+                "candidates to the end: set it to 0"
             )
         return self
 

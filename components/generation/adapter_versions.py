@@ -92,7 +92,7 @@ def read_version(root: Path, version: int) -> tuple[AdapterVersion, Path]:
     found = {each.name: _sha256(each) for each in folder.iterdir() if each.name != INFO_FILE}
     if found != info.sha256:
         changed = sorted(name for name in {*found, *info.sha256} if found.get(name) != info.sha256.get(name))
-        raise ArtifactCorrupt(f"{folder}: {', '.join(changed)} differs from what was published; publish it anew")
+        raise ArtifactCorrupt(f"{folder}: {', '.join(changed)} differs from what was published; publish it again")
     return info, folder
 
 

@@ -73,7 +73,9 @@ def collect_garbage(
     checkpoints is written, by which `troupe verify` tells them from lost ones.
     """
     if keep_checkpoints is not None and keep_checkpoints < 1:
-        raise ConfigurationError(f"keep_checkpoints {keep_checkpoints}: a run needs at least its newest to go on")
+        raise ConfigurationError(
+            f"keep_checkpoints {keep_checkpoints}: a run needs at least its newest one to continue"
+        )
     content, found = listed(store)
     records = Records(store, found)
     keep = partial(_needless, records, content, keep_checkpoints=keep_checkpoints)

@@ -128,7 +128,7 @@ def _adapter_base(folder: Path) -> str | None:
         values = json.loads(file.read_text(encoding="utf-8"))
         base = values.get("base_model_name_or_path")
     except (OSError, ValueError, AttributeError) as error:
-        raise ConfigurationError(f"{file}: no adapter's configuration ({error}); write it anew") from error
+        raise ConfigurationError(f"{file}: no adapter's configuration ({error}); write it again") from error
     if not isinstance(base, str) or not base:
         raise ConfigurationError(
             f"{file}: base_model_name_or_path is {base!r}; set it to the model that it was trained on"
@@ -149,4 +149,4 @@ def _has_chat_template(folder: Path) -> bool:
     try:
         return bool(json.loads(file.read_text(encoding="utf-8")).get("chat_template")) if file.exists() else True
     except (OSError, ValueError, AttributeError) as error:
-        raise ConfigurationError(f"{file}: is not JSON ({error}); export the model anew") from error
+        raise ConfigurationError(f"{file}: is not JSON ({error}); export the model again") from error

@@ -108,12 +108,12 @@ def record_step(session: Session, step: int, home: Path = HOME) -> int:
     """
     file = history_file(session.run.run_id, home)
     if file.exists() and not _is_sealed(file):
-        _log.warning("%s is not as it was left; it is made anew from the store", file)
+        _log.warning("%s is not as it was left; Troupe makes it again from the store", file)
         shutil.rmtree(file.parent)
     try:
         return _bring_up_to(session, step, file)
     except (HistoryCorrupt, HistoryOfOtherVersion, DecisionConflict) as error:
-        _log.warning("%s; it is made anew from the store", error)
+        _log.warning("%s; Troupe makes it again from the store", error)
         shutil.rmtree(file.parent)
         return _bring_up_to(session, step, file)
 

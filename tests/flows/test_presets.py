@@ -37,7 +37,7 @@ def test_an_override_leaves_the_given_values_alone() -> None:
             r"generation.probe_tolerance 0.0001 is for float32: set it to 0.5",
         ),
         (["algorithm.advantage=grpo"], "set rollout.mode to independent"),
-        (["rollout.mode=nested", "algorithm.advantage=c3"], "in which all candidates go on: set it to 0"),
+        (["rollout.mode=nested", "algorithm.advantage=c3"], "which plays all candidates to the end: set it to 0"),
         (["agents.plan_agent.policy=nobody"], "agents.plan_agent.policy 'nobody' is not a policy"),
         (
             ["policies.team.tiny.hiden_size=4"],

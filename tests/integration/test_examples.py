@@ -23,6 +23,7 @@ from components.session.bases import check_bases
 from components.session.scenario import scenario_of
 from tests.components.generation.api import wire_server
 from tests.smollm import needs_smollm
+from tests.waits import lines_without_waits
 from troupe.cli import app
 from troupe.runs.documents import run_document
 from troupe.testing import check_environment
@@ -95,7 +96,7 @@ def test_a_mistake_in_the_environment_is_one_line_before_anything_starts(
     rules.write_text(rules.read_text().replace("rng.randrange(10_000)", "rng.randrang(10_000)"))
     failed = told(project, client_environment, "train", "guess.yaml", "--store", f"file://{project.parent / 'store'}")
     assert failed.returncode == 2
-    (line,) = failed.stderr.splitlines()
+    (line,) = lines_without_waits(failed.stderr)
     assert "guess.py:" in line
     assert "AttributeError" in line
     assert not (project.parent / "store").exists()
@@ -195,7 +196,7 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
     learning.write_text(f"{learning.read_text()}\n# another thought\n")
     changed = told(project, client_environment, *train)
     assert changed.returncode == 2
-    (line,) = changed.stderr.splitlines()
+    (line,) = lines_without_waits(changed.stderr)
     assert "another source of learning:winners, learning:reinforce" in line
     assert "--from-stage compute_advantages --step N" in line
 
@@ -231,7 +232,7 @@ def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
     quiet = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}  # as for users
     capped = told(project, {**env, **quiet, "JUDGE_MAX_COST_DOLLARS": "0.00025"}, *train)
     assert capped.returncode == 2, capped.stderr
-    (line,) = capped.stderr.splitlines()
+    (line,) = lines_without_waits(capped.stderr)
     assert "of 0.00025 dollars are spent" in line
     assert "raise JUDGE_MAX_COST_DOLLARS" in line
     num_before = len(judge.exchanges)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from components.progress import report
+from components.progress import report, subscribe
 from troupe.consoles import console
 from troupe.diagnostics.tables import services_text
 from troupe.runs.tables import evaluations_table
@@ -18,7 +18,7 @@ def test_off_a_terminal_no_line_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("COLUMNS", "80")
     output = io.StringIO()
     log = console(file=output)
-    with TrainingDisplay(log).shown():
+    with subscribe(TrainingDisplay(log).hear):
         report(
             "iteration",
             0,
@@ -29,7 +29,7 @@ def test_off_a_terminal_no_line_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> N
         )
     log.print("word " * 100)
     first, *rest = output.getvalue().splitlines()
-    assert first.endswith("reward a_judge_of_a_long_name -0.10  1.5 s")
+    assert first.endswith("reward a_judge_of_a_long_name -0.10  1.5 s  8 steps left")
     assert len(rest) == 1
 
 

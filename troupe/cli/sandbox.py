@@ -16,14 +16,12 @@ commands = typer.Typer(help="Build, try, attack and inspect the sandbox.", no_ar
 @commands.command()
 def build(as_json: JsonOption = False) -> None:
     """Build the sandbox's file system and image, and start a private Docker daemon if there is none."""
-    from rich.console import Console
-
+    from troupe.consoles import show_wait
     from troupe.diagnostics.sandbox import build as build_all
     from troupe.diagnostics.tables import sandbox_build_table
 
-    progress = Console(stderr=True)
-    with progress.status("looking") as line:
-        document = build_all(lambda step: line.update(f"building {step}"))
+    with show_wait("looking") as show:
+        document = build_all(lambda step: show(f"building {step}"))
     emit(document, as_json=as_json, table=sandbox_build_table)
     if not as_json:
         typer.echo("\nnext: troupe sandbox attack, or troupe sandbox run FILE")

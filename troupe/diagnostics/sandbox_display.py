@@ -1,12 +1,11 @@
 """Terminal output of `troupe sandbox`: attacks as they end, and the result of one program."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +14,7 @@ from components.sandbox.attacks.base import Attack
 from components.sandbox.attacks.runner import AttackReport
 from components.sandbox.base import SandboxDescription
 from components.schema import ExecutionResult
+from troupe.consoles import show_wait
 
 NAME_WIDTH, TRIED_WIDTH, NEXT_WIDTH = 27, 46, 9
 LEAST_WIDTH = 120
@@ -23,22 +23,19 @@ LONGEST_REASON = 240
 
 
 class AttackDisplay:
-    """A row for each attack as it ends and, on a terminal, the running one below."""
+    """A row for each attack as it ends; the running one below on a terminal, as a line elsewhere if it takes long."""
 
     def __init__(self, *, on_stderr: bool) -> None:
         self._console = Console(stderr=on_stderr)
         if not self._console.is_terminal:
             self._console.width = max(self._console.width, LEAST_WIDTH)
-        self._status: Status | None = None
+        self._show_attack: Callable[[str], None] | None = None
         self._started = False
 
     @contextmanager
     def shown(self) -> Iterator["AttackDisplay"]:
         """Draw during the block."""
-        if not self._console.is_terminal:
-            yield self
-            return
-        with self._console.status("opening the sandbox") as self._status:
+        with show_wait("opening the sandbox", self._console) as self._show_attack:
             yield self
 
     def start(self, attack: Attack, description: SandboxDescription) -> None:
@@ -50,8 +47,8 @@ class AttackDisplay:
                 f"{description.backend}, image {description.image_digest[:12]}, {limits}\n", highlight=False
             )
             self._row(*(Text(title, style="bold") for title in ("attack", "tried", "stopped by", "next job")))
-        if self._status is not None:
-            self._status.update(f"{attack.name}: {attack.tries}")
+        if self._show_attack is not None:
+            self._show_attack(f"{attack.name}: {attack.tries}")
 
     def report(self, report: AttackReport) -> None:
         """Show how an attack ended."""

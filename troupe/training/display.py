@@ -186,7 +186,7 @@ class TrainingDisplay:
             self._tell_answers(f"before training, {report.sampling}", m.answer_shares(report.metrics))
 
     def _finish_step(self, progress: StageProgress) -> None:
-        num_to_go = progress.total - progress.done
+        num_to_go = max(progress.total - progress.done, 0)
         self._clock.finish(num_to_go)
         self._steps.update(self._steps_bar, completed=progress.done, total=progress.total, visible=True)
         metrics = progress.facts.get("metrics", {})

@@ -265,7 +265,7 @@ class MultiModelTrainer:
         if self.episode_timeout_seconds is not None and seconds > self.episode_timeout_seconds:
             raise EpisodeTimeout(
                 f"Episode timeout: episodes of step {report.step} took {seconds:.3g} s on average, more than "
-                f"{self.episode_timeout_seconds:g}; {(report.step + 1) * length} are stored, and train() goes on behind them"
+                f"{self.episode_timeout_seconds:g}; {(report.step + 1) * length} are stored, and train() continues after them"
             )
         if self._stopping:
             raise _Stopped

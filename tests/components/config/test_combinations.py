@@ -142,7 +142,7 @@ def test_given_fields_are_kept() -> None:
         ({"rollout": {"mode": "nested", "branching": [16, 17]}}, "end in 272 episodes per problem; at most 256"),
         (
             {"rollout": {"mode": "nested", "random_handoff_probability": 0.5}},
-            "in which all candidates go on: set it to 0",
+            "which plays all candidates to the end: set it to 0",
         ),
         ({"loss": {"policy_loss": "gspo", "aggregation": "token_mean"}}, "leave out aggregation"),
         ({"loss": {"aggregation": "fixed_length"}}, "needs fixed_length"),

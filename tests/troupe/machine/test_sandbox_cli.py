@@ -15,6 +15,7 @@ from components.escaping import printable
 from components.sandbox.attacks.runner import AttackReport
 from components.sandbox.base import SandboxDescription
 from components.sandbox.daemon import stop_daemon
+from tests.waits import lines_without_waits
 from troupe.diagnostics.sandbox import attack_document
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -89,7 +90,7 @@ def test_wrong_input_is_one_clear_line_and_exit_code_two(arguments: list[str], l
     ended = sandbox(*arguments, home=home)
     assert ended.returncode == 2
     assert line in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1
+    assert len(lines_without_waits(ended.stderr)) == 1
 
 
 def test_without_any_backend_the_commands_that_help_are_told(home: Path) -> None:

@@ -235,6 +235,8 @@ def test_a_person_answers_for_every_player_of_a_game(game: str) -> None:
     assert report.n == 0
     assert text.count("> ") == len(typed), "nobody is asked after the end of the input"
     assert text.endswith("no episode was played to its end\n")
+
+
 def test_whoever_leaves_ends_the_episode_for_all_and_no_rate_of_nothing_is_shown() -> None:
     _, text = played("plan_path", agent="human", episodes=2, typed="")
     assert text.splitlines()[-1] == "plan_path, human: no episode was played to its end"

@@ -2,14 +2,18 @@
 
 import io
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from components.progress import Progress, report
+from components.progress import Progress, report, subscribe
 from components.schema import EvalReport
-from troupe.consoles import Heartbeat, show_wait
+from tests.waits import lines_without_waits
+from troupe import consoles
+from troupe.cli.runs import progress_bar
+from troupe.consoles import Heartbeat
 from troupe.runs.summary import gain_line, print_summary
 from troupe.runs.tables import evaluations_table, scaled_spark
 from troupe.training.display import StepClock, TrainingDisplay, held_out_line
@@ -29,7 +33,8 @@ def shown(*, terminal: bool) -> str:
     """A short run as a terminal or a log shows it."""
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=80, color_system=None)
-    with TrainingDisplay(console).shown():
+    display = TrainingDisplay(console)
+    with display.shown() if terminal else subscribe(display.hear):
         report("links", 0, 1, 1, Prefect="http://127.0.0.1:4200/flow-runs/flow-run/" + "f" * 36, MLflow=None)
         report("evaluated", 0, 1, 1, report=eval_report(0, 0.502))
         report(
@@ -139,7 +144,7 @@ def test_keeping_and_repairing_are_told_of_teams_alone() -> None:
 
 def test_a_warm_start_that_is_read_from_the_store_says_so() -> None:
     output = io.StringIO()
-    with TrainingDisplay(Console(file=output, width=80, color_system=None)).shown():
+    with subscribe(TrainingDisplay(Console(file=output, width=80, color_system=None)).hear):
         for facts in ({"reused": True, "seconds": 20.0}, {"reused": False, "seconds": 20.0}):
             report("warm_start", 0, 1, 1, **facts)
     assert output.getvalue().splitlines() == ["warm start  read from the store", "warm start  took 20 s"]
@@ -199,11 +204,33 @@ def test_a_silent_log_says_what_is_done_how_far_and_why_cloning_stops() -> None:
     ]
 
 
-def test_a_silence_is_broken() -> None:
+def test_a_silence_is_broken(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     spoken = threading.Event()
     with Heartbeat(spoken.set, every_seconds=0.01).beating():
         assert spoken.wait(120)
-    output = io.StringIO()
-    with show_wait("quick", Console(file=output)):
-        pass
-    assert output.getvalue() == "", "nothing is said of what takes no time"
+    speakers: list[Callable[[], None]] = []
+
+    class Kept(Heartbeat):
+        def __init__(self, speak: Callable[[], None]) -> None:
+            super().__init__(speak, every_seconds=1e6)
+            speakers.append(speak)
+
+    monkeypatch.setattr(consoles, "Heartbeat", Kept)
+    with consoles.show_wait("loading", Console(file=io.StringIO())) as show:
+        speakers[0]()
+        show("checking")
+        speakers[0]()
+    with consoles.show_wait("unheard", Console(quiet=True)):
+        speakers[1]()
+    with progress_bar("plan-path", doing="evaluating") as progress:
+        speakers[2]()
+        progress(3, 40)
+        speakers[2]()
+    told = capsys.readouterr().err
+    assert told.splitlines() == [
+        "loading: 0 s",
+        "checking: 0 s",
+        "evaluating plan-path",
+        "evaluating plan-path: 3 of 40",
+    ]
+    assert lines_without_waits(told) == []

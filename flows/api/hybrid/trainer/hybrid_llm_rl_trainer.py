@@ -152,7 +152,7 @@ class HybridLLMRLTrainer:
             if isinstance(error, TrainingError | ConfigurationError) or not isinstance(error, Exception):
                 raise
             raise TrainingError(
-                f"{doing} failed: {type(error).__name__}: {error}; train() goes on behind episode "
+                f"{doing} failed: {type(error).__name__}: {error}; train() continues after episode "
                 f"{self.episode}, and so does load_checkpoint('latest') elsewhere"
             ) from error
         self._emit("training_end", summary)
@@ -305,7 +305,7 @@ class HybridLLMRLTrainer:
             except TrainingError:
                 raise
             except Exception:  # a callback of the user's must not end a night's training
-                _log.exception("a callback of %s failed; the training goes on", event)
+                _log.exception("a callback of %s failed; the training continues", event)
 
     def _go_back_to_last_episode(self) -> None:
         """Forget the half of an episode that failed, and keep what is behind the last whole one."""

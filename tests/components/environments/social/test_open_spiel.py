@@ -196,7 +196,6 @@ def test_bargaining_divides_by_the_words_of_an_offer() -> None:
         ({"num_players": 30}, r"num_players 30: kuhn_poker has 2 to 10"),
         ({"game": "matrix_pd", "num_players": 3}, r"num_players 3: matrix_pd has 2 to 2"),
         ({"game": "negotiation"}, r"'negotiation': it draws its chance inside"),
-        ({"game": "nfg_game"}, r"'nfg_game' with the parameters {}: OpenSpiel refuses them"),
         ({"game": "mfg_garnet"}, r"'mfg_garnet': it is a mean-field game"),
         ({"game": "goofspiel(num_cards=-4)"}, r"parameters num_cards -4: use 0 or more; goofspiel has 13"),
         ({"game": "goofspiel(points_order=upwards)"}, r"'goofspiel' with the parameters .*: OpenSpiel refuses them"),
