@@ -132,7 +132,7 @@ def _bring_up_to(session: Session, step: int, file: Path) -> int:
     with DecisionHistory(file) as history:
         for each in range(len(history.steps()), step + 1):
             num_added += _add(session, history, ref if each == step else _experience(session, each), each)
-    _seal(file).write_text(file_sha256(file))
+    _seal(file).write_text(file_sha256(file), encoding="utf-8")
     return num_added
 
 
@@ -144,7 +144,7 @@ def _is_sealed(file: Path) -> bool:
     """Whether a history is as it was left: its bytes have the digest beside it, and nothing waits to be written to it."""
     log = file.with_name(f"{file.name}-wal")
     try:
-        return not (log.exists() and log.stat().st_size) and file_sha256(file) == _seal(file).read_text()
+        return not (log.exists() and log.stat().st_size) and file_sha256(file) == _seal(file).read_text(encoding="utf-8")
     except (OSError, ValueError):
         return False
 

@@ -132,7 +132,7 @@ def names_taken_port(log: Path, log_start: int = 0) -> bool:
 
 def end_of_log(log: Path) -> str:
     """The last lines of a log, for an error message."""
-    lines = log.read_text(errors="replace").splitlines()[-15:]
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
     return f"The end of {log}:\n" + "\n".join(f"  {line}" for line in lines)
 
 
