@@ -3,6 +3,7 @@
 import logging
 
 from pydantic import ValidationError
+from yaml import YAMLError
 
 from components.errors import ConfigurationError
 
@@ -19,10 +20,10 @@ class OneLineRefusals(logging.Filter):
 
 
 def is_own_refusal(error: ConfigurationError) -> bool:
-    """Whether nothing but checks of ours and of pydantic lie behind the error."""
+    """Whether nothing but checks of ours, of pydantic and of YAML lie behind the error."""
     cause: BaseException | None = error
     while cause is not None:
-        if not isinstance(cause, ConfigurationError | ValidationError):
+        if not isinstance(cause, ConfigurationError | ValidationError | YAMLError):
             return False
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return True

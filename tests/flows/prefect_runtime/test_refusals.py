@@ -14,6 +14,10 @@ def refuse_override() -> None:
     preset_config("tiny", ["rollout.num_shards=nonsense", "training.learning_rate=-1"])
 
 
+def refuse_text() -> None:
+    preset_config("tiny", ["seed={a"])
+
+
 def refuse_plainly() -> None:
     raise ConfigurationError("run: there is none")
 
@@ -32,7 +36,13 @@ def fail_otherwise() -> None:
 @pytest.mark.parametrize("logger_name", ["prefect.flow_runs", "prefect.task_runs"])
 @pytest.mark.parametrize(
     ("fail", "is_short"),
-    [(refuse_override, True), (refuse_plainly, True), (fail_in_own_code, False), (fail_otherwise, False)],
+    [
+        (refuse_override, True),
+        (refuse_text, True),
+        (refuse_plainly, True),
+        (fail_in_own_code, False),
+        (fail_otherwise, False),
+    ],
 )
 def test_only_what_was_asked_wrongly_has_no_traceback(
     fail: Callable[[], None], is_short: bool, logger_name: str, monkeypatch: pytest.MonkeyPatch
