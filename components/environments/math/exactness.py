@@ -166,8 +166,11 @@ def _is_about_nothing(relation: Any) -> bool:
 def _same_sides(one: Any, other: Any, same: Any) -> bool:
     """Whether two relations have equal sides, or are equalities of numbers that hold and have an equal last side.
 
+    One whose sides are written alike, as `0=0`, equals no other.
     Sides with unknowns are equal as written but for the order of terms: those of an identity all have the value of the other.
     """
+    if (one.lhs == one.rhs) != (other.lhs == other.rhs):
+        return False
     sides = (one.lhs, one.rhs, other.lhs, other.rhs)
     as_same = (lambda a, b: bool(expand((a - b).doit()) == 0)) if _unknowns(*sides) else same
     if type(one) is type(other) and as_same(one.rhs, other.rhs):

@@ -50,7 +50,8 @@ def _read(options: MathOptions, split: Split) -> list[Question]:
         raise ConfigurationError(
             f"{field}: has no column {', '.join(missing)}, as {name} has; it has {sorted(rows[0])}"
         )
-    questions: list[Question] = []
+    questions: dict[str, Question] = {}
+    told_twice: list[tuple[str, str]] = []
     for row in columns_of(rows, layout.read_columns):
         try:
             question = layout.question(row)
@@ -59,12 +60,11 @@ def _read(options: MathOptions, split: Split) -> list[Question]:
                 f"{field}: a row does not have the layout: {type(error).__name__}: {error}"
             ) from error
         if question is not None:
-            questions.append(question)
-    tell_of_contradictions(field, ((question.statement, plain(question.answer)) for question in questions))
-    first: dict[str, Question] = {}
-    for question in questions:
-        first.setdefault(question.statement, question)
-    return list(first.values())
+            first = questions.setdefault(question.statement, question)
+            if first.answer != question.answer:
+                told_twice += [(each.statement, plain(each.answer)) for each in (first, question)]
+    tell_of_contradictions(field, told_twice)
+    return list(questions.values())
 
 
 def _source(options: MathOptions, split: Split) -> DatasetSource | None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from components.environments.environment import Environment
+from components.environments.family import Family
 from components.environments.registry import family, family_options
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, MalformedAction
 from tests.components.environments.social.games import GAMES, SOCIAL, Line, facts, made, paid
 from troupe.testing import check_environment
 
@@ -126,6 +127,23 @@ class Choosy(Environment):
 
 def test_an_environment_of_ones_own_may_have_choices_too() -> None:
     check_environment(Choosy, num_problems=3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "taken"),
+    [(" Bxc4\n", "Bxc4"), ("bxc4 ", "bxc4"), ("nf3", "Nf3"), (" NF3 ", "Nf3"), ("BXC4", None), ("N f3", None)],
+)
+def test_a_choice_is_taken_in_any_case_unless_another_differs_in_case_alone(answer: str, taken: str | None) -> None:
+    chess = type("Chess", (Choosy,), {"told": ("Bxc4", "bxc4", "Nf3")})
+    known = Family("chess", chess(), "strict")
+    problem = known.problem(known.options_type(), split="train", index=0, seed=1)
+    referee = known.referee()
+    start = referee.start(problem)
+    if taken is None:
+        with pytest.raises(MalformedAction, match="is none of Bxc4, bxc4, Nf3"):
+            referee.rules.read(start.state, "ann", answer)
+    else:
+        assert referee.rules.read(start.state, "ann", answer) == taken
 
 
 @pytest.mark.parametrize("told", [(), ("yes", "yes"), ("yes", ""), ("yes", 3)])
