@@ -36,7 +36,7 @@ def _ray_settings(address: str | None) -> dict[str, Any]:
     """Keyword arguments of `ray.init`. A cluster that it starts makes sockets below a folder with a short path."""
     settings: dict[str, Any] = {"runtime_env": {"env_vars": _store_variables()}}
     if address in (None, "local") and "RAY_ADDRESS" not in os.environ and "RAY_TMPDIR" not in os.environ:
-        settings["_temp_dir"] = str(socket_folder("troupe-ray"))
+        settings["_temp_dir"] = str(socket_folder("troupe-ray") / "ray")  # which Ray opens to everybody
     return settings
 
 

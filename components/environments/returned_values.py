@@ -87,12 +87,12 @@ def find_text_fault(value: Any) -> str | None:
     return None
 
 
-def find_choices_fault(value: Any) -> str | None:
-    """What is wrong with a list of choices."""
+def find_choices_fault(value: Any, agent: str) -> str | None:
+    """What is wrong with the choices of an agent."""
     are_texts = isinstance(value, list | tuple) and value and all(isinstance(each, str) and each for each in value)
     if are_texts and len({*value}) == len(value):
         return None
-    return f" returned {shown_value(value)}; return different texts that are not empty, or None"
+    return f" returned {shown_value(value)} for {agent!r}; return different texts that are not empty, or None"
 
 
 def find_calls_fault(calls: list[Any]) -> str | None:

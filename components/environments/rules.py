@@ -99,7 +99,7 @@ class Rules:
         told = self.call("choices", self.environment.choices, self.copied(state), agent)
         if told is None:
             return None
-        self.refuse("choices", find_choices_fault(told), about=f" for {agent!r}")
+        self.refuse("choices", find_choices_fault(told, agent))
         return tuple(told)
 
     def read(self, state: Any, agent: str, text: str) -> str:

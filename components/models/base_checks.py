@@ -139,5 +139,5 @@ def _check_targets(adapter: AdapterConfig, layers: Collection[str], *, policy: s
     if unknown := sorted(set(adapter.targets) - set(layers)):
         raise ConfigurationError(
             f"policies.{policy}.adapter.targets {unknown}: base {base!r} has no linear layers of these names; it has "
-            f"{', '.join(sorted(layers))}"
+            f"{', '.join(sorted(layers)) or 'none that an adapter can change'}"
         )

@@ -74,6 +74,7 @@ class Outbox:
         self._pending: dict[str, OutboxEntry | None] = {}
         self._settled: set[str] = set()
         self._refused: dict[str, str] = {}
+        self._run_refused: str | None = None
         self._is_recovered = False
         self._is_open = False
         self._has_news = False
@@ -120,7 +121,7 @@ class Outbox:
     @property
     def refusal(self) -> str | None:
         """Why the tracker refuses reports for good; None unless it does."""
-        return next(iter(self._refused.values()), None)
+        return next(iter(self._refused.values()), self._run_refused)
 
     def drain(self, tracker: Tracker) -> DrainReport:
         """Publish what is pending, by step. Errors of the tracker or the store end the attempt and are reported, not raised.
@@ -152,7 +153,7 @@ class Outbox:
         except (TrackingUnavailable, StoreUnavailable) as away:
             error, may_recover = str(away), True
         except PermanentError as refusal:
-            error = str(refusal)
+            error = self._run_refused = str(refusal)
         return DrainReport(
             num_published=num_published,
             num_pending=self.num_pending,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigurationError
-from components.home import ensure_home, resolve_home
+from components.home import ensure_home, ensure_private, resolve_home
 
 
 @pytest.fixture
@@ -54,6 +54,13 @@ def test_a_home_that_somebody_else_put_in_the_way_is_passed_over(checkout: Path,
     planted.mkdir()
     os.chown(planted, 65534, 65534)
     assert resolve_home(elsewhere, {}, checkout=checkout) == checkout / ".troupe"
+
+
+def test_a_private_part_of_a_home_is_closed_under_any_umask(tmp_path: Path) -> None:
+    old = tmp_path / "home" / "runs"
+    old.mkdir(mode=0o755, parents=True)
+    for folder in (old, tmp_path / "home" / "decisions"):
+        assert ensure_private(folder).stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("place", ["/proc/x", "a-file/x", "a-file"])

@@ -16,6 +16,7 @@ import pytest
 
 from components import scratch
 from components.scratch import private_folder, scratch_folder, socket_folder
+from flows.runners import _ray_settings
 from infra.services.loopback import choose_ports
 from tests.other_users import STRANGER, as_stranger, needs_another_user
 
@@ -189,15 +190,18 @@ def test_a_temporary_folder_of_somebody_else_is_refused(shared: Path) -> None:
 
 
 def test_sockets_are_made_below_a_short_folder(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The longest is Ray's."""
+    """The longest path is Ray's."""
     monkeypatch.setattr(scratch, "SHORT_PARENT", tmp_path)
-    folder = socket_folder("troupe-ray")
-    assert folder.parent == tmp_path
+    for name in ("RAY_ADDRESS", "RAY_TMPDIR"):
+        monkeypatch.delenv(name, raising=False)
+    folder = Path(_ray_settings(None)["_temp_dir"])
+    assert folder.parent.parent == tmp_path
+    assert folder.parent == socket_folder("troupe-ray")
+    assert not folder.exists(), "Ray makes it, and opens it to everybody"
     assert private_folder("troupe-ray").parent == shared
-    assert (
-        scratch.LONGEST_PARENT + len(f"/{folder.name}/session_2026-11-28_19-41-23_123456_1234567/sockets/plasma_store")
-        <= 107
-    )
+    socket = f"/{folder.parent.name}/ray/session_2026-11-28_19-41-23_123456_1234567/sockets/plasma_store"
+    assert scratch.LONGEST_PARENT + len(socket) <= 107
+    assert "_temp_dir" not in _ray_settings("ray://head:10001")
 
 
 def test_names_differ_by_user_and_machine(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:

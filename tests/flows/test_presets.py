@@ -1,9 +1,10 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from components.errors import ConfigurationError
-from flows.presets import all_preset_values, preset_config, preset_values, with_overrides
+from flows.presets import all_preset_values, file_values, preset_config, preset_values, with_overrides
 from flows.suites import bare_config
 
 
@@ -76,6 +77,17 @@ def test_a_slip_in_the_file_is_told_with_its_place(text: str, message: str, tmp_
     with pytest.raises(ConfigurationError, match=message) as raised:
         preset_values(tmp_path / "prefect.yaml")
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("stem", ["größe", "my file", "数据", "a+b", "-x", "x" * 64, "(copy)"])
+def test_a_files_name_that_no_preset_can_have_is_said(stem: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{stem}.yaml"
+    file.write_text("environment: {name: plan_path}\n")
+    told = rf"the file's name is that of the preset, and {re.escape(repr(stem))} cannot be one: use 1 to 63 .*`preset: NAME`"
+    with pytest.raises(ConfigurationError, match=told):
+        file_values(file)
+    file.write_text("preset: sizes\nenvironment: {name: plan_path}\n")
+    assert file_values(file)["preset"] == "sizes"
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

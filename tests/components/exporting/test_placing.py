@@ -61,6 +61,15 @@ def test_after_an_error_nothing_is_left(exists: bool, tmp_path: Path) -> None:
     assert contents(tmp_path) == ({"x"} if exists else set())
 
 
+@pytest.mark.parametrize("place", ["/proc/x", "/proc/x/y", "file/x", "file/x/y", "/dev/null/x"])
+def test_a_folder_that_cannot_be_made_is_one_line(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told = r"^DIR '.*': it cannot be created \(.+\); name another folder$"
+    with pytest.raises(ConfigurationError, match=told), filled_at_once(tmp_path / place, argument="DIR"):
+        pass
+    assert os.listdir(tmp_path) == ["file"]
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -132,6 +132,7 @@ def test_a_refused_report_holds_up_no_other_and_is_named(store: FaultyStore) -> 
     assert tracker.history("r", REWARD) == [(1, 3.0), (2, 4.0)]
     assert outbox.finish(tracker, succeeded=True).num_pending == 1
     assert tracker.runs["r"].status == "RUNNING"
+    assert outbox.refusal == "000000-iteration: no such name"
 
 
 class Closed(InMemoryTracker):
@@ -147,6 +148,7 @@ def test_a_run_that_cannot_be_opened_is_reported_and_loses_nothing(store: Faulty
     expected = DrainReport(num_published=0, num_pending=1, error="the experiment was deleted")
     assert outbox.drain(Closed()) == expected
     assert outbox.finish(Closed(), succeeded=True) == expected
+    assert outbox.refusal == "the experiment was deleted"
     tracker = InMemoryTracker()
     assert outbox.drain(tracker).num_published == 1
 

@@ -48,6 +48,7 @@ def test_a_run_is_on_record_while_it_lives_and_until_it_is_told_of(tmp_path: Pat
         own.is_published = lambda: True
     (run,) = recorded_runs(tmp_path)
     assert run.told_tracking
+    assert (tmp_path / "runs").stat().st_mode & 0o077 == 0
     with pytest.raises(KeyboardInterrupt), recorded_run(tmp_path, flow_run_id="f", run_id="r", **told):
         raise KeyboardInterrupt
     (run,) = recorded_runs(tmp_path)

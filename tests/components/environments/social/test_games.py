@@ -160,6 +160,12 @@ def test_roles_that_are_none_are_told(members: Any) -> None:
         check_environment(wrong, num_problems=3)
 
 
+def test_roles_for_gives_names_that_metrics_can_hold() -> None:
+    wrong = type("Wrong", (Choosy,), {"members": ("ann", "bob (left)")})
+    with pytest.raises(AssertionError, match=r"roles_for\(\): 'bob \(left\)' cannot be part of a metric's name"):
+        check_environment(wrong, num_problems=3)
+
+
 def test_an_unknown_role_sees_nothing() -> None:
     known, problem = made("open_spiel", {})
     referee = known.referee()
