@@ -43,7 +43,6 @@ BOUNDARIES = (
     "/steps/000001/coordinate_weights-v*/",
     "/steps/000001/publish_checkpoint-v*/",
     "/steps/000003/evaluate_policy-v*/",
-    "/steps/000003/play_against_starts-v*/",
     "/steps/000003/draw_interactions-v*/",
 )
 
