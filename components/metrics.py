@@ -160,6 +160,12 @@ def answer_shares(values: Mapping[str, float]) -> dict[str, tuple[float, float]]
     }
 
 
+def payoff_courses(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What an episode paid each agent in two evaluations; "" in games without. **Example** "ann 0.030 -> 0.000, bob ..."."""
+    was, now = payoffs(before.get("metrics", {})), payoffs(after.get("metrics", {}))
+    return ", ".join(f"{agent} {was.get(agent, 0.0):.3f} -> {paid:.3f}" for agent, paid in now.items())
+
+
 def tells_payoffs_alone(evaluations: Sequence[Mapping[str, Any]]) -> bool:
     """Whether success says nothing of these evaluations: of a game of several players that all episodes solve, or none."""
     rates = {float(each["success_rate"]) for each in evaluations}

@@ -83,7 +83,8 @@ def evaluation_line(report: EvalReport) -> str:
 
 
 def gain_lines(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each way of sampling, from the first evaluation to the last, of the summary's `evaluations`.
+    """A line for each way of sampling, from the first evaluation to the last, of the summary's `evaluations`: of success, or of
+    payoffs where success says nothing.
 
     **Example** "gain, greedy: 0.546 -> 0.768 (+0.222, 95% interval +0.181 to +0.262)". The interval is paired by problem.
     """
@@ -91,6 +92,9 @@ def gain_lines(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
     for sampling in dict.fromkeys(each["sampling"] for each in evaluations):
         reports = [each for each in evaluations if each["sampling"] == sampling]
         before, after = reports[0], reports[-1]
+        if m.tells_payoffs_alone([before, after]):
+            lines.append(f"payoffs, {sampling}: {m.payoff_courses(before, after)}")
+            continue
         interval = ""
         if before["step"] != after["step"] and before["suite_digest"] == after["suite_digest"]:
             low, high = paired_interval(before["num_solved_P"], after["num_solved_P"])

@@ -19,14 +19,16 @@ def play_against_starts(
     session: Session, step: int, part: Sampling, versions: dict[str, PolicyVersion], starts: dict[str, PolicyVersion]
 ) -> StartGains:
     """What each trained agent earns more than at the start, after `step` updates: on the problems and by the draws of the run's
-    own evaluations. What these have played is read. Without payoffs there are no gains."""
+    own evaluations. What these have played is read. Without payoffs, and of one problem, there are no gains."""
     before = _played(session, part, seating_at_start(session.config), starts, versions)
+    is_measured = bool(before.payoffs_P_K) and len(before.problems_P) > 1
     gains = []
-    for agent in trained_agents(session.config) if before.payoffs_P_K else ():
+    for agent in trained_agents(session.config) if is_measured else ():
         after = _played(session, part, seating_at_start(session.config, agent), starts, versions)
         gains.append(payoff_difference(agent, _earned(before, agent), _earned(after, agent)))
     told = StartGains(gains=tuple(gains), num_problems=len(before.problems_P))
-    session.published.post_metrics(step, told.metrics, stage=AGAINST_STARTS)
+    if gains:
+        session.published.post_metrics(step, told.metrics, stage=AGAINST_STARTS)
     return told
 
 

@@ -43,6 +43,9 @@ def test_the_gain_is_that_of_each_sampling_with_its_paired_interval() -> None:
     assert line.startswith("gain, greedy: 0.250 -> 1.000 (+0.750, 95% interval +")
     assert gain_lines([before]) == ["gain, greedy: 0.250 -> 0.250 (+0.000)"]
     assert gain_lines([]) == []
+    paid = [{**each, "success_rate": 1.0, "metrics": {"eval/greedy/ann/payoff": 0.5, "eval/greedy/bob/payoff": -0.5}}
+            for each in (before, after)]  # fmt: skip
+    assert gain_lines(paid) == ["payoffs, greedy: ann 0.500 -> 0.500, bob -0.500 -> -0.500"]
 
 
 def test_the_page_has_every_evaluation_and_escapes_names() -> None:

@@ -83,10 +83,8 @@ def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
     """**Example** "held-out success, greedy  0.546 -> 0.768 (+0.222, 95% interval +0.181 to +0.262)", then what each agent
     earned in a game of payoffs, or the last agent's contribution to a team. The interval is paired by problem. Of a game in
     which success says nothing: "held-out payoffs, sample  ann 0.030 -> 0.000, bob -0.030 -> 0.000"."""
-    gain, earned = after["success_rate"] - before["success_rate"], metrics.payoffs(after.get("metrics", {}))
-    was, detail = metrics.payoffs(before.get("metrics", {})), ""
-    if earned:
-        paid = ", ".join(f"{agent} {was.get(agent, 0.0):.3f} -> {now:.3f}" for agent, now in earned.items())
+    gain, detail = after["success_rate"] - before["success_rate"], ""
+    if paid := metrics.payoff_courses(before, after):
         if metrics.tells_payoffs_alone([before, after]):
             return Text.assemble((f"held-out payoffs, {after['sampling']:6} ", "bold"), f" {paid}")
         detail = f"\n    an episode pays {paid}"

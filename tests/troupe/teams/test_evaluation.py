@@ -13,6 +13,7 @@ from components.identity import GroupKey
 from components.schema import EvalReport
 from flows.suites import suite_config
 from tests.components.environments.bare import bare
+from tests.components.tracking.reports import evaluation
 from troupe.cli import app
 from troupe.teams.evaluation import evaluate
 
@@ -30,6 +31,15 @@ def test_the_expert_solves_every_game_and_nobody_else_does(suite: str) -> None:
     assert evaluated("expert", suite).success_rate == 1.0
     assert evaluated("noop", suite).success_rate == 0.0
     assert evaluated("random", suite).success_rate < 0.2
+
+
+def test_in_a_game_the_sentence_tells_what_each_player_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid = {f"eval/sample/{agent}/payoff": payoff for agent, payoff in (("ann", 0.5), ("bob", -0.5))}
+    report = replace(evaluation(3), agent="ann=r@3,bob=r@0", metrics=paid)
+    monkeypatch.setattr("troupe.teams.evaluation.evaluate", lambda *_, **__: report)
+    told = CliRunner().invoke(app, ["evaluate", "ann=r,bob=r@0"], catch_exceptions=False).stdout
+    assert "to 85.8%, an episode pays ann 0.500, bob -0.500\n" in told
+    assert "mean reward" not in told
 
 
 def test_the_report_has_the_keys_and_the_interval_that_other_programs_read() -> None:
