@@ -87,8 +87,7 @@ def play(
             onlooker=_Screen(stdout, episodes, num_shown) if agent != "human" else None,
         )
     report = PlayReport(env=config.environment.name, agent=player.name, **counted(finished))
-    result = success_sentence(report) if finished else "no problem was finished"
-    print(f"{report.env}, {report.agent}: {result}", file=stdout)
+    print(f"{report.env}, {report.agent}: {success_sentence(report)}", file=stdout)
     if num_shown == 0 and agent != "human":
         print("\nto see the turns of the first 3: --show 3", file=stdout)
     return report

@@ -26,6 +26,8 @@ class PlayReport(Frozen):
 
 def success_sentence(report: PlayReport | EvalReport) -> str:
     """**Example** "71.0% of 200 solved, 95% interval 64.4% to 76.8%, mean reward 0.912"; "..., 4 samples each" with several."""
+    if report.n == 0:
+        return "no problem was finished"
     low, high = report.interval
     several = isinstance(report, EvalReport) and report.num_samples > 1
     samples = f", {report.num_samples} samples each" if isinstance(report, EvalReport) and several else ""
