@@ -9,6 +9,7 @@ from pydantic import Field
 from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
+from components.evaluation.held_out import Sampling
 from components.runs.pipeline import Pipeline
 from components.runs.steps import checkpoints_before, last_step
 from components.schema import EvalReport
@@ -88,7 +89,7 @@ def meet_starts(session: Session, step: int, checkpoints: dict[str, CheckpointRe
         return
     versions = named_versions(config, checkpoints)
     starts = named_versions(config, checkpoints_before(session.store, session.run, 0))
-    sampling = "sample" if "sample" in config.evaluation.sampling else config.evaluation.sampling[0]
+    sampling: Sampling = "sample" if "sample" in config.evaluation.sampling else config.evaluation.sampling[0]
     told = play_against_starts(session, step, sampling, versions, starts)
     progress.report("gains", step, 1, 1, lines=[gain_sentence(gain) for gain in told.gains])
 
