@@ -3,7 +3,7 @@
 import re
 
 from components.environments.math.normalization import named, words
-from components.environments.math.numbers import SHORT_UNITS, number, same_number
+from components.environments.math.numbers import SHORT_UNITS, Number, number, same_number
 from components.environments.math.structure import SameScalar, is_too_deep, same_answer
 from components.environments.math.units import SHORT_WORDS, is_unit, share_unit, units_differ
 
@@ -22,7 +22,7 @@ _APART = re.compile(r"(?:^|[^\w^.])\d+(?:\.\d+)? \d")
 _CLOCK = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?(?: ?[ap]\.?m)?", re.IGNORECASE)
 
 
-_LETTERS = re.compile(r"(?<=[\d}).\s])[A-Za-z][A-Za-z /]*\Z")
+_LETTERS = re.compile(r"(?<=[\d}).\s])(?P<words>[A-Za-z][A-Za-z /]*)(?:\s?\^\s?\{?[23]\}?)?\Z")
 _VOWEL = re.compile("[aeiou]", re.IGNORECASE)
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
@@ -71,9 +71,9 @@ def _same_scalar(answer: str, expected: str, formulas: SameScalar | None) -> boo
     wanted, given = number(expected), number(answer)
     if wanted is not None and given is not None and share_unit(answer, expected):
         return same_number(given, wanted)
-    if wanted is not None and not wanted.may_be_product:
-        return given is not None and not (given.may_be_product and _multiplies(answer)) and same_number(given, wanted)
-    if wanted is not None and given is not None and not given.may_be_product:
+    if wanted is not None and not _multiplies(wanted, expected):
+        return given is not None and not _multiplies(given, answer) and same_number(given, wanted)
+    if wanted is not None and given is not None and not _multiplies(given, answer):
         return False
     if _APART.search(_DIGIT_PAIR.sub("", answer)) or _APART.search(_DIGIT_PAIR.sub("", expected)):
         return False
@@ -86,10 +86,10 @@ def _same_scalar(answer: str, expected: str, formulas: SameScalar | None) -> boo
     return formulas(answer, expected)
 
 
-def _multiplies(answer: str) -> bool:
+def _multiplies(written: Number, answer: str) -> bool:
     """Whether letters behind a number are variables, neither unit nor noun: in `5 x` and `5 abc`, not in `5 m` or `5 men`."""
-    found = _LETTERS.search(answer)
-    words = found[0].split() if found else []
+    found = _LETTERS.search(answer) if written.may_be_product else None
+    words = re.split("[ /]+", found["words"].strip()) if found else []
     return any(
         (len(word) <= 2 and word not in SHORT_WORDS)
         or (len(word) == 3 and (word in _ALPHABET or _VOWEL.search(word) is None))

@@ -100,9 +100,9 @@ def final_value(text: str) -> str:
     **Example** `"\boxed{5}. Wait, 2 + 2 is 4, so the answer is 4."` is `"4"`.
     """
     box = max(boxes(text), key=lambda each: each.start, default=None)
-    told = deque(labelled(text, with_remark=False), maxlen=MAX_CANDIDATES)
-    last = next((each for each in reversed(told) if each.is_answer or number(plain(each.content)) is not None), None)
-    last = last or (told[-1] if told else None)
+    labels = deque(labelled(text, with_remark=False), maxlen=MAX_CANDIDATES)
+    last = next((each for each in reversed(labels) if each.is_answer or number(plain(each.content)) is not None), None)
+    last = last or (labels[-1] if labels else None)
     if last is not None and (box is None or last.start >= box.end):
         check_is_meant(text[: last.start], text[last.end :], is_value=True)
         told = _concluded(last.content)

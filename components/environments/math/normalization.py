@@ -26,7 +26,7 @@ _CHARACTERS = str.maketrans(
 _FONTS = r"\\(?:text(?:normal|bf|it|rm|sf|tt|up)?|math(?:rm|bf|it|sf|tt|normal)|[mh]box|operatorname)"
 _POWER = r"(?:\s*\^\s*(?:\{\s*)?[23](?:\s*\})?)?"
 _UPRIGHT = (
-    r"[\s~]*(?:/[\s~]*)?\\(?:text(?:normal|rm|up)?|mathrm|[mh]box)\s*\{(?!\s*(?:or|and|not|i|e|percent|(?:hundred|thousand|"
+    r"[\s~]*(?:/[\s~]*)?\\(?:text(?:normal|rm|up)?|mathrm|[mh]box)\s*\{(?!\s*(?:or|and|not|[eiknxyz]|percent|(?:hundred|thousand|"
     rf"million|billion|trillion|dozen)s?)\b)[A-Za-z ~/]+\}}{_POWER}"
 )
 _UPRIGHT_UNITS = rf"(?<=[\d}})])(?:(?>(?:{_UPRIGHT})+)(?=[\s.]*$)|(?P<kept>(?>(?:{_UPRIGHT})+)))"

@@ -82,7 +82,8 @@ _FAILS = re.compile(
     re.IGNORECASE,
 )
 _VALUE_FAILS = re.compile(
-    rf"\A\W{{0,9}}which{_WRONG}|(?:^|[.!?\n])[\W_]{{0,9}}(?:(?:but|so|however,?) )?(?:that|this|it)(?:['’]s| is) (?:invalid|false|impossible)\b",
+    rf"\A\W{{0,9}}which{_WRONG}|(?:^|[.!?\n])[\W_]{{0,9}}(?:(?:but|so|however,?) )?(?:that|this|it)(?:['’]s| is)"
+    r" (?:invalid|false|impossible)\b",
     re.IGNORECASE,
 )
 """Behind a value other cases may be called impossible; a list of moves or calls is itself what is blocked or fails."""

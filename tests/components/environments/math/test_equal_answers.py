@@ -65,6 +65,9 @@ TABLE = (
     ("5", "5 m", True),
     ("60", "60 rpm", True),
     ("5", "5 of them", True),
+    ("2", "2 x^2", False),
+    ("3 men", "3", True),
+    ("3", "3 m/s", True),
     # percents
     ("50%", "50", True),
     ("50%", "0.5", True),
