@@ -94,7 +94,8 @@ def _bring_up_to(session: Session, step: int, file: Path) -> int:
     if len(known) not in (step, step + 1) or known[step:] not in ([], [ref.sha256]):
         shutil.rmtree(file.parent, ignore_errors=True)
         known = []
-    (ensure_private(file.parents[1]) / file.parent.name).mkdir(exist_ok=True)
+    ensure_private(file.parents[1])
+    ensure_private(file.parent)
     num_added = 0
     for each in range(len(known), step + 1):
         found = ref if each == step else _experience(session, each)
