@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -89,7 +89,8 @@ def find_text_fault(value: Any) -> str | None:
 
 def find_choices_fault(value: Any, agent: str) -> str | None:
     """What is wrong with the choices of an agent."""
-    are_texts = isinstance(value, list | tuple) and value and all(isinstance(each, str) and each for each in value)
+    is_listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
+    are_texts = is_listed and all(isinstance(each, str) and each for each in value)
     if are_texts and len({*value}) == len(value):
         return None
     return f" returned {shown_value(value)} for {agent!r}; return different texts that are not empty, or None"
@@ -97,8 +98,8 @@ def find_choices_fault(value: Any, agent: str) -> str | None:
 
 def find_calls_fault(calls: list[Any]) -> str | None:
     """What is wrong with the calls of an answer."""
-    wrong = next((call for call in calls if not isinstance(call, Execution | Query)), None)
-    return None if wrong is None else f" gave {shown_value(wrong)}; give Execution(...) and Query(...)"
+    wrong = [call for call in calls if not isinstance(call, Execution | Query)]
+    return f" gave {shown_value(wrong[0])}; give Execution(...) and Query(...)" if wrong else None
 
 
 def _find_truth_fault(step: Step | JointStep, *, optional: tuple[str, ...]) -> str | None:
@@ -112,7 +113,7 @@ def _find_truth_fault(step: Step | JointStep, *, optional: tuple[str, ...]) -> s
 def _is_truth(value: Any) -> bool:
     """Whether a value is true or false; numpy has a type of its own."""
     return (
-        isinstance(value, bool) or type(value).__name__ in ("bool", "bool_") or (value in (0, 1) and _is_number(value))
+        isinstance(value, bool) or type(value).__name__ in ("bool", "bool_") or (_is_number(value) and value in (0, 1))
     )
 
 

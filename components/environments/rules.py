@@ -227,7 +227,8 @@ class Rules:
         solved = bool(step.solved)
         done = solved if step.done is None else bool(step.done)
         success = solved and done if step.success is None else bool(step.success)
-        return replace(step, solved=solved, done=done, success=success, local=dict(step.local))
+        found: Step = replace(step, solved=solved, done=done, success=success, local=dict(step.local))
+        return found
 
 
 def _one_of(choices: Sequence[str], answer: str) -> str:

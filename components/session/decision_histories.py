@@ -127,7 +127,8 @@ def _bring_up_to(session: Session, step: int, file: Path) -> int:
             known = history.steps()
         if len(known) not in (step, step + 1) or known[step:] not in ([], [ref.sha256]):
             shutil.rmtree(file.parent)
-    (ensure_private(file.parents[1]) / file.parent.name).mkdir(exist_ok=True)
+    ensure_private(file.parents[1])
+    ensure_private(file.parent)
     num_added = 0
     with DecisionHistory(file) as history:
         for each in range(len(history.steps()), step + 1):
