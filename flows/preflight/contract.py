@@ -4,6 +4,7 @@ import inspect
 import re
 import sys
 import traceback
+from collections.abc import Sequence
 from itertools import islice
 from random import Random
 from threading import Thread
@@ -23,8 +24,11 @@ _NUM_PLAYED = 4
 _MOST_TURNS = 4
 _NUM_PROGRAMS = 6
 """Answers tried in each position of an environment with tools, each of which may cost a program."""
+_MOST_ANSWERS = 40
+_FAST_SECONDS = 0.5
+"""Where the first draws take longer, there are no more."""
 ENOUGH_SECONDS = 5.0
-"""After this long no further problem is played."""
+"""About how long answers are tried."""
 LIMIT_SECONDS = 60.0
 """After this long the environment is refused: training would wait for it again and again."""
 _METHOD = re.compile(r"([a-z_]+)\(\)")
@@ -53,6 +57,8 @@ def check_contract(scenario: Scenario, toolbox: Toolbox | None = None) -> None:
             "environment; end what waits or loops there"
         )
     for violation in found:
+        if isinstance(violation, TroupeError) and not isinstance(violation, ConfigurationError):
+            raise violation
         raise locate_violation(family.name, family.environment, violation) from violation
 
 
@@ -65,27 +71,30 @@ def _collect_violation(scenario: Scenario, tools: Tools, found: list[Exception])
 
 
 def _try_environment(scenario: Scenario, tools: Tools) -> None:
+    """Draw and play, as much as a few seconds allow: a slow environment is tried with fewer problems, answers and turns."""
     began, family, options = monotonic(), scenario.family, scenario.options
-    drawn = draw_problems(family, options, _NUM_DRAWN)
-    most = None if tools is NO_TOOLS else _NUM_PROGRAMS
-    for number, problem in enumerate([*drawn["train"][: _NUM_PLAYED // 2], *drawn["test"][: _NUM_PLAYED // 2]]):
-        if monotonic() - began > ENOUGH_SECONDS:
-            return
-        check_play(
-            family,
-            family.referee(WatchedTools(tools)),
-            problem,
-            list(islice(answers_to_try(family, options, Random(number), every_character=False), most)),
-            Random(number),
-            turn_order=scenario.turn_order,
-            max_turns=min(scenario.config.environment.max_turns, _MOST_TURNS),
-        )
+    drawn = draw_problems(family, options, 1)
+    if monotonic() - began < _FAST_SECONDS:
+        drawn = draw_problems(family, options, _NUM_DRAWN)
+    problems = [*drawn["train"][: _NUM_PLAYED // 2], *drawn["test"][: _NUM_PLAYED // 2]]
+
+    def play(number: int, answers: Sequence[str], max_turns: int) -> None:
+        order, referee = scenario.turn_order, family.referee(WatchedTools(tools))
+        check_play(family, referee, problems[number], answers, Random(number), turn_order=order, max_turns=max_turns)
+
+    began = monotonic()
+    play(0, ("",), 1)
+    per_answer = max(monotonic() - began, 1e-6)
+    turns = min(scenario.config.environment.max_turns, _MOST_TURNS)
+    most = min(int(ENOUGH_SECONDS / (per_answer * turns)), _MOST_ANSWERS if tools is NO_TOOLS else _NUM_PROGRAMS)
+    for number in range(len(problems)):
+        if most and monotonic() - began < ENOUGH_SECONDS:
+            answers = answers_to_try(family, options, Random(number), every_character=False)
+            play(number, list(islice(answers, most)), turns)
 
 
-def locate_violation(name: str, environment: Environment, violation: Exception) -> Exception:
+def locate_violation(name: str, environment: Environment, violation: Exception) -> ConfigurationError:
     """The error for the user, with file and line: those of the method that the violation names, or else of `step`."""
-    if isinstance(violation, TroupeError) and not isinstance(violation, ConfigurationError):
-        return violation
     text, kind = str(violation), type(environment)
     if not isinstance(violation, AssertionError | ConfigurationError):
         place = f"{inspect.getsourcefile(kind)}:{inspect.getsourcelines(kind)[1]}"

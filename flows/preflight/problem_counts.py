@@ -35,7 +35,7 @@ def lower_default_counts(scenario: Scenario) -> tuple[RunConfig, list[str]]:
 
     They count as chosen afterwards: whoever continues the run finds them in its configuration.
     """
-    config, lines = scenario.config, []
+    config, lines = scenario.config, list[str]()
     if config.hybrid is not None:
         return config, lines
     for demand in required_problems(config):

@@ -29,10 +29,14 @@ def try_policies(
     with gc_paused():
         from troupe.teams.trying import describe_trial, try_policies
 
-    typer.echo(f"{preset}: the policies before training answer training problems", err=True)
     with progress_bar(preset, doing="trying") as progress:
-        trial = try_policies(config, num_problems=problems, progress=progress)
+        trial = try_policies(config, num_problems=problems, begin=_announce, progress=progress)
     if as_json:
         emit_json(trial.model_dump(mode="json"))
     else:
         typer.echo("\n".join(describe_trial(trial, preset)))
+
+
+def _announce(num_problems: int) -> None:
+    """Say what takes a minute, once it begins."""
+    typer.echo(f"the policies before training are made, then answer {num_problems} training problems", err=True)

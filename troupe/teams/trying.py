@@ -1,7 +1,7 @@
 """What the policies of a configuration answer before any training, on a few of its training problems."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -68,12 +68,17 @@ class Trial(Frozen):
 
 
 def try_policies(
-    config: RunConfig, *, num_problems: int | None = None, progress: ProblemProgress = lambda done, total: None
+    config: RunConfig,
+    *,
+    num_problems: int | None = None,
+    begin: Callable[[int], None] = lambda num_problems: None,
+    progress: ProblemProgress = lambda done, total: None,
 ) -> Trial:
     """Let the policies before training play the first training problems, one answer a node, and report.
 
     They answer as in training, at its temperature. Models of base "tiny" are built and cloned first. Nothing is kept, and no
-    services are needed. `num_problems` None is at most 16. Raises ConfigurationError.
+    services are needed. `num_problems` None is at most 16. `begin` is called with their number after all checks. Raises
+    ConfigurationError.
     """
     if config.hybrid is not None:
         raise ConfigurationError(
@@ -92,6 +97,7 @@ def try_policies(
         with Session(Run(run_id="try", config=config), scenario=scenario) as session:
             session.toolbox.open()
             check_contract(scenario, session.toolbox)
+            begin(len(problems))
             return report_play(session, *play_untrained(session, problems, progress))
 
 

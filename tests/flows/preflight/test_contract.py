@@ -79,6 +79,21 @@ def test_what_never_returns_is_named_after_the_limit(tmp_path: Path, monkeypatch
         check_contract(own(tmp_path, "waiting", waiting))
 
 
+def test_one_that_is_slow_is_not_tried_for_long_and_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(contract, "ENOUGH_SECONDS", 0.05)
+    slow = (
+        "    def step(self, state, agent, answer):\n        type(self).calls += 1\n        time.sleep(0.02)\n"
+        "        return Step(state=state)"
+    )
+    scenario = own(tmp_path, "slow", slow)
+    check_contract(scenario)
+    assert type(scenario.family.environment).calls <= 12  # type: ignore[attr-defined]
+
+
 def test_one_that_keeps_it_passes_and_built_in_ones_are_not_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +102,8 @@ def test_one_that_keeps_it_passes_and_built_in_ones_are_not_tried(
     calls = RecordedCalls()
     calls.replace(monkeypatch, contract, "check_play")
     check_contract(own(tmp_path, "fine", ""))
-    assert len(calls) == 4
+    assert {tuple(call["problem"].payload) for _, call in calls} == {("number",)}
+    assert len(calls) == 5, "one answer, to see how long it takes, and four problems"
     calls.clear()
     check_contract(scenario_of(preset_config("tiny")))
     assert not len(calls)

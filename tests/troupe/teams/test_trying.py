@@ -107,7 +107,11 @@ def test_a_policy_plays_untrained_without_services_and_leaves_nothing(
     monkeypatch.chdir(tmp_path)
     seen: list[float] = []
     config = preset_config("tiny", ["warm_start.max_steps=0"])
-    found = try_policies(config, num_problems=3, progress=lambda done, total: seen.append(done / total))
+    begun: list[int] = []
+    found = try_policies(
+        config, num_problems=3, begin=begun.append, progress=lambda done, total: seen.append(done / total)
+    )
+    assert begun == [3]
     assert (found.num_problems, list(found.agents)) == (3, ["tool_agent", "plan_agent"])
     assert all(agent.num_answers >= 3 and agent.prompt for agent in found.agents.values())
     assert {each.problem for each in found.answers} == {
