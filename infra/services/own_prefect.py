@@ -114,9 +114,9 @@ def own_prefect() -> Iterator[OwnPrefect]:
 
     It stays until the process ends, because Prefect sends its last logs at exit; the next block uses it again.
     """
-    if not _server(os.getpid()).is_running:
+    if not _server().is_running:  # in a forked process it is none of its children
         _server.cache_clear()
-    server = _server(os.getpid())
+    server = _server()
     before = {name: os.environ.get(name) for name in server.variables()}
     _set_variables(server.variables())
     try:
@@ -126,8 +126,8 @@ def own_prefect() -> Iterator[OwnPrefect]:
 
 
 @cache
-def _server(pid: int) -> OwnPrefect:
-    """The server of the process `pid`, which is this one: a forked process has none of its parent's."""
+def _server() -> OwnPrefect:
+    """The server of this process."""
     return OwnPrefect()
 
 

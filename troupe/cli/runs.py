@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 StoreOption = Annotated[
     str | None,
     typer.Option(
-        "--store", envvar="TROUPE_STORE", help="file:///… or s3://bucket/prefix; default: the local services'."
+        "--store",
+        envvar="TROUPE_STORE",
+        help="file:///… or s3://bucket/prefix; default: the local services', or without them the folder store in the home.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]

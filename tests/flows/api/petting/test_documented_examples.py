@@ -23,6 +23,7 @@ from flows.api.petting.run_configs import run_config
 from flows.api.petting.trainer.multi_agents_execution_engine import MultiAgentsExecutionEngine
 from flows.api.petting.trainer.multi_agents_ppo_trainer import MultiAgentsPPOTrainer
 from flows.presets import preset_config, preset_values, with_overrides
+from flows.train import train as flow
 from tests.integration.vllm_servers import saved_model
 from troupe.cli import app
 
@@ -84,11 +85,20 @@ def there(trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return trained
 
 
-def test_the_first_example_trains_a_run_in_its_folder(there: Path) -> None:
+def patient_flow(*arguments: Any, **named: Any) -> Any:
+    """The flow, where a server of its own may take its time to start, as it does on a busy machine."""
+    from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS
+
+    assert PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS.value() == 600
+    return flow(*arguments, **named)
+
+
+def test_the_first_example_trains_a_run_in_its_folder(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalArtifactStore(there / "checkpoints")
     config = read_config(store, "code_single_policy")
     assert config is not None
     assert (config.num_steps, config.specialisation, config.store.root) == (1, "L1", str(there / "checkpoints"))
+    monkeypatch.setattr("flows.train.train", patient_flow)
     again = petting.train("code_single_policy", 1)
     assert again["num_steps"] == 1
     assert {each["step"] for each in again["evaluations"]} == {0, 1}
