@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import troupe
 import troupe.running
@@ -90,3 +91,23 @@ def test_every_name_that_is_typed_is_found_where_the_types_say() -> None:
         module, _, found = place.partition(":")
         assert getattr(troupe, name) is getattr(importlib.import_module(module), found or name)
     assert set(troupe._PLACES) == set(troupe.__all__)
+
+
+def test_training_takes_a_name_a_file_or_a_configuration_and_shows_itself_in_a_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert troupe.__version__[0].isdigit()
+    trained: list[tuple[str, str, bool]] = []
+
+    def run_training(config: troupe.RunConfig, run_id: str, *, console: Console, on_step: object) -> None:
+        trained.append((config.environment.name, run_id, console.quiet))
+
+    monkeypatch.setattr(troupe.running, "run_training", run_training)
+    troupe.train("tiny")
+    troupe.train(troupe.load_config("tiny"), run_id="second", display=True)
+    monkeypatch.setattr(troupe.running, "console", lambda: Console(force_jupyter=True))
+    troupe.train("tiny", run_id="cell")
+    assert trained == [("plan_path", "tiny", True), ("plan_path", "second", False), ("plan_path", "cell", False)]
+    for wrong in ("tinny", tmp_path / "none.yaml", {"num_steps": 1}, None):
+        with pytest.raises(troupe.ConfigurationError, match=r"tinny|none|config dict|config NoneType"):
+            troupe.train(wrong)  # type: ignore[arg-type]
