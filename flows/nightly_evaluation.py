@@ -212,7 +212,9 @@ def report_nights(nights: Sequence[SuiteNight], unplayed: Sequence[str], folder:
     create_table_artifact(key="nightly-models", table=rows, description="Models by suite")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{nights[0].night if nights else 'none'}.html").write_text(night_page(nights, unplayed), encoding="utf-8")
+        (folder / f"{nights[0].night if nights else 'none'}.html").write_text(
+            night_page(nights, unplayed), encoding="utf-8"
+        )
 
 
 def mark_champions(nights: Sequence[SuiteNight]) -> None:

@@ -78,8 +78,8 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
         chosen = parse_config(presets[name])
     else:
         known = _known_names()
-        own = suggest_own(str(name), kind="class")
-        remedy = own or suggest(str(name), known, otherwise=f"there are {', '.join(known)}")
+        own_class = suggest_own(str(name), kind="class")
+        remedy = own_class or suggest(str(name), known, otherwise=f"there are {', '.join(known)}")
         raise ConfigurationError(f"environment.name {name!r}: no environment and no preset; {remedy}")
     environment = chosen.environment.model_copy(update={"options": {**chosen.environment.options, **options}})
     return read_as(chosen.model_copy(update={"environment": environment}), own)

@@ -145,7 +145,9 @@ def _is_sealed(file: Path) -> bool:
     """Whether a history is as it was left: its bytes have the digest beside it, and nothing waits to be written to it."""
     log = file.with_name(f"{file.name}-wal")
     try:
-        return not (log.exists() and log.stat().st_size) and file_sha256(file) == _seal(file).read_text(encoding="utf-8")
+        return not (log.exists() and log.stat().st_size) and file_sha256(file) == _seal(file).read_text(
+            encoding="utf-8"
+        )
     except (OSError, ValueError):
         return False
 
