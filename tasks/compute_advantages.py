@@ -1,7 +1,7 @@
 """Joins all shards of a step into one training batch per policy."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from components.algorithms.batching import train_batches
 from components.artifacts.payloads import put
@@ -62,10 +62,22 @@ def compute_advantages(
     if session.publishing is not None:
         session.store.after_writes(lambda: session.published.post_traces(step, shards, scores))
     metrics = {**step_metrics(shards, scores), **metrics}
+    warn_of_step(session, step, shards, scores, metrics)
+    return StepBatches(batches={policy: put(store, batch) for policy, batch in batches.items()}, metrics=metrics)
+
+
+def warn_of_step(
+    session: Session,
+    step: int,
+    shards: Sequence[RolloutShard],
+    scored: Sequence[ScoredShard],
+    values: Mapping[str, float],
+) -> None:
+    """Log what the step's play and `values`, its metrics, warn of. Once a problem is solved, no step is told to solve none."""
     if has_solved(shards):
         session.warned.add(UNSOLVED)
-    warn_once(session, step, (*step_warnings(shards, metrics, config), *own_reward_warnings(shards, scores, config)))
-    return StepBatches(batches={policy: put(store, batch) for policy, batch in batches.items()}, metrics=metrics)
+    warn_once(session, step, step_warnings(shards, values, session.config))
+    warn_once(session, step, own_reward_warnings(shards, scored, session.config))
 
 
 def warn_once(session: Session, step: int, warnings: Iterable[StepWarning]) -> None:

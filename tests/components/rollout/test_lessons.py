@@ -23,7 +23,7 @@ from components.schema import (
     ScoredShard,
 )
 from components.session.session import Session
-from tasks.compute_advantages import warn_once
+from tasks.compute_advantages import warn_of_step
 
 
 def config(prompt_format: str = "chat", **environment: Any) -> RunConfig:
@@ -185,10 +185,33 @@ def test_a_reward_function_without_a_weight_that_is_nearly_all_of_the_reward_is_
 
 
 def test_a_session_says_each_warning_once(caplog: pytest.LogCaptureFixture) -> None:
-    shards = [shard("tool_agent", "!" * 8)]
-    values = step_metrics(shards, [ScoredShard(step=0, shard=0, rewards_E_N_K=(((0.0,) * 8,),))])
     with Session(Run(run_id="r", config=config())) as session:
         for step in (0, 1):
-            warn_once(session, step, step_warnings(shards, values, config()))
+            warn(session, step, "!" * 8)
     (record,) = caplog.records
     assert record.getMessage().startswith("step 0: 8 of 8 answers of tool_agent")
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        (("nnnnnnn!", "nnnnnnn!"), ["step 0: none of 8 answers"]),
+        (("nnnnnnny", "nnnnnnn!"), []),
+        (("nnn", "nnnnnnn!"), ["step 1:"]),
+    ],
+)
+def test_that_nobody_solves_anything_is_said_once_and_never_after_somebody_has(
+    steps: tuple[str, ...], told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with Session(Run(run_id="r", config=config())) as session:
+        for step, marks in enumerate(steps):
+            warn(session, step, marks)
+    assert len(caplog.messages) == len(told)
+    assert all(line.startswith(words) for line, words in zip(caplog.messages, told, strict=True))
+
+
+def warn(session: Session, step: int, marks: str) -> None:
+    """The warnings of a step with one group of these answers."""
+    shards = [shard("tool_agent", marks)]
+    scores = [ScoredShard(step=0, shard=0, rewards_E_N_K=(((0.0,) * len(marks),),))]
+    warn_of_step(session, step, shards, scores, step_metrics(shards, scores))

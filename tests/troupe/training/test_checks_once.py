@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from components.session import scenario, session
+from flows import train as training_flow
 from flows.preflight import checks
 from flows.presets import preset_config
 from troupe.training import in_process
@@ -39,6 +40,7 @@ def test_the_command_checks_once_and_hands_its_session_to_the_flow(
         if hasattr(in_process, name):
             monkeypatch.setattr(in_process, name, getattr(checks, name))
     counted(scenario, "scenario_of")
+    counted(training_flow, "first_look")
     for module in (session, in_process):
         monkeypatch.setattr(module, "scenario_of", scenario.scenario_of)
     monkeypatch.setattr(in_process, "join_local_services", lambda: None)
@@ -54,7 +56,7 @@ def test_the_command_checks_once_and_hands_its_session_to_the_flow(
     config = preset_config("tiny", [*local, *quick, "num_steps=0"])
     report = in_process.run_training(config, "once", console=Console(file=io.StringIO()))
     assert report.run_id == "once"
-    assert calls["scenario_of"] == 1
+    assert calls["scenario_of"] == calls["first_look"] == 1
     counts = {name: calls[name] for name in CHECKS if name not in OF_A_COMMAND_THAT_ENDS | OF_HYBRID_RUNS}
     assert counts.pop("check_contract") == 2, "of an environment without tools, and of one with them"
     assert counts == dict.fromkeys(counts, 1)
