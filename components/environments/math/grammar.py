@@ -101,7 +101,7 @@ def final_value(text: str) -> str:
     """
     box = max(boxes(text), key=lambda each: each.start, default=None)
     labels = deque(labelled(text, with_remark=False), maxlen=MAX_CANDIDATES)
-    last = next((each for each in reversed(labels) if each.is_answer or number(plain(each.content)) is not None), None)
+    last = next((each for each in reversed(labels) if each.is_answer or _is_number(each.content)), None)
     last = last or (labels[-1] if labels else None)
     if last is not None and (box is None or last.start >= box.end):
         check_is_meant(text[: last.start], text[last.end :], is_value=True)
@@ -113,6 +113,10 @@ def final_value(text: str) -> str:
             check_is_meant(text[: line.start("value")], text[line.end() :], is_value=True)
             return line["value"].strip()
     return text
+
+
+def _is_number(content: str) -> bool:
+    return len(content) <= MAX_FINAL_CHARACTERS and number(plain(content)) is not None
 
 
 def _concluded(told: str) -> str:
