@@ -78,8 +78,8 @@ def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfi
         chosen = parse_config(presets[name])
     else:
         known = _known_names()
-        own_class = suggest_own(str(name), kind="class")
-        remedy = own_class or suggest(str(name), known, otherwise=f"there are {', '.join(known)}")
+        listed = f"there are {', '.join(known)}"
+        remedy = suggest_own(str(name), kind="class") or suggest(str(name), known, otherwise=listed)
         raise ConfigurationError(f"environment.name {name!r}: no environment and no preset; {remedy}")
     environment = chosen.environment.model_copy(update={"options": {**chosen.environment.options, **options}})
     return read_as(chosen.model_copy(update={"environment": environment}), own)

@@ -10,6 +10,7 @@ import logging
 import os
 import traceback
 from contextlib import ExitStack
+from contextlib import suppress
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
@@ -45,9 +46,15 @@ def serve(worker: Worker, ranks: Ranks, connection: Connection | None, folder: P
         if connection is not None:
             connection.send_bytes(answer.model_dump_json().encode())
 
+    def tell(share: float) -> None:
+        with suppress(
+            OSError
+        ):  # a trainer that is gone ends this process by the watchdog, which also removes the folder
+            send(Answer(share=share))
+
     while (text := ranks.broadcast(_next_job(connection))) is not None:
         try:
-            with share_listener(lambda share: send(Answer(share=share))):
+            with share_listener(tell):
                 answer = Answer(result=worker.update(UpdateJob.model_validate_json(text)))
         # The process boundary: every error is reported to the trainer.
         except Exception as error:
