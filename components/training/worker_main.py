@@ -9,8 +9,7 @@ import argparse
 import logging
 import os
 import traceback
-from contextlib import ExitStack
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
