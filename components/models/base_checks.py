@@ -42,7 +42,7 @@ def check_base(policy: str, settings: PolicyConfig) -> None:
         layers = _checked_hub_name(settings.base, policy=policy)
     if settings.adapter is not None and layers is not None:
         # A folder's headers tell matrices, and those of embeddings and of GPT-2's layers are no linear layers.
-        layers = frozenset(layers) & (linear_layers(settings.base) or layers)
+        layers = frozenset(layers) & frozenset(linear_layers(settings.base) or layers)
         _check_targets(settings.adapter, layers, policy=policy, base=settings.base)
 
 
