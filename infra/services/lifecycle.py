@@ -46,7 +46,7 @@ def start_all(home: Path, servers: Collection[Service], ports: MutableMapping[st
             return
         if not starts_left:
             raise ServiceMissing(f"{taken[0][1]}, at each of {NUM_STARTS} starts; give the command again")
-        ports |= {server.name: choose_ports(server.ports) for server, _ in taken}
+        ports.update({server.name: choose_ports(server.ports) for server, _ in taken})
 
 
 def _taken_port(home: Path, server: Service) -> tuple[Service, PortTaken] | None:
