@@ -26,7 +26,11 @@ def run_part(part: str, command: list[str]) -> int:
     """Run a part of `.ci/run` and note what it and all that it left behind cost; its exit code."""
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)  # who is orphaned becomes our child, and is counted when it ends
     started = time.monotonic()
-    code = subprocess.call(command)
+    child, code = subprocess.Popen(command), None
+    while code is None:  # an orphan that has ended is no zombie for long: tests ask whether a process is there
+        pid, status = os.wait()
+        code = os.waitstatus_to_exitcode(status) if pid == child.pid else None
+    child.returncode = code
     seconds = time.monotonic() - started
     left = "" if _reap_orphans() else ", and a process that still runs"
     with Path(os.environ["CPU_SECONDS_FILE"]).open("a") as file:
@@ -84,10 +88,15 @@ class CpuSecondsOfTests:
         """Leave out what was before the test."""
         self._until = self._count(nodeid)
 
-    def pytest_runtest_makereport(self, item: Any) -> None:
+    def pytest_runtest_teardown(self, nextitem: Any) -> None:
+        """Remember whether servers end now, what they did having been counted or being nobody's."""
+        self._is_last = nextitem is None
+
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
         """Count what this phase of the test has cost; its report carries it to the process that prints."""
         now = self._count(item.nodeid)
-        self._phase, self._until = now - self._until, now
+        ends_servers = call.when == "teardown" and self._is_last
+        self._phase, self._until = 0.0 if ends_servers else now - self._until, now
 
     def _count(self, nodeid: str) -> float:
         return cpu_seconds_of_tree(os.getpid()) if self._starts_servers(nodeid) else cpu_seconds_until_now()

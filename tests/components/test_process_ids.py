@@ -75,10 +75,10 @@ def test_a_process_that_the_system_hides_is_not_gone(monkeypatch: pytest.MonkeyP
     stat = Path("/proc/1/stat")
     reading = Path.read_text
 
-    def hidden(path: Path, *arguments: str) -> str:
+    def hidden(path: Path, *arguments: str, **options: str) -> str:
         if path == stat:
             raise FileNotFoundError(path)  # as the mount option hidepid=2 has it
-        return reading(path, *arguments)
+        return reading(path, *arguments, **options)
 
     init = process_of(1)
     monkeypatch.setattr(Path, "read_text", hidden)

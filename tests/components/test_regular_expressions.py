@@ -21,7 +21,6 @@ AT_THE_START_ALONE = {
     # Matched from one place of a text, and so not quadratic where a search from every place is.
     "components.environments.code.layouts.humaneval._SEPARATOR",
     "components.environments.games.parsing._SENTENCE",
-    "components.environments.math.grammar._UNIT",
     "components.environments.math.numbers._SLASHED",
     "components.environments.math.numbers._STACKED",
     "components.environments.search.grammar.SEARCH",

@@ -85,7 +85,7 @@ class Folder:
         return state.name or ""
 
 
-def wait_for(holds: Callable[[], bool], *, seconds: float = 90.0) -> bool:
+def wait_for(holds: Callable[[], bool], *, seconds: float = 240.0) -> bool:
     end = time.monotonic() + seconds
     while not holds() and time.monotonic() < end:
         time.sleep(0.3)
@@ -168,7 +168,7 @@ def test_missed_nights_become_one_run(folder: Folder) -> None:
 @pytest.fixture
 def train(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A deployment of a flow called `train`, on a server that waits longer than a busy machine takes to say the next word."""
-    monkeypatch.setattr(automations, "QUIET_SECONDS", 20.0)
+    monkeypatch.setattr(automations, "QUIET_SECONDS", 45.0)
     monkeypatch.setattr(automations, "SILENCE_SECONDS", 10.0)
     ensure_automations(folder.client)
     name = folder.client.create_flow_from_name("train")

@@ -196,7 +196,7 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
     learning.write_text(f"{learning.read_text()}\n# another thought\n")
     changed = told(project, client_environment, *train)
     assert changed.returncode == 2
-    (line,) = lines_without_waits(changed.stderr)
+    *_, line = lines_without_waits(changed.stderr)
     assert "another source of learning:winners, learning:reinforce" in line
     assert "--from-stage compute_advantages --step N" in line
 
@@ -232,7 +232,7 @@ def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
     quiet = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}  # as for users
     capped = told(project, {**env, **quiet, "JUDGE_MAX_COST_DOLLARS": "0.00025"}, *train)
     assert capped.returncode == 2, capped.stderr
-    (line,) = lines_without_waits(capped.stderr)
+    *_, line = lines_without_waits(capped.stderr)
     assert "of 0.00025 dollars are spent" in line
     assert "raise JUDGE_MAX_COST_DOLLARS" in line
     num_before = len(judge.exchanges)

@@ -58,7 +58,7 @@ class ComparisonReport:
         paid = paid_agents(self.reports)
         earned = [max(len(title), 11) for title in paid]
         titles = "".join(f"  {title:>{room}}" for title, room in zip(paid, earned, strict=True))
-        yield f"{'':{width}}  success  95% interval {titles}  keeps good  repairs bad   tokens  seconds    cost"
+        yield f"{'':{width}}  success  95% interval  {titles}  keeps good  repairs bad   tokens  seconds    cost"
         for report in self.reports:
             low, high = report.interval
             kept, repaired, tokens, seconds, cost = kept_and_spent(report)

@@ -128,7 +128,7 @@ def test_random_models_are_cloned_from_the_expert_in_their_own_roles(
         asked["progress"](4, 9, 0.125, 0.5)
     assert [(each.stage, each.done, each.total, each.facts) for each in heard] == [
         ("warm_start", 3, 9, {"loss": 0.25}),
-        ("warm_start", 4, 9, {"loss": 0.125, "success": 0.5}),
+        ("warm_start", 4, 9, {"loss": 0.125, "success": 0.5, "enough": 0.0}),
     ]
 
 

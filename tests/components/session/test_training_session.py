@@ -39,6 +39,7 @@ class Stage:
         self.publishing = calls.object(Publishing, "publishing", close=self._look)
         self.session: Any = SimpleNamespace(
             run=ASKED,
+            started_ms=5,
             config="the configuration",
             store=self.store,
             trainers=calls.object(Trainers, "trainers"),
@@ -160,7 +161,7 @@ def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(stage: 
     stage.replace("tracing_of", "the tracing")
     training_session.freeze_run(stage.session, PIPELINE, {"seed": "17"})
     frozen = {"store": stage.session.store, "run_id": "asked", "config": "the configuration", "pipeline": PIPELINE}
-    given = {"first": {"team": "the first"}, "tracing": "the tracing", "changed": {"seed": "17"}}
+    given = {"first": {"team": "the first"}, "tracing": "the tracing", "changed": {"seed": "17"}, "started_ms": 5}
     publishing = {"run": ASKED, "pipeline": PIPELINE, "store": "the durable store", "tracker": "the tracker", **given}
     about = {"store": "the durable store", "scenario": "the scenario", "toolbox": stage.session.toolbox}
     assert stage.calls == [

@@ -66,7 +66,9 @@ def test_each_trained_agent_meets_all_others_as_they_were_at_the_start(
 
     monkeypatch.setattr(play_suite, "within", play)
     with Session(run) as session:
-        session.publishing = Publishing(run, PIPELINE, session.store, tracker, first={}, tracing=None, changed={})
+        session.publishing = Publishing(
+            run, PIPELINE, session.store, tracker, first={}, tracing=None, changed={}, started_ms=5
+        )
         told = play_against_starts.fn(session, 3, "sample", versions(3), versions(0))
         session.publishing.close(succeeded=True)
         most_problems[0] = 1

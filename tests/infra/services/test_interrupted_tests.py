@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from components.sandbox.dockerd import within
 from infra.services.lifecycle import mark_of
 from infra.services.process import MARK
+from tests.processes import alive
 
 RUN = """
 import os, subprocess, sys, time
@@ -41,7 +41,7 @@ def test_its_services_end_with_it(how: signal.Signals, variable: str, tmp_path: 
     service, holder = map(int, told.stdout.split())
     try:
         assert told.returncode != 0
-        assert within(120.0, lambda: not psutil.pid_exists(service))
-        assert psutil.pid_exists(holder), "another process is not of this folder"
+        assert within(120.0, lambda: not alive(service))
+        assert alive(holder), "another process is not of this folder"
     finally:
         os.kill(holder, signal.SIGKILL)

@@ -92,7 +92,7 @@ def test_in_a_game_each_player_has_a_column_of_what_it_earns(monkeypatch: pytest
     monkeypatch.setattr(comparing, "evaluate", played)
     _, told = compared("a", "bb")
     title, *rows = told.splitlines()[1:4]
-    assert "95% interval      pays ann     pays bob  keeps good" in title
+    assert "95% interval       pays ann     pays bob  keeps good" in title
     assert [row.split()[5:7] for row in rows[:2]] == [["0.500", "-0.250"], ["1.000", "-0.250"]]
     assert {len(row) for row in rows[:2]} == {len(title)}
     page = comparison_page(compare(["a", "bb"]), {})

@@ -226,7 +226,7 @@ def test_what_fails_in_an_episode_is_a_training_error_and_the_episodes_before_ar
     step = trainer.env.step
     lit = iter(range(STEPS + 20))
     trainer.env.step = lambda action: step(action) if next(lit, None) is not None else 1 / 0  # type: ignore[assignment]
-    with pytest.raises(TrainingError, match=r"episode 2 failed: ZeroDivisionError.*behind episode 1"):
+    with pytest.raises(TrainingError, match=r"episode 2 failed: ZeroDivisionError.*after episode 1"):
         trainer.train(3, STEPS)
     trainer.env.step = step  # type: ignore[method-assign]
     assert trainer.agent.num_decisions == STEPS, "the half of an episode is forgotten"
