@@ -40,9 +40,9 @@ from flows.nightly_games import games_nights
 from flows.nightly_populations import population_nights
 from flows.nightly_subjects import (
     different,
+    find_contestant,
     find_exact_run,
     is_there,
-    named_contestant,
     newest_checkpoints,
     unplayed_runs,
 )
@@ -173,7 +173,7 @@ def _find_champion(
 def _resolve(kept: StoreConfig, subject: str, failures: dict[str, str]) -> Contestant | None:
     """The contestant that a subject names; None for one that is not there, which is noted in `failures`."""
     try:
-        return named_contestant(kept, subject)
+        return find_contestant(kept, subject)
     except TroupeError as error:
         failures[subject] = f"{type(error).__name__}: {error}"
         return None

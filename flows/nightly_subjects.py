@@ -31,7 +31,7 @@ def newest_checkpoints(store: ArtifactStore, nightly: NightlySuite, active: Sequ
                 yield Contestant(name=f"{run.run_id}@{step}", weights=read_weights(store, run, step))
 
 
-def named_contestant(kept: StoreConfig, subject: str) -> Contestant:
+def find_contestant(kept: StoreConfig, subject: str) -> Contestant:
     """A subject of every night, with its weights as they are now if it is a run. Raises ConfigurationError."""
     parsed = parse_subject(subject)
     if not isinstance(parsed, RunSubject | RegisteredSubject):

@@ -20,19 +20,19 @@ def play_against_starts(
 ) -> StartGains:
     """What each trained agent earns more than at the start, after `step` updates: on the problems and by the draws of the run's
     own evaluations. What these have played is read. Without payoffs, and of one problem, there are no gains."""
-    before = _played(session, part, seating_at_start(session.config), starts, versions)
+    before = _play_own_suite(session, part, seating_at_start(session.config), starts, versions)
     is_measured = bool(before.payoffs_P_K) and len(before.problems_P) > 1
     gains = []
     for agent in trained_agents(session.config) if is_measured else ():
-        after = _played(session, part, seating_at_start(session.config, agent), starts, versions)
-        gains.append(payoff_difference(agent, _earned(before, agent), _earned(after, agent)))
+        after = _play_own_suite(session, part, seating_at_start(session.config, agent), starts, versions)
+        gains.append(payoff_difference(agent, _average_earnings(before, agent), _average_earnings(after, agent)))
     told = StartGains(gains=tuple(gains), num_problems=len(before.problems_P))
     if gains:
         session.published.post_metrics(step, told.metrics, stage=AGAINST_STARTS)
     return told
 
 
-def _played(
+def _play_own_suite(
     session: Session,
     sampling: Sampling,
     seating: Seating,
@@ -50,6 +50,6 @@ def _played(
     )
 
 
-def _earned(play: SuitePlay, agent: str) -> list[float]:
+def _average_earnings(play: SuitePlay, agent: str) -> list[float]:
     """What an agent earned an episode, by problem; nothing where it was never paid."""
     return [mean(earned_K) for earned_K in play.payoffs_P_K.get(agent, [(0.0,)] * len(play.problems_P))]

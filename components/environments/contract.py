@@ -112,50 +112,50 @@ def check_play(
         for role in phase.agents:
             if position.is_done:
                 return
-            seen = _seen(referee, position)
-            assert _seen(referee, position) == seen, (
-                f"observe() gave two results for one state, {seen} and {_seen(referee, position)}"
+            seen = _look_at(referee, position)
+            assert _look_at(referee, position) == seen, (
+                f"observe() gave two results for one state, {seen} and {_look_at(referee, position)}"
             )
             referee.picture(position, color=False)  # raises for what is no text
-            choices = _checked_choices(referee, position, role)
+            choices = _check_choices(referee, position, role)
             for answer in (*answers, *choices):
-                outcome, after = _applied(referee, position, role, answer)
+                outcome, after = _apply(referee, position, role, answer)
                 assert answer not in choices or outcome.error is None, (
                     f"choices(): {answer!r} of {role} is refused: {outcome.error}"
                 )
-                effect = outcome, _seen(referee, after)
+                effect = outcome, _look_at(referee, after)
                 assert outcome.error is None or leaves_marks or effect[1] == seen, (
                     f"{role} wrote {answer!r}, which is malformed, and the state changed"
                 )
-                assert _seen(referee, position) == seen, (
+                assert _look_at(referee, position) == seen, (
                     f"step(): {answer!r} of {role} changed the state that it was given"
                 )
                 if not beside.is_done:
-                    _, beside = _applied(referee, beside, role, rng.choice(answers))  # it must change nothing here
-                again, after = _applied(referee, position, role, answer)
-                assert (again, _seen(referee, after)) == effect, (
+                    _, beside = _apply(referee, beside, role, rng.choice(answers))  # it must change nothing here
+                again, after = _apply(referee, position, role, answer)
+                assert (again, _look_at(referee, after)) == effect, (
                     f"step(): {answer!r} of {role} in one state had two effects, {effect} and "
-                    f"{(again, _seen(referee, after))}"
+                    f"{(again, _look_at(referee, after))}"
                 )
             lucky = rng.random() < 0.5
             answer = family.random_action(position, role, rng) if lucky else rng.choice(answers)
-            _, position = _applied(referee, position, role, answer)
+            _, position = _apply(referee, position, role, answer)
 
 
 def _check_joint_step(
     referee: Referee, position: Position, phase: Phase, answers: Sequence[str], rng: Random
 ) -> Position:
     """The position after one of several mixtures of answers at once. Each has one effect, and changes no state that it gets."""
-    seen, after = _seen(referee, position), position
-    choices = {role: _checked_choices(referee, position, role) for role in phase.agents}
+    seen, after = _look_at(referee, position), position
+    choices = {role: _check_choices(referee, position, role) for role in phase.agents}
     first_choices = choices[phase.agents[0]]
     for first in (*answers, *first_choices):
         others = {role: rng.choice([*answers, *choices[role]]) for role in phase.agents[1:]}
         told = {phase.agents[0]: first, **others}
         outcomes, after = referee.act_together(position, told)
-        assert _seen(referee, position) == seen, f"step_together(): {told} changed the state that it was given"
+        assert _look_at(referee, position) == seen, f"step_together(): {told} changed the state that it was given"
         again, beside = referee.act_together(position, told)
-        assert (again, _seen(referee, beside)) == (outcomes, _seen(referee, after)), (
+        assert (again, _look_at(referee, beside)) == (outcomes, _look_at(referee, after)), (
             f"step_together(): {told} in one state had two effects, {outcomes} and {again}"
         )
         for role, outcome in outcomes.items():
@@ -165,20 +165,20 @@ def _check_joint_step(
     return after
 
 
-def _checked_choices(referee: Referee, position: Position, role: str) -> tuple[str, ...]:
+def _check_choices(referee: Referee, position: Position, role: str) -> tuple[str, ...]:
     """The choices of a role, the same when asked again; none if its answers are free text."""
     choices = referee.rules.choices(position.state, role)
     assert referee.rules.choices(position.state, role) == choices, f"choices() gave two lists for {role} in one state"
     return choices or ()
 
 
-def _seen(referee: Referee, position: Position) -> tuple[object, ...]:
+def _look_at(referee: Referee, position: Position) -> tuple[object, ...]:
     """What can be observed of a position; nothing of a finished episode but its end."""
     roles = () if position.is_done else referee.rules.roles
     return (position.is_done, position.is_solved, *(referee.observe(position, role) for role in roles))
 
 
-def _applied(referee: Referee, position: Position, role: str, answer: str) -> tuple[ActionOutcome, Position]:
+def _apply(referee: Referee, position: Position, role: str, answer: str) -> tuple[ActionOutcome, Position]:
     watched = referee.tools
     assert isinstance(watched, WatchedTools), f"a referee with unwatched tools {watched}"
     before = thread_time() - watched.cpu_seconds

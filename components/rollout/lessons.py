@@ -39,7 +39,7 @@ def step_warnings(
         yield StepWarning(subject=agent, text=_malformed(agent, telling[agent], config))
     silent = values.get(metrics.ZERO_GROUP_FRACTION, 0.0)
     if telling and not malformed and silent < NEARLY_ALL and not has_solved(shards) and not _pays(telling):
-        yield StepWarning(subject=UNSOLVED, text=_unsolved(telling, values, config))
+        yield StepWarning(subject=UNSOLVED, text=_explain_unsolved(telling, values, config))
     if telling and not malformed and silent >= NEARLY_ALL:
         least = min(telling, key=lambda agent: values.get(metrics.solve_rate(agent), 0.0))
         yield StepWarning(
@@ -85,7 +85,9 @@ def _pays(answers: Mapping[str, Sequence[Candidate]]) -> bool:
     return any(each.outcome.payoffs is not None for given in answers.values() for each in given)
 
 
-def _unsolved(answers: Mapping[str, Sequence[Candidate]], values: Mapping[str, float], config: RunConfig) -> str:
+def _explain_unsolved(
+    answers: Mapping[str, Sequence[Candidate]], values: Mapping[str, float], config: RunConfig
+) -> str:
     """What the answers of a step are in which nobody solves anything, one of the agent that is read least, and the remedy."""
     least = max(answers, key=lambda agent: values.get(metrics.malformed_rate(agent), 0.0))
     share = values.get(metrics.malformed_rate(least), 0.0)
@@ -150,10 +152,10 @@ def _amounts(
                     ]
                     own_G_K.append([value for value, _ in paid])
                     rest_G_K.append([reward - value for value, reward in paid])
-    return _summed(own_G_K), _summed(rest_G_K)
+    return _sum_amounts(own_G_K), _sum_amounts(rest_G_K)
 
 
-def _summed(values_G_K: Sequence[Sequence[float]]) -> _Amounts:
+def _sum_amounts(values_G_K: Sequence[Sequence[float]]) -> _Amounts:
     return _Amounts(
         size=metrics.mean(abs(value) for values_K in values_G_K for value in values_K),
         spread=metrics.mean(metrics.population_std(values_K) for values_K in values_G_K if values_K),

@@ -41,7 +41,7 @@ def start_all(home: Path, servers: Collection[Service], ports: MutableMapping[st
     for starts_left in reversed(range(NUM_STARTS)):
         for server in servers:
             ensure_started(home, server, ports)
-        taken = [each for each in in_parallel(partial(_taken_port, home), servers) if each is not None]
+        taken = [each for each in in_parallel(partial(_find_taken_port, home), servers) if each is not None]
         if not taken:
             return
         if not starts_left:
@@ -49,7 +49,7 @@ def start_all(home: Path, servers: Collection[Service], ports: MutableMapping[st
         ports.update({server.name: choose_ports(server.ports) for server, _ in taken})
 
 
-def _taken_port(home: Path, server: Service) -> tuple[Service, PortTaken] | None:
+def _find_taken_port(home: Path, server: Service) -> tuple[Service, PortTaken] | None:
     """None once the server serves; itself and the error if one of its ports is another program's."""
     try:
         wait_until_ready(home, server)

@@ -78,11 +78,11 @@ class LoginPages:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
-        response = self._verified(request, await _body(request)) if scope["path"] == VERIFY else self._shown(request)
+        response = self._verify(request, await _body(request)) if scope["path"] == VERIFY else self._show_form(request)
         response.headers["Cache-Control"] = "no-store"
         await response(scope, receive, send)
 
-    def _shown(self, request: Request) -> Response:
+    def _show_form(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("use GET", HTTPStatus.METHOD_NOT_ALLOWED)
         target = own_path(request.query_params.get("next", "/"))
@@ -93,7 +93,7 @@ class LoginPages:
             return RedirectResponse(target, HTTPStatus.SEE_OTHER)
         return RedirectResponse(f"{PAGE}?next={quote(target, safe='/')}", HTTPStatus.SEE_OTHER)
 
-    def _verified(self, request: Request, body: bytes) -> Response:
+    def _verify(self, request: Request, body: bytes) -> Response:
         if request.method != "POST":
             return PlainTextResponse("use POST", HTTPStatus.METHOD_NOT_ALLOWED)
         if not hmac.compare_digest(body, self._login.password.encode()):
@@ -155,12 +155,12 @@ code { overflow-wrap: anywhere }
 """
 
 
-def _hashed(text: str) -> str:
+def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 _POLICY = (
-    f"default-src 'none'; script-src {_hashed(_SCRIPT)}; style-src {_hashed(_STYLE)}; connect-src 'self'; form-action 'self'; "
+    f"default-src 'none'; script-src {_hash(_SCRIPT)}; style-src {_hash(_STYLE)}; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
 

@@ -40,7 +40,7 @@ class Nights:
         self.played: list[tuple[str, int]] = []
         monkeypatch.setattr(nightly, "evaluate_subject", self._evaluated)
         monkeypatch.setattr(nightly, "newest_checkpoints", lambda *_: map(self._contestant, self.newest))
-        monkeypatch.setattr(nightly, "named_contestant", lambda _, name: Contestant(name=name))
+        monkeypatch.setattr(nightly, "find_contestant", lambda _, name: Contestant(name=name))
         monkeypatch.setattr(nightly, "is_there", lambda _, each: each.weights not in self.gone)
         monkeypatch.setattr(nightly, "find_exact_run", lambda _, weights, subject: weights)
         monkeypatch.setattr(nightly, "tracking_url", lambda _: "http://mlflow")

@@ -22,9 +22,9 @@ from components.tracking.mlflow_registry import TeamVersion
 from flows.active_runs import active_runs
 from flows.evaluate import find_stored_run
 from flows.nightly_subjects import (
+    find_contestant,
     find_exact_run,
     is_there,
-    named_contestant,
     newest_checkpoints,
     unplayed_runs,
 )
@@ -64,8 +64,8 @@ def test_weights_are_found_under_their_name_before_and_after_a_restart(
     assert read_weights(restarted, now, 3) is None
     found = {weights: find_exact_run(kept, weights, RunSubject("r", 2)) for weights in (before, after, None)}
     assert [len(run.lineages) for run, _ in found.values()] == [0, 1, 1]
-    assert named_contestant(kept, "r") == Contestant(name="r@2", weights=after)
-    assert named_contestant(kept, "expert") == Contestant(name="expert")
+    assert find_contestant(kept, "r") == Contestant(name="r@2", weights=after)
+    assert find_contestant(kept, "expert") == Contestant(name="expert")
     with pytest.raises(ArtifactMissing, match="r@2: its weights 0123abcd are gone"):
         find_exact_run(kept, "0123abcd", RunSubject("r", 2))
     assert is_there(kept, Contestant(name="r@2", weights=before))

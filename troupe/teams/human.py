@@ -41,7 +41,7 @@ class Person:
                 self._say(f"\n{_wrapped(told)}\n")
         self._show(played, agent, decides)
         while (text := self._asked(agent, decides)) is not None:
-            error = self._tried(played, agent, text)
+            error = self._try_answer(played, agent, text)
             if error is None:
                 self._proposal = text
                 return text
@@ -61,7 +61,7 @@ class Person:
         if not all(choice in seen for choice in self._choices):
             self._say(f"{_wrapped(', '.join(self._choices))}\n")
 
-    def _tried(self, played: Playthrough, agent: str, text: str) -> str | None:
+    def _try_answer(self, played: Playthrough, agent: str, text: str) -> str | None:
         """Why an answer is refused; of one that is not, the consequence is shown, unless it comes of all answers together."""
         if played.acts_together:
             return played.refusal(agent, text)

@@ -136,14 +136,14 @@ class TrainingDisplay:
         if name != self._stage.tasks[0].description:
             self._stage.reset(self._stage_bar)
             self._policy_shares.clear()
-        done, total = self._counted(progress)
+        done, total = self._count_done(progress)
         facts = stage_facts(progress.facts)
         shown = f"{int(done)}/{total}" if progress.total != 1 else f"{done / total:.0%}" if done else ""
         self._stage.update(self._stage_bar, description=name, completed=done, total=total, facts=facts, done=shown)
         if progress.stage == "warm_start" and progress.facts:
             self._show_warm_start(progress, facts)
 
-    def _counted(self, progress: StageProgress) -> tuple[float, int]:
+    def _count_done(self, progress: StageProgress) -> tuple[float, int]:
         """What is done of how much; of several policies that are updated at once, all together."""
         if (policy := progress.facts.get("policy")) is None:
             return progress.done, progress.total

@@ -67,7 +67,7 @@ def run_training(
     services = join_local_services()
     checked_run_id(run_id)
     alone = is_without_services()
-    config, lines = settled_store(config, run_id, is_alone=alone)
+    config, lines = settle_store(config, run_id, is_alone=alone)
     config = with_sources(config)
     scenario = scenario_of(config)
     lowered, settled = lower_default_counts(scenario)
@@ -120,7 +120,7 @@ def _train(
             return summary
 
 
-def settled_store(config: RunConfig, run_id: str, *, is_alone: bool) -> tuple[RunConfig, list[str]]:
+def settle_store(config: RunConfig, run_id: str, *, is_alone: bool) -> tuple[RunConfig, list[str]]:
     """`config` with the store that the run is in, or will be, where it names none; and what to say of it."""
     is_default = config.store == StoreConfig().model_copy(update={"patience_seconds": config.store.patience_seconds})
     has_begun = is_default and began_without_services(run_id)

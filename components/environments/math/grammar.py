@@ -105,7 +105,7 @@ def final_value(text: str) -> str:
     last = last or (labels[-1] if labels else None)
     if last is not None and (box is None or last.start >= box.end):
         check_is_meant(text[: last.start], text[last.end :], is_value=True)
-        told = _concluded(last.content)
+        told = _read_conclusion(last.content)
         if box is None or number(plain(told)) is not None:
             return told
     for line in reversed(deque(_VALUE_LINE.finditer(text) if box is None else (), maxlen=MAX_CANDIDATES)):
@@ -119,7 +119,7 @@ def _is_number(content: str) -> bool:
     return len(content) <= MAX_FINAL_CHARACTERS and number(plain(content)) is not None
 
 
-def _concluded(told: str) -> str:
+def _read_conclusion(told: str) -> str:
     """What a labelled line tells: of a calculation its right side, of a sentence the number that ends it; else all of it."""
     left, _, right = told.rpartition("=")
     if (

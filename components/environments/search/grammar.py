@@ -13,9 +13,9 @@ from components.environments.shared.answer_extraction import (
     labelled,
     last_lines,
     last_meant,
-    told_values,
+    read_labelled_values,
+    strip_display,
     unbulleted,
-    undisplayed,
 )
 from components.environments.shared.denials import check_is_meant, joint
 from components.errors import MalformedAction
@@ -99,13 +99,13 @@ def final_lines(text: str, *, answers: bool) -> str:
     **Example** `"### Result\n= Rome\nNo, wait.\n**= Oslo**"` is `"= Oslo"`.
     """
     lines = last_lines(text, _reasoner_line if answers else _searcher_line)
-    told = tuple(told_values(text)) if answers and lines is None else ()
+    told = tuple(read_labelled_values(text)) if answers and lines is None else ()
     last = last_meant(text, told if lines is None else [lines], is_value=lines is None)
     if last is None:
         return text
     if lines is None:
         check_is_meant(text[: last.start] + last.content.strip().partition(" ")[0], "", is_value=True)
-        return f"= {undisplayed(last.content)}"
+        return f"= {strip_display(last.content)}"
     if joint(text[: lines.start].rstrip("\n").rpartition("\n")[2]) == "choice":
         raise MalformedAction("marked lines that are alternatives to those before them")
     marked = lines.content.split("\n")
@@ -122,7 +122,7 @@ def _reasoner_line(line: str) -> str | None:
     if is_label(plain):
         return None
     if (marked := ASK.fullmatch(plain) or ANSWER.fullmatch(plain)) and (words := marked["text"].strip()):
-        return plain if undisplayed(words) == words or plain[0] in "?#" else f"= {undisplayed(words)}"
+        return plain if strip_display(words) == words or plain[0] in "?#" else f"= {strip_display(words)}"
     if "\\boxed" in plain:
         return None
     told = next(labelled(plain), None)

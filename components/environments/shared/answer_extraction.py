@@ -133,7 +133,7 @@ def labelled(
             yield Candidate(content, start, start + len(told), is_answer=is_answer, is_loose=not is_answer)
 
 
-def told_values(text: str) -> Iterator[Candidate]:
+def read_labelled_values(text: str) -> Iterator[Candidate]:
     """What boxes and labels tell; of a label before a box only the box."""
     boxed = tuple(boxes(text))
     yield from boxed
@@ -205,8 +205,8 @@ def final_text(text: str) -> str:
     **Example** `"6 * 7 is 42.\\n**Answer:** 42\\n\\nI hope this helps."` is `"42"`.
     """
     fenced = (block for _, block in blocks(text))
-    last = last_meant(text, (*fenced, *told_values(text)), is_value=True)
-    return bare(text.strip().rpartition("\n")[2]) if last is None else undisplayed(last.content)
+    last = last_meant(text, (*fenced, *read_labelled_values(text)), is_value=True)
+    return bare(text.strip().rpartition("\n")[2]) if last is None else strip_display(last.content)
 
 
 def bare(line: str) -> str:
@@ -215,7 +215,7 @@ def bare(line: str) -> str:
     return text.removesuffix(".").removesuffix("。").rstrip(_MARKUP) or text
 
 
-def undisplayed(content: str) -> str:
+def strip_display(content: str) -> str:
     r"""`content` without a box, the marks of a formula, and the font commands, around all of it.
 
     **Example** `r"\(\text{B}\)."` is `"B"`.

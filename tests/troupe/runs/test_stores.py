@@ -125,25 +125,25 @@ def test_a_run_without_services_says_where_it_is_and_what_it_lacks(
 ) -> None:
     config, folder = preset_config("tiny"), machine.home / "store"
     end = "`troupe up` starts them, and the same command then continues it"
-    moved, (line,) = in_process.settled_store(config, "r", is_alone=stores.is_without_services())
+    moved, (line,) = in_process.settle_store(config, "r", is_alone=stores.is_without_services())
     assert moved.store == config.store.moved_to(StoreConfig(kind="local", root=str(folder)))
     assert line == (
         f"no services are up: the run is stored in {folder}, with a Prefect server of its own and without MLflow; {end}"
     )
     assert [path.stat().st_mode & 0o077 for path in (folder, machine.home)] in ([0, 0], [0, 0o011])
     own = preset_config("tiny", ["store.kind=local", "store.root=/own", "tracking.kind=none"])
-    assert in_process.settled_store(own, "r", is_alone=True) == (
+    assert in_process.settle_store(own, "r", is_alone=True) == (
         own,
         [f"no services are up: the run is stored in /own, with a Prefect server of its own; {end}"],
     )
     machine.begin("store", "r")
     machine.up()
     assert not stores.is_without_services()
-    assert in_process.settled_store(config, "r", is_alone=False) == (
+    assert in_process.settle_store(config, "r", is_alone=False) == (
         moved,
         [f"this run began without services and is stored in {folder}"],
     )
-    assert in_process.settled_store(config, "new", is_alone=False) == (config, [])
+    assert in_process.settle_store(config, "new", is_alone=False) == (config, [])
 
 
 def test_a_run_of_the_services_does_not_begin_again_while_they_are_down(machine: Machine) -> None:
@@ -152,7 +152,7 @@ def test_a_run_of_the_services_does_not_begin_again_while_they_are_down(machine:
     mark.touch()
     machine.record("s3", "gone-1-1")
     with pytest.raises(ServiceMissing, match=r"run 'r' is in the store of the services: the S3 server is down"):
-        in_process.settled_store(preset_config("tiny"), "r", is_alone=stores.is_without_services())
+        in_process.settle_store(preset_config("tiny"), "r", is_alone=stores.is_without_services())
 
 
 def test_a_service_that_is_too_busy_to_answer_is_not_replaced(machine: Machine) -> None:
