@@ -26,7 +26,7 @@ from infra.services.secrets import password_file
 from infra.services.stack import ALL, deploy, down, status
 from troupe.projects.project import write_project
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 NOBODY = 65534
 DEPLOYED_FLOW = """
@@ -85,7 +85,7 @@ def troupe(command: str, home: Path, folder: Path, **more: str) -> subprocess.Co
     """The command as a person gives it in `folder`."""
     env = {**service_environment({}), "TROUPE_HOME": str(home), "COLUMNS": "120", **more}
     call = [sys.executable, "-P", "-c", "from troupe.cli import main; main()", *command.split()]
-    return subprocess.run(call, cwd=folder, env=env, capture_output=True, text=True, timeout=400, check=False)
+    return subprocess.run(call, cwd=folder, env=env, capture_output=True, text=True, timeout=1200, check=False)
 
 
 def projected(parent: Path) -> Path:
