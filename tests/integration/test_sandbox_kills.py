@@ -104,7 +104,7 @@ def test_killed_in_the_middle_of_a_reward_stage(
         kill(victims)
         os.kill(pid, signal.SIGCONT)
         assert trainings.wait(pid).code == 0, trainings.log()
-    assert time.monotonic() - started < 400.0
+    assert time.monotonic() - started < 120.0
     assert outcome(LocalArtifactStore(tmp_path / "store"), "cut") == undisturbed
     state = home / "sandbox"
     assert clean_leftovers(state) == 0, "the run cleaned up after its predecessor"

@@ -235,7 +235,7 @@ def test_no_process_outlives_a_killed_parent(jobs, make_groups, tmp_path, num_ra
         assert len(pids) >= num_ranks + (num_ranks > 1)  # several ranks have a launcher
         assert not job.output_folder.exists()
         parent.kill()
-    _wait_until_gone(pids, 120.0)
+    _wait_until_gone(pids, 10.0)
     assert not Path(folder).exists()
 
 
@@ -293,5 +293,5 @@ def test_close_leaves_nothing_and_may_be_repeated(make_trainer) -> None:
         time.sleep(0.01)
     trainer.close()
     trainer.close()
-    _wait_until_gone(pids, 60.0)
+    _wait_until_gone(pids, 5.0)
     assert not folder.exists()

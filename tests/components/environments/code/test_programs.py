@@ -65,9 +65,12 @@ def test_a_doubtful_escape_is_no_fault() -> None:
 @pytest.mark.parametrize("size", [50, 2_500, 60_000])
 def test_nothing_crashes_the_parser_and_it_says_the_same_at_every_depth(piece: str, size: int) -> None:
     program = piece * (size // len(piece)) + "1"
-    started = time.process_time()
-    shallow = syntax_fault.__wrapped__(program)
-    assert time.process_time() - started < 4.0
+    seconds = []
+    for _ in range(3):  # the parser has a thread of its own, and another thread of this process may compute meanwhile
+        started = time.process_time()
+        shallow = syntax_fault.__wrapped__(program)
+        seconds.append(time.process_time() - started)
+    assert min(seconds) < 1.0
 
     def deep(levels: int) -> str | None:
         return deep(levels - 1) if levels else syntax_fault.__wrapped__(program)
@@ -167,9 +170,9 @@ def test_verdicts_on_programs(result: ExecutionResult, passed: bool, got: str) -
 
 @pytest.mark.parametrize("text", ['"\\"', "[", '["', "{", "[]", "\\", '""'])
 def test_a_hostile_frame_is_read_in_less_than_a_second(text: str) -> None:
-    started = time.process_time()
+    started = time.thread_time()
     framed_value(FRAME + text * (65_536 // len(text)))
-    assert time.process_time() - started < 4.0
+    assert time.thread_time() - started < 1.0
 
 
 def test_brackets_inside_a_text_are_no_depth() -> None:
