@@ -13,6 +13,7 @@ from tasks.stage import stage
     "collect_experience",
     version=3,
     reads=("seed", "environment", "agents", "policies", "generation", "hybrid"),
+    writes="experience",
     timeout_seconds=4 * 3600,
     decisive=lambda collected: collected.experience,
 )

@@ -34,6 +34,8 @@ from tasks.stage import stage
         When(path="population.weight_updates.proximal", applies=lambda config: _proximal(config) > 0),
     ),
     needs=("compute_advantages",),
+    writes="checkpoints",
+    expires_with="checkpoints",
     retries=2,
     timeout_seconds=12 * 3600,
     decisive=lambda update: update.checkpoint,

@@ -16,10 +16,10 @@ from components.artifacts.records import read_as
 from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.hybrid.decision_history import DecisionHistory
-from components.runs.expected_records import is_manifest
 from components.runs.gc import collect_garbage
 from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.removal import removal_of_run, remove
+from components.runs.run_survey import is_manifest
 from components.runs.step_records import step_of
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run

@@ -19,7 +19,7 @@ from components.evaluation.nightly import SuiteNight
 from components.evaluation.promotion import PromotionState, Trial
 from components.identity import StageKey
 from components.runs.gc import GarbageReport, collect_garbage
-from components.runs.initial_checkpoints import WARM_START, committed_initial_checkpoints
+from components.runs.initial_checkpoints import committed_initial_checkpoints
 from components.runs.lineages import freeze_config, start_lineage
 from components.runs.retention import Evaluated, expired_updates
 from components.runs.run import MixedStep, PolicyUpdate, Run, stage_key
@@ -180,7 +180,7 @@ def test_a_warm_start_stays_while_a_run_begins_with_it_and_a_month_longer(tmp_pa
     again = runs[0].config.model_copy(update={"seed": 7})
     start_lineage(store, "a", from_step=1, from_stage="update_policy", repeats=("update_policy",), config=again)
     restarted = Run(run_id="a", config=again)
-    run_stage(store, stage_key(WARM_START, restarted), lambda: {"x": 1}, dict[str, int])
+    run_stage(store, stage_key(PIPELINE.first, restarted), lambda: {"x": 1}, dict[str, int])
     assert len(shared(store)) == 4
     assert collected(store).num_shared == 0
     for run_id in ("a", "b"):
@@ -197,12 +197,12 @@ def test_a_warm_start_stays_while_a_run_begins_with_it_and_a_month_longer(tmp_pa
 
 def test_a_shared_result_of_unknown_use_stays(tmp_path: Path) -> None:
     def other_version(path: Path) -> None:
-        text = path.read_text().replace(f'"warm_start": {WARM_START.version}', '"warm_start": 1')
+        text = path.read_text().replace(f'"warm_start": {PIPELINE.first.version}', '"warm_start": 1')
         path.write_bytes(with_digest({name: it for name, it in json.loads(text).items() if name != "record_sha256"}))
 
     store = AgedStore(tmp_path / "store")
     run = whole_run(tmp_path / "store", "r", overrides=("seed=1",))
-    old = stage_key(replace(WARM_START, version=1), run)
+    old = stage_key(replace(PIPELINE.first, version=1), run)
     run_stage(store, old, lambda: 1, int)
     assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 1
     other_version(tmp_path / "store/runs/r/sessions/0001/start.json")

@@ -50,7 +50,7 @@ def root(whole: Path, tmp_path: Path) -> Path:
 
 
 def verified(root: Path) -> VerifyReport:
-    return verify_run(LocalArtifactStore(root), "r", PIPELINE)
+    return verify_run(LocalArtifactStore(root), "r")
 
 
 def contents(root: Path) -> dict[str, tuple[bytes, int]]:
@@ -141,7 +141,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Path], str]] =
 def test_an_undamaged_run_is_whole_and_nothing_is_written(root: Path) -> None:
     before = contents(root)
     seen: list[tuple[float, int]] = []
-    report = verify_run(LocalArtifactStore(root), "r", PIPELINE, lambda done, total: seen.append((done, total)))
+    report = verify_run(LocalArtifactStore(root), "r", lambda done, total: seen.append((done, total)))
     assert report.is_whole
     assert (report.problems, report.replaced, report.removed, report.unchecked) == ((), (), {}, ())
     # Four steps of a block, three payloads and two files each; the base, and the two files before training.
@@ -406,9 +406,9 @@ class BrokenStore(LocalArtifactStore):
 def test_a_disk_that_cannot_read_is_damage_and_a_server_that_is_away_is_not(root: Path) -> None:
     broken = BrokenStore(root)
     with pytest.raises(StoreUnavailable):
-        verify_run(broken, "r", PIPELINE)
+        verify_run(broken, "r")
     broken.error = OSError(errno.EIO, "Input/output error")
-    problems = verify_run(broken, "r", PIPELINE).problems
+    problems = verify_run(broken, "r").problems
     assert {each.key[:10] for each in problems} == {"payloads/0"}
     assert {each.what for each in problems} == {"the disk cannot read it (Input/output error)"}
 

@@ -23,6 +23,7 @@ from components.session.step_snapshot import (
     snapshot_of,
 )
 from flows.presets import preset_config
+from flows.train import PIPELINE
 
 RUN = Run(run_id="r", config=preset_config("tiny"))
 
@@ -35,7 +36,7 @@ def test_a_look_says_once_of_each_stage_of_its_step_that_it_is_absent(tmp_path: 
     store = LocalArtifactStore(tmp_path)
     store.create(manifest_key(key(3, "collect_rollouts")), b"{}")
     store.create(f"{key(3).path}/attempts/0001.json", b"{}")
-    with StepSnapshot(store, RUN, 3).used():
+    with StepSnapshot(store, RUN, 3, PIPELINE.roles).used():
         assert seen_attempts(key(3)) == 1
         assert seen_attempts(key(3)) is None, "a second attempt must look for itself"
         assert seen_attempts(key(3, "collect_rollouts")) is None
@@ -55,7 +56,7 @@ def test_a_session_knows_the_stages_of_a_step_that_it_began_and_computes_alone(
     for computes_all in (True, False):
         session = Session(RUN, computes_all=computes_all)
         assert locally_computed_stages(session, 3) is None, "nobody has looked"
-        with StepSnapshot(store, RUN, 3).used():
+        with StepSnapshot(store, RUN, 3, PIPELINE.roles).used():
             for step, stage in ((3, "update_policy"), (3, "compute_rewards"), (2, "publish_checkpoint")):
                 committed = run_stage(store, key(step, stage), lambda: 1, int).manifest
                 session.manifests[manifest_key(key(step, stage))] = committed
