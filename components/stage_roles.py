@@ -14,10 +14,11 @@ Writes = Literal[
     "experience",
     "checkpoints",
     "mixed checkpoints",
+    "plays",
     "evaluations",
     "interactions",
 ]
-"""Mixed checkpoints are what a step's new checkpoints become together."""
+"""Mixed checkpoints are what a step's new checkpoints become together; evaluations report plays."""
 Retention = Literal["rollouts", "checkpoints"]
 
 
@@ -65,6 +66,7 @@ _BEFORE_ROLES = (
     Role(name="update_policy", writes="checkpoints", expires_with="checkpoints"),
     Role(name="coordinate_weights", writes="mixed checkpoints", expires_with="checkpoints"),
     Role(name="publish_checkpoint", ends_step=True),
+    Role(name="play_suite", writes="plays", optional=True),
     Role(name="evaluate_policy", writes="evaluations", optional=True),
     Role(name="picture_episode", optional=True),
     Role(name="play_against_starts", optional=True),

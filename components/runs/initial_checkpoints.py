@@ -2,7 +2,7 @@
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, with_digest
-from components.artifacts.refs import CheckpointRef
+from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.frozen import Frozen
 from components.runs.pipeline import Pipeline
 from components.runs.run import Run, RunAddress, stage_key
@@ -14,6 +14,12 @@ class InitialRecord(Frozen):
 
     manifest: str
     checkpoints: dict[str, CheckpointRef]
+
+    @property
+    def content(self) -> tuple[ArtifactRef, ...]:
+        """The folders of the policies and of their bases."""
+        folders = ((each.folder, each.base) for each in self.checkpoints.values())
+        return tuple(ref for both in folders for ref in both if ref is not None)
 
 
 def record_initial_checkpoints(store: ArtifactStore, run: Run, pipeline: Pipeline) -> dict[str, CheckpointRef]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
+from components.runs.initial_checkpoints import read_initial_record
 from components.runs.lineages import store_option
 from components.runs.run import Run
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
@@ -40,6 +41,8 @@ def with_recovery_hints(store: ArtifactStore, run: Run, step: int) -> Iterator[N
 
 def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
     """The command that recomputes the payload or folder at `key`, an input of a stage of `step`."""
+    if manifest := _first_with(store, run, key):
+        return f"delete {manifest} in {store.uri}, and `troupe resume {run.run_id}` makes it again"
     for at in (step, step - 1) if step else (step,):
         keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{at:06d}/"))
         if named := [manifest for manifest in keys if key.encode() in (store.read(manifest) or b"")]:
@@ -48,6 +51,15 @@ def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
     return (
         f"`troupe verify {run.run_id}{store_option(store)}` says what computes it again, or that `troupe gc` removed it"
     )
+
+
+def _first_with(store: ArtifactStore, run: Run, key: str) -> str | None:
+    """The manifest of the policies before training, whose bases later checkpoints name, too, if `key` is a folder of them."""
+    try:
+        record = read_initial_record(store, run)
+    except ArtifactCorrupt:
+        return None
+    return record.manifest if record is not None and key in {ref.key for ref in record.content} else None
 
 
 def _finished_at(store: ArtifactStore, manifest: str) -> str:

@@ -123,8 +123,7 @@ def _facts_of(key: str, value: BaseModel) -> RecordFacts:
         return RecordFacts(key=key, checkpoints=checkpoints, stages=tuple(value.summary.attempts))
     if isinstance(value, InitialRecord):
         checkpoints = tuple(value.checkpoints.values())
-        content = tuple(references_in(value.model_dump(mode="json")))
-        return RecordFacts(key=key, content=content, checkpoints=checkpoints, shared=(value.manifest,))
+        return RecordFacts(key=key, content=value.content, checkpoints=checkpoints, shared=(value.manifest,))
     if isinstance(value, ArtifactRef):
         return RecordFacts(key=key, content=(value,))
     return RecordFacts(key=key, value=value if isinstance(value, _KEPT) else None)

@@ -13,14 +13,15 @@ from typer.testing import CliRunner
 from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.records import with_digest
+from components.artifacts.refs import CheckpointRef
 from components.config import RetentionConfig
 from components.evaluation.night_records import keep_night
 from components.evaluation.nightly import SuiteNight
 from components.evaluation.promotion import PromotionState, Trial
 from components.identity import StageKey
 from components.runs.gc import GarbageReport, collect_garbage
-from components.runs.initial_checkpoints import committed_initial_checkpoints
-from components.runs.lineages import freeze_config, start_lineage
+from components.runs.initial_checkpoints import committed_initial_checkpoints, record_initial_checkpoints
+from components.runs.lineages import freeze_config, read_lineages, start_lineage
 from components.runs.retention import Evaluated, expired_updates
 from components.runs.run import MixedStep, PolicyUpdate, Run, stage_key
 from components.runs.session_records import begin_session
@@ -179,8 +180,9 @@ def test_a_warm_start_stays_while_a_run_begins_with_it_and_a_month_longer(tmp_pa
     runs = [whole_run(tmp_path / "store", run_id, overrides=(f"seed={n}",)) for n, run_id in enumerate("abc")]
     again = runs[0].config.model_copy(update={"seed": 7})
     start_lineage(store, "a", from_step=1, from_stage="update_policy", repeats=("update_policy",), config=again)
-    restarted = Run(run_id="a", config=again)
-    run_stage(store, stage_key(PIPELINE.first, restarted), lambda: {"x": 1}, dict[str, int])
+    restarted = Run(run_id="a", config=again, lineages=read_lineages(store, "a"))
+    run_stage(store, stage_key(PIPELINE.first, restarted), dict, dict[str, CheckpointRef])
+    record_initial_checkpoints(store, restarted, PIPELINE)
     assert len(shared(store)) == 4
     assert collected(store).num_shared == 0
     for run_id in ("a", "b"):
@@ -195,20 +197,18 @@ def test_a_warm_start_stays_while_a_run_begins_with_it_and_a_month_longer(tmp_pa
     assert [*store.list("runs/_shared/")] == [*store.list(shared(store)[0].removesuffix("manifest.json"))], "no crumbs"
 
 
-def test_a_shared_result_of_unknown_use_stays(tmp_path: Path) -> None:
-    def other_version(path: Path) -> None:
+def test_the_warm_starts_of_a_run_that_recorded_none_stay(tmp_path: Path) -> None:
+    def without_roles(path: Path) -> None:
         text = path.read_text().replace(f'"warm_start": {PIPELINE.first.version}', '"warm_start": 1')
-        path.write_bytes(with_digest({name: it for name, it in json.loads(text).items() if name != "record_sha256"}))
+        aside = ("record_sha256", "roles")
+        path.write_bytes(with_digest({name: it for name, it in json.loads(text).items() if name not in aside}))
 
     store = AgedStore(tmp_path / "store")
     run = whole_run(tmp_path / "store", "r", overrides=("seed=1",))
     old = stage_key(replace(PIPELINE.first, version=1), run)
     run_stage(store, old, lambda: 1, int)
     assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 1
-    other_version(tmp_path / "store/runs/r/sessions/0001/start.json")
-    assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 0
-    (tmp_path / "store/runs/r/config.json").write_bytes(with_digest({"of": "another version"}))
-    (tmp_path / "store/runs/r/sessions/0001/start.json").unlink()
+    without_roles(tmp_path / "store/runs/r/sessions/0001/start.json")
     assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 0
 
 

@@ -157,7 +157,7 @@ def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(stage: 
     stage.session.publishing, stage.session.tracker = None, "the tracker"
     stage.session.store = SimpleNamespace(durable="the durable store")
     stage.session.scenario = "the scenario"
-    stage.replace("initial_checkpoints", {"team": "the first"})
+    stage.replace("record_initial_checkpoints", {"team": "the first"})
     stage.replace("tracing_of", "the tracing")
     training_session.freeze_run(stage.session, PIPELINE, {"seed": "17"})
     frozen = {"store": stage.session.store, "run_id": "asked", "config": "the configuration", "pipeline": PIPELINE}
@@ -166,7 +166,7 @@ def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(stage: 
     about = {"store": "the durable store", "scenario": "the scenario", "toolbox": stage.session.toolbox}
     assert stage.calls == [
         ("freeze_config", frozen),
-        call("initial_checkpoints", store=stage.session.store, run=ASKED),
+        call("record_initial_checkpoints", store=stage.session.store, run=ASKED, pipeline=PIPELINE),
         call("tracing_of", run=ASKED, **about),
         ("Publishing", publishing),
     ]
