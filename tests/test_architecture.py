@@ -206,8 +206,8 @@ def test_every_file_of_tasks_is_a_stage_of_its_name() -> None:
 
 
 def test_the_ledger_and_what_reads_it_hold_no_stages_name() -> None:
-    """They ask the roles that stages declare. Strings in code count, whole or in part; documentation does not, nor does a section
-    of the configuration that has the name of a stage, as in "warm_start.max_steps"."""
+    """They ask the roles that stages declare. Strings in code count, whole or in part; documentation does not, nor does a
+    section of the configuration that has the name of a stage, as in "warm_start.max_steps"."""
     flows = [importlib.import_module(module_name(path)) for path in sorted((ROOT / "flows").glob("*.py"))]
     pipelines = [each for flow in flows for each in vars(flow).values() if isinstance(each, Pipeline)]
     names = {stage.name for pipeline in pipelines for stage in pipeline.stages}

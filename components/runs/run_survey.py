@@ -93,8 +93,10 @@ def survey(store: ArtifactStore, run_id: str, done: Callable[[int], None]) -> Su
 
 
 def missing_records(found: Survey) -> Iterator[Problem]:
-    """The records that must exist and do not, with what `troupe gc` has removed: a step names its results, an attempt its
-    manifest, an entry of the index its evaluation, a later record of a row the earlier ones."""
+    """The records that must exist and do not, with what `troupe gc` has removed.
+
+    An attempt tells of a manifest, an entry of the index of an evaluation, a later record of the earlier ones.
+    """
     if config_key(found.run_id) not in found.keys:
         yield missing(config_key(found.run_id), "the run has other records")
     for kind, ending in (("lineages", ".json"), ("sessions", "/start.json")):
@@ -125,14 +127,7 @@ def _missing_steps(found: Survey, address: RunAddress) -> Iterator[Problem]:
         manifest_of(key) for key in found.of_kind("steps") if "/attempts/" in key and _must_end(found, key, recorded)
     }
     begun |= {key for key in evaluations - found.keys if _went_on(found, key)}
-    known = {result[:2] for result in there} | {_result(key)[:2] for key in begun}
-    named = {
-        f"runs/{found.run_id}/steps/{step_in(record):06d}/{stage}/manifest.json"
-        for record in found.of_kind("iterations")
-        for stage in found.facts[record].stages
-    }
-    named = {key for key in named if _result(key)[:2] not in known and not _has_expired(found, key)}
-    for key in sorted({key for key in begun if _result(key) not in there} | named):
+    for key in sorted(key for key in begun if _result(key) not in there):
         yield missing(key, "the step is finished, and this result of it is not there")
 
 
@@ -144,9 +139,7 @@ def is_collected(found: Survey, key: str) -> bool:
     is_recorded = bool(found.sessions) and found.sessions[0].records_collections
     if not is_recorded or any(each.problem for each in records):
         return step_of(key) < found.num_finished - FEWEST_KEPT
-    removed = [name for each in records if isinstance(each.value, Collected) for name in each.value.manifests]
-    num_parts = 2 if _result(key)[2] == "manifest.json" else 3  # of one of which nothing is left, not even its part
-    return _result(key)[:num_parts] in {_result(name)[:num_parts] for name in removed}
+    return any(isinstance(each.value, Collected) and key in each.value.manifests for each in records)
 
 
 def missing(key: str, what: str) -> Problem:

@@ -61,8 +61,6 @@ class RecordFacts:
     """Of configurations, restarts, sessions and garbage collections."""
     content: tuple[ArtifactRef, ...] = ()
     checkpoints: tuple[CheckpointRef, ...] = ()
-    stages: tuple[str, ...] = ()
-    """Of the record of a step: its stages with a result."""
     shared: tuple[str, ...] = ()
     """The manifests of shared results that it names."""
 
@@ -119,8 +117,7 @@ def _facts_of(key: str, value: BaseModel) -> RecordFacts:
         checkpoints = tuple(_checkpoints_in(value.output))
         return RecordFacts(key=key, content=tuple(references_in(value.output)), checkpoints=checkpoints)
     if isinstance(value, StepRecord):  # it names its checkpoints for good, and keeps no files
-        checkpoints = tuple(value.checkpoints.values())
-        return RecordFacts(key=key, checkpoints=checkpoints, stages=tuple(value.summary.attempts))
+        return RecordFacts(key=key, checkpoints=tuple(value.checkpoints.values()))
     if isinstance(value, InitialRecord):
         checkpoints = tuple(value.checkpoints.values())
         return RecordFacts(key=key, content=value.content, checkpoints=checkpoints, shared=(value.manifest,))

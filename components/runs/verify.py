@@ -6,7 +6,6 @@ number of records, not by the size of what they name: files and payloads are rea
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
 
 from pydantic import Field, ValidationError
 
@@ -70,12 +69,8 @@ class VerifyReport(Frozen):
         return not self.problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Content:
-    """The payloads and folders that are needed, and the record that each was made with."""
-
-    refs: Mapping[str, ArtifactRef]
-    owners: Mapping[str, str]
+Content = Mapping[str, tuple[str, ArtifactRef]]
+"""The key of a payload or folder -> the record that it was made with, and its reference."""
 
 
 def verify_run(store: ArtifactStore, run_id: str, progress: Progress = lambda done, total: None) -> VerifyReport:
@@ -92,7 +87,9 @@ def verify_run(store: ArtifactStore, run_id: str, progress: Progress = lambda do
     problems += _damaged_objects(store, objects, content, lambda done: progress(len(found.keys) + done, total))
     problems += _foreign_checkpoints(store, found, content, {content_name(each.key) for each in problems})
     problems = [each for each in problems if not _is_gone_with_its_record(store, each)]
-    makers = {each.key: content.owners.get(content_name(each.key), each.key) for each in problems}
+    makers = {
+        each.key: content[name][0] if (name := content_name(each.key)) in content else each.key for each in problems
+    }
     problems.sort(key=lambda each: _rank(found, makers[each.key]))
     standing = [each for each in problems if found.counts(makers[each.key])]
     return VerifyReport(
@@ -124,57 +121,53 @@ def _remedy(found: Survey, maker: str, problem: Problem, option: str) -> str:
     return f"delete {maker}{entry}, and `{resume}{option}` makes it again if it is needed"
 
 
-def _needed(found: Survey) -> _Content:
-    """All content, each with the record that it was made with."""
-    owners: dict[str, str] = {}
-    refs: dict[str, ArtifactRef] = {}
+def _needed(found: Survey) -> Content:
+    content: dict[str, tuple[str, ArtifactRef]] = {}
     for record in sorted(found.facts, key=lambda key: (not found.counts(key), _rank(found, key))):
         for ref in found.facts[record].content:
-            owners.setdefault(ref.key, record)
-            refs.setdefault(ref.key, ref)
-    return _Content(refs=refs, owners=owners)
+            content.setdefault(ref.key, (record, ref))
+    return content
 
 
-def _objects(content: _Content) -> tuple[dict[str, tuple[str, int]], list[Problem]]:
+def _objects(content: Content) -> tuple[dict[str, tuple[str, int]], list[Problem]]:
     """Key -> (sha256, num_bytes) of payloads and files, and the folders whose listings are damaged."""
     objects: dict[str, tuple[str, int]] = {}
     problems: list[Problem] = []
-    for name, ref in content.refs.items():
+    for name, (record, ref) in content.items():
         if ref.kind != FOLDER_KIND:
             objects[name] = (ref.sha256, ref.num_bytes)
             continue
         try:
             objects |= {f"{name}/{path}": promised for path, promised in checked_listing(ref).items()}
         except ArtifactCorrupt as error:
-            problems.append(Problem(key=name, state="damaged", what=str(error), named_by=content.owners[name]))
+            problems.append(Problem(key=name, state="damaged", what=str(error), named_by=record))
     return objects, problems
 
 
 def _damaged_objects(
-    store: ArtifactStore, objects: Mapping[str, tuple[str, int]], content: _Content, done: Callable[[int], None]
+    store: ArtifactStore, objects: Mapping[str, tuple[str, int]], content: Content, done: Callable[[int], None]
 ) -> list[Problem]:
     def problem_of(key: str) -> Problem | None:
-        owner = content.owners[content_name(key)]
+        owner, _ = content[content_name(key)]
         return examined(key, lambda: check_digest(key, objects[key], store.digest(key)), named_by=owner)[1]
 
     return [found for found in in_parallel(problem_of, objects, done=done) if found is not None]
 
 
-def _foreign_checkpoints(
-    store: ArtifactStore, found: Survey, content: _Content, damaged: Set[str]
-) -> Iterator[Problem]:
+def _foreign_checkpoints(store: ArtifactStore, found: Survey, content: Content, damaged: Set[str]) -> list[Problem]:
     """The whole folders that hold another checkpoint than the record of it says."""
-    named: dict[tuple[str, str, str], str] = {}
-    for record, facts in found.facts.items():
-        for each in facts.checkpoints:
-            if each.folder.key in content.refs and each.folder.key not in damaged:
-                named.setdefault((each.folder.key, each.weights_digest, each.optimizer_digest), record)
+    named = {
+        (each.folder.key, each.weights_digest, each.optimizer_digest): record
+        for record, facts in found.facts.items()
+        for each in facts.checkpoints
+        if each.folder.key in content and each.folder.key not in damaged
+    }
 
     def problem_of(checkpoint: tuple[str, str, str]) -> Problem | None:
         key = f"{checkpoint[0]}/{MANIFEST_FILE}"
         return examined(key, lambda: _check_same(key, store.read(key), checkpoint), named_by=named[checkpoint])[1]
 
-    yield from (problem for problem in in_parallel(problem_of, named) if problem is not None)
+    return [problem for problem in in_parallel(problem_of, named) if problem is not None]
 
 
 def _check_same(key: str, content: bytes | None, checkpoint: tuple[str, str, str]) -> None:
