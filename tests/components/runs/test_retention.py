@@ -27,6 +27,7 @@ from components.runs.run import MixedStep, PolicyUpdate, Run, stage_key
 from components.runs.session_records import begin_session
 from components.runs.stage_protocol import run_stage
 from components.schema import EvalReport
+from components.stage_roles import Role, Roles
 from flows.train import PIPELINE
 from tests.components.runs.test_gc import key, put_checkpoint
 from tests.components.runs.whole_runs import whole_run
@@ -79,6 +80,23 @@ def test_a_run_keeps_the_newest_every_nth_the_evaluated_and_where_restarts_begin
     retention: RetentionConfig, evaluations: tuple[Evaluated, ...], restarts: tuple[int, ...], stay: list[int]
 ) -> None:
     assert kept(retention, evaluations, restarts) == stay
+
+
+def test_what_expires_is_told_by_the_roles_of_stages_and_not_by_their_names() -> None:
+    learned = [each.replace("update_policy", "learn") for each in manifests(5)]
+    other = [each.replace("update_policy", "look") for each in manifests(5)]
+
+    def expired(*roles: Role) -> frozenset[str]:
+        return expired_updates(
+            [*learned, *other, *(f"{each}.txt" for each in learned)],
+            retention=lambda run: RetentionConfig(newest=2),
+            evaluations={},
+            restarts={},
+            roles=lambda run: Roles(stages=roles),
+        )
+
+    assert expired(Role(name="learn", expires_with="checkpoints"), Role(name="look")) == {*learned[:3]}
+    assert expired(Role(name="learn", expires_with="rollouts")) == expired() == frozenset()
 
 
 def test_retention_counts_policies_and_lineages_apart() -> None:

@@ -18,6 +18,7 @@ from components.runs import history
 from components.runs.gc import collect_garbage
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.restarts import Restart, record_restart
+from components.runs.session_records import recorded_roles
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.runs.verify import VerifyReport, verify_run
@@ -27,6 +28,7 @@ from tests.components.runs.whole_runs import document, resumed, whole_run
 from troupe.cli import app
 from troupe.runs.documents import run_document
 
+VERSIONS = PIPELINE.versions
 STEP_2 = "runs/r/steps/000002"
 
 
@@ -143,6 +145,7 @@ def test_an_undamaged_run_is_whole_and_nothing_is_written(root: Path) -> None:
     report = verify_run(LocalArtifactStore(root), "r", lambda done, total: seen.append((done, total)))
     assert report.is_whole
     assert (report.problems, report.replaced, report.removed, report.unchecked) == ((), (), {}, ())
+    assert recorded_roles(LocalArtifactStore(root), "r") == PIPELINE.roles
     # Four steps of a block, three payloads and two files each; the base, and the two files before training.
     assert report.num_objects == 4 * (1 + 3 + 2) + 1 + 2
     content = [path for folder in ("payloads", "folders") for path in (root / folder).rglob("*") if path.is_file()]
@@ -347,6 +350,22 @@ def test_what_garbage_collection_removed_is_no_damage(root: Path) -> None:
     assert f"{STEP_2[:-1]}3/update_policy" in verified(root).problems[-1].key, "the newest is never garbage"
     flipped(one(root, "runs/r/collected/*.json"))
     assert any(each.remedy.startswith("restore it from a backup") for each in verified(root).problems)
+
+
+def test_a_run_of_before_roles_is_shown_collected_and_verified_as_others(root: Path, whole: Path) -> None:
+    store, start = LocalArtifactStore(root), root / "runs/r/sessions/0001/start.json"
+    values = {name: it for name, it in document(start).items() if name not in ("record_sha256", "roles")}
+    start.write_bytes(with_digest(values))
+    shutil.rmtree(root / "runs/r/initial")
+    report = verified(root)
+    assert (report.problems, report.unchecked) == ((), ("the policies before training: the run has no record of them",))
+    assert results(store) == results(LocalArtifactStore(whole))
+    gone(manifest(root, "compute_rewards", 2))
+    assert [each.key.split("/")[4] for each in verified(root).problems] == [
+        f"compute_rewards-v{VERSIONS['compute_rewards']}"
+    ]
+    assert collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False).num_shared == 0
+    assert verified(root).removed == {"team": (1, 2)}
 
 
 @pytest.mark.parametrize("collects", [False, True])
