@@ -21,7 +21,7 @@ from tests.components.tracking.memory import InMemoryTracker
 from tests.components.tracking.reports import evaluation
 from tests.recorded_calls import Call, RecordedCalls, call, fails
 
-PIPELINE: Any = "the pipeline"
+PIPELINE: Any = SimpleNamespace(roles="the roles")
 ASKED: Any = SimpleNamespace(run_id="asked")
 FOUND: Any = SimpleNamespace(run_id="found")
 """The run as the store has it."""
@@ -105,6 +105,7 @@ def test_a_session_begins_works_flushes_and_ends_in_order(stage: Stage, caplog: 
     with caplog.at_level(logging.INFO, logger=training_session.__name__):
         stage.play()
     assert stage.session.run is FOUND
+    assert stage.session.roles == "the roles"
     assert caplog.messages == ["another works", "other libraries", "too many steps"]
     assert stage.calls == [*stage.beginning, WORK, call("store.flush"), *stage.ending(succeeded=True)]
     assert stage.was_interrupted is False
