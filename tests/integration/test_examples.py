@@ -21,6 +21,7 @@ from components.environments.shared.own_rows import json_lines
 from components.generation.api.chat import KEY_VARIABLES
 from components.session.bases import check_bases
 from components.session.scenario import scenario_of
+from tasks.warm_start import warm_start
 from tests.components.generation.api import wire_server
 from tests.smollm import needs_smollm
 from tests.waits import lines_without_waits
@@ -127,7 +128,7 @@ def test_a_game_of_ones_own_needs_no_turn_order_no_weight_and_no_warm_start(
     monkeypatch.chdir(project)
     scenario = scenario_of(troupe.load_config("hands.yaml"))
     assert scenario.turn_order == (("ann", "bob"),)
-    check_bases(LocalArtifactStore(project / "store"), scenario)
+    check_bases(LocalArtifactStore(project / "store"), scenario, warm_start.stage)
     assert not is_cloned(scenario.family)
     check_environment(type(scenario.family.environment))
     (broken,) = {scenario.family.problem(scenario.options, split="train", index=0, seed=0).payload["broken"]}

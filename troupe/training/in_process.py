@@ -106,13 +106,14 @@ def _train(
         session.on_step = on_step
         with show_wait("checking services and configuration", console):
             check_services(session, expects_tracking=server is None)
-            lines = [*settled, *_admitted(session, restart, steps_for(config).pipeline)]
+            pipeline = steps_for(config).pipeline
+            lines = [*settled, *_admitted(session, restart, pipeline)]
             if server is not None:
                 server.wait(config.resources.prefect_patience_seconds)
         for line in lines:
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
         with (
-            TrainingDisplay(console).shown(),
+            TrainingDisplay(console, pipeline.roles).shown(),
             current_server(),
             using(session, is_server_temporary=server is not None),
         ):

@@ -121,6 +121,15 @@ def test_a_step_is_queued_with_its_restart_and_its_checkpoints_before_the_thread
     assert calls == [told, *queued(step + 1, a=0, b=step + 1), call("drain.poke")], "policy a is not trained"
 
 
+def test_the_speed_of_rollouts_is_over_their_seconds_alone(published: Publishing, calls: RecordedCalls) -> None:
+    timings = {"time/collect_rollouts_seconds": 2.0, "time/update_policy_seconds": 1.0}
+    report = replace(iteration("r", 0), metrics={"rollout/num_generated_tokens": 800.0}, timings=timings)
+    published.post_iteration(report, {})
+    measured = {"memory/peak_mib": 300.0, "rollout/tokens_per_second": 400.0}
+    posted = replace(report, metrics={**report.metrics, **measured})
+    assert calls[0] == call("outbox.post_iteration", report=posted, lineage=0)
+
+
 @pytest.mark.parametrize(("step", "lineage"), [(3, 0), (8, 3), (9, 7)])
 def test_episodes_are_queued_with_their_restart(
     published: Publishing, calls: RecordedCalls, step: int, lineage: int
