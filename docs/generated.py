@@ -26,7 +26,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
 
 def fill_parts(page: str) -> str:
     """The page with its parts as they are today. Raises KeyError for a part that nothing generates."""
-    return PART.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}\n", page)
+    return PART.sub(lambda found: f"{found[1]}\n{PARTS[found[2]]()}\n\n", page)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 DOCUMENTS = [README, *PAGES]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCUMENTS}
 EVERYTHING = "\n".join(TEXTS.values())
-PARTS = re.findall(r"^<!-- generated: ([a-z ]+) -->\n(.*?)\n<!-- end -->$", EVERYTHING, re.DOTALL | re.MULTILINE)
+PARTS = re.findall(r"^<!-- generated: ([a-z ]+) -->\n\n(.*?)\n\n<!-- end -->$", EVERYTHING, re.DOTALL | re.MULTILINE)
 OF_RUNS = ("arms", "credit", "pretrained", "populations", "program")
 """First words of the parts whose rows are whole runs: some seconds each."""
 COMMANDS = typer.main.get_command(app)
@@ -257,8 +257,8 @@ def test_every_generated_part_stands_in_one_page(generated: ModuleType) -> None:
 def test_only_what_stands_between_the_marks_is_written(generated: ModuleType) -> None:
     page = "before\n<!-- generated: petting keys -->\nstale\n<!-- end -->\nafter\n"
     written = generated.fill_parts(page)
-    assert written.startswith("before\n<!-- generated: petting keys -->\n| key |")
-    assert written.endswith(" |\n<!-- end -->\nafter\n")
+    assert written.startswith("before\n<!-- generated: petting keys -->\n\n| key |")
+    assert written.endswith(" |\n\n<!-- end -->\nafter\n")
     assert generated.fill_parts(written) == written
     with pytest.raises(KeyError, match="nothing"):
         generated.fill_parts(page.replace("petting keys", "nothing"))
