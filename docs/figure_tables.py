@@ -1,5 +1,6 @@
 """Tables of figures that a benchmark printed: their runs were not kept, so `benchmarks/measured` has what the pages stated."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,12 +10,10 @@ from benchmarks.kept import read
 from benchmarks.markdown import markdown
 
 MEASURED = Path(__file__).resolve().parent.parent / "benchmarks" / "measured"
-SHARES = {
-    "LLM_HEAVY": "`strategy: LLM_HEAVY`, .8",
-    "BALANCED": "`strategy: BALANCED`, .5",
-    "RULE_HEAVY": "`strategy: RULE_HEAVY`, .2",
-}
+STRATEGIES = {"LLM_HEAVY": ".8", "BALANCED": ".5", "RULE_HEAVY": ".2"}
+"""Those of fixed shares, with the share that they aim at."""
 Row = Mapping[str, Any]
+Column = Callable[[Row], str]
 
 
 def read_rows(place: str) -> list[Row]:
@@ -23,54 +22,43 @@ def read_rows(place: str) -> list[Row]:
     return list(read(MEASURED / record / "rows" / f"{table}.json"))
 
 
-def spell(value: float | None, format_spec: str = ".3f") -> str:
-    """A number without its leading zero. **Example** .667, never, +.111."""
-    return "never" if value is None else f"{value:{format_spec}}".replace("0.", ".", 1)
+def spell(value: float | None, format_spec: str) -> str:
+    """A number without a leading zero. **Example** .667, +.111, 10.5; None is "never"."""
+    return "never" if value is None else re.sub(r"^([+-]?)0\.", r"\1.", f"{value:{format_spec}}")
 
 
-def spell_interval(values: Sequence[float], format_spec: str = ".2f") -> str:
+def spell_interval(values: Sequence[float], format_spec: str) -> str:
     """A value with its 95% bounds, if it has them. **Example** (.41, .32, .51) is ".41 (.32 to .51)"."""
     value, *bounds = (spell(each, format_spec) for each in values)
     return f"{value} ({' to '.join(bounds)})" if bounds else value
 
 
-def write_gyms() -> str:
-    """Both gyms of the cartridge, by player and place."""
-    body = [
-        [
-            f"{row['player']}, {row['place']}",
-            spell_interval(row["starter"]),
-            spell_interval(row["first_badge"]),
-            spell(row["steps_to_first"], "d"),
-            spell_interval(row["both_badges"]),
-            spell(row["steps_to_both"], "d"),
-        ]
-        for row in read_rows("hybrid_learning/gyms")
-    ]
-    return markdown(["player", "starter", "first badge", "steps to it", "both badges", "steps to both"], body)
+def number(name: str, format_spec: str = ".3f") -> Column:
+    """The column of a field with one number."""
+    return lambda row: spell(row[name], format_spec)
 
 
-def write_screens() -> str:
-    """How often a policy that sees the screen finds the starter."""
-    body = [
-        [row["played"], f"{row['buttons']:,}" if row["buttons"] else "", spell_interval(row["starter"])]
-        for row in read_rows("hybrid_learning/screens")
-    ]
-    return markdown(["episodes", "after buttons", "starter"], body)
+def interval(name: str, format_spec: str = ".2f") -> Column:
+    """The column of a field with a value and its bounds."""
+    return lambda row: spell_interval(row[name], format_spec)
+
+
+def write(place: str, columns: Mapping[str, Column]) -> str:
+    """A table of all rows, by the titles of its columns."""
+    return markdown([*columns], [[column(row) for column in columns.values()] for row in read_rows(place)])
 
 
 def write_modes(place: str) -> str:
     """The modes as lines, the scripted advisers as columns, each cell the rate of the badge and the adviser's share."""
     rows = [row for row in read_rows("hybrid_modes/modes") if row["place"] == place and "low" not in row]
-    columns = list(dict.fromkeys((row["policy_steps"], row["adviser"]) for row in rows))
-    cells = {(row["mode"], row["policy_steps"], row["adviser"]): row for row in rows}
+    columns = list(dict.fromkeys((row["adviser"], row["policy_steps"]) for row in rows))
     body = []
     for mode in dict.fromkeys(row["mode"] for row in rows):
-        of_mode = [cells[mode, *column] for column in columns]
-        shown = [f"{spell(row['badge'])} ({spell(row['llm_share'])})" for row in of_mode]
-        body.append([SHARES.get(mode, f"`{mode}`"), *shown, of_mode[0]["commit"]])
-    titles = [f"{adviser}, {steps:,} steps" for steps, adviser in columns]
-    return markdown(["mode", *titles, "commit"], body)
+        cells = {(row["adviser"], row["policy_steps"]): row for row in rows if row["mode"] == mode}
+        shown = [f"{spell(cells[at]['badge'], '.3f')} ({spell(cells[at]['llm_share'], '.3f')})" for at in columns]
+        title = f"`strategy: {mode}`, {STRATEGIES[mode]}" if mode in STRATEGIES else f"`{mode}`"
+        body.append([title, *shown, cells[columns[0]]["commit"]])
+    return markdown(["mode", *(f"{adviser}, {steps:,} steps" for adviser, steps in columns), "commit"], body)
 
 
 def write_language_model() -> str:
@@ -78,89 +66,70 @@ def write_language_model() -> str:
     rows = read_rows("hybrid_modes/modes")
     body = []
     for row in (row for row in rows if "low" in row):
-        alone = next(
-            each
-            for each in rows
-            if (each["mode"], each["adviser"], each["place"]) == ("rl_only", "competent", row["place"])
-            and each["policy_steps"] == row["policy_steps"]
-        )
+        same = [each for each in rows if all(each[name] == row[name] for name in ("place", "policy_steps"))]
+        [alone] = {each["badge"] for each in same if each["mode"] == "rl_only"}
         badge = spell_interval([row["badge"], row["low"], row["high"]], ".3f")
-        body.append([row["place"], badge, spell(row["llm_share"]), spell(alone["badge"])])
+        body.append([row["place"], badge, spell(row["llm_share"], ".3f"), spell(alone, ".3f")])
     return markdown(["place", "`adaptive` beside it", "its share", "`rl_only`"], body)
 
 
-def write_teachers() -> str:
-    """The steps to the badge, by reward and teacher."""
-    body = []
-    for row in read_rows("hybrid_modes/teachers"):
-        steps = "never" if row["mean_steps"] is None else f"{row['mean_steps']:,} ({row['low']:,} to {row['high']:,})"
-        body.append([f"{row['reward']}, {row['teacher']}", str(row["seeds"]), steps])
-    return markdown(["reward, teacher", "seeds", "steps: mean (range)"], body)
+def spell_lesson(row: Row) -> str:
+    """The mean steps to the badge, and their range."""
+    steps = row["mean_steps"]
+    return "never" if steps is None else f"{steps:,} ({row['low']:,} to {row['high']:,})"
 
 
-def write_leduc() -> str:
-    """Exploitabilities of the runs of Leduc poker."""
-    numbers = ("start", "uniform", "last", "average")
-    body = [
-        [
-            f"seed {row['seed']}",
-            str(row["num_steps"]),
-            *(f"{row[name]:.3f}" for name in numbers),
-            f"{row['training_cpu_seconds']}",
-        ]
-        for row in read_rows("leduc/runs")
-    ]
-    return markdown(["Leduc poker", "steps", "start", "uniform play", "last iterate", "average policy", "CPU s"], body)
-
-
-def write_lone_trader() -> str:
-    """One member that learns to offer, by seed."""
-    body = [
-        [
-            f"{row['seed']}",
-            *(spell(row[name]) for name in ("start", "trained", "best_offer")),
-            spell_interval(row["more"], "+.3f"),
-            *(spell(row[name]) for name in ("best_trade", "clairvoyant")),
-            f"{row['cpu_seconds']:,}",
-        ]
-        for row in read_rows("trading/alone")
-    ]
-    titles = [
-        "seed",
-        "start",
-        "trained",
-        "best constant offer",
-        "more than it",
-        "best constant trade",
-        "clairvoyant",
-        "CPU s",
-    ]
-    return markdown(titles, body)
-
-
-def write_two_traders() -> str:
-    """Two members that learn, beside their starts and the best constants."""
-    names = ("than_start", "than_start_beside_start", "than_constants")
-    body = [
-        [row["member"], *(spell_interval(row[name], "+.3f") for name in names)] for row in read_rows("trading/together")
-    ]
-    titles = [
-        "member",
-        "more than its start, with the trained partner",
-        "with the partner's start",
-        "than the best constants",
-    ]
-    return markdown(titles, body)
-
-
+GYMS: Mapping[str, Column] = {
+    "player": lambda row: f"{row['player']}, {row['place']}",
+    "starter": interval("starter"),
+    "first badge": interval("first_badge"),
+    "steps to it": number("steps_to_first", "d"),
+    "both badges": interval("both_badges"),
+    "steps to both": number("steps_to_both", "d"),
+}
+SCREENS: Mapping[str, Column] = {
+    "episodes": lambda row: str(row["played"]),
+    "after buttons": lambda row: f"{row['buttons']:,}" if row["buttons"] else "",
+    "starter": interval("starter"),
+}
+TEACHERS: Mapping[str, Column] = {
+    "reward, teacher": lambda row: f"{row['reward']}, {row['teacher']}",
+    "seeds": number("seeds", "d"),
+    "steps: mean (range)": spell_lesson,
+}
+LEDUC: Mapping[str, Column] = {
+    "Leduc poker": lambda row: f"seed {row['seed']}",
+    "steps": number("num_steps", "d"),
+    "start": number("start"),
+    "uniform play": number("uniform"),
+    "last iterate": number("last"),
+    "average policy": number("average"),
+    "CPU s": number("training_cpu_seconds", "d"),
+}
+LONE_TRADER: Mapping[str, Column] = {
+    "seed": number("seed", "d"),
+    "start": number("start"),
+    "trained": number("trained"),
+    "best constant offer": number("best_offer"),
+    "more than it": interval("more", "+.3f"),
+    "best constant trade": number("best_trade"),
+    "clairvoyant": number("clairvoyant"),
+    "CPU s": number("cpu_seconds", ",d"),
+}
+TWO_TRADERS: Mapping[str, Column] = {
+    "member": lambda row: str(row["member"]),
+    "more than its start, with the trained partner": interval("than_start", "+.3f"),
+    "with the partner's start": interval("than_start_beside_start", "+.3f"),
+    "than the best constants": interval("than_constants", "+.3f"),
+}
 TABLES: Mapping[str, Callable[[], str]] = {
-    "hybrid gyms": write_gyms,
-    "hybrid screens": write_screens,
+    "hybrid gyms": partial(write, "hybrid_learning/gyms", GYMS),
+    "hybrid screens": partial(write, "hybrid_learning/screens", SCREENS),
     "hybrid modes": partial(write_modes, "twin"),
     "hybrid modes on the emulator": partial(write_modes, "emulator"),
     "hybrid language model": write_language_model,
-    "hybrid teachers": write_teachers,
-    "leduc poker": write_leduc,
-    "trading alone": write_lone_trader,
-    "trading together": write_two_traders,
+    "hybrid teachers": partial(write, "hybrid_modes/teachers", TEACHERS),
+    "leduc poker": partial(write, "leduc/runs", LEDUC),
+    "trading alone": partial(write, "trading/alone", LONE_TRADER),
+    "trading together": partial(write, "trading/together", TWO_TRADERS),
 }

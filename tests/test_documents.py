@@ -264,6 +264,13 @@ def test_only_what_stands_between_the_marks_is_written(generated: ModuleType) ->
         generated.fill_parts(page.replace("petting keys", "nothing"))
 
 
+def test_a_figure_is_spelled_without_a_leading_zero_alone(generated: ModuleType) -> None:
+    spell = importlib.import_module("figure_tables").spell
+    assert [spell(0.667, ".3f"), spell(-0.03, "+.3f"), spell(10.5, ".1f"), spell(100, ",d"), spell(None, "d")] == [
+        *(".667", "-.030", "10.5", "100", "never")
+    ]
+
+
 @pytest.mark.parametrize("name", ["presets.md", "configuration_fields.md"])
 def test_the_generated_pages_are_those_of_the_code(name: str, generated: ModuleType) -> None:
     assert TEXTS[f"docs/{name}"] == generated.reference_pages.page(name), "run `make pages`"
