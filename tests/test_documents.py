@@ -203,6 +203,17 @@ def test_every_path_that_is_named_exists() -> None:
     assert [path for path in named - {"docs/_build"} if not (ROOT / path).exists()] == []
 
 
+def test_every_function_on_the_way_of_a_prompt_is_in_its_file() -> None:
+    rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| `([\w/]+\.py)` \|", TEXTS["docs/concepts.md"], re.MULTILINE)
+    named = [(name, path) for names, path in rows for name in re.findall(r"[\w.]+", names)]
+    assert ("Router.encode", "components/rollout/router.py") in named
+    for name, path in named:
+        text = (ROOT / path).read_text()
+        owner, _, function = name.rpartition(".")
+        assert re.search(rf"^ *def {function}\(", text, re.MULTILINE), name
+        assert not owner or re.search(rf"^class {owner}\b", text, re.MULTILINE), name
+
+
 @pytest.mark.parametrize("block", PYTHON_BLOCKS)
 def test_every_python_block_compiles(block: str) -> None:
     compile(block, "block", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)  # as notebooks allow
