@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from math_verify import grader  # type: ignore[import-untyped, unused-ignore]
-from sympy import Eq, FiniteSet, Float, MatrixBase, MatrixExpr, Rational, Set, expand
+from sympy import Eq, FiniteSet, Float, MatrixBase, MatrixExpr, Rational, Set, expand, nan, zoo
 from sympy import solve as solutions
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
@@ -106,6 +106,8 @@ def _same_constant(one: Any, other: Any) -> bool:
     if one.has(Float) and other.has(Float) and not isinstance(one, Float) and not isinstance(other, Float):
         one, other = (each.xreplace({part: Rational(str(part)) for part in each.atoms(Float)}) for each in (one, other))
     one, other = grader.safe_sympy_doit(one), grader.safe_sympy_doit(other)
+    if one == other:
+        return one not in (nan, zoo)
     if one.has(Float) or other.has(Float):
         first, second = one.evalf(_FIRST_DIGITS), other.evalf(_FIRST_DIGITS)
         most = min(_ABSOLUTE_TOLERANCE, _RELATIVE_TOLERANCE * abs(first))
@@ -120,10 +122,13 @@ def _same_constant(one: Any, other: Any) -> bool:
 
 
 def _agree(one: Any, other: Any, digits: int) -> bool:
-    """Whether two constants agree in `digits` digits. Raises PrecisionExhausted for one whose digits cancel out."""
+    """Whether two constants agree in `digits` digits; what is infinite does not.
+
+    Raises PrecisionExhausted for one whose digits cancel out.
+    """
     evaluated = [each.evalf(digits + 10, maxn=_MAX_DIGITS + 20, strict=True) for each in (one, other)]
     apart, size = abs(evaluated[0] - evaluated[1]), max(map(abs, evaluated))
-    return bool(size > 0 and apart.evalf(digits + 10) <= size * Rational(1, 10**digits))
+    return bool(size > 0 and size.is_finite and apart.evalf(digits + 10) <= size * Rational(1, 10**digits))
 
 
 def _same_everywhere(one: Any, other: Any, numeric_precision: int) -> bool:

@@ -170,6 +170,17 @@ def test_what_has_no_solution_or_is_tiny_equals_nothing_else() -> None:
     assert [pair for pair in EQUAL_EQUATIONS if not verdict(*pair)] == []
 
 
+INFINITE = (r"\infty", r"-\infty", r"\frac{1}{0}", r"\log 0", r"\infty i")
+FINITE = (r"2\sqrt{3}", r"-\pi", "2^{10}", "3i", r"(1, \sqrt{5})", r"(-\sqrt{2}, \sqrt{2})")
+
+
+def test_what_is_infinite_equals_no_number() -> None:
+    pairs = [*itertools.product(INFINITE, FINITE), *itertools.pairwise(INFINITE), (r"(1, \infty)", r"(1, \sqrt{5})")]
+    assert [pair for pair in pairs if verdict(*pair) or verdict(*reversed(pair))] == []
+    assert verdict("oo", r"\infty")
+    assert verdict(r"(\sqrt{2}/2, oo)", r"(\frac{1}{\sqrt{2}}, \infty)")
+
+
 def test_numbers_are_compared_without_any_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> FormulaProcesses:
         raise AssertionError("a process was asked")
