@@ -9,7 +9,22 @@ from functools import partial
 from typing import Any
 
 from math_verify import grader  # type: ignore[import-untyped, unused-ignore]
-from sympy import Eq, FiniteSet, Float, MatrixBase, MatrixExpr, Rational, Set, expand, nan, zoo
+from sympy import (
+    Eq,
+    FiniteSet,
+    Float,
+    Intersection,
+    MatrixBase,
+    MatrixExpr,
+    Rational,
+    Reals,
+    Set,
+    Symbol,
+    expand,
+    nan,
+    oo,
+    zoo,
+)
 from sympy import solve as solutions
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
@@ -92,10 +107,44 @@ def may_be_compared(answer: Any, expected: Any) -> bool:
     links = _links(relation)
     if isinstance(value, Set):
         is_listed = isinstance(value, FiniteSet) and len(value) > 0
-        return not any(map(_is_about_nothing, links)) and (
+        return not any(_is_about_nothing(link) and not _is_unbounded(link) for link in links) and (
             is_listed or not (value.is_empty or any(isinstance(link, Eq) for link in links))
         )
     return all(_unknowns(link.lhs, link.rhs) or _holds(link) for link in links)
+
+
+def write_as_set(one: Any, other: Any) -> Any:
+    """`one`, or where inequalities of polynomials in one unknown are compared to a set, the set for which they hold.
+
+    **Example** `x^2 > -1` beside an interval is the set of all real numbers.
+    """
+    if not grader.is_relation(one) or not isinstance(other, Set):
+        return one
+    links = _links(one)
+    if len(_unknowns(*(side for link in links for side in (link.lhs, link.rhs)))) != 1:
+        return one
+    sets = [_solve(link) for link in links]
+    return one if None in sets else Intersection(*sets)
+
+
+def _solve(link: Any) -> Any:
+    """The set for which an inequality of polynomials in one unknown holds, with its decimals read as fractions and their
+    results as decimals again; None for another relation."""
+    if _is_unbounded(link):
+        return Reals
+    difference = link.lhs - link.rhs
+    decimals = difference.atoms(Float)
+    exact = difference.xreplace({each: Rational(str(each)) for each in decimals})
+    if isinstance(link, Eq) or difference.atoms(AppliedUndef) or not exact.is_polynomial():
+        return None
+    found = type(link)(exact, 0, evaluate=False).as_set()
+    return found.evalf(_FIRST_DIGITS) if decimals else found
+
+
+def _is_unbounded(link: Any) -> bool:
+    """Whether a relation tells that an unknown is finite, as `x < oo`."""
+    sides = {link.lhs, link.rhs}
+    return bool(sides & {oo, -oo}) and any(isinstance(side, Symbol) for side in sides) and not isinstance(link, Eq)
 
 
 def _links(relation: Any) -> Sequence[Any]:
