@@ -55,13 +55,14 @@ def test_importing_them_loads_no_heavy_library_and_every_spelling_of_a_path_work
         "import sys, importlib\n"
         f"for name in {MODULES.split()!r}: importlib.import_module('flows.api.petting.' + name)\n"
         f"assert not {set(HEAVY)!r} & sys.modules.keys()\n"
-        "import flows.api.petting as petting\n"
-        "import flows.api.petting.trainer.train as trained, flows.api.petting.evaluate.evaluate as evaluated\n"
-        "from flows.api.petting.trainer.train import train\n"
-        "from flows.api.petting.utils import cleanup\n"
-        "assert trained is trained.train is petting.train is petting.trainer.train is petting.trainer.train.train is train\n"
-        "assert evaluated is petting.evaluate is petting.evaluate.evaluate\n"
-        "assert cleanup is cleanup.cleanup\n"
+        "from flows.api.petting import evaluate, train\n"
+        "from flows.api.petting.trainer import train as shorter; from flows.api.petting.trainer.train import train as longer\n"
+        "from flows.api.petting.evaluate.evaluate import evaluate as evaluated\n"
+        "assert train is shorter is longer and evaluate is evaluated\n"
+        "from flows.api.petting.utils.cleanup import cleanup\n"
+        "from flows.api.petting.config.code.single_policy import get_config\n"
+        "import flows.api.petting.config.code, flows.api.petting.config.ppo_trainer\n"
+        "assert get_config() == flows.api.petting.config.code.single_policy.get_config()\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 

@@ -21,16 +21,15 @@ from flows.api.petting.multi_agent_env import (
     StatefulEnv,
     SudokuEnv,
 )
-from flows.api.petting.multi_agent_env.base import Env
-from flows.api.petting.multi_agent_env.team_env import TeamEnv
+from flows.api.petting.multi_agent_env.base import Env, EnvBatch
 from flows.api.petting.run_configs import get_config
 
-CLASSES: Mapping[str, type[TeamEnv]] = {
+CLASSES: Mapping[str, type[Env]] = {
     "code": CodeEnv, "math": MathEnv, "search": SearchEnv, "stateful": StatefulEnv, "games": GamesEnv,
 }  # fmt: skip
 
 
-def played(env: TeamEnv, script: str) -> tuple[list[float], dict[str, Any]]:
+def played(env: Env, script: str) -> tuple[list[float], dict[str, Any]]:
     """The rewards of an episode, and the facts at its end; the loop is the documented one."""
     agent = ScriptedAgent(env, script)
     obs = env.reset()
@@ -106,7 +105,7 @@ def test_problems_go_on_and_are_pure_functions_of_seed_split_and_number() -> Non
 
 
 @pytest.mark.parametrize(("made", "name"), [(PlanPathEnv, "plan_path"), (SokobanEnv, "sokoban"), (SudokuEnv, "sudoku")])
-def test_a_game_has_a_class_of_its_own(made: type[GamesEnv], name: str) -> None:
+def test_a_game_has_a_class_of_its_own(made: type[Env], name: str) -> None:
     for env in (made(), made({"max_turns": 3}), made(get_config("stateful-l2", env_name=name))):
         env.reset()
         assert env.playthrough.problem.environment == name
@@ -164,7 +163,7 @@ policies: {p: {}}
 @pytest.mark.parametrize("at_once", [True, False])
 def test_agents_side_by_side_see_the_same_state(at_once: bool, tmp_path: Path) -> None:
     (tmp_path / "votes.yaml").write_text(VOTES)
-    env = TeamEnv(str(tmp_path / "votes.yaml"))
+    env = Env(str(tmp_path / "votes.yaml"))
     assert env.reset()["state"] == "ann sees []"
     if at_once:
         obs, reward, done, info = env.step({"bob": "4", "ann": "6"})
