@@ -1,45 +1,17 @@
-"""Agents that answer what an environment shows them."""
+"""Teams of checkpoints and models, whose policies answer what an environment shows them."""
 
 from contextlib import ExitStack
 from pathlib import Path
-from random import Random
 from typing import Any
 
-from components.environments.family import require_expert
-from components.errors import ConfigurationError
 from components.evaluation.held_out import temperature_of
 from components.freed import Freed
 from components.identity import seed_for
 from components.rollout.router import RoleRequest
 from components.schema import Observation
-from components.suggestions import suggest
 from flows.api.petting.model_paths import checked_sampling, named_team, opened_team
-from flows.api.petting.multi_agent_env.base import Env, Observed
+from flows.api.petting.multi_agent_env.base import Observed
 from flows.api.petting.run_configs import stated_config
-
-SCRIPTS = ("expert", "random", "noop")
-
-
-class ScriptedAgent:
-    """Plays every role of an environment: as its expert, at random but well-formed, or with empty answers.
-
-    **Example** `ScriptedAgent(env, "expert").act(env.reset())` is the right answer of the first agent.
-    """
-
-    def __init__(self, env: Env, script: str = "expert", *, seed: int = 0) -> None:
-        """Raises ConfigurationError for an unknown script, or an environment without an expert."""
-        if script not in SCRIPTS:
-            raise ConfigurationError(f"script {script!r}: {suggest(script, SCRIPTS)}")
-        self._env, self._script, self._rng = env, script, Random(seed)
-        if script == "expert":
-            require_expert(env.family)
-
-    def act(self, obs: Observed) -> str:
-        """The script's answer for `obs["agent"]` where the episode stands."""
-        family, position, agent = self._env.family, self._env.playthrough.position, str(obs["agent"])
-        if self._script == "random":
-            return family.random_action(position, agent, self._rng)
-        return family.expert_action(position, agent) if self._script == "expert" else ""
 
 
 class LoadedTeam(Freed):

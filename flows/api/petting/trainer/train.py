@@ -29,10 +29,8 @@ def train(
     `config_name` is the name of a configuration, or `config` its edited dict; `settings` are single keys of it with other
     values. `num_iterations` None: those of the configuration. All that the run stores is in the folder `checkpoint_dir`, under
     `run_id` (default: the configuration's name); None: in the store of the configuration. The same call again resumes, and
-    more iterations continue. `track`: report to MLflow; None: where the run is in no folder. Prefect's server is the one of
-    the environment, else a temporary one, which may take `resources.prefect_patience_seconds` to start.
-
-    Raises ConfigurationError before anything expensive starts.
+    more iterations continue. `track`: report to MLflow; None: where the run is in no folder. Raises ConfigurationError before
+    anything expensive starts.
 
     **Example**
 

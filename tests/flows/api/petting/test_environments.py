@@ -8,7 +8,6 @@ import pytest
 
 from components.environments.base import NO_TOOLS
 from components.errors import ConfigurationError, ExecutionFailed
-from flows.api.petting.agents import ScriptedAgent
 from flows.api.petting.config.code import single_policy
 from flows.api.petting.configs import DOMAINS
 from flows.api.petting.multi_agent_env import (
@@ -21,7 +20,7 @@ from flows.api.petting.multi_agent_env import (
     StatefulEnv,
     SudokuEnv,
 )
-from flows.api.petting.multi_agent_env.base import Env, EnvBatch
+from flows.api.petting.multi_agent_env.base import Agent, Env, EnvBatch, Observed
 from flows.api.petting.run_configs import get_config
 
 CLASSES: Mapping[str, type[Env]] = {
@@ -29,9 +28,25 @@ CLASSES: Mapping[str, type[Env]] = {
 }  # fmt: skip
 
 
-def played(env: Env, script: str) -> tuple[list[float], dict[str, Any]]:
+class Expert:
+    """Answers rightly."""
+
+    def __init__(self, env: Env) -> None:
+        self.env = env
+
+    def act(self, obs: Observed) -> str:
+        return self.env.family.expert_action(self.env.playthrough.position, obs["agent"])
+
+
+class Idle:
+    """Says nothing."""
+
+    def act(self, obs: Observed) -> str:
+        return ""
+
+
+def played(env: Env, agent: Agent) -> tuple[list[float], dict[str, Any]]:
     """The rewards of an episode, and the facts at its end; the loop is the documented one."""
-    agent = ScriptedAgent(env, script)
     obs = env.reset()
     rewards, done, info = [], False, {}
     while not done:
@@ -48,11 +63,11 @@ def played(env: Env, script: str) -> tuple[list[float], dict[str, Any]]:
 def test_the_expert_solves_every_environment_and_silence_none(domain: str, name: str, end: str) -> None:
     config = get_config(f"{domain}{end}", env_name=name)
     with CLASSES[domain](config) as env:
-        rewards, info = played(env, "expert")
+        rewards, info = played(env, Expert(env))
         assert info["success"]
         assert len(rewards) == (1 if end == "-l0" else 2)
         assert min(rewards) > 0
-        rewards, info = played(env, "noop")
+        rewards, info = played(env, Idle())
         assert not info["success"]
         assert info["truncated"]
         assert max(rewards) <= 0
@@ -61,7 +76,7 @@ def test_the_expert_solves_every_environment_and_silence_none(domain: str, name:
 
 def test_each_agent_sees_what_those_before_it_did() -> None:
     with CodeEnv(single_policy.get_config()) as env:
-        expert, obs = ScriptedAgent(env), env.reset()
+        expert, obs = Expert(env), env.reset()
         assert isinstance(env, Env)
         assert (obs["agent"], obs["turn"]) == ("tester", 0)
         assert obs["instructions"]
@@ -76,11 +91,51 @@ def test_each_agent_sees_what_those_before_it_did() -> None:
         assert env.render()
 
 
+def test_the_data_of_an_agent_are_what_it_saw_answered_and_earned() -> None:
+    env = GamesEnv()
+    expert, first = Expert(env), env.reset()
+    assert {role: (data.current_prompt, data.current_action) for role, data in env.agents.items()} == {
+        "tool_agent": (first, None),
+        "plan_agent": (None, None),
+    }
+    second, tool_reward, _, _ = env.step(expert.act(first))
+    final, plan_reward, _, _ = env.step("".join(expert.act(second)))
+    tool, plan = env.agents["tool_agent"], env.agents["plan_agent"]
+    assert (tool.reward_history, tool.agent_reward, len(tool.action_history)) == ((tool_reward,), tool_reward, 1)
+    assert (plan.current_prompt, plan.agent_reward, plan.success, plan.done) == (final, plan_reward, True, True)
+    env.reset(0)
+    assert not env.agents["plan_agent"].action_history
+
+
+def test_a_batch_begins_as_many_episodes_of_each_problem_as_it_is_told() -> None:
+    config = get_config("games_single_policy")
+    with EnvBatch([8, 9], [3, 1], range(4), 2, 5, config, mode="validate") as batch:
+        assert [(env.env_idx, env.rollout_idx) for env in batch.env_list] == [(8, 0), (8, 1), (9, 2), (9, 3)]
+        alone = GamesEnv(config, split="test", max_turns=5)
+        seen = [alone.reset(index) for index in (3, 3, 1, 1)]
+        assert [env.agents["tool_agent"].current_prompt for env in batch.env_list] == seen
+        one, other, *_ = batch.env_list
+        one.step("")
+        assert (one.agents["tool_agent"].action_history, other.agents["tool_agent"].action_history) == (("",), ())
+        assert [one.step("")[2] for _ in range(2 * 5 - 1)] == [False] * 8 + [True], "max_turns is that of the batch"
+    with pytest.raises(ConfigurationError, match=r"they have \(2, 2, 3\) numbers; .* samples \(2\) times"):
+        EnvBatch([0, 1], [0, 1], range(3), 2, 5, config)
+
+
+def test_environments_of_a_batch_share_one_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EnvBatch([0], [0], range(2), 2, 3, "math_single_policy") as batch:
+        one, other = batch.env_list
+        assert one._toolbox is other._toolbox
+        closed: list[int] = []
+        monkeypatch.setattr(one._toolbox, "close", lambda: closed.append(1))
+    assert closed == [1]
+
+
 def test_the_reward_is_the_weighted_sum_of_its_parts() -> None:
     config = get_config("games_single_policy", alpha=0.5)
     with GamesEnv(config) as env:
         obs = env.reset()
-        expert = ScriptedAgent(env)
+        expert = Expert(env)
         weights = env.family.default_weights
         for _ in range(2):
             obs, reward, _, info = env.step(expert.act(obs))
@@ -144,7 +199,6 @@ def test_what_an_agent_writes_never_raises_and_what_a_caller_does_wrong_does() -
         (lambda: GamesEnv(split="tset"), "split 'tset': did you mean 'test'"),
         (lambda: GamesEnv(batch=2), r"config\['batch'\]: unknown key"),
         (lambda: GamesEnv().reset(-1), "problem -1: problems count from 0"),
-        (lambda: ScriptedAgent(GamesEnv(), "exprt"), "script 'exprt': did you mean 'expert'"),
     ],
 )
 def test_a_wrong_environment_names_what_is_wrong(make: Any, message: str) -> None:
@@ -186,7 +240,7 @@ def test_a_failure_of_the_sandbox_is_no_answer_s_fault(monkeypatch: pytest.Monke
     env = MathEnv()
     monkeypatch.setattr(env._toolbox, "tools", Broken)
     obs = env.reset()
-    program = ScriptedAgent(env).act(obs)
+    program = Expert(env).act(obs)
     for _ in range(2):
         with pytest.raises(ExecutionFailed, match="no box"):
             env.step(program)
@@ -205,14 +259,3 @@ def test_the_sandbox_ends_with_the_environment(monkeypatch: pytest.MonkeyPatch) 
     toolbox._sandbox = box
     del env
     assert closed == [1, 1]
-
-
-def test_a_random_agent_is_the_same_under_the_same_seed() -> None:
-    answers = []
-    for _ in range(2):
-        env = PlanPathEnv()
-        agent = ScriptedAgent(env, "random", seed=3)
-        obs = env.reset()
-        answers.append([agent.act(obs) for _ in range(3)])
-    assert answers[0] == answers[1]
-    assert len({*answers[0]}) > 1
