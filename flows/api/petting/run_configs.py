@@ -15,11 +15,7 @@ from components.suggestions import suggest
 from flows.api.petting.configs import config_values, without
 from flows.presets import with_overrides
 
-NAMING: Mapping[str, str] = {
-    "config_name": "A configuration, a preset or a file.",
-    "env_name": "One of the domain's environments.",
-    "base_model": "The initial weights: tiny, a model folder or a hub name.",
-}
+NAMING = ("config_name", "env_name", "base_model")
 """The keys that decide the defaults of all others."""
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "num_iterations": ("num_steps",),

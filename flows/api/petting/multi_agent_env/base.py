@@ -86,11 +86,7 @@ class Env(Freed):
             raise ConfigurationError(f"split {split!r}: {suggest(split, _SPLITS)}")
         default = f"{self.domain or 'games'}_single_policy"
         if not isinstance(config, str) and "config_name" not in (config or {}):
-            config = {
-                "config_name": default,
-                **({"env_name": self.env_name} if self.env_name else {}),
-                **(config or {}),
-            }
+            config = {"config_name": default, "env_name": self.env_name, **(config or {})}
         settled = with_environment_source(run_config(stated_config(config, None, settings)))
         self._scenario, name = scenario_of(settled), settled.environment.name
         known = [self.env_name] if self.env_name else DOMAINS[self.domain] if self.domain else [name]
@@ -108,11 +104,6 @@ class Env(Freed):
         self._seen: dict[str, Observed] = {}
         self._acted: list[tuple[str, str, float]] = []
         self._end = weakref.finalize(self, self._toolbox.close)  # a loop may forget to close it
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The agents of the team."""
-        return self.family.roles
 
     @property
     def family(self) -> Family:
@@ -138,7 +129,7 @@ class Env(Freed):
                 success=success,
                 done=done,
             )
-            for role in self.roles
+            for role in self.family.roles
         }
 
     def reset(self, problem: int | None = None) -> Observed:
@@ -181,10 +172,6 @@ class Env(Freed):
         self._acted += [(agent, text, acted[agent]["reward"]) for agent, text in zip(acted, texts, strict=False)]
         reward = sum(each["reward"] for each in acted.values())
         return self._observed(phase), float(reward), self._phase is None, {**self._facts(phase), "agents": acted}
-
-    def render(self, *, color: bool = False) -> str:
-        """The state for people."""
-        return self.playthrough.render(color=color)
 
     def close(self) -> None:
         """End the sandboxes. The next program opens others."""

@@ -88,7 +88,7 @@ def test_each_agent_sees_what_those_before_it_did() -> None:
         after, reward, done, info = env.step("nonsense(")
         assert (after["agent"], after["turn"], done, info["success"]) == ("tester", 1, False, False)
         assert reward < 0 or info["agents"]["coder"]["error"] is not None
-        assert env.render()
+        assert env.playthrough.render(color=False)
 
 
 def test_the_data_of_an_agent_are_what_it_saw_answered_and_earned() -> None:
