@@ -136,8 +136,8 @@ def overrides_for(key: str, places: Sequence[str], value: Any, values: Mapping[s
             if name not in paths:
                 known = suggest(str(name), map(str, paths))
                 raise ConfigurationError(f"config[{key!r}]: {name!r} is none of them; {known}")
-            lines.append(f"{'.'.join(paths[name])}={_yaml(each)}")
-        lines += [] if is_by_name else [f"{'.'.join(path)}={_yaml(value)}" for path in paths.values()]
+            lines.append(f"{'.'.join(paths[name])}={_yaml(key, each)}")
+        lines += [] if is_by_name else [f"{'.'.join(path)}={_yaml(key, value)}" for path in paths.values()]
     return lines
 
 
@@ -149,9 +149,12 @@ def checked_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(config)
 
 
-def _yaml(value: Any) -> str:
-    """The value in one line; json writes 1e-05, which YAML takes for text."""
-    return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).removesuffix("...\n").strip()
+def _yaml(key: str, value: Any) -> str:
+    """The value in one line; json writes 1e-05, which YAML takes for text. Raises ConfigurationError for an object."""
+    try:
+        return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).removesuffix("...\n").strip()
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"config[{key!r}]: {value!r} is no number, text, list or dict; convert it") from error
 
 
 def _paths(place: str, values: Mapping[str, Any]) -> dict[str | None, tuple[str, ...]]:

@@ -143,6 +143,7 @@ def test_roles_that_differ_are_read_and_set_by_name() -> None:
         ({"learning_rat": 1}, r"config\['learning_rat'\]: unknown key; did you mean 'learning_rate'"),
         ({"learning_rate": -1}, r"^config\['learning_rate'\]: Input should be greater than 0 \(got -1\)$"),
         ({"batch_size": "many"}, r"config\['batch_size'\]: .*got 'many'"),
+        ({"base_model": Path("some/model")}, r"config\['base_model'\]: .*'some/model'.* is no number, text, list or"),
         ({"max_response_length": {"testr": 3}}, "'testr' is none of them; did you mean 'tester'"),
         ({"env_name": "math"}, "'math': not in code; valid names: code"),
         ({"overrides": ["rollout.group_sise=4"]}, "rollout.group_sise: unknown key; did you mean 'group_size'"),

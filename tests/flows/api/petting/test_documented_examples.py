@@ -259,7 +259,7 @@ def test_a_key_that_changes_how_a_team_answers_counts(there: Path, monkeypatch: 
 
     monkeypatch.setattr(evaluation, "contender_report", told)
     shorter = {"max_response_length": {"coder": 5, "tester": 4}, "dtype": "bfloat16", "temperature": 0.5}
-    petting.evaluate("checkpoints/model_1", num_episodes=2, sampling="sample", **shorter)
+    petting.evaluate("checkpoints/code_single_policy/model_1", num_episodes=2, sampling="sample", **shorter)
     petting.evaluate("checkpoints/model_1", "code_single_policy", 2, overrides=["agents.coder.max_new_tokens=6"])
     changed, overridden = playing
     assert {role: (agent.max_new_tokens, agent.temperature) for role, agent in changed.agents.items()} == {
