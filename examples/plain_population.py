@@ -84,7 +84,8 @@ def train(config, work):
         # update_policy: the loss is -min(ratio A, clip(ratio) A) - c H. coordinate_weights: nothing, each learns alone.
         for member, batch in batches.items():
             folders[member] = updated(trainer, config, step, folders[member], batch, work)
-        print(f"step {step}: rho {rho.value:+.3f}, average returns {baselines.values}")
+        earned = ", ".join(f"{agent} earns {b:.3f}" for agent, b in baselines.values["turn 0"].items())
+        print(f"step {step}: {earned}, rho {rho.value:+.3f}")
     trainer.close()
     return {member: read_manifest(folder).weights_digest for member, folder in folders.items()}
 

@@ -39,23 +39,13 @@ class Agent(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentData:
-    """What an agent of a team was shown last, and its answers and rewards so far; `success` and `done` are the episode's."""
+    """What an agent was shown last, answered last (None: nothing yet) and earned by that; the rest is the episode's."""
 
     current_prompt: Observed | None
-    action_history: tuple[str, ...]
-    reward_history: tuple[float, ...]
+    current_action: str | None
+    agent_reward: float
     success: bool
     done: bool
-
-    @property
-    def current_action(self) -> str | None:
-        """Its last answer; None before the first."""
-        return self.action_history[-1] if self.action_history else None
-
-    @property
-    def agent_reward(self) -> float:
-        """The reward of its last answer; 0.0 before the first."""
-        return self.reward_history[-1] if self.reward_history else 0.0
 
 
 class Env(Freed):
@@ -102,7 +92,7 @@ class Env(Freed):
         self._phase: Phase | None = None
         self._answers: dict[str, str] = {}
         self._seen: dict[str, Observed] = {}
-        self._acted: list[tuple[str, str, float]] = []
+        self._acted: dict[str, tuple[str | None, float]] = {}
         self._end = weakref.finalize(self, self._toolbox.close)  # a loop may forget to close it
 
     @property
@@ -121,15 +111,16 @@ class Env(Freed):
     def agents(self) -> Mapping[str, AgentData]:
         """What each agent has seen, answered and earned in this episode."""
         success, done = self.playthrough.success, self._phase is None
+        acted = {role: self._acted.get(role, (None, 0.0)) for role in self.family.roles}
         return {
             role: AgentData(
                 current_prompt=self._seen.get(role),
-                action_history=tuple(text for agent, text, _ in self._acted if agent == role),
-                reward_history=tuple(reward for agent, _, reward in self._acted if agent == role),
+                current_action=text,
+                agent_reward=reward,
                 success=success,
                 done=done,
             )
-            for role in self.family.roles
+            for role, (text, reward) in acted.items()
         }
 
     def reset(self, problem: int | None = None) -> Observed:
@@ -142,7 +133,7 @@ class Env(Freed):
             self._scenario.options, split=self._split, index=index, seed=self._scenario.config.seed
         )
         self._played = self.family.build(drawn, self._toolbox.tools())
-        self._answers, self._seen, self._acted = {}, {}, []
+        self._answers, self._seen, self._acted = {}, {}, {}
         self._phase = self._phase_after(None)
         return self._observed()
 
@@ -169,7 +160,8 @@ class Env(Freed):
         played.position = replace(after, beside=None)
         self._phase = self._phase_after(phase)
         acted = {agent: self._fact(each) for agent, each in zip(phase.agents, outcomes, strict=False)}
-        self._acted += [(agent, text, acted[agent]["reward"]) for agent, text in zip(acted, texts, strict=False)]
+        answered = {agent: (text, acted[agent]["reward"]) for agent, text in zip(acted, texts, strict=False)}
+        self._acted = {**self._acted, **answered}
         reward = sum(each["reward"] for each in acted.values())
         return self._observed(phase), float(reward), self._phase is None, {**self._facts(phase), "agents": acted}
 

@@ -98,13 +98,13 @@ def test_the_data_of_an_agent_are_what_it_saw_answered_and_earned() -> None:
         "tool_agent": (first, None),
         "plan_agent": (None, None),
     }
-    second, tool_reward, _, _ = env.step(expert.act(first))
-    final, plan_reward, _, _ = env.step("".join(expert.act(second)))
+    answer = expert.act(first)
+    second, tool_reward, _, _ = env.step(answer)
+    final, plan_reward, _, _ = env.step(expert.act(second))
     tool, plan = env.agents["tool_agent"], env.agents["plan_agent"]
-    assert (tool.reward_history, tool.agent_reward, len(tool.action_history)) == ((tool_reward,), tool_reward, 1)
+    assert (tool.current_prompt, tool.current_action, tool.agent_reward) == (first, answer, tool_reward)
     assert (plan.current_prompt, plan.agent_reward, plan.success, plan.done) == (final, plan_reward, True, True)
-    env.reset(0)
-    assert not env.agents["plan_agent"].action_history
+    assert (env.reset(0), env.agents["plan_agent"].current_action) == (first, None)
 
 
 def test_a_batch_begins_as_many_episodes_of_each_problem_as_it_is_told() -> None:
@@ -116,7 +116,7 @@ def test_a_batch_begins_as_many_episodes_of_each_problem_as_it_is_told() -> None
         assert [env.agents["tool_agent"].current_prompt for env in batch.env_list] == seen
         one, other, *_ = batch.env_list
         one.step("")
-        assert (one.agents["tool_agent"].action_history, other.agents["tool_agent"].action_history) == (("",), ())
+        assert [env.agents["tool_agent"].current_action for env in (one, other)] == ["", None]
         assert [one.step("")[2] for _ in range(2 * 5 - 1)] == [False] * 8 + [True], "max_turns is that of the batch"
     with pytest.raises(ConfigurationError, match=r"they have \(2, 2, 3\) numbers; .* samples \(2\) times"):
         EnvBatch([0, 1], [0, 1], range(3), 2, 5, config)
