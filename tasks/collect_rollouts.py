@@ -22,7 +22,7 @@ from tasks.stage import current_key, stage
         "rewards.team_credit",  # it decides which continuations are played
         # It decides which problems have no signal, and whether values of nodes are measured.
         When(path="algorithm", applies=lambda config: config.rollout.max_resamples > 0),
-        When(path="algorithm.advantage", applies=lambda config: config.algorithm.advantage == "solver_value"),
+        When(path="algorithm.advantage", applies=lambda config: config.algorithm.reads_solver),
     ),
     timeout_seconds=4 * 3600,
 )

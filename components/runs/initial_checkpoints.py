@@ -11,7 +11,7 @@ WARM_START = Stage(
     name="warm_start",
     version=4,
     reads=(
-        *("seed", "environment", "agents", "policies", "warm_start", "generation", "execution", "hybrid"),
+        *("seed", "environment", "agents", "policies", "warm_start", "generation", "execution", "method"),
         When(
             path="rollout.mode", applies=lambda config: config.rollout.mode == "single"
         ),  # only the agent that plays is cloned

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from components.config import AlgorithmConfig, LossConfig, RunConfig, parse_config
+from components.config import AlgorithmConfig, RunConfig, parse_config
 from components.errors import ConfigurationError
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
+from tests.sections import choose_algorithm, choose_loss
 
 VALUES: dict[str, Any] = {
     "num_steps": 3,
@@ -32,7 +33,7 @@ EPISODES = {"rollout": {"mode": "independent"}}
     ],
 )
 def test_a_name_brings_its_fields_along_and_survives_being_written_down(name: Any, expected: tuple[Any, ...]) -> None:
-    found = AlgorithmConfig(advantage=name)
+    found = choose_algorithm(advantage=name)
     assert (found.normalize_std, found.normalize_over, found.leave_one_out) == expected
     assert AlgorithmConfig.model_validate(found.model_dump()) == found
 
@@ -55,9 +56,9 @@ def test_an_advantage_goes_with_the_modes_that_have_its_groups(fitting: dict[str
 
 
 def test_gigpo_has_the_papers_weight_and_discount() -> None:
-    found = AlgorithmConfig(advantage="gigpo", step_weight=0.5)
+    found = choose_algorithm(advantage="gigpo", step_weight=0.5)
     assert (found.step_weight, found.step_discount) == (0.5, 0.95)
-    assert AlgorithmConfig(advantage="gigpo").step_weight == 1.0
+    assert choose_algorithm(advantage="gigpo").step_weight == 1.0
 
 
 @pytest.mark.parametrize(
@@ -77,9 +78,9 @@ def test_batches_hold_silent_groups_where_a_term_of_the_loss_covers_them(loss: d
 
 
 def test_given_fields_are_kept() -> None:
-    assert AlgorithmConfig(advantage="rloo", normalize_std=True, normalize_over="batch").normalize_std
-    assert AlgorithmConfig(leave_one_out=True).leave_one_out
-    assert LossConfig(policy_loss="gspo").aggregation == "sequence_mean"
+    assert choose_algorithm(advantage="rloo", normalize_std=True, normalize_over="batch").normalize_std
+    assert choose_algorithm(leave_one_out=True).leave_one_out
+    assert choose_loss(policy_loss="gspo").aggregation == "sequence_mean"
     stored = parse_config({**VALUES, "algorithm": {"advantage": "rloo"}, "loss": {"policy_loss": "gspo"}})
     assert RunConfig.model_validate(stored.model_dump(mode="json")) == stored
 

@@ -9,8 +9,8 @@ from components.config.hybrid import tuned_model
 from components.errors import ConfigurationError, ServiceMissing
 from components.hybrid.curriculum import CurriculumRule, Stage
 from components.hybrid.strategies import Strategy
+from components.methods.hybrid.settings import check_cartridge, check_hybrid
 from components.session import hybrid_settings
-from components.session.hybrid_settings import check_cartridge, check_hybrid
 from components.session.scenario import scenario_of
 from flows.presets import preset_values
 
