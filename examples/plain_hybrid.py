@@ -27,8 +27,8 @@ from flows.presets import preset_config
 
 def train(config: RunConfig) -> str:
     """The digest of the policy and its value function after the last step."""
-    playing, seed = config.hybrid, config.seed  # the settings of the method
-    if (playing.mode, playing.game, playing.subgoals) != ("rl_only", "twin", ()):
+    playing, seed = config.method, config.seed  # the settings of the method
+    if playing.type != "hybrid" or (playing.mode.type, playing.game.type, playing.subgoals) != ("rl_only", "twin", ()):
         raise ConfigurationError(
             f"{config.preset}: here the policy plays alone, on the twin, without subgoals; use hybrid-tiny"
         )
@@ -39,25 +39,21 @@ def train(config: RunConfig) -> str:
         playing.num_games, seed=seed, max_steps=config.environment.max_turns,
         goal_badges=config.environment.options["goal_badges"], weights=RewardWeights(**playing.weights),
     )  # fmt: skip
-    if playing.starts is not None:
+    if playing.game.starts is not None:
         # Some episodes begin where play has been: in a section that was entered n times with weight 1 / sqrt(n).
-        rule = playing.starts.model_dump(exclude={"kept"})
+        rule = playing.game.starts.model_dump(exclude={"kept"})
         games = GamesFromPositions(
-            games, StartRule(curriculum=helped_starts(**rule), kept=playing.starts.kept), seed=seed
+            games, StartRule(curriculum=helped_starts(**rule), kept=playing.game.starts.kept), seed=seed
         )
 
     # warm_start: a policy pi(a | s) over the legal buttons and a value function V(s), two networks of random weights.
-    gains = playing.learner.state_gains
-    learner = MaskedPPO(
-        PPORule(
-            **playing.learner.model_dump(exclude={"state_gains"}),
-            state_gains=tuple(gains.get(name, 1.0) for name in STATE_VARIABLES) if gains else (),
-        ),
-        seed=seed_for(seed, "weights"),
-    )  # fmt: skip
+    network = playing.learner.network
+    gains = tuple(network.state_gains.get(name, 1.0) for name in STATE_VARIABLES)
+    rule = playing.learner.model_dump(exclude={"network"})
+    learner = MaskedPPO(PPORule(**rule, width=network.width, state_gains=gains), seed=seed_for(seed, "weights"))
 
     # Who decides: under rl_only always the policy. In other modes a language model has its share of the buttons here.
-    control = ControlRule(arbitration=ArbitrationRule(mode=Mode(playing.mode)))
+    control = ControlRule(arbitration=ArbitrationRule(mode=Mode(playing.mode.type)))
     agent = HybridAgent(AgentRule(control=control), playing.num_games, seed=seed, policy=learner)
 
     for step in range(config.num_steps):

@@ -39,13 +39,14 @@ TWO_MEMBERS = (
     "environment.options.num_members=2",
     "agents={player_0: {policy: first}, player_1: {policy: second}}",
     "policies={first: &member {base: tiny, adapter: {rank: 4, alpha: 8}}, second: *member}",
-    "population={training_mode: mixed}",
+    "method={type: population, training_mode: mixed}",
 )
 
 
 def train(config, work):
     """Member -> the digest of its weights after the last step."""
-    mixing, agents = config.population, list(config.agents)  # the settings of the method, and who acts
+    mode, credit = config.method.training_mode, config.algorithm  # the settings of the method, and what is credited
+    agents = list(config.agents)
     options = family_options(config.environment.name, config.environment.options)
     game = family(config.environment.name, config.environment.answer_format).under(options)
     order, rubric = turn_order_of(game, None), rubric_for(game, config.rewards, from_start=True)
@@ -57,7 +58,7 @@ def train(config, work):
     trainer = DeepSpeedTrainer(config.training, deepspeed_config=deepspeed, run_label="plain", environment=os.environ)
 
     # What the population knows beside its weights: how returns move together, and what each role earns on average.
-    rho, baselines = ReturnCorrelation(), RoleBaselines(decay=mixing.baseline_decay)
+    rho, baselines = ReturnCorrelation(), RoleBaselines(decay=credit.baseline_decay)
     for step in range(config.num_steps):
         # refresh_weights: each engine serves its member as it is now.
         versions = {member: loaded(engines[member], folder, work) for member, folder in folders.items()}
@@ -71,16 +72,14 @@ def train(config, work):
             shards.append(collect_shard(plan, family=game, router=router, rubric=rubric))
             scores.append(score_shard(shards[-1], family=game, rubric=rubric, turn_order=order))
         # mix_returns: M = (1 - beta - kappa) I + beta T + kappa D, where rho shares out beta and kappa.
-        matrix = mode_matrix(
-            mixing.training_mode, len(agents), cooperation_strength=mixing.cooperation_strength,
-            competition_intensity=mixing.competition_intensity, correlation=rho.value,
-        )  # fmt: skip
+        matrix = mode_matrix(mode, len(agents), correlation=rho.value)
         credits = []
         for shard, score in zip(shards, scores, strict=True):
-            credit, rho, baselines = credited(shard, score, agents, game, matrix, mixing.discount, rho, baselines)
-            credits.append(credit)
+            mixed, rho, baselines = credited(shard, score, agents, game, matrix, credit.discount, rho, baselines)
+            credits.append(mixed)
         # compute_advantages: the rows of each member, with their credits as they are.
-        batches, _ = train_batches(shards, credits, algorithm=config.algorithm, policies=list(folders))
+        silent = config.loss.trains_silent_groups
+        batches, _ = train_batches(shards, credits, algorithm=credit, policies=list(folders), with_silent_groups=silent)
         # update_policy: the loss is -min(ratio A, clip(ratio) A) - c H. coordinate_weights: nothing, each learns alone.
         for member, batch in batches.items():
             folders[member] = updated(trainer, config, step, folders[member], batch, work)
