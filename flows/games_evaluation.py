@@ -33,7 +33,7 @@ from tasks.refresh_weights import ensure_loaded
 
 PLAY_GAMES = Stage(
     name="play_games",
-    version=2,
+    version=3,
     reads=(
         "seed",
         "environment",

@@ -11,7 +11,7 @@ from tasks.stage import stage
 
 @stage(
     "collect_experience",
-    version=3,
+    version=4,
     reads=("seed", "environment", "agents", "policies", "generation", "method"),
     timeout_seconds=4 * 3600,
     decisive=lambda collected: collected.experience,

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @stage(
     "compute_advantages",
-    version=3,
+    version=4,
     reads=(
         *("seed", "algorithm", "agents", "policies"),
         # The rows of groups without a signal are in the batches then.

@@ -9,7 +9,7 @@ from tasks.stage import stage
 
 @stage(
     "coordinate_weights",
-    version=1,
+    version=2,
     reads=("policies", "method"),
     needs=("update_policy", "mix_returns"),
     timeout_seconds=3600,

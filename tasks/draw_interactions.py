@@ -7,7 +7,7 @@ from components.session.session import Session
 from tasks.stage import stage
 
 
-@stage(INTERACTIONS, version=1, reads=("method",), retries=2, timeout_seconds=3600)
+@stage(INTERACTIONS, version=2, reads=("method",), retries=2, timeout_seconds=3600)
 def draw_interactions(session: Session, step: int, state: ArtifactRef) -> ArtifactRef:
     """The folder of the three files after `step` updates, stored and, once it is durable, queued for MLflow. `state` is the
     population's after them."""

@@ -15,7 +15,7 @@ from tasks.stage import current_key, stage
 
 @stage(
     EVALUATION,
-    version=4,
+    version=5,
     reads=("seed", "environment", "agents", "policies", "generation", "method", "evaluation"),
     retries=2,
     timeout_seconds=4 * 3600,

@@ -9,7 +9,7 @@ from tasks.stage import stage
 
 @stage(
     "mix_returns",
-    version=1,
+    version=2,
     reads=("seed", "environment", "agents", "policies", "rollout", "rewards", "algorithm", "method"),
     needs=("collect_rollouts", "compute_rewards"),
     timeout_seconds=600,

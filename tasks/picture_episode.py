@@ -12,7 +12,7 @@ from tasks.stage import stage
 
 @stage(
     PICTURE,
-    version=4,
+    version=5,
     reads=("seed", "environment", "agents", "policies", "generation", "method"),
     retries=2,
     timeout_seconds=3600,

@@ -19,7 +19,7 @@ from tasks.play_suite import block_plans, play_suite, players_of
 from tasks.stage import stage
 
 
-@stage(AGAINST_STARTS, version=1, reads=evaluate_policy.stage.reads, retries=2, timeout_seconds=4 * 3600)
+@stage(AGAINST_STARTS, version=2, reads=evaluate_policy.stage.reads, retries=2, timeout_seconds=4 * 3600)
 def play_against_starts(
     session: Session, step: int, part: Sampling, versions: dict[str, PolicyVersion], starts: dict[str, PolicyVersion]
 ) -> StartGains:

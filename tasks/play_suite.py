@@ -27,7 +27,7 @@ SCRIPT = "script"
 
 @stage(
     "play_suite",
-    version=3,
+    version=4,
     reads=("environment", "generation", "execution", "rewards.weights", "rewards.team_weight"),
     scope="shared",
     ignores=("versions", "weights", "seating"),

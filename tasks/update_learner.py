@@ -18,7 +18,7 @@ def _tunes(config: RunConfig) -> bool:
 
 @stage(
     UPDATE,  # the name by which garbage collection, `verify` and restarts know what writes checkpoints
-    version=1,
+    version=2,
     reads=(
         *("seed", "environment", "method"),
         *(When(path=path, applies=_tunes) for path in ("policies", "training", "loss", "rollout")),

@@ -23,7 +23,7 @@ from tasks.stage import stage
 
 @stage(
     "update_policy",
-    version=6,
+    version=7,
     reads=(
         *("seed", "policies", "training", "loss", "rollout"),
         When(path="num_steps", applies=lambda config: config.training.lr_schedule != "constant"),

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from components.config.agents import AgentConfig
 from components.config.sections import MethodConfig, Sections
 from components.config.variants import Variant, read_variant
 from components.frozen import Frozen
@@ -284,7 +285,8 @@ class HybridMethod(MethodConfig):
         if set(config.agents) - {PLAYER}:
             raise ValueError(f"agents {sorted(config.agents)}: {GAME_BOY} has one role; name it {PLAYER}")
         for role, agent in config.agents.items():
-            if unused := sorted(agent.model_fields_set - {"policy", "max_new_tokens"}):
+            neutral = AgentConfig(policy=agent.policy, max_new_tokens=agent.max_new_tokens)
+            if unused := sorted(name for name, value in agent if value != getattr(neutral, name)):
                 raise ValueError(
                     f"agents.{role}.{unused[0]}: leave it out; the questions of a hybrid run have a form of their own"
                 )

@@ -112,11 +112,12 @@ class OwnLoss(LossConfig):
     """module:function."""
 
 
+POLICY_LOSSES: dict[str, type[LossConfig]] = {"clip": ClipLoss, "gspo": GspoLoss, "cispo": CispoLoss}
 Loss = Annotated[
     Annotated[ClipLoss, Tag("clip")]
     | Annotated[GspoLoss, Tag("gspo")]
     | Annotated[CispoLoss, Tag("cispo")]
     | Annotated[OwnLoss, Tag(OWN)],
     Discriminator(tag_own("policy_loss")),
-    read_variant("policy_loss", ("clip", "gspo", "cispo"), default="clip", own="function"),
+    read_variant("policy_loss", tuple(POLICY_LOSSES), default="clip", own="function"),
 ]
