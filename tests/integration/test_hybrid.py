@@ -299,7 +299,7 @@ NO_EFFECT = {
     "--set method.num_games=8": "--set 'method.num_games=8': changes no held-out game of run whole; set one of method.game",
     "--set generation.dtype=float32": "--set 'generation.dtype=float32': changes no held-out game of run whole",
     "--set evaluation.every=2": "--set 'evaluation.every=2': changes no held-out game of run whole",
-    "--set method.game=crystal": "game crystal needs your own copy of Pokemon Crystal",
+    "--set method.game=crystal": "method.game.rom: required and missing",
 }
 
 
