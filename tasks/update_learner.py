@@ -2,7 +2,7 @@
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.config.hybrid import REFLEXES, tuned_model
+from components.config.hybrid import tuned_model
 from components.methods.hybrid.play import updated
 from components.runs.expected_records import UPDATE
 from components.runs.pipeline import When
@@ -34,6 +34,6 @@ def update_learner(
 ) -> PolicyUpdate:
     """The next checkpoint of policy `part`, stored before the stage is committed. `experience` is the Experience of the
     learner, and the batch of a language model."""
-    if part == REFLEXES:
-        return updated(session, step, checkpoint, experience)
-    return updated_model(session, step, part, checkpoint, experience)
+    if part in session.config.policies:
+        return updated_model(session, step, part, checkpoint, experience)
+    return updated(session, step, checkpoint, experience)

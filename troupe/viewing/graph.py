@@ -4,7 +4,6 @@ from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef
-from components.config import PopulationMethod
 from components.errors import ConfigurationError
 from components.identity import INTERACTIONS
 from components.methods.population.interactions import PAGE, file_in
@@ -27,7 +26,7 @@ def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
 
 def no_graph(store: ArtifactStore, run_id: str) -> ConfigurationError:
     """The error that says why a run has no graph."""
-    if not isinstance(read_run(store, run_id).config.method, PopulationMethod):
+    if not read_run(store, run_id).config.method.draws_graph:
         return ConfigurationError(f"--graph: run {run_id!r} is no population's, so nobody met; leave it out")
     resume = f"`troupe resume {run_id}{store_option(store)}`"
     return ConfigurationError(f"--graph: run {run_id!r} has none; it is drawn at the run's end: {resume}")
