@@ -1,7 +1,7 @@
 """The reference of the configuration, from its classes: every field with its type, default, bounds and documentation."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import getdoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from components.config import RunConfig
+from components.config.variants import Variant
 
 KEYS = {"agents": "ROLE", "policies": "POLICY"}
 """Mappings of sections, and what stands for their keys."""
@@ -24,33 +25,55 @@ def reference() -> str:
 
 def section(prefix: str, model: type[BaseModel]) -> Iterator[str]:
     """The heading of a section, its fields, and then the sections in it."""
-    inner: list[tuple[str, type[BaseModel]]] = []
     yield f"## {f'`{prefix}`' if prefix else 'The run'}"
     if vars(model).get("__doc__"):
         yield plain(getdoc(model) or "")
-    for name, field in model.model_fields.items():
-        path = f"{prefix}.{name}" if prefix else name
-        found = section_in(field.annotation)
-        if found is not None:
-            inner.append((f"{path}.{KEYS[path]}" if path in KEYS else path, found))
-        if found is None or field.description:
-            yield entry(path, field)
-    for path, found in inner:
-        yield from section(path, found)
+    yield from write_fields({"": model}, prefix)
 
 
-def entry(path: str, field: FieldInfo) -> str:
-    """One field, as an item of a list."""
-    facts = [spelled_type(field.annotation), *bounds(field), default(field)]
+def choice(prefix: str, variants: Sequence[type[Variant]]) -> Iterator[str]:
+    """The heading of a section among whose variants a configuration chooses, the variants, and their fields."""
+    chooser = variants[0].chosen_by
+    named = {spelled_type(variant.model_fields[chooser].annotation): variant for variant in variants}
+    named = {"one of your own" if name == "text" else name: variant for name, variant in named.items()}
+    yield f"## `{prefix}`"
+    yield f"One of these, by `{prefix}.{chooser}`, or by its name alone in place of the section:"
+    yield "\n".join(f"- {name}: {plain(getdoc(variant) or '')}" for name, variant in named.items())
+    yield from write_fields(named, prefix, without=chooser)
+
+
+def write_fields(named: Mapping[str, type[BaseModel]], prefix: str, *, without: str = "") -> Iterator[str]:
+    """The fields of a section's variants, each once with the names of those that have it, and then the sections in them."""
+    owners: dict[tuple[str, str], list[str]] = {}
+    fields: dict[tuple[str, str], FieldInfo] = {}
+    for owner, model in named.items():
+        for name, field in model.model_fields.items():
+            key = name, field.description or ""
+            owners.setdefault(key, []).append(owner)
+            fields.setdefault(key, field)
+    for (name, description), field in fields.items():
+        if name != without and (not sections_in(field.annotation) or description):
+            of = owners[name, description]
+            yield entry(f"{prefix}.{name}" if prefix else name, field, of=of if len(of) < len(named) else ())
+    for (name, _), field in fields.items():
+        if found := sections_in(field.annotation):
+            path = f"{prefix}.{name}" if prefix else name
+            inner = f"{path}.{KEYS[path]}" if path in KEYS else path
+            yield from section(inner, found[0]) if len(found) == 1 else choice(inner, found)
+
+
+def entry(path: str, field: FieldInfo, *, of: Sequence[str] = ()) -> str:
+    """One field, as an item of a list; `of` are the variants that alone have it."""
+    facts = [spelled_type(field.annotation), *bounds(field), default(field), f"only of {', '.join(of)}" if of else ""]
     documentation = "".join(f"\n  {line}" for line in plain(field.description or "").splitlines())
     return f"- `{path}`: {', '.join(fact for fact in facts if fact)}" + (f"\\{documentation}" if documentation else "")
 
 
-def section_in(annotation: Any) -> type[BaseModel] | None:
-    """The section that a field holds, alone, as an option or as the values of a mapping."""
+def sections_in(annotation: Any) -> list[type[Any]]:
+    """The sections that a field holds, alone, as options or as the values of a mapping."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for each in get_args(annotation) if (found := section_in(each)) is not None), None)
+        return [annotation]
+    return [found for each in get_args(annotation) for found in sections_in(each)]
 
 
 def spelled_type(annotation: Any) -> str:
