@@ -7,10 +7,10 @@ import re
 import shlex
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import pytest
 import typer.main
@@ -175,8 +175,8 @@ def test_every_preset_that_is_named_exists() -> None:
 
 @pytest.mark.parametrize("override", sorted(set(re.findall(r"--set ([a-z_]{2,}\.[\w.]+=[^ `\n]+)", EVERYTHING))))
 def test_every_override_is_a_field(override: str) -> None:
-    of_games = override.startswith("hybrid.")
-    preset_config("hybrid-tiny" if of_games else "plan-path", [*(["hybrid.starts=null"] if of_games else []), override])
+    of_method = {"method.game": "hybrid-tiny", "method.training_mode": "population-kuhn"}
+    preset_config(of_method.get(override.partition("=")[0], "plan-path"), [override])
 
 
 def test_an_override_of_no_field_is_found() -> None:
@@ -187,13 +187,20 @@ def test_an_override_of_no_field_is_found() -> None:
 def test_every_field_that_is_named_exists() -> None:
     sections = "|".join(RunConfig.model_fields)
     for path in set(re.findall(rf"`((?:{sections})(?:\.[a-z_]+)+)", EVERYTHING)):
-        kind: object = RunConfig
+        kinds: list[Any] = [RunConfig]
         for name in path.split("."):
-            fields = getattr(kind, "model_fields", None)
-            if fields is None:  # a mapping, whose keys are the user's
+            found = [kind.model_fields[name].annotation for kind in kinds if name in kind.model_fields]
+            assert found, path
+            if get_origin(found[0]) is Mapping:  # whose keys are the user's
                 break
-            assert name in fields, path
-            kind = fields[name].annotation
+            kinds = [each for annotation in found for each in sections_in(annotation)]
+
+
+def sections_in(annotation: Any) -> list[Any]:
+    """The sections that a field may hold, those of all its variants."""
+    if hasattr(annotation, "model_fields"):
+        return [annotation]
+    return [each for inner in get_args(annotation) for each in sections_in(inner)]
 
 
 def test_every_path_that_is_named_exists() -> None:
