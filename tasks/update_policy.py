@@ -31,6 +31,8 @@ from tasks.stage import stage
         When(path="method.weight_updates.proximal", applies=lambda config: config.method.proximal > 0),
     ),
     needs=("compute_advantages",),
+    writes="checkpoints",
+    expires_with="checkpoints",
     retries=2,
     timeout_seconds=12 * 3600,
     decisive=lambda update: update.checkpoint,

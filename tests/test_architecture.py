@@ -1,6 +1,8 @@
 """The house rules that a machine can check."""
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from components.environments.registry import ENTRY_POINTS, FAMILIES
+from components.runs.pipeline import Pipeline
 from tests.imports import LAYERS, ROOT, circles, import_graph, imported_modules, module_name, sources, syntax_tree
 
 LEAVES = {path.stem for path in (ROOT / "components").glob("*.py")} | {"config"}
@@ -229,10 +232,38 @@ def test_every_file_of_tasks_is_a_stage_of_its_name() -> None:
             for node in syntax_tree(path).body
             if isinstance(node, ast.FunctionDef)
             for each in node.decorator_list
-            if isinstance(each, ast.Call) and ast.unparse(each.func) in {"stage", "stage_as", "effect"}
+            if isinstance(each, ast.Call) and ast.unparse(each.func) in {"stage", "effect"}
         }
 
     assert breaches(declared, STAGES) == {module_name(path): {path.stem} for path in STAGES}
+
+
+def test_the_ledger_and_what_reads_it_hold_no_stages_name() -> None:
+    """They ask the roles that stages declare. Strings in code count, whole or in part; documentation does not, nor does a
+    section of the configuration that has the name of a stage, as in "warm_start.max_steps"."""
+    flows = [importlib.import_module(module_name(path)) for path in sorted((ROOT / "flows").glob("*.py"))]
+    pipelines = [each for flow in flows for each in vars(flow).values() if isinstance(each, Pipeline)]
+    names = {stage.name for pipeline in pipelines for stage in pipeline.stages}
+    assert names >= {path.stem for path in STAGES}, "a stage is of no flow"
+
+    def held(path: Path) -> set[str]:
+        texts = list(code_strings(syntax_tree(path)))
+        return {name for name in names if any(re.search(rf"{name}(?!\.)", text) for text in texts)}
+
+    readers = [path for folder in LEDGER for path in (ROOT / folder).rglob("*.py")]
+    assert breaches(held, readers) == {}
+    assert [*code_strings(ast.parse('"""a"""\ndef f(b="c"):\n    "d"\n    "e"\n    return f"g{b}"'))] == ["c", "g"]
+
+
+LEDGER = ("components/runs", "components/tracking", "troupe")
+
+
+def code_strings(tree: ast.AST) -> Iterator[str]:
+    """The strings of a module but for those that stand alone, which document it."""
+    alone = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in alone:
+            yield node.value
 
 
 def test_only_one_folder_knows_the_inside_of_prefect() -> None:

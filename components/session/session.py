@@ -25,6 +25,7 @@ from components.session.stores import open_store
 from components.session.toolbox import Toolbox
 from components.session.trackers import tracker_of
 from components.session.trainers import Trainers
+from components.stage_roles import Roles
 from components.tracking.base import Tracker
 
 _LAST_WORDS_SECONDS = 10.0
@@ -50,6 +51,7 @@ class Session(Freed):
         "manifests",
         "on_step",
         "publishing",
+        "roles",
         "run",
         "scenario",
         "started_ms",
@@ -73,6 +75,8 @@ class Session(Freed):
         """When it began, since 1970."""
         self.publishing: Publishing | None = None
         """None until the run's configuration is frozen."""
+        self.roles = Roles()
+        """Those of the stages of the pipeline that trains the run."""
         self.on_step: Callable[[IterationReport], None] | None = None
         """Called with the report of each step that this session finishes, once it is durable."""
         self.look_ahead: Future[Any] | None = None

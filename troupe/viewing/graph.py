@@ -5,10 +5,9 @@ from pathlib import Path
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef
 from components.errors import ConfigurationError
-from components.identity import INTERACTIONS
 from components.methods.population.interactions import PAGE, file_in
 from components.runs.lineages import store_option
-from components.runs.session_records import effective_run
+from components.runs.session_records import effective_run, recorded_roles
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.runs.stored_runs import read_run
 
@@ -17,7 +16,8 @@ def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
     """The page of the newest graph of a run; None if none was drawn. Raises ConfigurationError for an unknown run."""
     run = effective_run(store, read_run(store, run_id))
     keys = manifest_keys(run, store.list(f"runs/{run_id}/steps/"))
-    drawn = sorted(key for key in keys if stage_of(key) == INTERACTIONS)
+    roles = recorded_roles(store, run_id)
+    drawn = sorted(key for key in keys if roles[stage_of(key)].writes == "interactions")
     if not drawn:
         return None
     folder = ArtifactRef.model_validate(read_manifest_at(store, drawn[-1]).output)
