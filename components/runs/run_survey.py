@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
@@ -22,9 +23,9 @@ _NUM_PARTS = 7
 """Of the key of a result: `runs/<run>/steps/<step>/<stage>/<part>/<lineage>`."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Survey:
-    """A run's records, about two kilobytes for each."""
+    """A run's records, about two kilobytes for each. What follows from them is asked once all are read."""
 
     run_id: str
     keys: set[str]
@@ -34,15 +35,34 @@ class Survey:
     """None if a restart cannot be read: then nobody knows which records count."""
     num_finished: int = 0
 
-    @property
+    @cached_property
     def sessions(self) -> list[SessionStart]:
         """The readable starts of sessions, oldest first."""
         return [each.value for _, each in sorted(self.facts.items()) if isinstance(each.value, SessionStart)]
 
-    @property
+    @cached_property
     def roles(self) -> Roles:
         """Those that the newest readable session has recorded."""
         return next((each.roles for each in reversed(self.sessions)), Roles())
+
+    @cached_property
+    def last_steps(self) -> set[int]:
+        """The numbers of steps of the sessions that ended well."""
+        ends = {each.number: self.facts.get(end_key(self.run_id, each.number)) for each in self.sessions}
+        well = {
+            number for number, end in ends.items() if end and isinstance(end.value, SessionEnd) and not end.value.error
+        }
+        return {each.num_steps for each in self.sessions if each.number in well}
+
+    @cached_property
+    def collected(self) -> frozenset[str] | None:
+        """The manifests that `troupe gc` has removed; None where its records are lost, or an older one made none."""
+        records = [each for key, each in self.facts.items() if "/collected/" in key]
+        is_recorded = bool(self.sessions) and self.sessions[0].records_collections
+        if not is_recorded or any(each.problem for each in records):
+            return None
+        values = [each.value for each in records if isinstance(each.value, Collected)]
+        return frozenset(key for value in values for key in value.manifests)
 
     def counts(self, key: str) -> bool:
         """Whether the run still depends on this record: no restart has replaced it. True if the restarts are unknown."""
@@ -132,14 +152,10 @@ def _missing_steps(found: Survey, address: RunAddress) -> Iterator[Problem]:
 
 
 def is_collected(found: Survey, key: str) -> bool:
-    """Whether `troupe gc` has removed this manifest: by its records, or as one that it may have where it kept none."""
+    """Whether `troupe gc` has removed this manifest: by its records, or as one that it may have where they are not known."""
     if found.roles[stage_of(key)].expires_with != "checkpoints":
         return False
-    records = [each for name, each in found.facts.items() if "/collected/" in name]
-    is_recorded = bool(found.sessions) and found.sessions[0].records_collections
-    if not is_recorded or any(each.problem for each in records):
-        return step_of(key) < found.num_finished - FEWEST_KEPT
-    return any(isinstance(each.value, Collected) and key in each.value.manifests for each in records)
+    return step_of(key) < found.num_finished - FEWEST_KEPT if found.collected is None else key in found.collected
 
 
 def missing(key: str, what: str) -> Problem:
@@ -186,13 +202,7 @@ def _must_end(found: Survey, attempt: str, recorded: set[int]) -> bool:
     role, step = found.roles[stage_of(attempt)], step_of(attempt)
     if not role.optional:
         return step in recorded and not _has_expired(found, attempt)
-    ends = {each.num_steps: found.facts.get(end_key(found.run_id, each.number)) for each in found.sessions}
-    ended_well = [
-        num_steps
-        for num_steps, end in ends.items()
-        if end is not None and isinstance(end.value, SessionEnd) and end.value.error is None
-    ]
-    return role.writes == "interactions" and step in ended_well
+    return role.writes == "interactions" and step in found.last_steps
 
 
 def _has_expired(found: Survey, key: str) -> bool:
