@@ -8,7 +8,6 @@ from components.config import RunConfig, differing_fields, parse_config
 from components.errors import ConfigurationError
 from components.identity import checked_run_id
 from components.runs.lineages import recorded_config
-from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart, check_restart, record_restart
 from components.runs.resume_checks import resume_warnings
 from components.runs.run import Run
@@ -17,8 +16,9 @@ from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.stores import open_store
 from components.session.user_sources import with_sources
-from flows.preflight.problem_counts import keep_suite, lower_default_counts
+from flows.preflight.problem_counts import keep_counts, lower_default_counts
 from flows.presets import with_overrides
+from flows.steps import steps_for
 
 
 def overridden_config(
@@ -38,7 +38,7 @@ def overridden_config(
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class StartRequest:
     """What the parameters of a flow run ask for, beside the configuration."""
 
     run_id: str | None
@@ -59,7 +59,7 @@ def requested_restart(from_stage: str | None, step: int | None, flow_run_id: str
     return Restart(step=step, stage=from_stage, requested_by=flow_run_id)
 
 
-def requested_run(config: RunConfig, order: Order, pipeline: Pipeline) -> tuple[Run, Restart | None, list[str]]:
+def requested_run(config: RunConfig, order: StartRequest) -> tuple[Run, Restart | None, list[str]]:
     """The run to train, the restart to record first, and remarks for the user. Writes nothing.
 
     Of a run that is restarted `config` only names the store; the rest is the run's own newest configuration with the
@@ -79,7 +79,7 @@ def requested_run(config: RunConfig, order: Order, pipeline: Pipeline) -> tuple[
     own = f"run {run.run_id} is restarted with its own configuration, not with config: {'; '.join(ignored)}; use overrides"
     settled = with_sources(overridden_config(run.config, order.overrides, order.num_steps))
     run = run.model_copy(update={"config": settled})
-    check_restart(store, run, order.restart, pipeline)
+    check_restart(store, run, order.restart, steps_for(run.config).pipeline)
     return run, order.restart, [own] if ignored else []
 
 
@@ -87,25 +87,26 @@ def settle_counts(config: RunConfig, run_id: str) -> tuple[RunConfig, list[str]]
     """`config` with every number of problems: those that nobody chose are as many as there are, or as a run of this name was
     started with; and a line for each that a user may not expect."""
     lowered, lines = lower_default_counts(scenario_of(config))
-    return keep_recorded_suite(lowered, lines, chosen=config, run_id=run_id)
+    return keep_recorded_counts(lowered, lines, chosen=config, run_id=run_id)
 
 
-def keep_recorded_suite(
+def keep_recorded_counts(
     lowered: RunConfig, lines: list[str], *, chosen: RunConfig, run_id: str
 ) -> tuple[RunConfig, list[str]]:
-    """What `lower_default_counts` gave for `chosen`, with the test problems of a run of this name that has been started."""
+    """What `lower_default_counts` gave for `chosen`, with the numbers of problems of the run of this name."""
     if lowered is chosen:
         return chosen, []
     recorded = recorded_config(open_store(chosen.store), run_id)
-    kept, of_suite = keep_suite(lowered, chosen, recorded)
-    return kept, [*([] if recorded else lines), *of_suite]
+    kept, of_run = keep_counts(lowered, chosen, recorded)
+    return kept, [*([] if recorded else lines), *of_run]
 
 
-def recorded_restart(session: Session, restart: Restart, pipeline: Pipeline) -> list[str]:
+def recorded_restart(session: Session, restart: Restart) -> list[str]:
     """Record a restart of the session's run, whose checks have passed. Returns remarks for the user."""
     store = session.store
     check_format(store)
     run = read_run(store, session.run.run_id)
     remarks = resume_warnings(store, run)
+    pipeline = steps_for(session.config).pipeline
     record_restart(store, run.model_copy(update={"config": session.config}), restart, pipeline)
     return remarks

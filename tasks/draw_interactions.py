@@ -1,15 +1,15 @@
 """Draws who did what to whom in a population run, from what is stored: a page, a picture, and a graph for other programs."""
 
 from components.artifacts.refs import ArtifactRef
-from components.session.interactions import FILES, file_in, stored_interactions
+from components.methods.population.interactions import FILES, file_in, stored_interactions
 from components.session.session import Session
 from tasks.stage import stage
 
 
 @stage(
     "draw_interactions",
-    version=1,
-    reads=("population",),
+    version=2,
+    reads=("method",),
     writes="interactions",
     optional=True,
     retries=2,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from components.artifacts.refs import CheckpointRef
 from components.evaluation.held_out import Sampling
+from components.methods.hybrid.play import evaluated
 from components.runs.history import index_evaluation
 from components.schema import EvalReport, PolicyVersion
-from components.session.hybrid import evaluated
 from components.session.session import Session
 from tasks.refresh_weights import ensure_loaded
 from tasks.stage import current_key, stage
@@ -14,8 +14,8 @@ from tasks.stage import current_key, stage
 
 @stage(
     "evaluate_games",
-    version=5,
-    reads=("seed", "environment", "agents", "policies", "generation", "hybrid", "evaluation"),
+    version=6,
+    reads=("seed", "environment", "agents", "policies", "generation", "method", "evaluation"),
     writes="evaluations",
     optional=True,
     retries=2,

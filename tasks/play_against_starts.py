@@ -3,10 +3,15 @@
 from components.evaluation.comparison import payoff_difference
 from components.evaluation.held_out import Sampling
 from components.evaluation.suite_play import SuitePlay, joined
+from components.methods.population.against_starts import (
+    StartGains,
+    seating_at_start,
+    trained_agents,
+    versions_of_seating,
+)
 from components.metrics import mean
 from components.population.seating import Seating
 from components.schema import PolicyVersion
-from components.session.against_starts import StartGains, seating_at_start, trained_agents, versions_of_seating
 from components.session.session import Session
 from tasks.evaluate_policy import evaluate_policy, own_plan
 from tasks.play_suite import block_plans, play_suite, players_of
@@ -15,7 +20,7 @@ from tasks.stage import stage
 
 @stage(
     "play_against_starts",
-    version=1,
+    version=2,
     reads=evaluate_policy.stage.reads,
     optional=True,
     retries=2,

@@ -2,10 +2,10 @@
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.config.hybrid import REFLEXES, tuned_model
+from components.config.hybrid import tuned_model
+from components.methods.hybrid.play import updated
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
-from components.session.hybrid import updated
 from components.session.session import Session
 from tasks.stage import stage
 from tasks.update_policy import updated_model
@@ -17,9 +17,9 @@ def _tunes(config: RunConfig) -> bool:
 
 @stage(
     "update_learner",
-    version=2,
+    version=3,
     reads=(
-        *("seed", "environment", "hybrid"),
+        *("seed", "environment", "method"),
         *(When(path=path, applies=_tunes) for path in ("policies", "training", "loss", "rollout")),
         When(path="num_steps", applies=lambda config: _tunes(config) and config.training.lr_schedule != "constant"),
     ),
@@ -35,6 +35,6 @@ def update_learner(
 ) -> PolicyUpdate:
     """The next checkpoint of policy `part`, stored before the stage is committed. `experience` is the Experience of the
     learner, and the batch of a language model."""
-    if part == REFLEXES:
-        return updated(session, step, checkpoint, experience)
-    return updated_model(session, step, part, checkpoint, experience)
+    if part in session.config.policies:
+        return updated_model(session, step, part, checkpoint, experience)
+    return updated(session, step, checkpoint, experience)

@@ -1,17 +1,17 @@
 """The policies before training. Runs of equal configuration share them."""
 
 from components.artifacts.refs import CheckpointRef
+from components.methods.first_checkpoints import initial_policies
 from components.runs.pipeline import When
-from components.session.initial_policies import initial_policies
 from components.session.session import Session
 from tasks.stage import stage
 
 
 @stage(
     "warm_start",
-    version=4,
+    version=5,
     reads=(
-        *("seed", "environment", "agents", "policies", "warm_start", "generation", "execution", "hybrid"),
+        *("seed", "environment", "agents", "policies", "warm_start", "generation", "execution", "method"),
         # only the agent that plays is cloned
         When(path="rollout.mode", applies=lambda config: config.rollout.mode == "single"),
     ),

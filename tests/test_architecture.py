@@ -72,7 +72,9 @@ MEETING_PLACES = {
     "exporting": {"generation", "models", "training"},
 }
 COMPOSITION_ROOT = "session"
-"""The one package that uses them all."""
+"""The package that uses them all, and opens what a run needs."""
+METHODS = "methods"
+"""The floor above it: what teams, populations and hybrid players differ in."""
 
 
 def test_circles_of_imports_are_found_however_long() -> None:
@@ -160,7 +162,7 @@ def nothing(): ...
     assert list(cached_by_argument(ast.parse(text))) == ["store"]
 
 
-@pytest.mark.parametrize("package", sorted({*PACKAGES} - {COMPOSITION_ROOT}))
+@pytest.mark.parametrize("package", sorted({*PACKAGES} - {COMPOSITION_ROOT, METHODS}))
 def test_packages_meet_at_each_others_base_alone(package: str) -> None:
     """An exemption that nobody needs fails, too."""
     used = {
@@ -186,7 +188,38 @@ def test_nobody_below_the_flows_opens_a_session() -> None:
         for module, used in import_graph().items()
         if module.startswith("components.") and any(each.startswith(f"components.{COMPOSITION_ROOT}.") for each in used)
     }
-    assert users == {COMPOSITION_ROOT}
+    assert users == {COMPOSITION_ROOT, METHODS}
+
+
+def test_the_core_knows_no_method() -> None:
+    """Neither by importing one nor by its name; what a method is to others, it says of itself."""
+    for top in ("components", "tasks", "flows", "troupe", "infra"):
+        paths = [path for path in (ROOT / top).rglob("*.py") if not _may_know_methods(path)]
+        assert breaches(_named_methods, paths) == {}
+    inside = (ROOT / "components").rglob("*.py")
+    below = [path for path in inside if path.relative_to(ROOT / "components").parts[0] != METHODS]
+    assert (
+        breaches(lambda path: [m for m in imported_modules(path) if m.startswith(f"components.{METHODS}")], below) == {}
+    )
+
+
+_CLASSES_OF_METHODS = {"TeamMethod", "PopulationMethod", "HybridMethod"}
+_METHODS_OWN = ("components/methods", "components/config", "components/population", "components/hybrid", "flows/api")
+NAMING_METHODS = {
+    "flows.steps",  # the three step functions
+    "flows.train",  # the names that Prefect shows
+}
+
+
+def _may_know_methods(path: Path) -> bool:
+    return path.relative_to(ROOT).as_posix().startswith(_METHODS_OWN) or module_name(path) in NAMING_METHODS
+
+
+def _named_methods(path: Path) -> list[str]:
+    """The names of methods in code, but for imports and documentation."""
+    nodes = list(ast.walk(syntax_tree(path)))
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)} & {"population", "hybrid"}
+    return sorted(read | ({node.id for node in nodes if isinstance(node, ast.Name)} & _CLASSES_OF_METHODS))
 
 
 STAGES = sorted({*(ROOT / "tasks").glob("*.py")} - {ROOT / "tasks" / name for name in ("__init__.py", "stage.py")})

@@ -12,6 +12,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.records import DIGEST, damaged, first_complaint, read_as, remedy, verified
 from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest, references_in
 from components.config import RunConfig
+from components.config.older import upgrade_values
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, StoreUnavailable
 from components.frozen import Frozen
 from components.runs.history import HistoryBlock
@@ -101,7 +102,7 @@ def _facts(store: ArtifactStore, key: str, is_evaluation: bool) -> RecordFacts:
     as_type = next(as_type for pattern, as_type in _TYPES if pattern.fullmatch(key))
     if as_type is None:
         return RecordFacts(key=key, shared=tuple(_shared_keys(verified(key, content))))
-    value = read_as(key, content, as_type)
+    value = read_as(key, content, as_type, upgrade_values) if as_type is RunConfig else read_as(key, content, as_type)
     try:
         if isinstance(value, StageManifest) and is_evaluation:
             _EVALUATION.validate_python(value.output)

@@ -64,6 +64,7 @@ class Publishing:
         self._roles = pipeline.roles
         self._store = store
         self._first = dict(first)
+        self._trained = {name for name, policy in run.config.policies.items() if policy.trained}
         self._tracing = tracing
         tags = {
             **run_tags(run.config, pipeline),
@@ -80,7 +81,7 @@ class Publishing:
             problems=[training_problems(run.config)],
             model=run.config.preset,
         )
-        self._post_checkpoint(0, {})
+        self._post_checkpoint(0, first)
         self._drain = OutboxDrain(self.outbox, tracker)
 
     def post_iteration(self, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:
@@ -133,12 +134,13 @@ class Publishing:
             _log.log(level, "%d reports wait for the tracking server: %s", report.num_pending, report.error)
 
     def _post_checkpoint(self, step: int, updated: Mapping[str, CheckpointRef]) -> None:
-        """Queue the team after `step` updates: those of its policies that are trained, and the others as they were before."""
+        """Queue the team after `step` updates: the policies that the last one changed, and those that are not trained."""
         policies = {
             policy: PolicyFiles(
                 weights_digest=checkpoint.weights_digest, folder_uri=self._store.folder_uri(checkpoint.folder)
             )
             for policy, checkpoint in {**self._first, **updated}.items()
+            if policy in updated or policy not in self._trained
         }
         if policies:
             self.outbox.post_checkpoint(TeamCheckpoint(model=self._run.config.preset, step=step, policies=policies))

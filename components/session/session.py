@@ -112,7 +112,7 @@ class Session(Freed):
         """Local copies of the run's checkpoints."""
         if self._copies is None:
             self._copies = CheckpointCache(
-                self.store, num_policies=len(self.config.policies) + (self.config.hybrid is not None)
+                self.store, num_policies=len(self.config.policies) + len(self.config.method.own_policies)
             )
         return self._copies
 

@@ -103,7 +103,9 @@ def summary(
 
 def _graph_command(session: Session) -> str | None:
     """The command that shows who did what to whom; None unless a population is trained."""
-    return None if session.config.population is None else f"{view_command(session.store, session.run.run_id)} --graph"
+    return (
+        None if not session.config.method.draws_graph else f"{view_command(session.store, session.run.run_id)} --graph"
+    )
 
 
 def _plain(report: EvalReport) -> dict[str, Any]:

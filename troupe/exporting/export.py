@@ -63,7 +63,7 @@ def export(
 def _chosen_policies(run: Run, policy: str | None, left_out: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the exported policies, sorted."""
     known = run.config.policies
-    if run.config.hybrid is not None:
+    if not run.config.method.writes_answers:
         raise ConfigurationError(
             f"run {run.run_id}: it trained a player of buttons, no language model, so that there is no model folder to export"
         )

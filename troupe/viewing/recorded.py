@@ -80,7 +80,7 @@ def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) ->
     Raises ConfigurationError if the run or its rollouts are unknown, ArtifactCorrupt if the run's configuration is damaged.
     """
     run = effective_run(store, read_run(store, run_id))
-    if run.config.hybrid is not None:
+    if not run.config.method.writes_answers:
         raise ConfigurationError(
             f"run {run_id!r}: it trained a player of buttons, whose games are no texts; `troupe view {run_id}` shows them"
         )
@@ -97,10 +97,10 @@ def _read_step(store: ArtifactStore, run: Run, step: int, roles: Roles) -> Recor
     manifests = reading.manifests(("rollouts", "rewards"))
     shards = reading.payloads(manifests, "rollouts", RolloutShard)
     scores = reading.payloads(manifests, "rewards", ScoredShard)
-    mixed = reading.mixed_step() if config.population is not None else None
+    mixed = reading.mixed_step() if config.method.learns_from_credits else None
     credited = {} if mixed is None else reading.credited(mixed)
     read = as_recorded(run, step, config, shards, scores, credited, is_whole=reading.is_whole)
-    if config.population is not None:
+    if config.method.learns_from_credits:
         learning = None if mixed is None else tuple(mixed.learning)
         read = replace(
             read,
@@ -129,7 +129,7 @@ def as_recorded(
     if unscored := sorted(set(shards) - set(scores)):
         notes.append(f"no rewards of shard {', '.join(unscored)}: shown are those by which the sampler chose")
     missing = _missing_advantages(config, is_whole=is_whole and not unscored)
-    if missing is None and config.population is not None and set(shards) - set(credited):
+    if missing is None and config.method.learns_from_credits and set(shards) - set(credited):
         missing = _MISSING_CREDITS
     if missing is not None:
         notes.append(missing)

@@ -15,8 +15,8 @@ from components.errors import ConfigurationError, TransientError, TroupeError
 from components.freed import Freed
 from components.generation.adapter_selection import AdapterRecord, selected_adapter
 from components.generation.adapter_versions import newest_version, publish_adapter, read_version, version_numbers
+from components.methods.population.served_models import Question, ServedModel, ServedPolicy
 from components.port_leases import PortLease, lease_port
-from components.session.served_models import Question, ServedModel, ServedPolicy
 from flows.api.multi_model.arguments import (
     any_number,
     check_names,

@@ -9,7 +9,7 @@ from datetime import datetime
 from math import ceil, isfinite
 from typing import Any
 
-from components.config import RunConfig
+from components.config import PopulationMethod, RunConfig
 from components.errors import ConfigurationError
 from components.metrics import NUM_FAILED_EPISODES, STEP_SECONDS
 from components.peak_memory import peak_memory_mib
@@ -142,7 +142,7 @@ class MultiModelTrainer:
             )
         if len(self._history()) <= step:
             await asyncio.to_thread(self._train, step + 1)
-        assert config.population is not None, "the trainer's runs have a population"
+        assert isinstance(config.method, PopulationMethod), "the trainer's runs have a population"
         view = self._history()[step]
         metrics, names = view.summary.metrics, self._names()
         episodes = self._episodes(view)
@@ -161,7 +161,7 @@ class MultiModelTrainer:
             "model_actions": [[dict(step) for step in each.actions_T] for each in episodes],
             "environment_info": self.environment.get_environment_info(),
             "weight_coordination": {
-                "strategy": config.population.weight_updates.strategy,
+                "strategy": config.method.weight_updates.type,
                 "episode": episode_num,
                 "models_updated": changed,
             },

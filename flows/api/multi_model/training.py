@@ -44,14 +44,14 @@ PLACES: Mapping[str, str] = {
     "model_types": "policies",
     "api_settings": "policies.*.api",
     "model_names": "policies.*.base, policies.*.api.model",
-    "training_mode": "population.training_mode",
-    "weight_update_strategy": "population.weight_updates.strategy",
+    "training_mode": "method.training_mode",
+    "weight_update_strategy": "method.weight_updates",
     "max_episodes": "num_steps",
     "episode_length": "environment.options, environment.max_turns",
     "update_frequency": "rollout.num_problems, rollout.group_size",
     "learning_rate": "training.learning_rate",
-    "cooperation_strength": "population.cooperation_strength",
-    "competition_intensity": "population.competition_intensity",
+    "cooperation_strength": "method.training_mode.cooperation_strength",
+    "competition_intensity": "method.training_mode.competition_intensity",
     "base_port": "the trainer starts no server; another than the default is refused",
     "num_gpus": "generation.device, training.device, resources.max_updates_at_once",
     "batch_size": BATCH_FIELD,
@@ -132,11 +132,10 @@ def _set_last(name: str, config: MultiModelConfig, rl: RLConfig | None) -> Any:
 def _learning(config: MultiModelConfig, rl: RLConfig | None, device: str) -> dict[str, Any]:
     """The sections that say how members learn from play."""
     return {
-        "population": {
-            "training_mode": config.training_mode.value,
-            "cooperation_strength": config.cooperation_strength,
-            "competition_intensity": config.competition_intensity,
-            "weight_updates": {"strategy": config.weight_update_strategy.value},
+        "method": {
+            "type": "population",
+            "training_mode": {"type": config.training_mode.value, **_strengths(config)},
+            "weight_updates": {"type": config.weight_update_strategy.value},
         },
         "algorithm": {"advantage": "role_baseline"},
         "training": {
@@ -199,9 +198,9 @@ def train_population(
     """
     from flows.prefect_runtime.settings import patient_with_temporary_server
     from flows.starts import recorded_restart
+    from flows.steps import POPULATION_PIPELINE
     from flows.train import checked_session, using
-    from flows.train_population import POPULATION
-    from flows.train_population import train_population as flow
+    from flows.train import train_population as flow
 
     settled = with_sources(config)
     store = open_store(settled.store)
@@ -209,9 +208,9 @@ def train_population(
     with checked_session(Run(run_id=run_id, config=settled)) as session:
         session.on_step = on_step
         if restart is None:
-            validate_start(session.store, run_id, settled, POPULATION.pipeline)
+            validate_start(session.store, run_id, settled, POPULATION_PIPELINE)
         else:
-            recorded_restart(session, restart, POPULATION.pipeline)
+            recorded_restart(session, restart)
         with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return flow(settled, run_id)
 
@@ -308,14 +307,32 @@ def _apply(rl: RLConfig, values: dict[str, Any], config: MultiModelConfig) -> No
                 )
         values["algorithm"] = {"advantage": "at_grpo"}
     else:
-        values["population"]["discount"] = rl.gamma
-        values["algorithm"] = {"advantage": "gae", "trace": rl.gae_lambda, "value_coefficient": rl.value_loss_coef}
-    values["population"] |= _shared(rl.cooperation_factor, config)
+        values["algorithm"] = {
+            "advantage": "gae",
+            "discount": rl.gamma,
+            "trace": rl.gae_lambda,
+            "value_coefficient": rl.value_loss_coef,
+        }
+    values["method"]["training_mode"] |= _shared(rl.cooperation_factor, config)
     if rl.competence_factor != CompetenceFactor(competence_type=CompetenceType.GENERAL):
         raise ConfigurationError(
             "competence_factor: the flow routes no problems by skill, and gives all members one learning rate; leave it out, "
             "or use weight_update_strategy selective, in which the best learn"
         )
+
+
+def _strengths(config: MultiModelConfig) -> dict[str, float]:
+    """How strongly returns are shared and compared, for the modes that do."""
+    strengths = {
+        "cooperation_strength": config.cooperation_strength,
+        "competition_intensity": config.competition_intensity,
+    }
+    read = {
+        TrainingMode.COOPERATIVE: {"cooperation_strength"},
+        TrainingMode.COMPETITIVE: {"competition_intensity"},
+        TrainingMode.MIXED: {*strengths},
+    }
+    return {name: value for name, value in strengths.items() if name in read.get(config.training_mode, ())}
 
 
 def _shared(factor: CooperationFactor, config: MultiModelConfig) -> dict[str, Any]:

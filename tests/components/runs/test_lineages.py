@@ -27,7 +27,7 @@ from components.runs.lineages import (
     store_option,
 )
 from components.stage_roles import Role, Roles
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 STAGES = [stage.name for stage in PIPELINE.stages]
 END = "publish_checkpoint"

@@ -24,7 +24,7 @@ from components.session.step_snapshot import (
     snapshot_of,
 )
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 RUN = Run(run_id="r", config=preset_config("tiny"))
 

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import save_file
 
 from components.errors import ArtifactCorrupt, EngineUnavailable, LogprobMismatch
+from components.methods.population.served_models import ServedPolicy
 from components.models.adapters import write_adapter
-from components.session.served_models import ServedPolicy
 from flows.api.multi_model.enums import LoRAUpdateStrategy, TaskPriority
 from flows.api.multi_model.lora import LoRAManager, create_distributed_lora_scheduler, create_lora_manager
 from flows.api.multi_model.model_configs import LoRAConfig

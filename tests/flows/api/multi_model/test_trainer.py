@@ -19,7 +19,7 @@ from flows.api.multi_model.model_configs import MonitoringConfig, RLConfig
 from flows.api.multi_model.monitoring import create_unified_monitor, newest_monitor
 from flows.api.multi_model.trainer import MultiModelTrainer, quick_start_multimodel_training
 from flows.api.multi_model.training_config import MultiModelConfig
-from flows.train_population import train_population as flow
+from flows.train import train_population as flow
 from tests.components.generation.api.wire_server import KEY, MODEL, openai_error, wire_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -49,7 +49,7 @@ def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> 
     monitor = create_unified_monitor(MonitoringConfig(log_file_path=str(folder / "metrics.json")))
     monitor.start()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("flows.train_population.train_population", patient_flow)
+        patched.setattr("flows.train.train_population", patient_flow)
         first = asyncio.run(trainer.train_multi_model_episode(0))
     assert (first["episode"], first["weight_coordination"]["strategy"]) == (0, "asynchronous")
     assert sorted(first["weight_coordination"]["models_updated"]) == ["model_0_tiny", "model_1_tiny"]

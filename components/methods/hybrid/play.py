@@ -1,0 +1,255 @@
+"""The steps of hybrid training in a session: play, learn, evaluate."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from components.artifacts.payloads import put
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.config import RunConfig
+from components.config.hybrid import PLAYER, REFLEXES, Crystal, Teacher, tuned_model
+from components.evaluation.held_out import Sampling
+from components.evaluation.statistics import wilson_interval
+from components.identity import fingerprint, seed_for
+from components.methods.hybrid.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
+from components.methods.hybrid.settings import emulated_games, games_opener, hybrid_config, hybrid_settings
+from components.metrics import SUCCESS_RATE
+from components.metrics import evaluation as named
+from components.runs.run import CollectedStep, PolicyUpdate
+from components.schema import EvalReport, PolicyVersion
+from components.session.scenario import SUITE_SEED
+from components.session.session import Session
+from components.torch_state import computing_with
+
+if TYPE_CHECKING:
+    from components.hybrid.adviser import Adviser
+    from components.hybrid.experience import StepAdvice
+    from components.hybrid.held_out_games import HeldOut
+
+_TRAIN = "train/policy/"
+"""How the learner's own metrics begin; in a report they have the name of its policy."""
+_NAMES = {"rollout/goal_rate": SUCCESS_RATE}
+"""To reach the goal is what other runs call success."""
+_START = "A new game. You are in the town, without a monster."
+
+
+def adviser_for(session: Session, versions: Mapping[str, PolicyVersion], *, draw: int = 0) -> "Adviser | None":
+    """The language model that may be asked for buttons, whose weights are loaded; None in modes without one.
+
+    One that learns draws for each game and step; `draw` tells one play from another.
+    """
+    from components.hybrid.language_model import LanguageModelAdviser, LearningAdviser
+
+    if not hybrid_config(session.config).mode.asks_for_buttons:
+        return None
+    policy, seed = session.config.agents[PLAYER].policy, session.config.seed
+    engine, version = session.engines.of(policy), versions[policy]
+    is_chat = session.config.policies[policy].prompt_format == "chat"
+    if tuned_model(session.config) is not None:
+        return LearningAdviser(engine, version, seed=seed_for(seed, "advice", draw), is_chat=is_chat)
+    return LanguageModelAdviser(engine, version, seed=seed, is_chat=is_chat)
+
+
+def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> CheckpointRef:
+    """Checkpoint 0 of the learner. In mode teacher the language model writes its lesson now."""
+    from components.hybrid.experience import new_learner_state
+
+    config = hybrid_config(session.config)
+    lesson = "\n".join(config.subgoals)
+    if isinstance(config.mode, Teacher) and not lesson:
+        lesson = _written_lesson(session, models)
+    settings = hybrid_settings(session.scenario, lesson)
+    with computing_with(1):
+        state = new_learner_state(settings, session.config.seed, open_games=games_opener(config))
+    return store_learner(session, with_lesson(state, lesson), step=0)
+
+
+def _written_lesson(session: Session, models: Mapping[str, CheckpointRef]) -> str:
+    from components.hybrid.language_model import LanguageModelTeacher
+    from components.session.checkpoint_loading import load_checkpoint
+    from components.session.engines import fixed_versions
+
+    policy = session.config.agents[PLAYER].policy
+    known = fixed_versions(session.config)
+    version = load_checkpoint(session, models[policy])[0] if policy in models else known[policy]
+    teacher = LanguageModelTeacher(session.engines.of(policy), version)
+    badges = hybrid_settings(session.scenario).goal_badges
+    return teacher.write_lesson(_START, f"win {badges} badges", seed=session.config.seed).text
+
+
+def collected(
+    session: Session, step: int, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
+) -> CollectedStep:
+    """What a step of play brought, stored."""
+    from components.hybrid.experience import StepAdvice, collect_experience
+
+    state = read_learner(session, checkpoint)
+    adviser, advised = adviser_for(session, versions, draw=step), StepAdvice()
+    with computing_with(1):
+        experience = collect_experience(
+            hybrid_settings(session.scenario, lesson_in(state)),
+            state,
+            session.config.seed,
+            step,
+            adviser=adviser,
+            open_games=games_opener(hybrid_config(session.config)),
+            advised=advised,
+        )
+    metrics = {_NAMES.get(name, name): value for name, value in experience.metrics.items()}
+    advice, told = _stored_advice(session, step, adviser, advised)
+    return CollectedStep(experience=session.kept.put(experience), metrics=metrics | told, advice=advice)
+
+
+def _stored_advice(
+    session: Session, step: int, adviser: "Adviser | None", advised: "StepAdvice"
+) -> tuple[ArtifactRef | None, dict[str, float]]:
+    """The batch that the language model learns from, and its metrics; None where it learns nothing."""
+    from components.hybrid.language_model import LearningAdviser
+    from components.methods.hybrid.advice_batch import advice_batch
+
+    if not isinstance(adviser, LearningAdviser):
+        return None, {}
+    batch = advice_batch(
+        adviser.draws, advised.draws_T_N, advised.advantages_T_N, agent=PLAYER, step=step, version=adviser.version
+    )
+    return put(session.store, batch), {f"signal/{name}": value for name, value in batch.metrics.items()}
+
+
+def learned_parts(config: RunConfig, played: CollectedStep) -> dict[str, ArtifactRef]:
+    """What each policy that learns has to learn from: the RL learner its experience, a language model its own buttons."""
+    parts = {REFLEXES: played.experience}
+    if played.advice is not None:
+        model = tuned_model(config)
+        assert model is not None, "only a model that learns leaves advice"
+        parts[model] = played.advice
+    return parts
+
+
+def updated(session: Session, step: int, checkpoint: CheckpointRef, experience: ArtifactRef) -> PolicyUpdate:
+    """The learner after a step, stored."""
+    from components.hybrid.experience import Experience, update_learner
+
+    state, played = read_learner(session, checkpoint), session.kept.get(experience, Experience)
+    settings = hybrid_settings(session.scenario, lesson_in(state))
+    with computing_with(1):
+        after, metrics = update_learner(settings, state, played, session.config.seed)
+    return PolicyUpdate(
+        checkpoint=store_learner(session, with_lesson(after, lesson_in(state)), step=step + 1),
+        metrics={name.removeprefix(_TRAIN): value for name, value in metrics.items() if name.startswith(_TRAIN)},
+    )
+
+
+def evaluated(
+    session: Session,
+    step: int,
+    sampling: Sampling,
+    checkpoint: CheckpointRef,
+    versions: Mapping[str, PolicyVersion],
+    *,
+    seed: int = SUITE_SEED,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> EvalReport:
+    """The report of `evaluation.num_problems` episodes with starts that training has not seen; those of a seed are the same for
+    all runs. `progress(done, total)` counts episodes."""
+    held_out = _held_out(session, sampling, checkpoint, versions, seed=seed, progress=progress)
+    goal_N, played = held_out.played.goal_N, held_out.played
+    n, num_successes = len(goal_N), int(goal_N.sum())
+    values = {
+        "success_rate": num_successes / n,
+        "starter_rate": float(played.starter_N.mean()),
+        "mean_reward": float(held_out.rewards_N.mean()),
+        f"{PLAYER}/payoff": float(held_out.rewards_N.mean()),
+        "llm_share": played.llm_share,
+        "episode_length": float(played.lengths_N.mean()),
+    }
+    if num_successes:
+        values["steps_to_goal"] = float(played.lengths_N[goal_N].mean())
+    return EvalReport(
+        agent=f"{session.run.run_id}@{step}",
+        suite=suite_title(session),
+        suite_digest=suite_digest(session),
+        step=step,
+        sampling=sampling,
+        seed=seed,
+        num_samples=1,
+        n=n,
+        num_successes=num_successes,
+        success_rate=values["success_rate"],
+        interval=wilson_interval(num_successes, n),
+        mean_reward=values["mean_reward"],
+        keep_rate=None,
+        repair_rate=None,
+        metrics={named(sampling, name): value for name, value in values.items()},
+        num_solved_P=tuple(goal_N.astype(int).tolist()),
+    )
+
+
+def episode_picture(
+    session: Session, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
+) -> bytes:
+    """An episode on the cartridge from the first start of its own evaluations, as a GIF of at most 300 pictures and 1 MiB. A
+    run on the cartridge's rules in NumPy plays the cartridge all the same: it is the same game.
+
+    Raises ServiceMissing without the emulator.
+    """
+    from components.hybrid.game_boy.episode_gif import played_frames, short_gif
+    from components.hybrid.held_out_games import held_out_settings, trained_agent
+
+    config, state = hybrid_config(session.config), read_learner(session, checkpoint)
+    settings = hybrid_settings(session.scenario, lesson_in(state))
+    seed = seed_for(SUITE_SEED, "game_boy", 0)
+    with computing_with(1), emulated_games(config, held_out_settings(settings, 1), seed, renders=True) as games:
+        agent = trained_agent(
+            settings,
+            state,
+            1,
+            seed=seed,
+            is_greedy=sampling == "greedy",
+            adviser=adviser_for(session, versions),
+        )
+        return short_gif(list(played_frames(games, agent)))
+
+
+def suite_title(session: Session) -> str:
+    """**Example** "game_boy/homebrew", on the cartridge as on its rules in NumPy."""
+    game = "crystal" if isinstance(hybrid_config(session.config).game, Crystal) else "homebrew"
+    return f"{session.config.environment.name}/{game}"
+
+
+def suite_digest(session: Session) -> str:
+    """12 hex digits that two evaluations share if their starts, goal and length are equal."""
+    settings, evaluation = hybrid_settings(session.scenario), session.config.evaluation
+    goal = {"goal": settings.goal_badges, "steps": settings.max_steps}
+    rules = {"game": hybrid_config(session.config).game.type, "starts": "held out", **goal}
+    return fingerprint({**rules, "n": evaluation.num_problems, "block": evaluation.problems_per_block})[:12]
+
+
+def _held_out(
+    session: Session,
+    sampling: Sampling,
+    checkpoint: CheckpointRef,
+    versions: Mapping[str, PolicyVersion],
+    *,
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> "HeldOut":
+    """All blocks of the suite; each has a seed of its own."""
+    from components.hybrid.held_out_games import joined_blocks, play_held_out
+
+    state, evaluation = read_learner(session, checkpoint), session.config.evaluation
+    total, blocks = evaluation.num_problems, []
+    with computing_with(1):
+        for first in range(0, total, evaluation.problems_per_block):
+            num_episodes = min(evaluation.problems_per_block, total - first)
+            blocks.append(
+                play_held_out(
+                    hybrid_settings(session.scenario, lesson_in(state)),
+                    state,
+                    num_episodes=num_episodes,
+                    seed=seed_for(seed, "game_boy", first),
+                    is_greedy=sampling == "greedy",
+                    adviser=adviser_for(session, versions),
+                    open_games=games_opener(hybrid_config(session.config)),
+                )
+            )
+            progress(first + num_episodes, total)
+    return joined_blocks(blocks)

@@ -1,0 +1,94 @@
+"""Who did what to whom in a population run: its graph after each step, read from the store, and the files that show it."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.payloads import get
+from components.artifacts.refs import ArtifactRef
+from components.config import PopulationMethod, RunConfig
+from components.config.population import Federated
+from components.errors import ArtifactCorrupt
+from components.methods.population.credits import state_before
+from components.metrics import train
+from components.population.credit import PopulationState
+from components.population.graph_page import Frame, graph_page, graph_picture
+from components.population.interaction_graph import InteractionGraph, graphml
+from components.runs.history import read_history
+from components.runs.lineages import lineage_for, read_config
+from components.runs.run import Run
+from components.session.session import Session
+
+PAGE = "interactions.html"
+FILES = (PAGE, "interactions.png", "interactions.graphml")
+SHARE = "coordination_share"
+"""The metric of an update that says how much its member counted in a round."""
+_MAX_FRAMES = 20
+"""The most moments of the page's slider."""
+_Transfer = tuple[str, str, float]
+
+
+def stored_interactions(session: Session, step: int) -> ArtifactRef:
+    """The stored folder of FILES, after `step` updates."""
+    frames, title = interaction_frames(session, step), f"Interactions in {session.run.run_id}"
+    folder = session.copies.work_folder(step)  # stays: a store may write in the background
+    page, picture, graph = (folder / name for name in FILES)
+    page.write_text(graph_page(frames, title=title), encoding="utf-8")
+    picture.write_bytes(graph_picture(frames[-1].graph, title=f"{title}, {frames[-1].label}"))
+    graph.write_text(graphml(frames[-1].graph), encoding="utf-8")
+    return session.store.put_folder(folder)
+
+
+def file_in(folder: ArtifactRef, name: str) -> ArtifactRef:
+    """One file of a stored folder, as a reference to its bytes."""
+    assert folder.files is not None, f"{folder.key} is no folder"
+    sha256, num_bytes = folder.files[name]
+    return ArtifactRef(kind=Path(name).suffix, key=f"{folder.key}/{name}", sha256=sha256, num_bytes=num_bytes)
+
+
+def interaction_frames(session: Session, step: int) -> list[Frame]:
+    """The run's graph after up to _MAX_FRAMES numbers of updates, the last after `step`: played episodes and transfers.
+
+    A run that an older version began counts from the step on at which this one continued.
+    """
+    shown = sorted({round(step * part / _MAX_FRAMES) for part in range(1, _MAX_FRAMES + 1)} - {0})
+    transfers, frames = _transfers(session.store, session.run, step), []
+    for at in shown:
+        graph = _played(session, at)
+        for each in chain.from_iterable(transfers[:at]):
+            graph = graph.after_transfer(*each)
+        frames.append(Frame(label=f"after {at} of {step} steps", graph=graph))
+    return frames
+
+
+def _played(session: Session, step: int) -> InteractionGraph:
+    state = state_before(session, step)
+    assert state is not None, f"no episode was played before step {step}"
+    return get(session.store, state, PopulationState).interactions
+
+
+def _transfers(store: ArtifactStore, run: Run, num_steps: int) -> list[list[_Transfer]]:
+    """What members took over in each step, by name. Raises ArtifactCorrupt for a record that cannot be read."""
+    first = read_config(store, run.run_id) or run.config
+    configs = {0: first, **{each.lineage: each.config for each in run.lineages}}
+    found = []
+    for each in read_history(store, run, num_steps).steps:
+        if each.error is not None:
+            raise ArtifactCorrupt(each.error)
+        config = configs[lineage_for(run.lineages, each.step, "coordinate_weights")]
+        found.append(list(_transfers_of_step(config, each.summary.metrics)))
+    return found
+
+
+def _transfers_of_step(config: RunConfig, metrics: Mapping[str, float]) -> Iterator[_Transfer]:
+    """What each member of a round took over from each other one: its share of what was mixed.
+
+    **Example** shares .75 and .25, each keeps .2 of its own: .6 of the first goes to the second, .2 of the second to the first.
+    """
+    shares = {name: metrics[train(name, SHARE)] for name in sorted(config.policies) if train(name, SHARE) in metrics}
+    updates = config.method.weight_updates if isinstance(config.method, PopulationMethod) else None
+    own = updates.personal_share if isinstance(updates, Federated) else 0.0
+    yield from (
+        (source, target, (1 - own) * share) for source, share in shares.items() for target in shares if target != source
+    )
