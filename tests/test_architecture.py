@@ -374,3 +374,8 @@ def test_the_command_line_starts_without_heavy_libraries() -> None:
 def test_the_built_in_environments_are_registered_as_those_of_other_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"][ENTRY_POINTS] == FAMILIES
+
+
+def test_what_is_opened_stays_small() -> None:
+    """A session holds what is opened and closed; what a method does stands in `components/methods`."""
+    assert sum(len(path.read_text().splitlines()) for path in (ROOT / "components/session").glob("*.py")) <= 2000

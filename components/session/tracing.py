@@ -8,8 +8,8 @@ from components.runs.run import Run
 from components.schema import Limits, RolloutShard, ScoredShard
 from components.session.prompt_texts import PromptText, prompt_texts
 from components.session.scenario import Scenario
-from components.session.tool_runs import ProgramRun, ToolRun, runs_in
 from components.session.toolbox import Toolbox
+from components.tool_calls.tool_runs import ProgramRun, ToolRun, runs_in
 from components.tracking.base import EpisodeTrace
 from components.tracking.episode_traces import (
     ScoredEpisode,

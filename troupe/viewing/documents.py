@@ -11,7 +11,7 @@ from components.population.seating import member_and_step
 from components.rollout.statistics import keep_and_repair, last_agent_of
 from components.schema import Candidate, Episode, Node
 from components.session.prompt_texts import PromptText
-from components.session.tool_runs import ProgramRun
+from components.tool_calls.tool_runs import ProgramRun
 from troupe.viewing.populations import (
     DrawnChoices,
     ShownPopulation,

@@ -11,7 +11,7 @@ from components.home import HOME
 from components.sandbox.rootfs import built_digests
 from components.schema import Limits
 from components.session.scenario import scenario_of
-from components.session.tool_runs import ProgramRun, runs_in
+from components.tool_calls.tool_runs import ProgramRun, runs_in
 from troupe.viewing.recorded import RecordedStep
 
 Runs = Mapping[tuple[int, int, int], tuple[ProgramRun, ...]]

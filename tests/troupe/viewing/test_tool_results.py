@@ -14,8 +14,8 @@ from components.runs.run import Run
 from components.runs.session_records import begin_session
 from components.schema import ExecutionResult, Limits, PolicyVersion, RolloutShard
 from components.session.scenario import Scenario, scenario_of
-from components.session.tool_runs import ProgramRun, runs_in
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
+from components.tool_calls.tool_runs import ProgramRun, runs_in
 from flows.presets import preset_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
