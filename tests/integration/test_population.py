@@ -14,6 +14,7 @@ import torch
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef, StageManifest
+from components.generation.api.chat import KEY_VARIABLES
 from components.population.credit import PopulationState
 from components.runs.gc import collect_garbage
 from components.runs.run import MixedStep
@@ -24,6 +25,7 @@ from components.runs.verify import verify_run
 from components.schema import Episode, RolloutShard
 from components.training.adapter_state import read_adapter_state
 from flows.presets import preset_values
+from tests.components.generation.api.wire_server import KEY, MODEL, wire_server
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
 from troupe.runs.documents import run_document
@@ -41,6 +43,7 @@ BOUNDARIES = (
     "/steps/000003/draw_interactions-v*/",
 )
 """test_kill_and_resume.py has the stages of every method."""
+SMALL = {"base": "tiny", "tiny": {"hidden_size": 32, "num_layers": 2, "num_heads": 2, "intermediate_size": 64}}
 
 
 def config(root: Path, **updates: Any) -> dict[str, Any]:
@@ -122,8 +125,8 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
         assert [each.key for each in found.problems] == [manifest.relative_to(whole / "store").as_posix()]
 
 
-def _gains(store: LocalArtifactStore) -> list[dict[str, Any]]:
-    (found,) = [each for each in _manifests(store, 3) if each.stage == "play_against_starts"]
+def _gains(store: LocalArtifactStore, step: int = 3) -> list[dict[str, Any]]:
+    (found,) = [each for each in _manifests(store, step) if each.stage == "play_against_starts"]
     gains: list[dict[str, Any]] = found.output["gains"]
     return gains
 
@@ -278,3 +281,24 @@ def test_any_game_trains_a_population_by_its_name(
     (step,) = outcome(LocalArtifactStore(tmp_path / "store"), "p")["steps"]
     assert {f"population/{player}/return" for player in players} <= set(step["metrics"])
     assert weights(tmp_path, "p", 0).keys() == weights(tmp_path, "p", 1).keys()
+
+
+def test_a_member_meets_its_start_beside_a_partner_behind_an_api(trainings: Trainings, tmp_path: Path) -> None:
+    with wire_server() as wire:
+        wire.answer = lambda state, index: "Pass" if index % 2 else "Bet"
+        values = preset_values()["population-kuhn"]
+        api = {"provider": "openai", "model": MODEL, "base_url": wire.base_url("openai")}
+        given = {
+            **values,
+            "num_steps": 1,
+            "policies": {"first": SMALL, "second": {"api": api, "trained": False, "prompt_format": "chat"}},
+            "rollout": {**values["rollout"], "num_problems": 4},
+            "evaluation": {"num_problems": 4, "problems_per_block": 4, "sampling": ["sample"]},
+            "store": {"kind": "local", "root": str(tmp_path / "store")},
+            "tracking": {"kind": "none"},
+        }
+        ordered = order(tmp_path, "p", config=given, environment={KEY_VARIABLES["openai"]: KEY})
+        assert trainings.run(ordered).code == 0, trainings.log()
+        assert wire.exchanges
+    (gain,) = _gains(LocalArtifactStore(tmp_path / "store"), step=1)
+    assert gain["agent"] == "player_0"

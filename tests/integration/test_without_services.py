@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -53,6 +54,19 @@ def kill_in_mid_run(home: Path, run_id: str) -> None:
         os.kill(process.pid, signal.SIGKILL)
     assert len(servers) == 1
     assert psutil.wait_procs(servers, timeout=120)[1] == []
+
+
+def test_two_homes_train_at_once_without_services_and_end_in_equal_weights(tmp_path: Path) -> None:
+    homes = [tmp_path / user for user in ("ann", "bob")]
+    for home in homes:
+        home.mkdir()
+    with ThreadPoolExecutor(len(homes)) as executor:
+        for home, said in zip(homes, executor.map(lambda each: told(each, *training("r", 1)), homes), strict=True):
+            assert (
+                f"no services are up: the run is stored in {home / 'store'}, with a Prefect server of its own" in said
+            )
+    digests = [json.loads(told(home, "show", "r", "--json"))["steps"][-1]["checkpoint_digest"] for home in homes]
+    assert digests[0] == digests[1]
 
 
 def test_a_run_begins_alone_is_killed_continues_and_continues_with_services(tmp_path: Path) -> None:
