@@ -1,7 +1,7 @@
 """The reference of the configuration, from its classes: every field with its type, default, bounds and documentation."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from inspect import getdoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -25,51 +25,76 @@ def reference() -> str:
 
 def section(prefix: str, model: type[BaseModel]) -> Iterator[str]:
     """The heading of a section, its fields, and then the sections in it."""
+    inner: list[tuple[str, FieldInfo]] = []
     yield f"## {f'`{prefix}`' if prefix else 'The run'}"
     if vars(model).get("__doc__"):
         yield plain(getdoc(model) or "")
-    yield from write_fields({"": model}, prefix)
+    for name, field in model.model_fields.items():
+        path = f"{prefix}.{name}" if prefix else name
+        found = sections_in(field.annotation)
+        if found:
+            inner.append((f"{path}.{KEYS[path]}" if path in KEYS else path, field))
+        if not found or field.description:
+            yield entry(path, field)
+    for path, field in inner:
+        yield from sections(path, field)
 
 
-def choice(prefix: str, variants: Sequence[type[Variant]]) -> Iterator[str]:
-    """The heading of a section among whose variants a configuration chooses, the variants, and their fields."""
-    chooser = variants[0].chosen_by
-    named = {spelled_type(variant.model_fields[chooser].annotation): variant for variant in variants}
-    named = {"one of your own" if name == "text" else name: variant for name, variant in named.items()}
+def sections(path: str, field: FieldInfo) -> Iterator[str]:
+    """The section of a field, or the variants among which it chooses."""
+    first, *others = sections_in(field.annotation)
+    variants = {variant_name(each): each for each in (first, *others) if issubclass(each, Variant)}
+    yield from union(path, field, variants) if others else section(path, first)
+
+
+def union(prefix: str, field: FieldInfo, variants: Mapping[str, type[Variant]]) -> Iterator[str]:
+    """The heading of a union, its variants by name, each field with the variants that have it, and then the sections in them."""
+    chosen_by = next(iter(variants.values())).chosen_by
+    default_name = f", default `{getattr(field.default, chosen_by)}`" if isinstance(field.default, Variant) else ""
     yield f"## `{prefix}`"
-    yield f"One of these, by `{prefix}.{chooser}`, or by its name alone in place of the section:"
-    yield "\n".join(f"- {name}: {plain(getdoc(variant) or '')}" for name, variant in named.items())
-    yield from write_fields(named, prefix, without=chooser)
+    told = "\n".join(f"  - `{name}`: {described(each)}" for name, each in variants.items())
+    yield f"- `{prefix}.{chosen_by}`: one of these{default_name}\n{told}"
+    fields = [(name, each, variant) for variant, model in variants.items() for name, each in model.model_fields.items()]
+    inner: dict[str, FieldInfo] = {}
+    owners: dict[str, dict[str, tuple[FieldInfo, list[str]]]] = {}
+    for name, each, variant in fields:
+        if name == chosen_by:
+            continue
+        path = f"{prefix}.{name}"
+        if sections_in(each.annotation):
+            inner[path] = each
+        owners.setdefault(path, {}).setdefault(entry(path, each), (each, []))[1].append(variant)
+    for path, entries in owners.items():
+        for each, having in entries.values():
+            only = f"with {chosen_by} " + " or ".join(f"`{name}`" for name in having)
+            yield entry(path, each, only="" if len(having) == len(variants) else only)
+    for path, each in inner.items():
+        yield from sections(path, each)
 
 
-def write_fields(named: Mapping[str, type[BaseModel]], prefix: str, *, without: str = "") -> Iterator[str]:
-    """The fields of a section's variants, each once with the names of those that have it, and then the sections in them."""
-    owners: dict[tuple[str, str], list[str]] = {}
-    fields: dict[tuple[str, str], FieldInfo] = {}
-    for owner, model in named.items():
-        for name, field in model.model_fields.items():
-            key = name, field.description or ""
-            owners.setdefault(key, []).append(owner)
-            fields.setdefault(key, field)
-    for (name, description), field in fields.items():
-        if name != without and (not sections_in(field.annotation) or description):
-            of = owners[name, description]
-            yield entry(f"{prefix}.{name}" if prefix else name, field, of=of if len(of) < len(named) else ())
-    for (name, _), field in fields.items():
-        if found := sections_in(field.annotation):
-            path = f"{prefix}.{name}" if prefix else name
-            inner = f"{path}.{KEYS[path]}" if path in KEYS else path
-            yield from section(inner, found[0]) if len(found) == 1 else choice(inner, found)
+def described(variant: type[Variant]) -> str:
+    """What a variant is, and what it fixes of the fields that others have."""
+    fields = {name for owner in variant.__mro__ if issubclass(owner, BaseModel) for name in owner.model_fields}
+    fixed = {name: getattr(variant, name) for name in sorted(fields - variant.model_fields.keys())}
+    said = ", ".join(f"`{name}` is `{str(value).lower()}`" for name, value in fixed.items() if value is not None)
+    text = " ".join(plain(getdoc(variant) or "").split())
+    return f"{text} Fixed: {said}." if said else text
 
 
-def entry(path: str, field: FieldInfo, *, of: Sequence[str] = ()) -> str:
-    """One field, as an item of a list; `of` are the variants that alone have it."""
-    facts = [spelled_type(field.annotation), *bounds(field), default(field), f"only of {', '.join(of)}" if of else ""]
+def variant_name(section: type[BaseModel]) -> str:
+    """What chooses a variant. **Example** `rloo`; of one for names of your own `module:function`."""
+    name = section.model_fields[section.chosen_by] if issubclass(section, Variant) else None
+    return "" if name is None else "module:function" if name.is_required() else str(name.default)
+
+
+def entry(path: str, field: FieldInfo, *, only: str = "") -> str:
+    """One field, as an item of a list."""
+    facts = [spelled_type(field.annotation), *bounds(field), default(field), only]
     documentation = "".join(f"\n  {line}" for line in plain(field.description or "").splitlines())
     return f"- `{path}`: {', '.join(fact for fact in facts if fact)}" + (f"\\{documentation}" if documentation else "")
 
 
-def sections_in(annotation: Any) -> list[type[Any]]:
+def sections_in(annotation: Any) -> list[type[BaseModel]]:
     """The sections that a field holds, alone, as options or as the values of a mapping."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
