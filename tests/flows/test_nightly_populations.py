@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from components.session.contenders import RunFinder
 
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
@@ -13,6 +12,7 @@ from components.errors import ArtifactMissing
 from components.evaluation.night_records import keep_night
 from components.evaluation.nightly import SuiteNight
 from components.evaluation.subjects import RunSubject
+from components.methods.contenders import RunFinder
 from components.runs.run import Run
 from components.schema import EvalReport
 from flows import nightly_populations
