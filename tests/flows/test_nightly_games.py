@@ -72,7 +72,7 @@ def checkpoint(store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest
 def test_runs_of_one_evaluation_are_one_night(store: LocalArtifactStore, kept: StoreConfig, tmp_path: Path) -> None:
     active_run(store, kept, "other")
     active_run(store, kept, "farther", goal_badges=2)
-    active_run(store, kept, "unplayable", game="crystal", rom=str(tmp_path / "none.gbc"))
+    active_run(store, kept, "unplayable", game={"type": "crystal", "rom": str(tmp_path / "none.gbc")})
     nights = games_nights(store, kept, TONIGHT, list(active_runs(store, date.fromisoformat(TONIGHT), 7)))
     assert [[each.agent for each in night.reports] for night in nights] == [["farther@0"], ["one@0", "other@0"], []]
     first, second = nights[1].reports
@@ -126,6 +126,6 @@ def test_the_nightly_flow_keeps_and_judges_them(store: LocalArtifactStore, kept:
     assert name in page
     assert "one@0" in page
     assert [each.agent for each in read_nights(store, name, before="2099")[0].reports] == ["one@0"]
-    active_run(store, kept, "unplayable", game="crystal", rom=str(tmp_path / "none.gbc"))
+    active_run(store, kept, "unplayable", game={"type": "crystal", "rom": str(tmp_path / "none.gbc")})
     with pytest.raises(NightFailed, match=r"unplayable@0: RomMissing"):
         nightly_evaluation([], night=date.fromisoformat(TONIGHT), store=kept)
