@@ -264,7 +264,7 @@ def next_step(trial: Trial, name: str) -> str:
     readers = [role for role, agent in trial.agents.items() if agent.reads_instructions]
     if not readers:
         return (
-            f"troupe train {name}; its policies read no instructions and learn from demonstrations first (warm_start)"
+            f"troupe train {name}; its policies read no instructions and learn from demonstrations first (warm_start.max_steps)"
         )
     least = max(
         readers,
