@@ -48,7 +48,7 @@ def sections(path: str, field: FieldInfo) -> Iterator[str]:
 
 
 def union(prefix: str, field: FieldInfo, variants: Mapping[str, type[Variant]]) -> Iterator[str]:
-    """The heading of a union, its variants by name, each field with the variants that have it, and then the sections in them."""
+    """The heading of a union, its variants by name, each field with the variants that have it, and the sections in them."""
     chosen_by = next(iter(variants.values())).chosen_by
     default_name = f", default `{getattr(field.default, chosen_by)}`" if isinstance(field.default, Variant) else ""
     yield f"## `{prefix}`"

@@ -54,8 +54,8 @@ def train_batches(
     advantage is no row, and a node without rows no group. Groups whose advantages are all 0 are counted, and left out unless
     `with_silent_groups`. `moves_E_N` are the moves of the nodes of each episode, for advantages of whole returns; with
     `shares_returns` the rewards become what the team earns from each action on. The order is that of shards, episodes and
-    nodes. Rows stay in the groups in which they were sampled, and groups of one agent with equal prompts, temperatures and choices are
-    merged to share the prompt in training.
+    nodes. Rows stay in the groups in which they were sampled, and groups of one agent with equal prompts, temperatures and
+    choices are merged to share the prompt in training.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
     if isinstance(algorithm, CreditedConfig) and shares_returns:

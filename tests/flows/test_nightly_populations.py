@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from components.session.contenders import RunFinder
 
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
@@ -14,7 +15,6 @@ from components.evaluation.nightly import SuiteNight
 from components.evaluation.subjects import RunSubject
 from components.runs.run import Run
 from components.schema import EvalReport
-from components.session.contenders import RunFinder
 from flows import nightly_populations
 from flows.presets import preset_config
 from tests.components.evaluation.test_nightly import report
