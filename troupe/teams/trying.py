@@ -263,7 +263,9 @@ def next_step(trial: Trial, name: str) -> str:
         return f"troupe play {name}, to see what the agents are asked"
     readers = [role for role, agent in trial.agents.items() if agent.reads_instructions]
     if not readers:
-        return f"troupe train {name}; its policies read no instructions and learn from demonstrations first (warm_start.max_steps)"
+        return (
+            f"troupe train {name}; its policies read no instructions and learn by demonstrations (warm_start.max_steps)"
+        )
     least = max(
         readers,
         key=lambda role: (trial.agents[role].malformed + trial.agents[role].no_answer, -trial.agents[role].right),
