@@ -6,6 +6,14 @@ from flows.api.multi_model.benchmark import SimplePG as SimplePG
 from flows.api.multi_model.benchmark import run_benchmark as run_benchmark
 from flows.api.multi_model.checkpoints import list_available_checkpoints as list_available_checkpoints
 from flows.api.multi_model.checkpoints import load_checkpoint_metadata as load_checkpoint_metadata
+from flows.api.multi_model.configs import CompetenceFactor as CompetenceFactor
+from flows.api.multi_model.configs import CooperationFactor as CooperationFactor
+from flows.api.multi_model.configs import LLMConfig as LLMConfig
+from flows.api.multi_model.configs import LoRAConfig as LoRAConfig
+from flows.api.multi_model.configs import ModelState as ModelState
+from flows.api.multi_model.configs import MonitoringConfig as MonitoringConfig
+from flows.api.multi_model.configs import MultiModelConfig as MultiModelConfig
+from flows.api.multi_model.configs import RLConfig as RLConfig
 from flows.api.multi_model.enums import CompetenceType as CompetenceType
 from flows.api.multi_model.enums import CooperationType as CooperationType
 from flows.api.multi_model.enums import EnvironmentType as EnvironmentType
@@ -26,6 +34,8 @@ from flows.api.multi_model.environments import (
 from flows.api.multi_model.environments import create_multi_model_staged_env as create_multi_model_staged_env
 from flows.api.multi_model.environments import create_multi_model_team_battle as create_multi_model_team_battle
 from flows.api.multi_model.environments import create_social_training_env as create_social_training_env
+from flows.api.multi_model.graph import GraphVisualizer as GraphVisualizer
+from flows.api.multi_model.graph import create_graph_visualizer as create_graph_visualizer
 from flows.api.multi_model.llm import LLMResponse as LLMResponse
 from flows.api.multi_model.llm import SharedLLMManager as SharedLLMManager
 from flows.api.multi_model.llm_factories import create_claude_manager as create_claude_manager
@@ -40,15 +50,7 @@ from flows.api.multi_model.lora import DistributedLoRAScheduler as DistributedLo
 from flows.api.multi_model.lora import LoRAManager as LoRAManager
 from flows.api.multi_model.lora import create_distributed_lora_scheduler as create_distributed_lora_scheduler
 from flows.api.multi_model.lora import create_lora_manager as create_lora_manager
-from flows.api.multi_model.model_configs import CompetenceFactor as CompetenceFactor
-from flows.api.multi_model.model_configs import CooperationFactor as CooperationFactor
-from flows.api.multi_model.model_configs import LLMConfig as LLMConfig
-from flows.api.multi_model.model_configs import LoRAConfig as LoRAConfig
-from flows.api.multi_model.model_configs import MonitoringConfig as MonitoringConfig
-from flows.api.multi_model.model_configs import RLConfig as RLConfig
-from flows.api.multi_model.monitoring import GraphVisualizer as GraphVisualizer
 from flows.api.multi_model.monitoring import UnifiedMonitor as UnifiedMonitor
-from flows.api.multi_model.monitoring import create_graph_visualizer as create_graph_visualizer
 from flows.api.multi_model.monitoring import create_unified_monitor as create_unified_monitor
 from flows.api.multi_model.scheduler import InteractionResult as InteractionResult
 from flows.api.multi_model.scheduler import InteractionType as InteractionType
@@ -62,5 +64,3 @@ from flows.api.multi_model.trainer import create_competitive_multimodel_trainer 
 from flows.api.multi_model.trainer import create_cooperative_multimodel_trainer as create_cooperative_multimodel_trainer
 from flows.api.multi_model.trainer import create_multimodel_trainer as create_multimodel_trainer
 from flows.api.multi_model.trainer import quick_start_multimodel_training as quick_start_multimodel_training
-from flows.api.multi_model.training_config import ModelState as ModelState
-from flows.api.multi_model.training_config import MultiModelConfig as MultiModelConfig

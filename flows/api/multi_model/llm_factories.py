@@ -2,17 +2,20 @@
 
 import importlib.util
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from flows.api.multi_model.arguments import check_names, keywords
+from components.errors import ConfigurationError
+from components.suggestions import suggest
+from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.enums import LLMBackend
 from flows.api.multi_model.llm import SharedLLMManager
-from flows.api.multi_model.model_configs import LLMConfig
 
 _PACKAGES = ("troupe", "torch", "transformers", "peft", "deepspeed", "prefect", "mlflow", "vllm", "openai", "anthropic")
+_PRICES = {"input_price", "output_price", "max_cost"}
 _FAMILIES: dict[str, list[str]] = {
-    "qwen3": ["Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-Coder-14B-Instruct", "Qwen/Qwen2.5-Math-14B-Instruct"],
+    "qwen3": ["Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-Coder-14B-Instruct", "Qwen/Qwen2.5-Math-7B-Instruct"],
     "llama3": ["meta-llama/Llama-3.1-8B-Instruct"],
     "openai": ["gpt-4o-mini", "gpt-4o"],
     "anthropic": ["claude-3-5-haiku-20241022", "claude-3-5-sonnet-20241022"],
@@ -39,7 +42,7 @@ def create_qwen_coder_manager(
 
 
 def create_qwen_math_manager(
-    model_name: str = "Qwen/Qwen2.5-Math-14B-Instruct", device: str = "auto", **settings: Any
+    model_name: str = "Qwen/Qwen2.5-Math-7B-Instruct", device: str = "auto", **settings: Any
 ) -> SharedLLMManager:
     """A model for mathematics: temperature .2, 8,192 tokens."""
     return _local(model_name, device, settings, temperature=0.2, max_length=8192)
@@ -97,11 +100,13 @@ def _local(model_name: str, device: str, settings: dict[str, Any], **defaults: A
 
 def _made(call: str, settings: Mapping[str, Any], **named: Any) -> SharedLLMManager:
     """A manager. Raises ConfigurationError for a setting that there is not, or that the call decides itself."""
-    of_manager = keywords(SharedLLMManager)
-    check_names(settings, {*LLMConfig.checks, *of_manager} - named.keys(), call)
-    config = {name: each for name, each in settings.items() if name not in of_manager}
+    of_config = {each.name for each in fields(LLMConfig)} - named.keys()  # type: ignore[arg-type]
+    for name in settings:
+        if name not in of_config | _PRICES:
+            raise ConfigurationError(f"{name}: {call} takes no such setting; {suggest(name, of_config | _PRICES)}")
+    config = {name: each for name, each in settings.items() if name not in _PRICES}
     return SharedLLMManager(
-        LLMConfig(**named, **config), **{name: each for name, each in settings.items() if name in of_manager}
+        LLMConfig(**named, **config), **{name: each for name, each in settings.items() if name in _PRICES}
     )
 
 

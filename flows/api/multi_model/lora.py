@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from components.errors import ConfigurationError, TransientError, TroupeError
 from components.freed import Freed
@@ -17,24 +17,11 @@ from components.generation.adapter_selection import AdapterRecord, selected_adap
 from components.generation.adapter_versions import newest_version, publish_adapter, read_version, version_numbers
 from components.port_leases import PortLease, lease_port
 from components.session.served_models import Question, ServedModel, ServedPolicy
-from flows.api.multi_model.arguments import (
-    any_number,
-    check_names,
-    keywords,
-    mapping,
-    port,
-    question_settings,
-    whole_number,
-)
-from flows.api.multi_model.arguments import priority as check_priority
-from flows.api.multi_model.checked_config import number, one_of, part, text, whole
+from flows.api.multi_model.configs import LLMConfig, LoRAConfig
 from flows.api.multi_model.enums import LoRALoadingStatus, LoRAUpdateStrategy, TaskPriority
 from flows.api.multi_model.errors import ModelLoadingFailed, loading, memory_errors
-from flows.api.multi_model.llm import LLMResponse, local_device
-from flows.api.multi_model.model_configs import LLMConfig, LoRAConfig
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from flows.api.multi_model.fields import Count, Device, Finite, Port, Share, Text, checked_call
+from flows.api.multi_model.llm import LLMResponse, answer_settings, local_device, response
 
 
 class LoRAManager(Freed):
@@ -45,28 +32,33 @@ class LoRAManager(Freed):
     **Example** `create_lora_manager({1: LoRAConfig(lora_id=1, rank=8)}, base_model="tiny").process_request("2 + 2 =")`.
     """
 
+    @checked_call
     def __init__(
         self,
         configs: Mapping[int, LoRAConfig],
         strategy: LoRAUpdateStrategy = LoRAUpdateStrategy.ADAPTIVE,
         *,
-        base_model: str = LLMConfig.model_name,
-        device: str = "auto",
+        base_model: Text = LLMConfig.model_name,
+        device: Device = "auto",
         seed: int = 0,
+        has_ports: bool = False,
     ) -> None:
-        """The base and its adapters are loaded by the first request. Raises ConfigurationError for what is none of these."""
+        """The base and its adapters are loaded by the first request. Raises ConfigurationError for what is none of these, for a
+        gpu_id, since all adapters are on the base's device, and for a port, unless it `has_ports`, as a scheduler."""
         if not configs:
             raise ConfigurationError("configs: none; give one LoRAConfig or more, by id")
-        self.configs: dict[int, LoRAConfig] = {
-            key: part(LoRAConfig)(f"configs[{key!r}]", each) for key, each in mapping("configs", configs).items()
-        }
-        for key, each in self.configs.items():
+        for key, each in configs.items():
             if key != each.lora_id:
                 raise ConfigurationError(f"configs[{key!r}].lora_id {each.lora_id}: use the same number as key")
-        self.strategy = LoRAUpdateStrategy(one_of(LoRAUpdateStrategy)("strategy", strategy))
-        self.base_model = text("base_model", base_model)
-        self._device = LLMConfig.checks["device"]("device", device)
-        self._seed = whole_number("seed", seed)
+            if each.gpu_id:
+                raise ConfigurationError(
+                    f"configs[{key}].gpu_id {each.gpu_id}: all adapters are on one base; leave it out"
+                )
+            if each.port != LoRAConfig.port and not has_ports:
+                raise ConfigurationError(f"configs[{key}].port {each.port}: a manager has no ports; leave it out")
+        self.configs = dict(configs)
+        self.strategy, self.base_model, self._device = strategy, base_model, device
+        self._seed = seed
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._ends = ExitStack()
@@ -76,35 +68,36 @@ class LoRAManager(Freed):
         self._errors: dict[int, str] = {}
         self._number = 0
 
+    @checked_call
     def process_request(
-        self, prompt: str, *, priority: TaskPriority = TaskPriority.MEDIUM, lora_id: int | None = None, **settings: Any
+        self, prompt: Text, *, priority: TaskPriority = TaskPriority.MEDIUM, lora_id: int | None = None, **settings: Any
     ) -> LLMResponse:
         """An answer by the adapter that the strategy chooses, or by `lora_id`.
 
-        `settings` are instructions, max_new_tokens, max_length, temperature, stop and seed. Raises ConfigurationError for
-        others, RuntimeError "Model loading failed", and the last adapter's error if all have failed.
+        `settings` are instructions, max_new_tokens, temperature, stop and seed. Raises ConfigurationError for others,
+        RuntimeError "Model loading failed", and the last adapter's error if all have failed.
         """
-        checked = question_settings(settings, "process_request", with_length=True)
-        question = Question(prompt=text("prompt", prompt), **checked)
-        check_priority("priority", priority)
+        question = Question(prompt=prompt, **answer_settings(settings, "process_request"))
         if lora_id is not None:
             self.known(lora_id)
         self.load()
         while True:
-            chosen = self._chosen(priority) if lora_id is None else self._loaded(lora_id)
-            began = time.monotonic()
+            chosen = self._choose(priority) if lora_id is None else self._loaded(lora_id)
+            began, error = time.monotonic(), None
             try:
                 with memory_errors():
                     answer = self._policies[chosen].answer(question)
-            except TransientError as error:
-                self._failed(chosen, time.monotonic() - began, error)
-                if lora_id is not None or not self._ready():
-                    raise
-                continue
-            self._count(chosen, time.monotonic() - began, failed=False)
-            usage = {"prompt_tokens": answer.num_prompt_tokens, "completion_tokens": answer.num_answer_tokens}
-            metadata = {"lora_id": chosen, "version": answer.version.step, **usage}
-            return LLMResponse(text=answer.text, confidence=answer.confidence, metadata=metadata)
+            except TransientError as failure:
+                error = failure
+                self._set_aside(chosen, error)
+            with self._lock:
+                self._records[chosen] = self._records[chosen].after_request(
+                    seconds=time.monotonic() - began, failed=error is not None, now_seconds=time.time()
+                )
+            if error is None:
+                return response(answer, lora_id=chosen)
+            if lora_id is not None or not self._ready():
+                raise error
 
     def load(self) -> None:
         """Load the base and all adapters, if they are not. An adapter that cannot be loaded is set aside with its error.
@@ -157,11 +150,11 @@ class LoRAManager(Freed):
         self._errors.pop(lora_id, None)
         return version.step
 
-    def record_reward(self, lora_id: int, reward: float) -> None:
+    @checked_call
+    def record_reward(self, lora_id: int, reward: Share) -> None:
         """Tell what an answer of the adapter was worth, 0 to 1: by it weighted_random and rl_optimized choose."""
-        worth = number(0, 1)("reward", reward)
         with self._lock:
-            self._records[self.known(lora_id)] = self._records[lora_id].after_reward(worth)
+            self._records[self.known(lora_id)] = self._records[lora_id].after_reward(reward)
 
     def get_status(self) -> dict[int, dict[str, Any]]:
         """Of each adapter its status, version, what is known of it, and why it was set aside."""
@@ -189,8 +182,8 @@ class LoRAManager(Freed):
 
     def known(self, lora_id: int) -> int:
         """The id itself. Raises ConfigurationError for one without a configuration."""
-        if whole_number("lora_id", lora_id) not in self.configs:
-            raise ConfigurationError(f"lora_id {lora_id}: use one of {', '.join(map(str, self.configs))}")
+        if lora_id not in self.configs:
+            raise ConfigurationError(f"lora_id {lora_id!r}: use one of {', '.join(map(str, self.configs))}")
         return lora_id
 
     def _loaded(self, lora_id: int) -> int:
@@ -203,7 +196,7 @@ class LoRAManager(Freed):
             usable = (LoRALoadingStatus.READY, LoRALoadingStatus.UPDATING)
             return {each: self._records[each] for each in self._policies if self._status[each] in usable}
 
-    def _chosen(self, priority: TaskPriority) -> int:
+    def _choose(self, priority: TaskPriority) -> int:
         ready = self._ready()
         with self._lock:
             number, self._number = self._number, self._number + 1
@@ -216,15 +209,6 @@ class LoRAManager(Freed):
             seed=self._seed,
         )
 
-    def _count(self, lora_id: int, seconds: float, *, failed: bool) -> None:
-        with self._lock:
-            record = self._records[lora_id]
-            self._records[lora_id] = record.after_request(seconds=seconds, failed=failed, now_seconds=time.time())
-
-    def _failed(self, lora_id: int, seconds: float, error: Exception) -> None:
-        self._count(lora_id, seconds, failed=True)
-        self._set_aside(lora_id, error)
-
     def _set_aside(self, lora_id: int, error: Exception) -> None:
         with self._lock:
             self._status[lora_id] = LoRALoadingStatus.ERROR
@@ -232,7 +216,9 @@ class LoRAManager(Freed):
 
 
 class DistributedLoRAScheduler:
-    """Adapters 1 to n, one for each GPU, each with a reserved port; new weights are published, and served without a pause.
+    """Adapters 1 to n on one base, each with a reserved port; new weights are published, and served without a pause.
+
+    No server listens at the ports yet: adapters answer in this process, by `manager.process_request`.
 
     **Example**
 
@@ -242,32 +228,28 @@ class DistributedLoRAScheduler:
         await scheduler.stop()
     """
 
+    @checked_call
     def __init__(
         self,
-        base_port: int = 8001,
-        num_gpus: int = 8,
+        base_port: Port = 8001,
+        num_gpus: Count = 8,
         *,
-        base_model: str = LLMConfig.model_name,
+        base_model: Text = LLMConfig.model_name,
         root: str | Path = "lora_ckpts",
         configs: Mapping[int, LoRAConfig] | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are fields of LoRAConfig for all adapters, unless `configs` gives each its own.
+        """`settings` are fields of LoRAConfig for all `num_gpus` adapters, unless `configs` gives each its own.
 
         Raises ConfigurationError for what is none of these.
         """
-        first, num = port("base_port", base_port), int(whole(1)("num_gpus", num_gpus))
-        fields = set(LoRAConfig.checks) - {"lora_id", "gpu_id", "port"}
-        check_names(settings, {*keywords(DistributedLoRAScheduler), *fields}, "create_distributed_lora_scheduler")
         if settings and configs is not None:
             raise ConfigurationError(f"{next(iter(settings))}: each of configs has its own; leave one of both out")
         if configs is None:
-            configs = {
-                index + 1: LoRAConfig(lora_id=index + 1, gpu_id=index, port=first + index, **settings)
-                for index in range(num)
-            }
+            ports = ((index + 1, base_port + index) for index in range(num_gpus))
+            configs = {number: LoRAConfig(lora_id=number, port=port, **settings) for number, port in ports}
         self.root = Path(root)
-        self.manager = LoRAManager(configs, base_model=base_model)
+        self.manager = LoRAManager(configs, base_model=base_model, has_ports=True)
         self._leases: dict[int, PortLease] = {}
         self._updates = dict.fromkeys(self.manager.configs, 0)
         self._rollbacks = dict.fromkeys(self.manager.configs, 0)
@@ -283,13 +265,13 @@ class DistributedLoRAScheduler:
         """Give the ports back and free the models; harmless twice."""
         await asyncio.to_thread(self._stop)
 
-    def submit_rl_update(self, lora_id: int, reward: float, weights: "str | Path | Mapping[str, Tensor]") -> int:
+    @checked_call
+    def submit_rl_update(self, lora_id: int, reward: Finite, weights: str | Path | Mapping[str, Any]) -> int:
         """Publish `weights`, a folder of PEFT's format or tensors by name, with their reward, and serve them; the version.
 
         Raises ArtifactCorrupt or LogprobMismatch for weights that cannot serve; then nothing is published, and the version
         before serves on.
         """
-        worth = any_number("reward", reward)
         policy = self.manager.policy(lora_id)
         with TemporaryDirectory() as folder:
             made = self._written(policy, weights, Path(folder))
@@ -299,22 +281,26 @@ class DistributedLoRAScheduler:
             except TroupeError:
                 self._rollbacks[lora_id] += 1
                 raise
-            info, _ = publish_adapter(self._root(lora_id), made, lora_id=lora_id, metrics={"reward": worth})
-        self.manager.record_reward(lora_id, min(max(worth, 0.0), 1.0))
+            info, _ = publish_adapter(self._root(lora_id), made, lora_id=lora_id, metrics={"reward": reward})
+        self.manager.record_reward(lora_id, min(max(reward, 0.0), 1.0))
         self._updates[lora_id] += 1
         return info.version
 
-    def rollback(self, lora_id: int, version: int) -> None:
+    @checked_call
+    def rollback(self, lora_id: int, version: Count) -> None:
         """Serve a published version again. Raises ArtifactMissing or ArtifactCorrupt."""
         policy = self.manager.policy(lora_id)
-        _, folder = read_version(self._root(lora_id), whole(1)("version", version))
+        _, folder = read_version(self._root(lora_id), version)
         policy.swap(folder, version)
 
     def url(self, lora_id: int) -> str:
-        """The address that is reserved for the adapter. Raises ValueError before `start`."""
-        if self.manager.known(lora_id) not in self._leases:
-            raise ConfigurationError(f"lora_id {lora_id}: has no port yet; start the scheduler")
-        return f"http://127.0.0.1:{self._leases[lora_id].port}/v1"
+        """Raises ConfigurationError: an adapter's port is reserved by `start`, and no server listens at it yet."""
+        lease = self._leases.get(self.manager.known(lora_id))
+        reserved = f"port {lease.port} is reserved for it" if lease else "start() reserves a port for it"
+        raise ConfigurationError(
+            f"lora_id {lora_id}: has no address: {reserved}, and no server listens there yet; it answers in this process, by "
+            "manager.process_request"
+        )
 
     def get_system_status(self) -> dict[str, Any]:
         """`lora_status` by adapter, `hotswap_status` with published versions, `training_stats` and `scheduler_stats`."""
@@ -352,14 +338,14 @@ class DistributedLoRAScheduler:
     def _root(self, lora_id: int) -> Path:
         return self.root / f"lora{lora_id}"
 
-    def _written(self, policy: ServedPolicy, weights: "str | Path | Mapping[str, Tensor]", folder: Path) -> Path:
+    def _written(self, policy: ServedPolicy, weights: str | Path | Mapping[str, Any], folder: Path) -> Path:
         if isinstance(weights, str | Path):
             return Path(shutil.copytree(adapter_folder(weights), folder / "adapter"))
         from torch import Tensor
 
         from components.models.adapters import write_adapter
 
-        tensors = mapping("weights", weights)
+        tensors = dict(weights)
         for name, each in tensors.items():
             if not isinstance(each, Tensor):
                 raise ConfigurationError(
@@ -381,7 +367,6 @@ def create_lora_manager(
     configs: Mapping[int, LoRAConfig], strategy: LoRAUpdateStrategy = LoRAUpdateStrategy.ADAPTIVE, **settings: Any
 ) -> LoRAManager:
     """A manager of several adapters on one base; `settings` are base_model, device and seed."""
-    check_names(settings, keywords(LoRAManager), "create_lora_manager")
     return LoRAManager(configs, strategy, **settings)
 
 

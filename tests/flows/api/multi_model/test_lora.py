@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 from components.errors import ArtifactCorrupt, EngineUnavailable, LogprobMismatch
 from components.models.adapters import write_adapter
 from components.session.served_models import ServedPolicy
+from flows.api.multi_model.configs import LoRAConfig
 from flows.api.multi_model.enums import LoRAUpdateStrategy, TaskPriority
 from flows.api.multi_model.lora import LoRAManager, create_distributed_lora_scheduler, create_lora_manager
-from flows.api.multi_model.model_configs import LoRAConfig
 from tests.components.generation.tiny_models import random_model, saved
 
 ASKED: dict[str, Any] = {"temperature": 0.0, "max_new_tokens": 2}
@@ -88,8 +88,14 @@ def test_an_adapter_that_cannot_be_loaded_is_set_aside_and_a_missing_base_says_w
         create_lora_manager({2: config(2, weights_path=str(tmp_path))}, base_model=base, device="cpu").load()
     with pytest.raises(RuntimeError, match="Model loading failed"):
         create_lora_manager({1: config(1)}, base_model=str(tmp_path / "none")).load()
-    with pytest.raises(ValueError, match="configs"):
-        create_lora_manager({})
+    for configs, said in (
+        ({}, "configs: none"),
+        ({"1": config(2)}, r"configs\[1\].lora_id 2"),
+        ({1: config(1, gpu_id=1)}, r"configs\[1\].gpu_id 1: all adapters are on one base"),
+        ({1: config(1, port=9000)}, r"configs\[1\].port 9000: a manager has no ports"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            create_lora_manager(configs)  # type: ignore[arg-type]
     wrong = {1: config(1), 2: config(2, target_modules=["q"])}
     with create_lora_manager(wrong, base_model=base, device="cpu") as manager:
         for _ in range(2):
@@ -130,6 +136,7 @@ def test_updates_are_published_bad_ones_are_not_and_a_restart_serves_the_newest_
     again = create_distributed_lora_scheduler(18001, 2, **settings)
     asyncio.run(again.start())
     assert again.manager.policy(1).version.step == 1
-    assert again.url(1) == f"http://127.0.0.1:{ports[0][1]}/v1"
+    with pytest.raises(ValueError, match=f"port {ports[0][1]} is reserved for it, and no server listens there yet"):
+        again.url(1)
     asyncio.run(again.stop())
     asyncio.run(again.stop())

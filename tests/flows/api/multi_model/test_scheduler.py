@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from components.errors import EngineUnavailable
+from components.port_leases import lease_port
 from flows.api.multi_model.enums import ModelRole, TaskPriority
 from flows.api.multi_model.llm import LLMResponse
 from flows.api.multi_model.scheduler import (
@@ -53,14 +54,16 @@ def test_models_on_one_gpu_and_two_schedulers_share_no_port_and_memory_is_reserv
     assert not one.register_model("b", 0, memory_mib=50)
     assert one.register_model("b", 0, memory_mib=40)
     assert other.register_model("a", 0)
-    urls = {one.get_model_url("a"), one.get_model_url("b"), other.get_model_url("a")}
-    assert len(urls) == 3
-    with pytest.raises(ValueError, match="model_id"):
+    ports = {each["port"] for of in (one, other) for each in of.get_system_status()["models"].values()}
+    assert len(ports) == 3
+    with pytest.raises(ValueError, match="model_id 'c'"):
         one.get_model_url("c")
+    with pytest.raises(ValueError, match=r"model_id 'b': has no address: .*no server listens there yet"):
+        one.get_model_url("b")
     asyncio.run(one.shutdown())
     asyncio.run(other.shutdown())
     again = create_cooperative_scheduler(18101, 3)
-    assert {again.get_model_url(f"cooperative_model_{gpu}") for gpu in range(3)} >= urls - {""}
+    assert {each["port"] for each in again.get_system_status()["models"].values()} == ports
     asyncio.run(again.shutdown())
 
 
@@ -133,6 +136,45 @@ def test_a_task_that_is_cancelled_leaves_its_place_in_line() -> None:
     asyncio.run(main())
     assert manager.asked == ["first", "third"]
     asyncio.run(scheduler.shutdown())
+
+
+def test_capabilities_and_roles_decide_who_works_and_who_speaks_last() -> None:
+    managers = Manager(), Manager(), Manager()
+    scheduler = create_unified_scheduler(18101, 3)
+    given: list[tuple[ModelRole, dict[str, float]]] = [
+        (ModelRole.COORDINATOR, {"maths": 0.2}),
+        (ModelRole.GENERALIST, {"maths": 0.1}),
+        (ModelRole.SPECIALIST, {"maths": 0.9}),
+    ]
+    for gpu, (role, capabilities) in enumerate(given):
+        scheduler.register_model(f"m{gpu}", gpu, role, capabilities, manager=managers[gpu])
+
+    def worked(**values: Any) -> list[str]:
+        return list(asyncio.run(scheduler.execute_task(TaskDefinition(prompt="x", **values))).answers)
+
+    assert worked(needs="maths", num_models=1) == ["m2"]
+    assert worked(needs="poetry", collaboration_required=True, num_models=3) == ["m1", "m0"], "the coordinator is last"
+    assert worked(collaboration_required=True) == ["m1", "m0"], "a specialist works on what it can alone"
+    asyncio.run(scheduler.shutdown())
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: create_competitive_scheduler(-1, 1), "base_port -1"),
+        (lambda: create_cooperative_scheduler(70000, 2), "base_port 70000"),
+        (lambda: create_unified_scheduler(18201, 1, gpu_mem=5), "did you mean 'gpu_memory_mib'"),
+        (lambda: create_unified_scheduler(18201, 1).get_model_url("q"), "no model is registered; call register_model"),
+        (lambda: create_unified_scheduler(18201, 1).register_model("a", 0, "boss"), "role 'boss'"),
+        (lambda: create_unified_scheduler(18201, 1).register_model("a", 0, capabilities={"x": 2}), "capabilities.x 2"),
+        (lambda: create_unified_scheduler(18201, 1).register_model("a", 0, manager="x"), "manager 'x': give"),
+        (lambda: create_cooperative_scheduler(65535, 2), "no port of 65535"),
+    ],
+)
+def test_what_is_slightly_wrong_is_named_and_keeps_no_port(call: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        call()
+    lease_port(65535, num_tries=1).release()
 
 
 def test_a_competitive_scheduler_has_a_model_for_each_gpu() -> None:
