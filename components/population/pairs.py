@@ -103,7 +103,7 @@ class OurMethodPolicy(SimplePG):
 
     def step_scale(self, game: Any) -> float:
         """What the step is multiplied by, .5 to 1.5. **Example** level .6, the other always cooperates: 1.1."""
-        return 1 + 0.5 * (2 * game.cooperation_level - 1) * (2 * self.opp_coop_est - 1)
+        return 1 + 0.5 * (2 * float(game.cooperation_level) - 1) * (2 * self.opp_coop_est - 1)
 
     def update(self, trajectories: Trajectory, env: Any = None) -> None:
         """One step on one episode of the game `env`, whose `cooperation_level` decides the scale. Raises ConfigurationError."""

@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from math import fsum, isfinite
+from math import isfinite
 from pathlib import Path
 from statistics import fmean, median, pstdev
 from typing import Any
@@ -134,15 +134,12 @@ def _comparison(played: Mapping[Kind, Sequence[PairRun]], matched: Sequence[Pair
     our, pg = played["OUR"], played["PG"]
     saved, alike = _difference(steps(our), steps(pg)), _difference(steps(our), steps(matched))
     ended = _difference([each.last_mean() for each in pg], [each.last_mean() for each in our])
-    scale = fsum(each.mean_step_scale for each in our) / len(our)
+    scale = fmean(each.mean_step_scale for each in our)
+    equal = f"the target's episode if PG takes OUR's mean step size (x{scale:.2f})"
     sentences = [
         _sentence(saved, f"OUR reaches the target {saved['mean']:.1f} episodes before PG", "the target's episode"),
         _sentence(ended, f"OUR ends {ended['mean']:.4f} higher", "the last 20 episodes"),
-        _sentence(
-            alike,
-            f"at equal step sizes it is still {alike['mean']:.1f} episodes earlier",
-            f"the target's episode if PG takes OUR's mean step size (x{scale:.2f})",
-        ),
+        _sentence(alike, f"at equal step sizes it is still {alike['mean']:.1f} episodes earlier", equal),
     ]
     return {
         "episodes_saved": saved,

@@ -42,8 +42,7 @@ LOCAL_TYPES: Mapping[str, str] = {"tiny": "tiny", "smollm2-135m": "smollm2-135m"
 """Types that are models of this machine and need no network."""
 _OF_ADAPTERS = ("lora_rank", "lora_alpha", "update_strategy", "min_learning_rate", "max_learning_rate")
 _REFUSED_ALGORITHMS: Mapping[RLAlgorithm, str] = {
-    RLAlgorithm.SAC: "algorithm SAC learns a value of every action from a replay buffer; the actions here are texts, of which "
-    "one token alone has tens of thousands, and a critic of them is a second model of the size of the first; use ppo or grpo",
+    RLAlgorithm.SAC: "algorithm SAC learns the value of each action from a replay buffer, and texts are too many; use ppo or grpo",
     RLAlgorithm.TD3: "algorithm TD3 takes a critic's gradient in a continuous action, and texts are discrete; use ppo or grpo",
 }
 
@@ -90,18 +89,15 @@ class LLMConfig:
     max_length: Annotated[int, Field(ge=2)] = 32768
     """The most tokens of a prompt and its answer; the model's own limit holds, too. A server counts the answer alone."""
     temperature: AtLeast0 = 0.7
-    """0 is greedy."""
     api_key: str | None = field(default=None, repr=False)
     """openai_api, anthropic, vllm. None: from OPENAI_API_KEY or ANTHROPIC_API_KEY. It is in no JSON and no message."""
     enable_lora: bool = False
     """huggingface: answer, and learn, through an adapter; without one nothing can be updated."""
     update_strategy: UpdateStrategy = UpdateStrategy.ADAPTIVE
-    """Of the adapter."""
     api_base: Address | None = None
     """vllm: the server's address with /v1. openai_api, anthropic: of another server than the provider's."""
     lora_rank: Count = 8
     lora_alpha: Above0 = 16.0
-    """The adapter's change is scaled by alpha / rank."""
     min_learning_rate: AtLeast0 = 1e-6
     max_learning_rate: Above0 = 1e-3
     """Bounds between which ADAPTIVE keeps the rate of `update_shared_parameters`."""
@@ -144,7 +140,7 @@ class CooperationFactor:
 
 @documented
 class CompetenceFactor:
-    """How a member's skill would follow its returns; another than the default is refused, with the reason."""
+    """How a member's skill would follow its returns; another than the default is refused by the trainer, with the reason."""
 
     competence_type: CompetenceType = CompetenceType.GENERAL
     base_capability: Share = 0.5
@@ -173,7 +169,6 @@ class RLConfig:
     gae_lambda: Share = 0.95
     """PPO: how much of what came after a member's next action counts beside the critic's value of it."""
     value_loss_coef: Above0 = 0.5
-    """PPO: the weight of the critic's squared error."""
     clip_ratio: Above0 = 0.2
     entropy_coef: AtLeast0 = 0.01
     max_grad_norm: Above0 = 0.5
@@ -237,7 +232,6 @@ class MultiModelConfig:
     """
 
     num_models: Annotated[int, AfterValidator(_check_num_models)] = 4
-    """The members."""
     model_types: Annotated[list[Text], Field(min_length=1)] = field(default_factory=lambda: list(MODEL_NAMES))
     """The type of member i is `model_types[i % len(model_types)]`; openai and claude play and are never updated; "tiny" and
     "smollm2-135m" are models of this machine."""
@@ -264,9 +258,9 @@ class MultiModelConfig:
     """Episodes of one training step, after which weights are updated and coordinated. Each game is played twice or more, to be
     compared: a prime number of episodes are all of one game. Under GRPO each is of another game."""
     cooperation_strength: Share = 0.6
-    """How much of a member's return is its team's, in the modes cooperative and mixed."""
+    """The share of a member's return that is its team's, in the modes cooperative and mixed."""
     competition_intensity: Share = 0.4
-    """How much of it is its difference to the others, in the modes competitive and mixed."""
+    """The share that is its difference to the others, in the modes competitive and mixed."""
     batch_size: Count = 32
     """Answers of one forward and backward pass: what an update holds at once is in proportion to it. After "GPU memory
     insufficient" it is the size that was too large, also where RLConfig named it."""

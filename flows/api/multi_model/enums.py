@@ -38,11 +38,8 @@ class LLMBackend(Enum):
 
 
 class UpdateStrategy(Enum):
-    """Which parameters `update_shared_parameters` steps.
-
-    FROZEN: none. ADAPTIVE: all, at the given rate within the configured bounds. SELECTIVE: those whose gradient norm is above
-    .05. INCREMENTAL: the last layer first, one layer more with each update.
-    """
+    """Which parameters `update_shared_parameters` steps: none; all, at a rate within bounds; those whose gradient norm is above
+    .05; the last layer first, one layer more with each update."""
 
     FROZEN = "frozen"
     ADAPTIVE = "adaptive"

@@ -65,15 +65,11 @@ class GraphVisualizer:
         Raises ConfigurationError for an event that could not be read again, and keeps nothing of it.
         """
         named = {"event_type": event_type, "source_id": source_id, "target_id": target_id, "data": data or {}}
-        with explaining("no such field of an event", _Event.model_fields):
-            event = _Event.model_validate({"timestamp": time.time(), **named})
-            _after(InteractionGraph(), event, order=1)
         try:
-            line = json.dumps(event.model_dump(), allow_nan=False)
+            line = json.dumps({"timestamp": time.time(), **named}, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"data {data!r}: is no JSON ({error}); give texts, numbers, lists and dicts"
-            ) from error
+            raise ConfigurationError(f"data {data!r}: {error}; give texts, finite numbers, lists and dicts") from error
+        _after(InteractionGraph(), line, order=1)
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         with self.log_file.open("a", encoding="utf-8") as log:
             log.write(line + "\n")
@@ -89,13 +85,19 @@ class GraphVisualizer:
     def graph(self) -> InteractionGraph:
         """The graph of all events. Raises ConfigurationError for a line that is no event."""
         graph = InteractionGraph()
-        for number, event in enumerate(self._events(), start=1):
-            graph = _after(graph, event, order=number)
+        for number, line in enumerate(self._lines(), start=1):
+            try:
+                graph = _after(graph, line, order=number)
+            except ConfigurationError as error:
+                where = f"log_file {str(self.log_file)!r}, line {number}"
+                raise ConfigurationError(
+                    f"{where}: {error}; this is no event: remove it, or name another file"
+                ) from error
         return graph
 
     def get_statistics(self) -> dict[str, Any]:
         """Numbers of members, edges and events, density, rates of cooperation and of its being answered, correlations."""
-        return {**graph_numbers(self.graph()), "num_events": len(self._events())}
+        return {**graph_numbers(self.graph()), "num_events": len(self._lines())}
 
     def export_png(self, path: str | Path) -> str:
         """Write a picture, drawn without a display; the path."""
@@ -110,40 +112,26 @@ class GraphVisualizer:
 
     def export_html(self, path: str | Path) -> str:
         """Write a page that loads nothing, as `troupe view RUN --graph` does of a run; the path."""
-        label = f"after {len(self._events())} events"
-        write_whole(Path(path), graph_page([Frame(label=label, graph=self.graph())]))
+        frame = Frame(label=f"after {len(self._lines())} events", graph=self.graph())
+        write_whole(Path(path), graph_page([frame]))
         return str(path)
 
-    def _events(self) -> list[_Event]:
-        if not self.log_file.exists():
-            return []
-        events = []
-        for number, line in enumerate(self.log_file.read_text(encoding="utf-8").splitlines(), start=1):
-            try:
-                with explaining("no such field of an event", _Event.model_fields):
-                    event = _Event.model_validate_json(line)
-                    _after(InteractionGraph(), event, order=1)
-            except ConfigurationError as error:
-                where = f"log_file {str(self.log_file)!r}, line {number}"
-                raise ConfigurationError(
-                    f"{where}: {error}; this is no event: remove it, or name another file"
-                ) from error
-            events.append(event)
-        return events
+    def _lines(self) -> list[str]:
+        return self.log_file.read_text(encoding="utf-8").splitlines() if self.log_file.exists() else []
 
 
-def _after(graph: InteractionGraph, event: _Event, *, order: int) -> InteractionGraph:
-    """The graph after an event. Raises ConfigurationError, or pydantic's error, for one that lacks what its type needs."""
-    if event.event_type == _EPISODE:
-        played = _Episode.model_validate(event.data)
-        _check_names(*played.raw_returns, *(name for step in played.actions_T for name in step))
-        return graph.after_episodes(
-            [PlayedEpisode(order=order, raw_returns=played.raw_returns, actions_T=played.actions_T)]
-        )
-    if event.event_type == _TRANSFER:
-        moved = _Transfer.model_validate({"source_id": event.source_id, "target_id": event.target_id, **event.data})
-        _check_names(moved.source_id, moved.target_id)
-        return graph.after_transfer(moved.source_id, moved.target_id, moved.share)
+def _after(graph: InteractionGraph, line: str, *, order: int) -> InteractionGraph:
+    """The graph after a line of the log. Raises ConfigurationError for one that lacks what its type needs."""
+    with explaining("no such field of an event", _Event.model_fields):
+        event = _Event.model_validate_json(line)
+        if event.event_type == _EPISODE:
+            played = _Episode.model_validate(event.data)
+            _check_names(*played.raw_returns, *(name for step in played.actions_T for name in step))
+            return graph.after_episodes([PlayedEpisode(order=order, **dict(played))])
+        if event.event_type == _TRANSFER:
+            moved = _Transfer.model_validate({"source_id": event.source_id, "target_id": event.target_id, **event.data})
+            _check_names(moved.source_id, moved.target_id)
+            return graph.after_transfer(moved.source_id, moved.target_id, moved.share)
     return graph
 
 

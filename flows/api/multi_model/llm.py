@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator
 
@@ -68,26 +68,6 @@ class LLMResponse:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Backend(Protocol):
-    """Where a manager's model runs."""
-
-    def answer(self, question: Question) -> Answer:
-        """One answer."""
-        ...
-
-    def update(self, gradients: "dict[str, Tensor]", learning_rate: float) -> dict[str, Any]:
-        """Apply gradients; `status` says whether."""
-        ...
-
-    def stats(self) -> dict[str, Any]:
-        """What is known of the model."""
-        ...
-
-    def close(self) -> None:
-        """Free it."""
-        ...
-
-
 class SharedLLMManager(Freed):
     """One model that several nodes ask, each with settings of its own. Freed by `close` or a `with` block.
 
@@ -120,7 +100,7 @@ class SharedLLMManager(Freed):
         self._nodes: dict[str, dict[str, Any]] = {}
         self._usage: dict[str, dict[str, Any]] = {}
         self._num_updates = 0
-        self._backend: Backend | None = None
+        self._backend: _LocalBackend | _ApiBackend | None = None
         if self.config.backend in _PROVIDERS:
             self._backend = _ApiBackend(self.config, prices)
         elif named := [name for name, each in prices.items() if each]:
@@ -150,8 +130,8 @@ class SharedLLMManager(Freed):
                 nearest = did_you_mean(node_id, self._nodes)
                 raise ConfigurationError(f"node_id {node_id!r}: is not registered; {nearest}call register_node before")
             number = self._usage[node_id]["generation_count"]
-            settings = {"temperature": self.config.temperature, "seed": seed_for(0, node_id, number)}
-            settings |= {**self._nodes[node_id], **given}
+            defaults = {"temperature": self.config.temperature, "seed": seed_for(0, node_id, number)}
+            settings: dict[str, Any] = {**defaults, **self._nodes[node_id], **given}
             self._usage[node_id]["generation_count"] += 1
         answer = self._open().answer(Question(prompt=prompt, max_length=self.config.max_length, **settings))
         with self._lock:
@@ -200,7 +180,7 @@ class SharedLLMManager(Freed):
         if backend is not None:
             backend.close()
 
-    def _open(self) -> Backend:
+    def _open(self) -> "_LocalBackend | _ApiBackend":
         with self._lock:
             if self._backend is None:
                 self._backend = _LocalBackend(self.config)

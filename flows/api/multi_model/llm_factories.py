@@ -2,12 +2,9 @@
 
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from components.errors import ConfigurationError
-from components.suggestions import suggest
 from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.enums import LLMBackend
 from flows.api.multi_model.llm import SharedLLMManager
@@ -62,18 +59,14 @@ def create_openai_manager(
 
     **Example** `create_openai_manager("gpt-4o-mini", input_price=0.15, output_price=0.6, max_cost=5.0)` spends 5.0 at most.
     """
-    return _made(
-        "create_openai_manager", settings, backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key
-    )
+    return _made(LLMBackend.OPENAI_API, {"model_name": model_name, "api_key": api_key, **settings})
 
 
 def create_claude_manager(
     model_name: str = "claude-3-5-haiku-20241022", api_key: str | None = None, **settings: Any
 ) -> SharedLLMManager:
     """A model behind Anthropic's API, with the prices and `max_cost` of SharedLLMManager. Raises ValueError without a key."""
-    return _made(
-        "create_claude_manager", settings, backend=LLMBackend.ANTHROPIC, model_name=model_name, api_key=api_key
-    )
+    return _made(LLMBackend.ANTHROPIC, {"model_name": model_name, "api_key": api_key, **settings})
 
 
 def get_available_models() -> dict[str, list[str]]:
@@ -94,20 +87,13 @@ def get_version_info() -> dict[str, str]:
 
 
 def _local(model_name: str, device: str, settings: dict[str, Any], **defaults: Any) -> SharedLLMManager:
-    named = {"backend": LLMBackend.HUGGINGFACE, "model_name": model_name, "device": device}
-    return _made("a manager of a local model", {**defaults, **settings}, **named)
+    return _made(LLMBackend.HUGGINGFACE, {**defaults, "model_name": model_name, "device": device, **settings})
 
 
-def _made(call: str, settings: Mapping[str, Any], **named: Any) -> SharedLLMManager:
-    """A manager. Raises ConfigurationError for a setting that there is not, or that the call decides itself."""
-    of_config = {each.name for each in fields(LLMConfig)} - named.keys()  # type: ignore[arg-type]
-    for name in settings:
-        if name not in of_config | _PRICES:
-            raise ConfigurationError(f"{name}: {call} takes no such setting; {suggest(name, of_config | _PRICES)}")
-    config = {name: each for name, each in settings.items() if name not in _PRICES}
-    return SharedLLMManager(
-        LLMConfig(**named, **config), **{name: each for name, each in settings.items() if name in _PRICES}
-    )
+def _made(backend: LLMBackend, settings: Mapping[str, Any]) -> SharedLLMManager:
+    prices = {name: each for name, each in settings.items() if name in _PRICES}
+    config = LLMConfig(backend, **{name: each for name, each in settings.items() if name not in _PRICES})
+    return SharedLLMManager(config, **prices)
 
 
 def _version(package: str) -> str:

@@ -23,6 +23,8 @@ from flows.api.multi_model.errors import ModelLoadingFailed, loading, memory_err
 from flows.api.multi_model.fields import Count, Device, Finite, Port, Share, Text, checked_call
 from flows.api.multi_model.llm import LLMResponse, answer_settings, local_device, response
 
+_USABLE = (LoRALoadingStatus.READY, LoRALoadingStatus.UPDATING)
+
 
 class LoRAManager(Freed):
     """Several adapters on one base; each request is answered by one of them. Freed by `close` or a `with` block.
@@ -41,10 +43,9 @@ class LoRAManager(Freed):
         base_model: Text = LLMConfig.model_name,
         device: Device = "auto",
         seed: int = 0,
-        has_ports: bool = False,
     ) -> None:
         """The base and its adapters are loaded by the first request. Raises ConfigurationError for what is none of these, for a
-        gpu_id, since all adapters are on the base's device, and for a port, unless it `has_ports`, as a scheduler."""
+        gpu_id, since all adapters are on the base's device, and for a port, of which a manager has none."""
         if not configs:
             raise ConfigurationError("configs: none; give one LoRAConfig or more, by id")
         for key, each in configs.items():
@@ -54,19 +55,16 @@ class LoRAManager(Freed):
                 raise ConfigurationError(
                     f"configs[{key}].gpu_id {each.gpu_id}: all adapters are on one base; leave it out"
                 )
-            if each.port != LoRAConfig.port and not has_ports:
+            if each.port != LoRAConfig.port and not isinstance(self, DistributedLoRAScheduler):
                 raise ConfigurationError(f"configs[{key}].port {each.port}: a manager has no ports; leave it out")
-        self.configs = dict(configs)
-        self.strategy, self.base_model, self._device = strategy, base_model, device
-        self._seed = seed
-        self._lock = threading.Lock()
-        self._opening = threading.Lock()
+        self.configs, self.strategy, self.base_model = dict(configs), strategy, base_model
+        self._device, self._seed, self._number = device, seed, 0
+        self._lock = threading.RLock()
         self._ends = ExitStack()
         self._policies: dict[int, ServedPolicy] = {}
         self._records = {each: AdapterRecord() for each in self.configs}
         self._status = dict.fromkeys(self.configs, LoRALoadingStatus.IDLE)
         self._errors: dict[int, str] = {}
-        self._number = 0
 
     @checked_call
     def process_request(
@@ -78,15 +76,13 @@ class LoRAManager(Freed):
         RuntimeError "Model loading failed", and the last adapter's error if all have failed.
         """
         question = Question(prompt=prompt, **answer_settings(settings, "process_request"))
-        if lora_id is not None:
-            self.known(lora_id)
         self.load()
         while True:
-            chosen = self._choose(priority) if lora_id is None else self._loaded(lora_id)
-            began, error = time.monotonic(), None
+            chosen = self._choose(priority) if lora_id is None else lora_id
+            policy, began, error = self.policy(chosen), time.monotonic(), None
             try:
                 with memory_errors():
-                    answer = self._policies[chosen].answer(question)
+                    answer = policy.answer(question)
             except TransientError as failure:
                 error = failure
                 self._set_aside(chosen, error)
@@ -105,35 +101,19 @@ class LoRAManager(Freed):
         Raises RuntimeError "Model loading failed" for the base, and if no adapter can be loaded; ConfigurationError for target
         modules that the base has not.
         """
-        with self._opening:
+        with self._lock:
             if self._policies:
                 return
-            device = local_device(self._device)
             with ExitStack() as opened, memory_errors():
                 with loading(self.base_model):
-                    model = opened.enter_context(ServedModel(self.base_model, device=device))
-                self._policies = self._policies_on(model)
+                    model = opened.enter_context(ServedModel(self.base_model, device=local_device(self._device)))
+                for each, config in self.configs.items():
+                    self._load_adapter(model, each, config)
+                if not self._policies:
+                    raise ModelLoadingFailed(f"Model loading failed: {self._errors}; no adapter is left")
                 self._ends = opened.pop_all()
 
-    def _policies_on(self, model: ServedModel) -> dict[int, ServedPolicy]:
-        found: dict[int, ServedPolicy] = {}
-        for each, config in self.configs.items():
-            self._status[each] = LoRALoadingStatus.LOADING
-            weights = None if config.weights_path is None else Path(config.weights_path)
-            try:
-                found[each] = model.policy(f"lora-{each}", config.adapter(), seed=self._seed + each, weights=weights)
-                self._status[each] = LoRALoadingStatus.READY
-            except TroupeError as error:
-                self._set_aside(each, error)
-                if isinstance(error, ConfigurationError):
-                    raise ConfigurationError(
-                        f"configs[{each}].target_modules {config.target_modules}: {error}"
-                    ) from error
-                last = f"Model loading failed: configs[{each}]: {error}"
-        if not found:
-            raise ModelLoadingFailed(f"{last}; no adapter is left")
-        return found
-
+    @checked_call
     def update_lora(self, lora_id: int, weights_path: str | Path) -> int:
         """Serve the weights in a folder of PEFT's format as the adapter's next version; its number.
 
@@ -153,8 +133,9 @@ class LoRAManager(Freed):
     @checked_call
     def record_reward(self, lora_id: int, reward: Share) -> None:
         """Tell what an answer of the adapter was worth, 0 to 1: by it weighted_random and rl_optimized choose."""
+        self._check_known(lora_id)
         with self._lock:
-            self._records[self.known(lora_id)] = self._records[lora_id].after_reward(reward)
+            self._records[lora_id] = self._records[lora_id].after_reward(reward)
 
     def get_status(self) -> dict[int, dict[str, Any]]:
         """Of each adapter its status, version, what is known of it, and why it was set aside."""
@@ -171,38 +152,45 @@ class LoRAManager(Freed):
 
     def policy(self, lora_id: int) -> ServedPolicy:
         """The adapter as the pipeline serves it. Raises ValueError for an unknown one."""
-        self.known(lora_id)
+        self._check_known(lora_id)
         self.load()
-        return self._policies[self._loaded(lora_id)]
+        if lora_id not in self._policies:
+            raise ModelLoadingFailed(f"Model loading failed: lora_id {lora_id}: {self._errors.get(lora_id)}")
+        return self._policies[lora_id]
 
     def close(self) -> None:
         """Free the base and its adapters."""
         self._ends.close()
         self._policies.clear()
 
-    def known(self, lora_id: int) -> int:
-        """The id itself. Raises ConfigurationError for one without a configuration."""
+    def _check_known(self, lora_id: int) -> None:
         if lora_id not in self.configs:
             raise ConfigurationError(f"lora_id {lora_id!r}: use one of {', '.join(map(str, self.configs))}")
-        return lora_id
 
-    def _loaded(self, lora_id: int) -> int:
-        if lora_id not in self._policies:
-            raise ModelLoadingFailed(f"Model loading failed: lora_id {lora_id}: {self._errors.get(lora_id)}")
-        return lora_id
+    def _load_adapter(self, model: ServedModel, lora_id: int, config: LoRAConfig) -> None:
+        self._status[lora_id] = LoRALoadingStatus.LOADING
+        weights = None if config.weights_path is None else Path(config.weights_path)
+        try:
+            seed = self._seed + lora_id
+            self._policies[lora_id] = model.policy(f"lora-{lora_id}", config.adapter(), seed=seed, weights=weights)
+            self._status[lora_id] = LoRALoadingStatus.READY
+        except TroupeError as error:
+            self._set_aside(lora_id, error)
+            if isinstance(error, ConfigurationError):
+                self._policies.clear()
+                where = f"configs[{lora_id}].target_modules {config.target_modules}"
+                raise ConfigurationError(f"{where}: {error}") from error
 
     def _ready(self) -> dict[int, AdapterRecord]:
         with self._lock:
-            usable = (LoRALoadingStatus.READY, LoRALoadingStatus.UPDATING)
-            return {each: self._records[each] for each in self._policies if self._status[each] in usable}
+            return {each: self._records[each] for each in self._policies if self._status[each] in _USABLE}
 
     def _choose(self, priority: TaskPriority) -> int:
-        ready = self._ready()
         with self._lock:
             number, self._number = self._number, self._number + 1
         return selected_adapter(
             self.strategy.value,
-            ready,
+            self._ready(),
             number=number,
             now_seconds=time.time(),
             priority=priority.value,
@@ -215,10 +203,10 @@ class LoRAManager(Freed):
             self._errors[lora_id] = f"{type(error).__name__}: {error}"
 
 
-class DistributedLoRAScheduler:
-    """Adapters 1 to n on one base, each with a reserved port; new weights are published, and served without a pause.
+class DistributedLoRAScheduler(LoRAManager):
+    """A manager of adapters 1 to n, each with a reserved port, whose new weights are published, and served without a pause.
 
-    No server listens at the ports yet: adapters answer in this process, by `manager.process_request`.
+    No server listens at the ports yet: adapters answer in this process, by `process_request`.
 
     **Example**
 
@@ -248,11 +236,10 @@ class DistributedLoRAScheduler:
         if configs is None:
             ports = ((index + 1, base_port + index) for index in range(num_gpus))
             configs = {number: LoRAConfig(lora_id=number, port=port, **settings) for number, port in ports}
+        super().__init__(configs, base_model=base_model)
         self.root = Path(root)
-        self.manager = LoRAManager(configs, base_model=base_model, has_ports=True)
         self._leases: dict[int, PortLease] = {}
-        self._updates = dict.fromkeys(self.manager.configs, 0)
-        self._rollbacks = dict.fromkeys(self.manager.configs, 0)
+        self._updates, self._rollbacks = dict.fromkeys(configs, 0), dict.fromkeys(configs, 0)
 
     async def start(self) -> None:
         """Reserve a port for each adapter, load them, and serve the newest published version of each.
@@ -263,7 +250,14 @@ class DistributedLoRAScheduler:
 
     async def stop(self) -> None:
         """Give the ports back and free the models; harmless twice."""
-        await asyncio.to_thread(self._stop)
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """What `stop` does."""
+        for lease in self._leases.values():
+            lease.release()
+        self._leases.clear()
+        super().close()
 
     @checked_call
     def submit_rl_update(self, lora_id: int, reward: Finite, weights: str | Path | Mapping[str, Any]) -> int:
@@ -272,43 +266,42 @@ class DistributedLoRAScheduler:
         Raises ArtifactCorrupt or LogprobMismatch for weights that cannot serve; then nothing is published, and the version
         before serves on.
         """
-        policy = self.manager.policy(lora_id)
+        policy = self.policy(lora_id)
         with TemporaryDirectory() as folder:
-            made = self._written(policy, weights, Path(folder))
-            number = (newest_version(self._root(lora_id)) or 0) + 1
+            made = _write_weights(policy, weights, Path(folder) / "adapter")
             try:
-                policy.swap(made, number)
+                policy.swap(made, (newest_version(self._root(lora_id)) or 0) + 1)
             except TroupeError:
                 self._rollbacks[lora_id] += 1
                 raise
             info, _ = publish_adapter(self._root(lora_id), made, lora_id=lora_id, metrics={"reward": reward})
-        self.manager.record_reward(lora_id, min(max(reward, 0.0), 1.0))
+        self.record_reward(lora_id, min(max(reward, 0.0), 1.0))
         self._updates[lora_id] += 1
         return info.version
 
     @checked_call
     def rollback(self, lora_id: int, version: Count) -> None:
         """Serve a published version again. Raises ArtifactMissing or ArtifactCorrupt."""
-        policy = self.manager.policy(lora_id)
-        _, folder = read_version(self._root(lora_id), version)
-        policy.swap(folder, version)
+        policy = self.policy(lora_id)
+        policy.swap(read_version(self._root(lora_id), version)[1], version)
 
     def url(self, lora_id: int) -> str:
         """Raises ConfigurationError: an adapter's port is reserved by `start`, and no server listens at it yet."""
-        lease = self._leases.get(self.manager.known(lora_id))
+        self._check_known(lora_id)
+        lease = self._leases.get(lora_id)
         reserved = f"port {lease.port} is reserved for it" if lease else "start() reserves a port for it"
         raise ConfigurationError(
             f"lora_id {lora_id}: has no address: {reserved}, and no server listens there yet; it answers in this process, by "
-            "manager.process_request"
+            "process_request"
         )
 
     def get_system_status(self) -> dict[str, Any]:
         """`lora_status` by adapter, `hotswap_status` with published versions, `training_stats` and `scheduler_stats`."""
         return {
-            "lora_status": self.manager.get_status(),
+            "lora_status": self.get_status(),
             "hotswap_status": {
                 each: {"versions": version_numbers(self._root(each)), "rollbacks": self._rollbacks[each]}
-                for each in self.manager.configs
+                for each in self.configs
             },
             "training_stats": {"updates": dict(self._updates)},
             "scheduler_stats": {"ports": {each: lease.port for each, lease in self._leases.items()}},
@@ -316,49 +309,41 @@ class DistributedLoRAScheduler:
 
     def _start(self) -> None:
         try:
-            for each, config in self.manager.configs.items():
+            for each, config in self.configs.items():
                 if each not in self._leases:
                     self._leases[each] = lease_port(config.port)
-            self.manager.load()
-            for each in self.manager.configs:
+            self.load()
+            for each in self.configs:
                 for number in reversed(version_numbers(self._root(each))):
                     with suppress(TroupeError):  # a damaged one is passed over
                         self.rollback(each, number)
                         break
         except BaseException:
-            self._stop()
+            self.close()
             raise
-
-    def _stop(self) -> None:
-        for lease in self._leases.values():
-            lease.release()
-        self._leases.clear()
-        self.manager.close()
 
     def _root(self, lora_id: int) -> Path:
         return self.root / f"lora{lora_id}"
 
-    def _written(self, policy: ServedPolicy, weights: str | Path | Mapping[str, Any], folder: Path) -> Path:
-        if isinstance(weights, str | Path):
-            return Path(shutil.copytree(adapter_folder(weights), folder / "adapter"))
-        from torch import Tensor
 
-        from components.models.adapters import write_adapter
+def _write_weights(policy: ServedPolicy, weights: str | Path | Mapping[str, Any], folder: Path) -> Path:
+    if isinstance(weights, str | Path):
+        return Path(shutil.copytree(adapter_folder(weights), folder))
+    from torch import Tensor
 
-        tensors = dict(weights)
-        for name, each in tensors.items():
-            if not isinstance(each, Tensor):
-                raise ConfigurationError(
-                    f"weights[{name!r}] {each!r}: give a tensor, as `manager.policy(id).tensors()` has"
-                )
-        assert policy.adapter is not None, "a scheduler's policies are adapters"
-        write_adapter(tensors, policy.adapter, folder / "adapter")
-        return folder / "adapter"
+    from components.models.adapters import write_adapter
+
+    for name, each in weights.items():
+        if not isinstance(each, Tensor):
+            raise ConfigurationError(f"weights[{name!r}] {each!r}: give a tensor, as `policy(id).tensors()` has")
+    assert policy.adapter is not None, "a scheduler's policies are adapters"
+    write_adapter(dict(weights), policy.adapter, folder)
+    return folder
 
 
-def adapter_folder(path: object) -> Path:
+def adapter_folder(path: str | Path) -> Path:
     """The folder of new weights. Raises ConfigurationError if there is none."""
-    if not isinstance(path, str | Path) or not Path(path).is_dir():
+    if not Path(path).is_dir():
         raise ConfigurationError(f"weights {str(path)!r}: there is no such folder; give one in PEFT's format")
     return Path(path)
 

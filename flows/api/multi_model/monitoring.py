@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,10 +23,10 @@ from flows.api.multi_model.graph import GraphVisualizer
 
 _log = logging.getLogger(__name__)
 Alert = dict[str, Any]
-_ALERTS = (  # metric, alert, severity, threshold, whether the metric must not be above it
-    ("engagement_rate", "low_engagement", "warning", "engagement_rate_threshold", False),
-    ("error_rate", "high_error_rate", "critical", "error_rate_threshold", True),
-    ("response_time", "slow_response", "warning", "response_time_threshold", True),
+_ALERTS = (  # metric, alert, severity, threshold, the side of it that alerts
+    ("engagement_rate", "low_engagement", "warning", "engagement_rate_threshold", "below"),
+    ("error_rate", "high_error_rate", "critical", "error_rate_threshold", "above"),
+    ("response_time", "slow_response", "warning", "response_time_threshold", "above"),
 )
 _started: "list[UnifiedMonitor]" = []
 """Those of this process that take metrics, the newest last."""
@@ -99,10 +99,7 @@ class UnifiedMonitor:
                 with Path(self.config.log_file_path).open("a", encoding="utf-8") as log:
                     log.write(json.dumps({"time_seconds": seconds, "metrics": values}) + "\n")
             self._print(", ".join(f"{name} {value:.4g}" for name, value in sorted(values.items())))
-            if self._tracker is not None:
-                self._tracker.publish_iteration(
-                    _report(self._run_id, self._num_updates, values), timestamp_ms=int(seconds * 1000)
-                )
+            self._publish(values, seconds)
             self._num_updates += 1
         for alert in self._breaches(values):
             self._num_alerts[alert["type"]] = self._num_alerts.get(alert["type"], 0) + 1
@@ -146,36 +143,26 @@ class UnifiedMonitor:
         write_whole(Path(path), json.dumps(self.get_comprehensive_stats(), indent=2))
         return str(path)
 
-    def _breaches(self, values: Mapping[str, float]) -> list[Alert]:
-        found = []
-        for metric, alert, severity, field, is_highest in _ALERTS:
+    def _breaches(self, values: Mapping[str, float]) -> Iterator[Alert]:
+        for metric, alert, severity, field, word in _ALERTS:
             value, bound = values.get(metric), getattr(self.config, field)
-            if value is not None and (value > bound if is_highest else value < bound):
-                message = f"{metric} {value:.4g}: {'above' if is_highest else 'below'} {bound:g}"
-                found.append(
-                    {"type": alert, "severity": severity, "message": message, "metric": metric, "value": value}
-                )
-        return found
+            if value is not None and (value > bound if word == "above" else value < bound):
+                message = f"{metric} {value:.4g}: {word} {bound:g}"
+                yield {"type": alert, "severity": severity, "message": message, "metric": metric, "value": value}
 
     def _print(self, line: str) -> None:
         if self.config.enable_console_logging:
             print(f"monitor: {line}", file=sys.stderr, flush=True)
 
-
-def _summary(values: Sequence[float]) -> dict[str, float]:
-    return {
-        "count": len(values),
-        "latest": values[-1],
-        "mean": fmean(values),
-        "lowest": min(values),
-        "highest": max(values),
-    }
+    def _publish(self, metrics: dict[str, float], seconds: float) -> None:
+        if self._tracker is not None:
+            none: dict[str, Any] = {"timings": {}, "checkpoint_digest": {}, "optimizer_digest": {}}
+            report = IterationReport(run_id=self._run_id, step=self._num_updates, metrics=metrics, **none)
+            self._tracker.publish_iteration(report, timestamp_ms=int(seconds * 1000))
 
 
-def _report(run_id: str, step: int, metrics: dict[str, float]) -> IterationReport:
-    return IterationReport(
-        run_id=run_id, step=step, metrics=metrics, timings={}, checkpoint_digest={}, optimizer_digest={}
-    )
+def _summary(v: Sequence[float]) -> dict[str, float]:
+    return {"count": len(v), "latest": v[-1], "mean": fmean(v), "lowest": min(v), "highest": max(v)}
 
 
 def newest_monitor() -> UnifiedMonitor | None:

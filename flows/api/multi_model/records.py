@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get
-from components.artifacts.refs import CheckpointRef, references_in
+from components.artifacts.refs import CheckpointRef, StageManifest, references_in
 from components.config import RunConfig
-from components.errors import ArtifactMissing, ConfigurationError
+from components.errors import ArtifactMissing
 from components.identity import STEP_END
 from components.metrics import mean
 from components.population.interaction_graph import PlayedEpisode
 from components.runs.available_checkpoints import checkpoints_after
 from components.runs.history import StepView, read_history
+from components.runs.lineages import read_config
 from components.runs.run import Run
 from components.runs.step_records import step_manifests
 from components.runs.steps import first_unfinished_step
@@ -36,8 +37,7 @@ class RunRecords:
     def __init__(self, folder: str | Path, run_id: str, config: RunConfig, known: Episodes) -> None:
         """`config` names the members. `known` keeps the episodes that have been read, for the next look."""
         self.config = config
-        self._store = stored_in(folder)
-        self._run: Run | None = None
+        self._place: tuple[ArtifactStore, Run] | None = None
         self.steps: tuple[StepView, ...] = ()
         self._known = known
         policies = {player: agent.policy for player, agent in config.agents.items()}
@@ -47,13 +47,10 @@ class RunRecords:
         """Each member, and the name of its first seat in the episodes, as `model_0_tiny/player_2` if it plays several."""
         for name in self._seats.values():
             self.first_seats.setdefault(name.partition("/")[0], name)
-        if self._store is None:
-            return
-        try:
-            self._run = read_run(self._store, run_id)
-        except ConfigurationError:
-            return  # it has not begun
-        self.steps = read_history(self._store, self._run, first_unfinished_step(self._store, self._run)).steps
+        store = stored_in(folder)
+        if store is not None and read_config(store, run_id) is not None:
+            self._place = store, read_run(store, run_id)
+            self.steps = read_history(*self._place, first_unfinished_step(*self._place)).steps
 
     @property
     def num_episodes(self) -> int:
@@ -73,8 +70,9 @@ class RunRecords:
 
     def changed_members(self, step: int) -> list[str]:
         """The members whose weights the step has changed."""
-        before = self._digests_before(step)
-        return [name for name, each in self.steps[step].checkpoints.items() if before.get(name) != each.weights_digest]
+        before = self._checkpoints(0) if step == 0 else self.steps[step - 1].checkpoints
+        digests = {name: each.weights_digest for name, each in before.items()}
+        return [name for name, each in self.steps[step].checkpoints.items() if digests.get(name) != each.weights_digest]
 
     def curves(self) -> dict[str, Any]:
         """What the steps were, by the documented names; rewards are raw returns, summed over members."""
@@ -103,9 +101,10 @@ class RunRecords:
                 if name in changed:
                     state.update_count += 1
                     state.gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
-                    state.last_weight_update = self._stored_seconds(view.step)
+                    ends = [datetime.fromisoformat(each.finished_at) for each in self._manifests(view.step, STEP_END)]
+                    state.last_weight_update = max(ends).timestamp()
                 states[name] = state
-        for name, checkpoint in self._newest_checkpoints.items():
+        for name, checkpoint in self._checkpoints(len(self.steps)).items():
             if name in states and not self.config.policies[name].api:
                 folders = [checkpoint.folder, *([checkpoint.base] if checkpoint.base else [])]
                 states[name].memory_usage = sum(each.num_bytes for each in folders) / 2**20
@@ -123,44 +122,26 @@ class RunRecords:
             lora_alpha=float(ADAPTER["alpha"]) if policy.api is None else None,
         )
 
-    @cached_property
-    def _newest_checkpoints(self) -> Mapping[str, CheckpointRef]:
-        if self._store is None or self._run is None:
-            return {}
-        return checkpoints_after(self._store, self._run, len(self.steps)) or {}
-
-    @cached_property
-    def _initial_digests(self) -> dict[str, str]:
-        assert self._store is not None, "the run has steps"
-        assert self._run is not None, "the run has steps"
-        found = checkpoints_after(self._store, self._run, 0) or {}
-        return {name: each.weights_digest for name, each in found.items()}
-
-    def _digests_before(self, step: int) -> dict[str, str]:
-        if step == 0:
-            return self._initial_digests
-        return {name: each.weights_digest for name, each in self.steps[step - 1].checkpoints.items()}
+    def _checkpoints(self, num_steps: int) -> Mapping[str, CheckpointRef]:
+        return (checkpoints_after(*self._place, num_steps) if self._place else None) or {}
 
     def _stored(self, step: int) -> list[Episode]:
-        assert self._store is not None, f"step {step} is finished, and the folder is no store"
-        assert self._run is not None, f"step {step} is finished, and there is no run"
         try:
             return [
                 episode
-                for manifest in step_manifests(self._store, self._run, step)
-                if manifest.stage == FIRST_STAGE
+                for manifest in self._manifests(step, FIRST_STAGE)
                 for ref in references_in(manifest.output)
-                for episode in get(self._store, ref, RolloutShard).episodes
+                for episode in get(self._begun()[0], ref, RolloutShard).episodes
             ]
         except ArtifactMissing:
             return []
 
-    def _stored_seconds(self, step: int) -> float:
-        """When the checkpoints of a finished step were stored, in seconds since 1970."""
-        assert self._store is not None, f"step {step} is finished, and the folder is no store"
-        assert self._run is not None, f"step {step} is finished, and there is no run"
-        manifests = step_manifests(self._store, self._run, step)
-        return max(datetime.fromisoformat(each.finished_at).timestamp() for each in manifests if each.stage == STEP_END)
+    def _manifests(self, step: int, stage: str) -> list[StageManifest]:
+        return [each for each in step_manifests(*self._begun(), step) if each.stage == stage]
+
+    def _begun(self) -> tuple[ArtifactStore, Run]:
+        assert self._place is not None, "the run has a step"
+        return self._place
 
 
 def cooperation_rate(episodes: Sequence[PlayedEpisode], member: str | None = None) -> float | None:

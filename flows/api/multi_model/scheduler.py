@@ -1,7 +1,6 @@
 """The scheduler of models by its documented names: who is where, and who works on a prompt together."""
 
 import asyncio
-import itertools
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -12,7 +11,7 @@ from typing import Any
 from components.errors import ConfigurationError, TroupeError
 from components.port_leases import PortLease, lease_port
 from components.suggestions import suggest
-from flows.api.multi_model.enums import ModelRole, TaskPriority
+from flows.api.multi_model.enums import ModelRole
 from flows.api.multi_model.fields import Count, Port, Share, Text, Whole, checked_call, documented
 from flows.api.multi_model.llm import LLMResponse, SharedLLMManager, answer_settings
 
@@ -36,12 +35,11 @@ class TaskDefinition:
     """
 
     prompt: Text
-    priority: TaskPriority = TaskPriority.MEDIUM
     num_models: Count = 2
     collaboration_required: bool = False
     competition_allowed: bool = True
     needs: str | None = None
-    """A capability: of the free models those with the most of it are taken; None: those that have worked least."""
+    """A capability: models with the most of it are taken; None: those that have worked least."""
     settings: dict[str, Any] = field(default_factory=dict)
     """As those of a node: max_new_tokens, temperature, and so on."""
 
@@ -69,13 +67,12 @@ class _Model:
     memory_mib: int
     lease: PortLease
     manager: SharedLLMManager | None
-    is_busy: bool = False
     num_tasks: int = 0
     num_failures: int = 0
 
 
 class UnifiedScheduler:
-    """Gives models their places, and tasks to those that are free, the most urgent first.
+    """Gives models their places, and tasks to those that suit them.
 
     Its ports are reserved, and no server listens at them yet: models answer in this process, by `execute_task`.
 
@@ -87,23 +84,11 @@ class UnifiedScheduler:
     """
 
     @checked_call
-    def __init__(
-        self,
-        base_port: Port = 8001,
-        num_gpus: Count = 8,
-        *,
-        gpu_memory_mib: Count | None = None,
-        max_concurrent_tasks: Count = 20,
-    ) -> None:
+    def __init__(self, base_port: Port = 8001, num_gpus: Count = 8, *, gpu_memory_mib: Count | None = None) -> None:
         """`gpu_memory_mib` of each GPU bounds what its models may reserve; None: no bound. Raises ConfigurationError."""
         self.base_port, self.num_gpus, self.gpu_memory_mib = base_port, num_gpus, gpu_memory_mib
-        self.max_concurrent_tasks = max_concurrent_tasks
         self._models: dict[str, _Model] = {}
-        self._waiting: list[tuple[float, int, TaskDefinition]] = []
-        self._numbers = itertools.count()
-        self._changed = asyncio.Condition()
         self._counts = dict.fromkeys(("running", "done", "failed"), 0)
-        self._is_closed = False
 
     @checked_call
     def register_model(
@@ -154,67 +139,63 @@ class UnifiedScheduler:
         )
 
     async def execute_task(self, task: TaskDefinition) -> InteractionResult:
-        """Let models work on a task, as soon as enough are free.
+        """Let models work on a task. One that fails is left out if others are there.
 
-        A model that fails is left out if others are there. Raises the last one's error if none is, and ConfigurationError
-        without models that answer, and after `shutdown`.
+        Raises the last one's error if none is, and ConfigurationError without models that answer.
         """
         if not isinstance(task, TaskDefinition):
             raise ConfigurationError(f"task {task!r}: give a TaskDefinition, as TaskDefinition(prompt=...)")
         answer_settings(task.settings, "a task")
         able = self._able(task)
-        if self._is_closed or not able:
-            raise ConfigurationError(
-                "execute_task: no model answers; register one with a manager, and do not shut down before"
-            )
-        if not self._waiting and not self._counts["running"]:
-            self._changed = asyncio.Condition()  # of this event loop
-        interaction = self._interaction(task, able)
-        wanted = 1 if interaction is InteractionType.NEUTRAL else max(1, min(task.num_models, len(able), len(_PARTS)))
-        began = time.monotonic()
-        chosen = await self._take_models(task, wanted)
+        if not able:
+            raise ConfigurationError("execute_task: no model answers; register one with a manager")
+        interaction, began = self._interaction(task, able), time.monotonic()
+        chosen = able[: 1 if interaction is InteractionType.NEUTRAL else min(task.num_models, len(_PARTS))]
+        self._counts["running"] += 1
         outcome = "failed"
         try:
             answers = await self._answers(task, interaction, chosen)
             outcome = "done"
         finally:
-            await self._release(chosen, outcome)
+            self._counts["running"] -= 1
+            self._counts[outcome] += 1
         cooperated = interaction is InteractionType.COOPERATION
         winner = [*answers][-1] if cooperated else max(answers, key=lambda name: answers[name].confidence or 0.0)
         seconds = time.monotonic() - began
         return InteractionResult(interaction=interaction, answers=answers, winner=winner, seconds=seconds)
 
     def get_system_status(self) -> dict[str, Any]:
-        """Models with their places and tasks, and how many tasks run, wait, are done and have failed."""
-        fields = ("gpu_id", "memory_mib", "num_tasks", "num_failures")
+        """Models with their places and tasks, and how many tasks run, are done and have failed."""
+        shown = ("gpu_id", "memory_mib", "num_tasks", "num_failures")
         return {
             "models": {
-                name: {
-                    **{each: getattr(model, each) for each in fields},
-                    "port": model.lease.port,
-                    "role": model.role.value,
-                    "capabilities": dict(model.capabilities),
-                }
+                name: {each: getattr(model, each) for each in shown}
+                | {"port": model.lease.port, "role": model.role.value, "capabilities": dict(model.capabilities)}
                 for name, model in self._models.items()
             },
-            "tasks": {**self._counts, "waiting": len(self._waiting)},
+            "tasks": dict(self._counts),
         }
 
     async def shutdown(self) -> None:
-        """Take no more tasks, wait for those that run, and give all ports back; managers stay their owners'. Harmless twice."""
-        self._is_closed = True
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._counts["running"] and not self._waiting)
+        """Wait for the tasks that run, and give all ports back; managers stay their owners'. Harmless twice."""
+        while self._counts["running"]:
+            await asyncio.sleep(0.01)
         for name in list(self._models):
             self.unregister_model(name)
 
     def _able(self, task: TaskDefinition) -> list[str]:
-        """The models that may work on a task."""
-        return [
-            name
-            for name, each in self._models.items()
-            if each.manager is not None and (each.role is not ModelRole.SPECIALIST or task.needs in each.capabilities)
-        ]
+        """The models that may work on a task, the best for it first."""
+
+        def order(name: str) -> tuple[float, int]:
+            model = self._models[name]
+            return -model.capabilities.get(task.needs or "", 0.0), model.num_tasks
+
+        def may(model: _Model) -> bool:
+            return model.manager is not None and (
+                model.role is not ModelRole.SPECIALIST or task.needs in model.capabilities
+            )
+
+        return sorted((name for name, each in self._models.items() if may(each)), key=order)
 
     def _interaction(self, task: TaskDefinition, able: Sequence[str]) -> InteractionType:
         """Cooperation where it is required or more models are for it; competition where it is allowed and most are for it."""
@@ -232,72 +213,29 @@ class UnifiedScheduler:
         self, task: TaskDefinition, interaction: InteractionType, chosen: Sequence[str]
     ) -> dict[str, LLMResponse]:
         answers: dict[str, LLMResponse] = {}
-        errors: list[BaseException] = []
-        if interaction is InteractionType.COOPERATION:
-            said = task.prompt
-            for part, name in zip(_PARTS, chosen, strict=False):
-                try:
-                    answers[name] = await self._ask(name, f"{said}\n{part}: ", task)
-                    said = f"{said}\n{part}: {answers[name].text}"
-                except TroupeError as error:
-                    errors.append(error)
+        errors: list[TroupeError] = []
+        is_cooperation, said = interaction is InteractionType.COOPERATION, task.prompt
+
+        async def ask(name: str, prompt: str) -> None:
+            model = self._models[name]
+            assert model.manager is not None, f"{name} was chosen without a manager"
+            model.num_tasks += 1
+            try:
+                answers[name] = await asyncio.to_thread(model.manager.generate_for_node, name, prompt, **task.settings)
+            except TroupeError as error:
+                model.num_failures += 1
+                errors.append(error)
+
+        if is_cooperation:
+            in_order = sorted(chosen, key=lambda name: self._models[name].role is ModelRole.COORDINATOR)
+            for part, name in zip(_PARTS, in_order, strict=False):
+                await ask(name, f"{said}\n{part}: ")
+                said += f"\n{part}: {answers[name].text}" if name in answers else ""
         else:
-            asked = (self._ask(name, task.prompt, task) for name in chosen)
-            found = await asyncio.gather(*asked, return_exceptions=True)
-            answers = {name: each for name, each in zip(chosen, found, strict=True) if isinstance(each, LLMResponse)}
-            errors = [each for each in found if isinstance(each, BaseException)]
-        if not answers or any(not isinstance(each, TroupeError) for each in errors):
+            await asyncio.gather(*(ask(name, said) for name in chosen))
+        if not answers:
             raise errors[-1]
         return answers
-
-    async def _ask(self, name: str, prompt: str, task: TaskDefinition) -> LLMResponse:
-        model = self._models[name]
-        assert model.manager is not None, f"{name} was chosen without a manager"
-        model.num_tasks += 1
-        try:
-            return await asyncio.to_thread(model.manager.generate_for_node, name, prompt, **task.settings)
-        except TroupeError:
-            model.num_failures += 1
-            raise
-
-    async def _take_models(self, task: TaskDefinition, wanted: int) -> list[str]:
-        """Wait in line for free models, and take them: all that are wanted, or none. Nobody overtakes who is more urgent."""
-        place = (-task.priority.value, next(self._numbers), task)
-        self._waiting.append(place)
-
-        def is_next() -> bool:
-            first = min(self._waiting, key=lambda each: each[:2])
-            has_room = self._counts["running"] < self.max_concurrent_tasks
-            return first is place and has_room and len(self._free(task)) >= wanted
-
-        async with self._changed:
-            try:
-                await self._changed.wait_for(is_next)
-                chosen = self._free(task)[:wanted]
-                for name in chosen:
-                    self._models[name].is_busy = True
-                self._counts["running"] += 1
-            finally:
-                self._waiting.remove(place)
-                self._changed.notify_all()
-        return sorted(chosen, key=lambda name: self._models[name].role is ModelRole.COORDINATOR)
-
-    def _free(self, task: TaskDefinition) -> list[str]:
-        """The free models that may work on a task, the best for it first."""
-
-        def order(name: str) -> tuple[float, int]:
-            model = self._models[name]
-            return -model.capabilities.get(task.needs or "", 0.0), model.num_tasks
-
-        return sorted((name for name in self._able(task) if not self._models[name].is_busy), key=order)
-
-    async def _release(self, chosen: Sequence[str], outcome: str) -> None:
-        for name in chosen:
-            self._models[name].is_busy = False
-        self._counts["running"] -= 1
-        self._counts[outcome] += 1
-        async with self._changed:
-            self._changed.notify_all()
 
     def _known(self, model_id: str) -> _Model:
         if model_id not in self._models:
@@ -309,7 +247,7 @@ class UnifiedScheduler:
 
 
 def create_unified_scheduler(base_port: int = 8001, num_gpus: int = 8, **settings: Any) -> UnifiedScheduler:
-    """A scheduler without models; `settings` are gpu_memory_mib and max_concurrent_tasks."""
+    """A scheduler without models; `settings` is `gpu_memory_mib`."""
     return UnifiedScheduler(base_port, num_gpus, **settings)
 
 
@@ -317,8 +255,8 @@ def create_cooperative_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, manager: SharedLLMManager | None = None, **settings: Any
 ) -> UnifiedScheduler:
     """A scheduler with a collaborating model on each GPU, `cooperative_model_0` and on, all of one `manager` if it is given."""
-    scheduler = UnifiedScheduler(base_port, num_gpus, **settings)
     capabilities = {"reasoning": 0.7, "cooperation": 0.8, "efficiency": 0.6}
+    scheduler = UnifiedScheduler(base_port, num_gpus, **settings)
     return _fill(scheduler, "cooperative_model", ModelRole.COLLABORATOR, capabilities, manager)
 
 
@@ -326,17 +264,13 @@ def create_competitive_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, manager: SharedLLMManager | None = None, **settings: Any
 ) -> UnifiedScheduler:
     """A scheduler with a competing model on each GPU, `competitive_model_0` and on, all of one `manager` if it is given."""
-    scheduler = UnifiedScheduler(base_port, num_gpus, **settings)
     capabilities = {"reasoning": 0.8, "competition": 0.9, "efficiency": 0.7}
+    scheduler = UnifiedScheduler(base_port, num_gpus, **settings)
     return _fill(scheduler, "competitive_model", ModelRole.COMPETITOR, capabilities, manager)
 
 
 def _fill(
-    scheduler: UnifiedScheduler,
-    name: str,
-    role: ModelRole,
-    capabilities: Mapping[str, float],
-    manager: SharedLLMManager | None,
+    scheduler: UnifiedScheduler, name: str, role: ModelRole, capabilities: Mapping[str, float], manager: Any
 ) -> UnifiedScheduler:
     with ExitStack() as failed:
         for gpu in range(scheduler.num_gpus):

@@ -212,16 +212,13 @@ class MultiModelTrainer:
 
     def get_model_performance_summary(self) -> dict[str, Any]:
         """Of each model what it is and how it did: average raw return of an episode, share of episodes won, updates."""
+        shown = ("model_type", "model_name", "update_count", "cooperation_score", "gpu_id")
         return {
-            name: {
-                "model_type": state.model_type,
-                "model_name": state.model_name,
-                "avg_reward": state.total_reward / state.episode_count if state.episode_count else 0.0,
-                "win_rate": state.win_count / state.episode_count if state.episode_count else 0.0,
+            name: {each: getattr(state, each) for each in shown}
+            | {
+                "avg_reward": state.total_reward / max(1, state.episode_count),
+                "win_rate": state.win_count / max(1, state.episode_count),
                 "total_episodes": state.episode_count,
-                "update_count": state.update_count,
-                "cooperation_score": state.cooperation_score,
-                "gpu_id": state.gpu_id,
             }
             for name, state in self._records().model_states(self.config.num_gpus).items()
         }
@@ -261,7 +258,7 @@ class MultiModelTrainer:
         def work() -> None:
             error = _error_of(lambda: context.run(self._train, num_steps))
             with suppress(RuntimeError):  # nobody waits any more, and the loop is closed
-                loop.call_soon_threadsafe(lambda: ended.done() or ended.set_result(error))
+                loop.call_soon_threadsafe(ended.set_result, error)
 
         self.is_training = True
         Thread(target=work, name="train", daemon=True).start()
@@ -422,8 +419,8 @@ async def quick_start_multimodel_training(
 
     **Example** on a laptop: `quick_start_multimodel_training(4, 100, model_types=["tiny"])`.
     """
-    numbers = {"num_models": num_models, "max_episodes": max_episodes}
-    trainer = MultiModelTrainer(replace(config or MultiModelConfig(), **numbers, **settings))
+    chosen: dict[str, Any] = {"num_models": num_models, "max_episodes": max_episodes, **settings}
+    trainer = MultiModelTrainer(replace(config or MultiModelConfig(), **chosen))
     try:
         results = await trainer.train()
         performance = trainer.get_model_performance_summary()

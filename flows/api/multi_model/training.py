@@ -105,6 +105,7 @@ def _values(config: MultiModelConfig, environment: MultiModelTrainingEnvironment
     strength, team_size = _share_of_team(rl.cooperation_factor, config)
     return {
         "preset": "multimodel",
+        "seed": environment.seed,
         "num_steps": ceil(config.max_episodes / (problems * replicas)),
         "environment": section,
         "agents": {

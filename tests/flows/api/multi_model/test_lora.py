@@ -110,7 +110,7 @@ def test_updates_are_published_bad_ones_are_not_and_a_restart_serves_the_newest_
     scheduler = create_distributed_lora_scheduler(18001, 2, **settings)
     asyncio.run(scheduler.start())
     try:
-        policy = scheduler.manager.policy(1)
+        policy = scheduler.policy(1)
         assert scheduler.submit_rl_update(1, 0.5, policy.tensors()) == 1
         assert scheduler.submit_rl_update(1, 0.8, weights(policy, tmp_path / "two", 2)) == 2
         before = policy.version
@@ -128,14 +128,14 @@ def test_updates_are_published_bad_ones_are_not_and_a_restart_serves_the_newest_
         asyncio.run(other.start())
         ports = [each.get_system_status()["scheduler_stats"]["ports"] for each in (scheduler, other)]
         assert len({*ports[0].values(), *ports[1].values()}) == 4, "two schedulers on one range share no port"
-        assert other.manager.policy(1).version.step == 2
+        assert other.policy(1).version.step == 2
         asyncio.run(other.stop())
     finally:
         asyncio.run(scheduler.stop())
     (tmp_path / "ckpts" / "lora1" / "v000002" / "adapter_config.json").write_text("{}")
     again = create_distributed_lora_scheduler(18001, 2, **settings)
     asyncio.run(again.start())
-    assert again.manager.policy(1).version.step == 1
+    assert again.policy(1).version.step == 1
     with pytest.raises(ValueError, match=f"port {ports[0][1]} is reserved for it, and no server listens there yet"):
         again.url(1)
     asyncio.run(again.stop())

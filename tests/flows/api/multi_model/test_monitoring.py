@@ -100,7 +100,7 @@ def test_the_graph_is_that_of_the_played_episodes_and_survives_its_process(tmp_p
     [
         (("episode", "a"), "raw_returns"),
         (("episode", "a", None, {"raw_returns": {"a": "x", "b": 1}}), r"raw_returns.a 'x'"),
-        (("episode", "a", None, {"raw_returns": {"a": float("nan")}}), "finite"),
+        (("episode", "a", None, {"raw_returns": {"a": float("nan")}}), "finite numbers"),
         (("episode", "a", None, {"raw_returns": {"a": 1.0}, "actions": []}), "actions: no such field of an event"),
         (("episode", "a", None, {"raw_returns": {"a": 1.0}, "actions_T": {"a": "compete"}}), "actions_T"),
         (
@@ -113,7 +113,7 @@ def test_the_graph_is_that_of_the_played_episodes_and_survives_its_process(tmp_p
         (("weight_transfer", "a\x01", "b", {"share": 0.1}), "printable"),
         ((5, "a"), "event_type 5"),
         (("note", "a", None, "text"), "data 'text'"),
-        (("note", "a", None, {"at": object()}), "JSON"),
+        (("note", "a", None, {"at": object()}), "JSON serializable"),
     ],
 )
 def test_an_event_that_could_not_be_read_again_is_refused(tmp_path: Path, event: Any, said: str) -> None:
