@@ -83,8 +83,8 @@ class SimplePG:
 class OurMethodPolicy(SimplePG):
     """A policy gradient whose step is scaled by `1 + gain / 2`, with `gain = (2 c - 1) (2 o - 1)`.
 
-    c is the game's `cooperation_level`, o an average of the other's actions: steps are larger, by up to half, where the other does
-    what the game pays for, and smaller where it does not.
+    c is the game's `cooperation_level`, o an average of the other's actions: steps are larger, by up to half, where the other
+    does what the game pays for, and smaller where it does not.
     """
 
     def __init__(self, lr: float = 0.5, momentum: float = 0.9, seed: int = 0) -> None:

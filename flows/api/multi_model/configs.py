@@ -42,7 +42,7 @@ LOCAL_TYPES: Mapping[str, str] = {"tiny": "tiny", "smollm2-135m": "smollm2-135m"
 """Types that are models of this machine and need no network."""
 _OF_ADAPTERS = ("lora_rank", "lora_alpha", "update_strategy", "min_learning_rate", "max_learning_rate")
 _REFUSED_ALGORITHMS: Mapping[RLAlgorithm, str] = {
-    RLAlgorithm.SAC: "algorithm SAC learns the value of each action from a replay buffer, and texts are too many; use ppo or grpo",
+    RLAlgorithm.SAC: "algorithm SAC learns values of all actions from a replay buffer, and texts are too many; use ppo or grpo",
     RLAlgorithm.TD3: "algorithm TD3 takes a critic's gradient in a continuous action, and texts are discrete; use ppo or grpo",
 }
 

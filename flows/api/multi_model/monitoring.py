@@ -77,7 +77,7 @@ class UnifiedMonitor:
         """Begin to take metrics, as the newest monitor; of one that has begun, too. Raises OSError without a log."""
         if self.config.enable_file_logging:
             Path(self.config.log_file_path).parent.mkdir(parents=True, exist_ok=True)
-            Path(self.config.log_file_path).open("a").close()
+            Path(self.config.log_file_path).open("a", encoding="utf-8").close()
         _started[:] = [*(each for each in _started if each is not self), self]
 
     def stop(self) -> None:

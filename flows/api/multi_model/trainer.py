@@ -90,6 +90,7 @@ class MultiModelTrainer:
         self.monitor: UnifiedMonitor | None = None
         self.is_training = False
         self._environment: MultiModelTrainingEnvironment | None = None
+        self._default: MultiModelTrainingEnvironment | None = None
         self._resumed: tuple[Run, int] | None = None
         self._stopping = False
         self._session: Session | None = None
@@ -101,10 +102,12 @@ class MultiModelTrainer:
     @property
     def environment(self) -> MultiModelTrainingEnvironment:
         """The game; by default cooperate or compete, at the level `cooperation_strength`."""
-        if self._environment is None:
-            level = self.config.cooperation_strength
-            self._environment = create_multi_model_coop_compete_env(max(2, self.config.num_models), level)
-        return self._environment
+        if self._environment is not None:
+            return self._environment
+        num, level = max(2, self.config.num_models), self.config.cooperation_strength
+        if (self._default is None) or self._default.options != {"num_members": num, "cooperation_level": level}:
+            self._default = create_multi_model_coop_compete_env(num, level)
+        return self._default
 
     @environment.setter
     def environment(self, value: MultiModelTrainingEnvironment) -> None:

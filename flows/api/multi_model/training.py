@@ -92,65 +92,68 @@ def population_config(
     """The configuration of the run; without `rl` its defaults hold. Raises ConfigurationError for what does not go together."""
     rl = rl or RLConfig()
     _check_effects(config, rl)
-    return parse_config(_values(config, environment, rl))
+    return parse_config({**_surroundings(config, environment), **_values(config, rl)})
 
 
-def _values(config: MultiModelConfig, environment: MultiModelTrainingEnvironment, rl: RLConfig) -> dict[str, Any]:
-    """All values of the run's configuration: what has to change when its sections do."""
-    is_tree, members = rl.algorithm is RLAlgorithm.GRPO, list(config.member_types())
-    section = environment.section(config.num_models, config.episode_length)
+def _values(config: MultiModelConfig, rl: RLConfig) -> dict[str, Any]:
+    """The sections that say how members learn together: what has to change when these sections do."""
+    is_tree = rl.algorithm is RLAlgorithm.GRPO
     problems, replicas = episodes_of_a_step(config, is_tree=is_tree)
-    device, num_gpus = _find_devices(config.num_gpus)
-    num_shards = 2 if config.enable_areal and problems > 1 else 1
     strength, team_size = _share_of_team(rl.cooperation_factor, config)
+    mixing = {
+        "cooperation_strength": strength,
+        "competition_intensity": config.competition_intensity,
+        "team_size": team_size,
+    }
+    of_mode = {name: each for name, each in mixing.items() if each not in (None, getattr(MultiModelConfig, name, None))}
+    gae = {"advantage": "gae", "trace": rl.gae_lambda, "value_coefficient": rl.value_loss_coef}
     return {
-        "preset": "multimodel",
-        "seed": environment.seed,
-        "num_steps": ceil(config.max_episodes / (problems * replicas)),
-        "environment": section,
-        "agents": {
-            player: {"policy": members[index % len(members)]}
-            for index, player in enumerate(_players(section, len(members)))
-        },
-        "policies": {name: _policy(config, kind) for name, kind in config.member_types().items()},
-        "warm_start": {"max_steps": 0},
         "population": {
             "training_mode": config.training_mode.value,
-            "cooperation_strength": strength,
-            "competition_intensity": config.competition_intensity,
-            "team_size": team_size,
+            **of_mode,
             "weight_updates": {"strategy": config.weight_update_strategy.value},
             **({} if is_tree else {"discount": rl.gamma}),
         },
-        "algorithm": {"advantage": "at_grpo"}
-        if is_tree
-        else {"advantage": "gae", "trace": rl.gae_lambda, "value_coefficient": rl.value_loss_coef},
+        "algorithm": {"advantage": "at_grpo"} if is_tree else gae,
         "loss": {"clip_low": rl.clip_ratio, "clip_high": rl.clip_ratio, "entropy_coefficient": rl.entropy_coef},
         "training": {
             "learning_rate": chosen_value("learning_rate", config, rl),
             "tokens_per_micro_batch": chosen_value("batch_size", config, rl) * TOKENS_PER_ANSWER,
             "share_prompts": config.enable_verl,
-            "device": device,
+            "device": _find_devices(config.num_gpus)[0],
             "max_grad_norm": rl.max_grad_norm,
             "num_epochs": rl.ppo_epochs,
         },
         "rollout": {
             **({"mode": "tree"} if is_tree else {"mode": "independent", "group_size": replicas}),
             "num_problems": problems,
-            "num_shards": num_shards,
+            "num_shards": 2 if config.enable_areal and problems > 1 else 1,
         },
+    }
+
+
+def _surroundings(config: MultiModelConfig, environment: MultiModelTrainingEnvironment) -> dict[str, Any]:
+    """The sections that say what is played by whom, where, and what is kept."""
+    members, length = list(config.member_types()), min(config.update_frequency, config.max_episodes)
+    section = environment.section(config.num_models, config.episode_length)
+    players = enumerate(_players(section, len(members)))
+    device, num_gpus = _find_devices(config.num_gpus)
+    every = config.save_interval // length or 1
+    newest = {"newest": config.max_checkpoints, "every": every, "evaluated": "best"}
+    return {
+        "preset": "multimodel",
+        "seed": environment.seed,
+        "num_steps": ceil(config.max_episodes / length),
+        "environment": section,
+        "agents": {player: {"policy": members[index % len(members)]} for index, player in players},
+        "policies": {name: _policy(config, kind) for name, kind in config.member_types().items()},
+        "warm_start": {"max_steps": 0},
         "generation": {"max_batch_tokens": config.kv_cache_size, "device": device},
-        "evaluation": {"num_problems": min(16, problems * replicas), "sampling": ["sample"]},
-        "resources": {"max_updates_at_once": num_gpus, "max_shards_at_once": num_shards},
+        "evaluation": {"num_problems": min(16, length), "sampling": ["sample"]},
+        "resources": {"max_updates_at_once": num_gpus, "max_shards_at_once": 2 if config.enable_areal else 1},
         "store": {"kind": "local", "root": config.checkpoint_dir},
         "tracking": {"kind": "none"},
-        "retention": {"every": 1}
-        if config.max_checkpoints == -1
-        else {
-            "newest": config.max_checkpoints,
-            "every": config.save_interval // (problems * replicas) or 1,
-            "evaluated": "best",
-        },
+        "retention": {"every": 1} if config.max_checkpoints == -1 else newest,
     }
 
 
