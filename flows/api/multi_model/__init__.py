@@ -18,11 +18,8 @@ from flows.api.multi_model.enums import CompetenceType as CompetenceType
 from flows.api.multi_model.enums import CooperationType as CooperationType
 from flows.api.multi_model.enums import EnvironmentType as EnvironmentType
 from flows.api.multi_model.enums import LLMBackend as LLMBackend
-from flows.api.multi_model.enums import LoRALoadingStatus as LoRALoadingStatus
-from flows.api.multi_model.enums import LoRAUpdateStrategy as LoRAUpdateStrategy
 from flows.api.multi_model.enums import ModelRole as ModelRole
 from flows.api.multi_model.enums import RLAlgorithm as RLAlgorithm
-from flows.api.multi_model.enums import TaskPriority as TaskPriority
 from flows.api.multi_model.enums import TrainingMode as TrainingMode
 from flows.api.multi_model.enums import UpdateStrategy as UpdateStrategy
 from flows.api.multi_model.enums import WeightUpdateStrategy as WeightUpdateStrategy

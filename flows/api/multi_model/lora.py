@@ -1,35 +1,28 @@
-"""Adapters by their documented names: a manager that chooses one for each request, and a scheduler that publishes versions."""
+"""Adapters by their documented names: a manager of several on one base, and a scheduler that publishes their versions."""
 
 import asyncio
+import itertools
 import shutil
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from components.errors import ConfigurationError, TransientError, TroupeError
+from components.errors import ConfigurationError, TroupeError
 from components.freed import Freed
-from components.generation.adapter_selection import AdapterRecord, selected_adapter
 from components.generation.adapter_versions import newest_version, publish_adapter, read_version, version_numbers
 from components.port_leases import PortLease, lease_port
 from components.session.served_models import Question, ServedModel, ServedPolicy
 from flows.api.multi_model.configs import LLMConfig, LoRAConfig
-from flows.api.multi_model.enums import LoRALoadingStatus, LoRAUpdateStrategy, TaskPriority
-from flows.api.multi_model.errors import ModelLoadingFailed, loading, memory_errors
-from flows.api.multi_model.fields import Count, Device, Finite, Port, Share, Text, checked_call
+from flows.api.multi_model.errors import loading, memory_errors
+from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, checked_call
 from flows.api.multi_model.llm import LLMResponse, answer_settings, local_device, response
-
-_USABLE = (LoRALoadingStatus.READY, LoRALoadingStatus.UPDATING)
 
 
 class LoRAManager(Freed):
-    """Several adapters on one base; each request is answered by one of them. Freed by `close` or a `with` block.
-
-    An adapter that fails is set aside, and its request goes to another one; `update_lora` brings it back.
+    """Several adapters on one base, which answer in turn or by id. Freed by `close` or a `with` block.
 
     **Example** `create_lora_manager({1: LoRAConfig(lora_id=1, rank=8)}, base_model="tiny").process_request("2 + 2 =")`.
     """
@@ -38,7 +31,6 @@ class LoRAManager(Freed):
     def __init__(
         self,
         configs: Mapping[int, LoRAConfig],
-        strategy: LoRAUpdateStrategy = LoRAUpdateStrategy.ADAPTIVE,
         *,
         base_model: Text = LLMConfig.model_name,
         device: Device = "auto",
@@ -57,61 +49,40 @@ class LoRAManager(Freed):
                 )
             if each.port != LoRAConfig.port and not isinstance(self, DistributedLoRAScheduler):
                 raise ConfigurationError(f"configs[{key}].port {each.port}: a manager has no ports; leave it out")
-        self.configs, self.strategy, self.base_model = dict(configs), strategy, base_model
-        self._device, self._seed, self._number = device, seed, 0
-        self._lock = threading.RLock()
+        self.configs, self.base_model = dict(configs), base_model
+        self._device, self._seed = device, seed
+        self._turns = itertools.cycle(self.configs)
+        self._lock = threading.Lock()
         self._ends = ExitStack()
         self._policies: dict[int, ServedPolicy] = {}
-        self._records = {each: AdapterRecord() for each in self.configs}
-        self._status = dict.fromkeys(self.configs, LoRALoadingStatus.IDLE)
-        self._errors: dict[int, str] = {}
+        self._num_requests = dict.fromkeys(self.configs, 0)
 
     @checked_call
-    def process_request(
-        self, prompt: Text, *, priority: TaskPriority = TaskPriority.MEDIUM, lora_id: int | None = None, **settings: Any
-    ) -> LLMResponse:
-        """An answer by the adapter that the strategy chooses, or by `lora_id`.
+    def process_request(self, prompt: Text, *, lora_id: int | None = None, **settings: Any) -> LLMResponse:
+        """An answer by the next adapter in turn, or by `lora_id`.
 
-        `settings` are instructions, max_new_tokens, temperature, stop and seed. Raises ConfigurationError for others,
-        RuntimeError "Model loading failed", and the last adapter's error if all have failed.
+        `settings` are instructions, max_new_tokens, temperature, stop and seed. Raises ConfigurationError for others, and
+        RuntimeError "Model loading failed" and "GPU memory insufficient".
         """
         question = Question(prompt=prompt, **answer_settings(settings, "process_request"))
-        self.load()
-        while True:
-            chosen = self._choose(priority) if lora_id is None else lora_id
-            policy, began, error = self.policy(chosen), time.monotonic(), None
-            try:
-                with memory_errors():
-                    answer = policy.answer(question)
-            except TransientError as failure:
-                error = failure
-                self._set_aside(chosen, error)
-            with self._lock:
-                self._records[chosen] = self._records[chosen].after_request(
-                    seconds=time.monotonic() - began, failed=error is not None, now_seconds=time.time()
-                )
-            if error is None:
-                return response(answer, lora_id=chosen)
-            if lora_id is not None or not self._ready():
-                raise error
+        chosen = next(self._turns) if lora_id is None else lora_id
+        with memory_errors():
+            answer = self.policy(chosen).answer(question)
+        self._num_requests[chosen] += 1
+        return response(answer, lora_id=chosen)
 
     def load(self) -> None:
-        """Load the base and all adapters, if they are not. An adapter that cannot be loaded is set aside with its error.
+        """Load the base and all adapters, if they are not.
 
-        Raises RuntimeError "Model loading failed" for the base, and if no adapter can be loaded; ConfigurationError for target
-        modules that the base has not.
+        Raises RuntimeError "Model loading failed", and ConfigurationError for target modules that the base has not.
         """
-        with self._lock:
+        with self._lock, ExitStack() as opened, memory_errors():
             if self._policies:
                 return
-            with ExitStack() as opened, memory_errors():
-                with loading(self.base_model):
-                    model = opened.enter_context(ServedModel(self.base_model, device=local_device(self._device)))
-                for each, config in self.configs.items():
-                    self._load_adapter(model, each, config)
-                if not self._policies:
-                    raise ModelLoadingFailed(f"Model loading failed: {self._errors}; no adapter is left")
-                self._ends = opened.pop_all()
+            with loading(self.base_model):
+                model = opened.enter_context(ServedModel(self.base_model, device=local_device(self._device)))
+            self._policies = {each: self._load_adapter(model, each) for each in self.configs}
+            self._ends = opened.pop_all()
 
     @checked_call
     def update_lora(self, lora_id: int, weights_path: str | Path) -> int:
@@ -119,88 +90,46 @@ class LoRAManager(Freed):
 
         Requests go on during it. Raises ArtifactCorrupt or LogprobMismatch, and then the version before serves on.
         """
-        policy, before = self.policy(lora_id), self._status[lora_id]
-        self._status[lora_id] = LoRALoadingStatus.UPDATING
-        try:
-            version = policy.swap(adapter_folder(weights_path), policy.version.step + 1)
-        except BaseException:
-            self._status[lora_id] = before
-            raise
-        self._status[lora_id] = LoRALoadingStatus.READY
-        self._errors.pop(lora_id, None)
-        return version.step
-
-    @checked_call
-    def record_reward(self, lora_id: int, reward: Share) -> None:
-        """Tell what an answer of the adapter was worth, 0 to 1: by it weighted_random and rl_optimized choose."""
-        self._check_known(lora_id)
-        with self._lock:
-            self._records[lora_id] = self._records[lora_id].after_reward(reward)
+        policy = self.policy(lora_id)
+        return policy.swap(adapter_folder(weights_path), policy.version.step + 1).step
 
     def get_status(self) -> dict[int, dict[str, Any]]:
-        """Of each adapter its status, version, what is known of it, and why it was set aside."""
-        with self._lock:
-            return {
-                each: {
-                    "status": self._status[each].value,
-                    "version": self._policies[each].version.step if each in self._policies else None,
-                    "error": self._errors.get(each),
-                    **asdict(self._records[each]),
-                }
-                for each in self.configs
+        """Of each adapter whether it is loaded, its version, and how often it answered."""
+        versions = {each: policy.version.step for each, policy in self._policies.items()}
+        return {
+            each: {
+                "is_loaded": each in versions,
+                "version": versions.get(each),
+                "num_requests": self._num_requests[each],
             }
+            for each in self.configs
+        }
 
     def policy(self, lora_id: int) -> ServedPolicy:
         """The adapter as the pipeline serves it. Raises ValueError for an unknown one."""
         self._check_known(lora_id)
         self.load()
-        if lora_id not in self._policies:
-            raise ModelLoadingFailed(f"Model loading failed: lora_id {lora_id}: {self._errors.get(lora_id)}")
         return self._policies[lora_id]
 
     def close(self) -> None:
         """Free the base and its adapters."""
         self._ends.close()
-        self._policies.clear()
+        self._policies = {}
 
     def _check_known(self, lora_id: int) -> None:
         if lora_id not in self.configs:
             raise ConfigurationError(f"lora_id {lora_id!r}: use one of {', '.join(map(str, self.configs))}")
 
-    def _load_adapter(self, model: ServedModel, lora_id: int, config: LoRAConfig) -> None:
-        self._status[lora_id] = LoRALoadingStatus.LOADING
-        weights = None if config.weights_path is None else Path(config.weights_path)
-        try:
-            seed = self._seed + lora_id
-            self._policies[lora_id] = model.policy(f"lora-{lora_id}", config.adapter(), seed=seed, weights=weights)
-            self._status[lora_id] = LoRALoadingStatus.READY
-        except TroupeError as error:
-            self._set_aside(lora_id, error)
-            if isinstance(error, ConfigurationError):
-                self._policies.clear()
+    def _load_adapter(self, model: ServedModel, lora_id: int) -> ServedPolicy:
+        config, seed = self.configs[lora_id], self._seed + lora_id
+        if config.weights_path is None:
+            try:
+                return model.policy(f"lora-{lora_id}", config.adapter(), seed=seed)
+            except ConfigurationError as error:
                 where = f"configs[{lora_id}].target_modules {config.target_modules}"
                 raise ConfigurationError(f"{where}: {error}") from error
-
-    def _ready(self) -> dict[int, AdapterRecord]:
-        with self._lock:
-            return {each: self._records[each] for each in self._policies if self._status[each] in _USABLE}
-
-    def _choose(self, priority: TaskPriority) -> int:
-        with self._lock:
-            number, self._number = self._number, self._number + 1
-        return selected_adapter(
-            self.strategy.value,
-            self._ready(),
-            number=number,
-            now_seconds=time.time(),
-            priority=priority.value,
-            seed=self._seed,
-        )
-
-    def _set_aside(self, lora_id: int, error: Exception) -> None:
-        with self._lock:
-            self._status[lora_id] = LoRALoadingStatus.ERROR
-            self._errors[lora_id] = f"{type(error).__name__}: {error}"
+        with loading(config.weights_path):
+            return model.policy(f"lora-{lora_id}", config.adapter(), seed=seed, weights=Path(config.weights_path))
 
 
 class DistributedLoRAScheduler(LoRAManager):
@@ -239,7 +168,6 @@ class DistributedLoRAScheduler(LoRAManager):
         super().__init__(configs, base_model=base_model)
         self.root = Path(root)
         self._leases: dict[int, PortLease] = {}
-        self._updates, self._rollbacks = dict.fromkeys(configs, 0), dict.fromkeys(configs, 0)
 
     async def start(self) -> None:
         """Reserve a port for each adapter, load them, and serve the newest published version of each.
@@ -266,18 +194,11 @@ class DistributedLoRAScheduler(LoRAManager):
         Raises ArtifactCorrupt or LogprobMismatch for weights that cannot serve; then nothing is published, and the version
         before serves on.
         """
-        policy = self.policy(lora_id)
+        policy, root = self.policy(lora_id), self._root(lora_id)
         with TemporaryDirectory() as folder:
             made = _write_weights(policy, weights, Path(folder) / "adapter")
-            try:
-                policy.swap(made, (newest_version(self._root(lora_id)) or 0) + 1)
-            except TroupeError:
-                self._rollbacks[lora_id] += 1
-                raise
-            info, _ = publish_adapter(self._root(lora_id), made, lora_id=lora_id, metrics={"reward": reward})
-        self.record_reward(lora_id, min(max(reward, 0.0), 1.0))
-        self._updates[lora_id] += 1
-        return info.version
+            policy.swap(made, (newest_version(root) or 0) + 1)
+            return publish_adapter(root, made, lora_id=lora_id, metrics={"reward": reward})[0].version
 
     @checked_call
     def rollback(self, lora_id: int, version: Count) -> None:
@@ -296,14 +217,10 @@ class DistributedLoRAScheduler(LoRAManager):
         )
 
     def get_system_status(self) -> dict[str, Any]:
-        """`lora_status` by adapter, `hotswap_status` with published versions, `training_stats` and `scheduler_stats`."""
+        """`lora_status` by adapter, `hotswap_status` with its published versions, and `scheduler_stats` with its port."""
         return {
             "lora_status": self.get_status(),
-            "hotswap_status": {
-                each: {"versions": version_numbers(self._root(each)), "rollbacks": self._rollbacks[each]}
-                for each in self.configs
-            },
-            "training_stats": {"updates": dict(self._updates)},
+            "hotswap_status": {each: {"versions": version_numbers(self._root(each))} for each in self.configs},
             "scheduler_stats": {"ports": {each: lease.port for each, lease in self._leases.items()}},
         }
 
@@ -348,11 +265,9 @@ def adapter_folder(path: str | Path) -> Path:
     return Path(path)
 
 
-def create_lora_manager(
-    configs: Mapping[int, LoRAConfig], strategy: LoRAUpdateStrategy = LoRAUpdateStrategy.ADAPTIVE, **settings: Any
-) -> LoRAManager:
+def create_lora_manager(configs: Mapping[int, LoRAConfig], **settings: Any) -> LoRAManager:
     """A manager of several adapters on one base; `settings` are base_model, device and seed."""
-    return LoRAManager(configs, strategy, **settings)
+    return LoRAManager(configs, **settings)
 
 
 def create_distributed_lora_scheduler(

@@ -12,7 +12,7 @@ from components.errors import ConfigurationError, TroupeError
 from components.port_leases import PortLease, lease_port
 from components.suggestions import suggest
 from flows.api.multi_model.enums import ModelRole
-from flows.api.multi_model.fields import Count, Port, Share, Text, Whole, checked_call, documented
+from flows.api.multi_model.fields import Count, Port, Text, Whole, checked_call, documented
 from flows.api.multi_model.llm import LLMResponse, SharedLLMManager, answer_settings
 
 _PARTS = ("analysis", "planning", "execution", "validation")
@@ -38,8 +38,6 @@ class TaskDefinition:
     num_models: Count = 2
     collaboration_required: bool = False
     competition_allowed: bool = True
-    needs: str | None = None
-    """A capability: models with the most of it are taken; None: those that have worked least."""
     settings: dict[str, Any] = field(default_factory=dict)
     """As those of a node: max_new_tokens, temperature, and so on."""
 
@@ -63,7 +61,6 @@ class InteractionResult:
 class _Model:
     gpu_id: int
     role: ModelRole
-    capabilities: Mapping[str, float]
     memory_mib: int
     lease: PortLease
     manager: SharedLLMManager | None
@@ -72,7 +69,7 @@ class _Model:
 
 
 class UnifiedScheduler:
-    """Gives models their places, and tasks to those that suit them.
+    """Gives models their places, and tasks to those that have worked least.
 
     Its ports are reserved, and no server listens at them yet: models answer in this process, by `execute_task`.
 
@@ -96,7 +93,6 @@ class UnifiedScheduler:
         model_id: Text,
         gpu_id: int,
         role: ModelRole = ModelRole.GENERALIST,
-        capabilities: Mapping[Text, Share] | None = None,
         *,
         manager: Any = None,
         memory_mib: Whole = 0,
@@ -104,8 +100,7 @@ class UnifiedScheduler:
         """Reserve a port and memory for a model; False, with nothing reserved, for a known name, a GPU that is not there, or
         too little memory left on it. A model without a `manager` gets no tasks.
 
-        `role`: competitors and collaborators decide how tasks are worked on; a coordinator speaks last where models cooperate;
-        a specialist gets only tasks that need one of its `capabilities`, 0 to 1 by name. Raises ConfigurationError.
+        `role`: whether it competes or collaborates with others on a task. Raises ConfigurationError.
         """
         if manager is not None and not hasattr(manager, "generate_for_node"):
             raise ConfigurationError(f"manager {manager!r}: give a SharedLLMManager")
@@ -118,7 +113,6 @@ class UnifiedScheduler:
         self._models[model_id] = _Model(
             gpu_id=gpu_id,
             role=role,
-            capabilities=dict(capabilities or {}),
             memory_mib=memory_mib,
             lease=lease_port(self.base_port),
             manager=manager,
@@ -146,7 +140,8 @@ class UnifiedScheduler:
         if not isinstance(task, TaskDefinition):
             raise ConfigurationError(f"task {task!r}: give a TaskDefinition, as TaskDefinition(prompt=...)")
         answer_settings(task.settings, "a task")
-        able = self._able(task)
+        able = [name for name, each in self._models.items() if each.manager is not None]
+        able.sort(key=lambda name: self._models[name].num_tasks)
         if not able:
             raise ConfigurationError("execute_task: no model answers; register one with a manager")
         interaction, began = self._interaction(task, able), time.monotonic()
@@ -170,7 +165,7 @@ class UnifiedScheduler:
         return {
             "models": {
                 name: {each: getattr(model, each) for each in shown}
-                | {"port": model.lease.port, "role": model.role.value, "capabilities": dict(model.capabilities)}
+                | {"port": model.lease.port, "role": model.role.value}
                 for name, model in self._models.items()
             },
             "tasks": dict(self._counts),
@@ -182,20 +177,6 @@ class UnifiedScheduler:
             await asyncio.sleep(0.01)
         for name in list(self._models):
             self.unregister_model(name)
-
-    def _able(self, task: TaskDefinition) -> list[str]:
-        """The models that may work on a task, the best for it first."""
-
-        def order(name: str) -> tuple[float, int]:
-            model = self._models[name]
-            return -model.capabilities.get(task.needs or "", 0.0), model.num_tasks
-
-        def may(model: _Model) -> bool:
-            return model.manager is not None and (
-                model.role is not ModelRole.SPECIALIST or task.needs in model.capabilities
-            )
-
-        return sorted((name for name, each in self._models.items() if may(each)), key=order)
 
     def _interaction(self, task: TaskDefinition, able: Sequence[str]) -> InteractionType:
         """Cooperation where it is required or more models are for it; competition where it is allowed and most are for it."""
@@ -227,8 +208,7 @@ class UnifiedScheduler:
                 errors.append(error)
 
         if is_cooperation:
-            in_order = sorted(chosen, key=lambda name: self._models[name].role is ModelRole.COORDINATOR)
-            for part, name in zip(_PARTS, in_order, strict=False):
+            for part, name in zip(_PARTS, chosen, strict=False):
                 await ask(name, f"{said}\n{part}: ")
                 said += f"\n{part}: {answers[name].text}" if name in answers else ""
         else:
@@ -255,26 +235,22 @@ def create_cooperative_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, manager: SharedLLMManager | None = None, **settings: Any
 ) -> UnifiedScheduler:
     """A scheduler with a collaborating model on each GPU, `cooperative_model_0` and on, all of one `manager` if it is given."""
-    capabilities = {"reasoning": 0.7, "cooperation": 0.8, "efficiency": 0.6}
-    scheduler = UnifiedScheduler(base_port, num_gpus, **settings)
-    return _fill(scheduler, "cooperative_model", ModelRole.COLLABORATOR, capabilities, manager)
+    return _fill(
+        UnifiedScheduler(base_port, num_gpus, **settings), "cooperative_model", ModelRole.COLLABORATOR, manager
+    )
 
 
 def create_competitive_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, manager: SharedLLMManager | None = None, **settings: Any
 ) -> UnifiedScheduler:
     """A scheduler with a competing model on each GPU, `competitive_model_0` and on, all of one `manager` if it is given."""
-    capabilities = {"reasoning": 0.8, "competition": 0.9, "efficiency": 0.7}
-    scheduler = UnifiedScheduler(base_port, num_gpus, **settings)
-    return _fill(scheduler, "competitive_model", ModelRole.COMPETITOR, capabilities, manager)
+    return _fill(UnifiedScheduler(base_port, num_gpus, **settings), "competitive_model", ModelRole.COMPETITOR, manager)
 
 
-def _fill(
-    scheduler: UnifiedScheduler, name: str, role: ModelRole, capabilities: Mapping[str, float], manager: Any
-) -> UnifiedScheduler:
+def _fill(scheduler: UnifiedScheduler, name: str, role: ModelRole, manager: Any) -> UnifiedScheduler:
     with ExitStack() as failed:
         for gpu in range(scheduler.num_gpus):
-            scheduler.register_model(f"{name}_{gpu}", gpu, role, capabilities, manager=manager)
+            scheduler.register_model(f"{name}_{gpu}", gpu, role, manager=manager)
             failed.callback(scheduler.unregister_model, f"{name}_{gpu}")
         failed.pop_all()
     return scheduler

@@ -111,26 +111,6 @@ def test_shutdown_waits_for_what_runs() -> None:
     asyncio.run(main())
 
 
-def test_capabilities_and_roles_decide_who_works_and_who_speaks_last() -> None:
-    managers = Manager(), Manager(), Manager()
-    scheduler = create_unified_scheduler(18101, 3)
-    given: list[tuple[ModelRole, dict[str, float]]] = [
-        (ModelRole.COORDINATOR, {"maths": 0.2}),
-        (ModelRole.GENERALIST, {"maths": 0.1}),
-        (ModelRole.SPECIALIST, {"maths": 0.9}),
-    ]
-    for gpu, (role, capabilities) in enumerate(given):
-        scheduler.register_model(f"m{gpu}", gpu, role, capabilities, manager=managers[gpu])
-
-    def worked(**values: Any) -> list[str]:
-        return list(asyncio.run(scheduler.execute_task(TaskDefinition(prompt="x", **values))).answers)
-
-    assert worked(needs="maths", num_models=1) == ["m2"]
-    assert worked(needs="poetry", collaboration_required=True, num_models=3) == ["m1", "m0"], "the coordinator is last"
-    assert worked(collaboration_required=True) == ["m1", "m0"], "a specialist works on what it can alone"
-    asyncio.run(scheduler.shutdown())
-
-
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -139,7 +119,10 @@ def test_capabilities_and_roles_decide_who_works_and_who_speaks_last() -> None:
         (lambda: create_unified_scheduler(18201, 1, gpu_mem=5), "did you mean 'gpu_memory_mib'"),
         (lambda: create_unified_scheduler(18201, 1).get_model_url("q"), "no model is registered; call register_model"),
         (lambda: create_unified_scheduler(18201, 1).register_model("a", 0, "boss"), "role 'boss'"),
-        (lambda: create_unified_scheduler(18201, 1).register_model("a", 0, capabilities={"x": 2}), "capabilities.x 2"),
+        (
+            lambda: create_unified_scheduler(18201, 1).register_model("a", 0, capabilities={}),
+            "capabilities: register_model",
+        ),
         (lambda: create_unified_scheduler(18201, 1).register_model("a", 0, manager="x"), "manager 'x': give"),
         (lambda: create_cooperative_scheduler(65535, 2), "no port of 65535"),
     ],
