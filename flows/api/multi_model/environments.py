@@ -170,10 +170,3 @@ def create_social_training_env(
             "game bargaining in a population's configuration"
         )
     return MultiModelTrainingEnvironment(EnvironmentType.SOCIAL_INTERACTION, **{"num_members": num_models, **options})
-
-
-def checked_environment(value: object) -> MultiModelTrainingEnvironment:
-    """`value` itself. Raises ConfigurationError unless it is an environment of this module."""
-    if not isinstance(value, MultiModelTrainingEnvironment):
-        raise ConfigurationError(f"environment {value!r}: give one of create_multi_model_coop_compete_env and its like")
-    return value

@@ -30,7 +30,6 @@ from flows.api.multi_model.configs import MultiModelConfig, RLConfig
 from flows.api.multi_model.enums import TrainingMode
 from flows.api.multi_model.environments import (
     MultiModelTrainingEnvironment,
-    checked_environment,
     create_multi_model_coop_compete_env,
 )
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
@@ -111,7 +110,11 @@ class MultiModelTrainer:
 
     @environment.setter
     def environment(self, value: MultiModelTrainingEnvironment) -> None:
-        self._environment = checked_environment(value)
+        if not isinstance(value, MultiModelTrainingEnvironment):
+            raise ConfigurationError(
+                f"environment {value!r}: give one of create_multi_model_coop_compete_env and its like"
+            )
+        self._environment = value
 
     @property
     def current_episode(self) -> int:

@@ -135,6 +135,11 @@ def _values(config: MultiModelConfig, rl: RLConfig) -> dict[str, Any]:
 def _surroundings(config: MultiModelConfig, environment: MultiModelTrainingEnvironment) -> dict[str, Any]:
     """The sections that say what is played by whom, where, and what is kept."""
     members, length = list(config.member_types()), min(config.update_frequency, config.max_episodes)
+    own = environment.options.get("num_rounds", environment.options.get("num_steps"))
+    if own is not None and config.episode_length not in (own, MultiModelConfig.episode_length):
+        raise ConfigurationError(
+            f"episode_length {config.episode_length}: the environment has {own} steps of its own; leave one of them out"
+        )
     section = environment.section(config.num_models, config.episode_length)
     players = enumerate(_players(section, len(members)))
     device, num_gpus = _find_devices(config.num_gpus)

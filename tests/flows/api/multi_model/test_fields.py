@@ -9,7 +9,7 @@ from components.config import RunConfig
 from flows.api.multi_model.checkpoints import episodes_per_step
 from flows.api.multi_model.configs import CooperationFactor, MultiModelConfig, RLConfig
 from flows.api.multi_model.enums import CooperationType, RLAlgorithm, TrainingMode, WeightUpdateStrategy
-from flows.api.multi_model.environments import create_multi_model_coop_compete_env
+from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.training import PLACES, TOKENS_PER_ANSWER, episodes_of_a_step, population_config, run_name
 
 TINY: dict[str, Any] = {"num_models": 2, "model_types": ["tiny"], "model_names": {"tiny": "tiny"}}
@@ -99,6 +99,11 @@ def test_members_that_do_not_go_together_are_refused() -> None:
         ValueError, match="num_models 4: the environment coop_compete has 2 players; use num_models 2 or fewer"
     ):
         population_config(four, create_multi_model_coop_compete_env(2, 0.6))
+    own = create_multi_model_coop_compete_env(2, 0.6, num_steps=4)
+    with pytest.raises(ValueError, match="episode_length 8: the environment has 4 steps of its own"):
+        population_config(MultiModelConfig(**TINY, episode_length=8), own)
+    assert population_config(MultiModelConfig(**TINY), own).environment.max_turns == 4
+    assert population_config(MultiModelConfig(**TINY), MultiModelTrainingEnvironment("team_battle", seed=3)).seed == 3
     with pytest.raises(ValueError, match=r"differ in base|trained"):
         run_config(
             model_types=["tiny", "smol"],

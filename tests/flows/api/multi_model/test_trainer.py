@@ -163,7 +163,7 @@ def test_a_slow_step_ends_in_its_stage_and_old_checkpoints_go(prefect_harness: N
     changed = {"checkpoint_dir": str(tmp_path), "enable_monitoring": False, "max_checkpoints": 2, "max_episodes": 8}
     config = MultiModelConfig(**{**TINY, **changed}, episode_timeout_seconds=1e-6)
     trainer = MultiModelTrainer(config, RLConfig(ppo_epochs=1))
-    trainer.environment = create_multi_model_coop_compete_env(2, 0.9, num_steps=1)
+    trainer.environment = create_multi_model_coop_compete_env(2, 0.9, num_steps=2)
     with pytest.raises(asyncio.TimeoutError, match="Episode timeout: a step of 2 episodes"):
         asyncio.run(trainer.train())
     assert trainer.current_episode == 0
