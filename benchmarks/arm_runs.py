@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.kept import row_in, write
 from benchmarks.origin import measured_by, start_of_run
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 UNMIXED = ("rollout.random_handoff_probability=0",)
 MIXED = ("rollout.random_handoff_probability=0.75",)

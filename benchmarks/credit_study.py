@@ -18,7 +18,7 @@ from benchmarks.fidelity import Ranked
 from benchmarks.kept import read, recorded, write
 from benchmarks.origin import measured_by, start_of_run
 from benchmarks.own_rollouts import Sampled, advantages, sampled
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 EPISODES = ("rollout.mode=independent", *UNMIXED)
 ESTIMATORS: Mapping[str, tuple[str, ...]] = {

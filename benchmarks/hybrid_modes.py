@@ -104,11 +104,11 @@ class Cell:
 
 def smollm() -> Adviser:
     """SmolLM2-135M-Instruct as it is, in float32. Raises ServiceMissing without its weights (`make smollm`)."""
-    from components.config import GenerationConfig
+    from components.config import TransformersGeneration
     from components.generation.local.engine import TransformersGenerator
     from components.session.checkpoint_loading import local_model
 
-    generator = TransformersGenerator(GenerationConfig.model_validate({"dtype": "float32"}))
+    generator = TransformersGenerator(TransformersGeneration.model_validate({"dtype": "float32"}))
     with TemporaryDirectory() as folder:
         model = local_model(SMOLLM, into=Path(folder))
         version = model.version(SMOLLM)

@@ -166,7 +166,7 @@ class Order:
 
 @cache
 def _versions_of_stages() -> dict[str, int]:
-    from flows.train_population import PIPELINE
+    from flows.steps import POPULATION_PIPELINE as PIPELINE
 
     return PIPELINE.versions
 
@@ -219,7 +219,7 @@ def rows_of_record(home: Path) -> list[Row]:
 def finished(order: Order, home: Path) -> Row:
     """Train by the flow, tabulate every step's policies, and keep the row. What an earlier call did is not done again."""
     from components.artifacts.local import LocalArtifactStore
-    from flows.train_population import train_population
+    from flows.train import train_population
     from troupe.runs.documents import run_document
 
     config = order.config(home / "store")

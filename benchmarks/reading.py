@@ -22,7 +22,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.s3 import S3ArtifactStore
 from components.runs.history import STEPS_PER_BLOCK
 from components.runs.session_records import begin_session, end_session
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.committed_runs import commit_evaluation, commit_step, started_run
 from tests.components.artifacts.weed_server import ACCESS_KEY, BUCKET, SECRET_KEY, WeedServer
 

@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, St
 from transformers import GenerationConfig as LibraryGenerationConfig
 from transformers.utils import logging as transformers_logging
 
-from components.config import GenerationConfig, PolicyConfig
+from components.config import PolicyConfig, TransformersGeneration
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
 from components.models.character_tokenizer import character_tokenizer
@@ -157,7 +157,7 @@ def quarter_of(levels: Sequence[Level]) -> int:
     return max(64, wanted // 4, widest + 2 * longest)
 
 
-def engine_side(folder: Path, generation: GenerationConfig, version: PolicyVersion) -> Side:
+def engine_side(folder: Path, generation: TransformersGeneration, version: PolicyVersion) -> Side:
     """The engine; a request per candidate, because each has its own length."""
     engine = TransformersGenerator(generation)
     engine.load(folder, version)
@@ -173,7 +173,7 @@ def engine_side(folder: Path, generation: GenerationConfig, version: PolicyVersi
     return Side(sample=sample, model=engine._model)
 
 
-def plain_side(folder: Path, generation: GenerationConfig) -> Side:
+def plain_side(folder: Path, generation: TransformersGeneration) -> Side:
     """The library's generate over a level as one batch."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, generation.dtype))
     model = model.to(generation.device).eval()
@@ -265,7 +265,7 @@ def main() -> None:
             write_folder(name, tokenizer, folder)
             digest = model_digest(AutoModelForCausalLM.from_pretrained(folder, dtype="auto"))
             version = PolicyVersion(policy="team", step=0, weights_digest=digest)
-            generation = GenerationConfig(num_threads=asked.threads, device=asked.device, dtype=asked.dtype)
+            generation = TransformersGeneration(num_threads=asked.threads, device=asked.device, dtype=asked.dtype)
             little = generation.model_copy(update={"max_batch_tokens": quarter_of(levels)})
             sides = {
                 "engine": engine_side(folder, generation, version),

@@ -130,7 +130,7 @@ def _run_id(arguments: Any, kind: str, seed: int) -> str:
 def _finished(arguments: Any, kind: str, seed: int) -> Row:
     """Train by the flow, and play the held-out markets."""
     from components.artifacts.local import LocalArtifactStore
-    from flows.train_population import train_population
+    from flows.train import train_population
     from troupe.runs.documents import run_document
 
     config, run_id = _config(arguments, kind, seed), _run_id(arguments, kind, seed)

@@ -13,12 +13,13 @@ from prefect import runtime
 from components.artifacts.base import ArtifactStore
 from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
-from components.config import ResourceConfig, RunConfig, StoreConfig
+from components.config import HybridMethod, ResourceConfig, RunConfig, StoreConfig
 from components.errors import ConfigurationError, StoreRefused, StoreUnavailable
 from components.evaluation.held_out import Heading, Sampling, report_from
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
 from components.evaluation.suite_play import SuitePlay, joined
 from components.evaluation.suites import Suite
+from components.methods.contenders import Contender, ResultsStore, RunFinder, find_team, open_contender
 from components.runs.initial_checkpoints import committed_initial_checkpoints
 from components.runs.run import Run
 from components.runs.session_records import effective_run
@@ -26,7 +27,6 @@ from components.runs.shared_results import adopt_result
 from components.runs.stored_runs import read_run
 from components.schema import EvalReport
 from components.scratch import scratch_folder
-from components.session.contenders import Contender, ResultsStore, RunFinder, find_team, open_contender
 from components.session.session import Session
 from components.session.stores import open_store
 from components.session.team_weights import find_run_with
@@ -106,7 +106,7 @@ def evaluate_subject(
     parsed = parse_subject(subject)
     if isinstance(parsed, RunSubject | RegisteredSubject):
         run, step = found_run = find_run(parsed)
-        if run.config.hybrid is not None:
+        if isinstance(run.config.method, HybridMethod):
             return games_report(
                 run,
                 step,

@@ -14,6 +14,9 @@ from components.config.hybrid import REFLEXES
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling
 from components.evaluation.suites import Suite
+from components.methods.contenders import ResultsStore, checked_step
+from components.methods.hybrid.play import evaluated, suite_digest
+from components.methods.hybrid.settings import hybrid_config
 from components.runs.history import read_history
 from components.runs.pipeline import Stage
 from components.runs.run import Run, stage_key
@@ -21,26 +24,23 @@ from components.runs.shared_results import adopt_result
 from components.runs.stage_protocol import run_stage
 from components.runs.steps import checkpoints_before
 from components.schema import EvalReport
-from components.session.contenders import ResultsStore, checked_step
-from components.session.hybrid import evaluated, suite_digest
-from components.session.hybrid_settings import hybrid_config
 from components.session.scenario import SUITE_SEED
 from components.session.session import Session
 from components.session.stores import open_store
-from flows.hybrid_iteration import model_versions
+from flows.evaluations import model_versions
 from flows.presets import with_overrides
 from tasks.refresh_weights import ensure_loaded
 
 PLAY_GAMES = Stage(
     name="play_games",
-    version=2,
+    version=3,
     reads=(
         "seed",
         "environment",
         "agents",
         "policies",
         "generation",
-        "hybrid",
+        "method",
         "evaluation.num_problems",
         "evaluation.problems_per_block",
     ),
@@ -81,7 +81,7 @@ def games_report(
         named = suite if isinstance(suite, str) else suite.title
         raise ConfigurationError(
             f"--suite {named!r}: run {run.run_id} plays the held-out games of its own configuration; leave it out, or change "
-            "these, as --set hybrid.game=homebrew"
+            "these, as --set method.game=homebrew"
         )
     if num_samples != 1:
         raise ConfigurationError(
@@ -140,7 +140,7 @@ def own_sampling(run: Run) -> Sampling:
 
 def _games_config(run: Run, overrides: Sequence[str], num_problems: int | None) -> RunConfig:
     """The configuration of the run with other games. Raises ConfigurationError."""
-    asks_model = hybrid_config(run.config).asks_for_buttons
+    asks_model = hybrid_config(run.config).mode.asks_for_buttons
     for each in overrides:
         name = each.partition("=")[0]
         if name not in _EFFECTIVE and not (asks_model and name.startswith("generation.")):
@@ -157,5 +157,5 @@ def _games_config(run: Run, overrides: Sequence[str], num_problems: int | None) 
     # What a choice of theirs sets in the engine is a default, and none of these is one.
     values["generation"] = run.config.generation.model_dump(mode="json", exclude_defaults=True)
     # Held-out games begin at the start, and an emulated game has no other starts.
-    values["hybrid"] = {**values["hybrid"], "starts": None}
+    values["method"] = {**values["method"], "starts": None}
     return parse_config(with_overrides(values, overrides))

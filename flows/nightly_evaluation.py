@@ -29,9 +29,9 @@ from components.evaluation.nightly import (
 from components.evaluation.nightly_page import night_page
 from components.evaluation.promotion import Contestant, Decision, PromotionState, crown, select_challengers
 from components.evaluation.suites import Suite
+from components.methods.contenders import ResultsStore
 from components.runs.run import Run
 from components.schema import EvalReport
-from components.session.contenders import ResultsStore
 from components.session.stores import open_store
 from components.session.trackers import name_champion, tracking_url
 from flows.active_runs import active_runs

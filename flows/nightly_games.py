@@ -8,14 +8,14 @@ import logging
 from collections.abc import Sequence
 
 from components.artifacts.base import ArtifactStore
-from components.config import StoreConfig
+from components.config import HybridMethod, StoreConfig
 from components.errors import TroupeError
 from components.evaluation.night_records import read_nights
 from components.evaluation.nightly import SuiteNight, changes_since
+from components.methods.contenders import ResultsStore
+from components.methods.hybrid.play import suite_digest, suite_title
 from components.runs.run import Run
 from components.schema import EvalReport
-from components.session.contenders import ResultsStore
-from components.session.hybrid import suite_digest, suite_title
 from components.session.session import Session
 from components.session.team_weights import read_weights
 from flows.active_runs import read_newest_step
@@ -30,7 +30,7 @@ def games_nights(store: ArtifactStore, kept: StoreConfig, tonight: str, active: 
     players = [
         run.kept_in(kept)
         for run in active
-        if run.config.hybrid is not None and read_newest_step(store, run) is not None
+        if isinstance(run.config.method, HybridMethod) and read_newest_step(store, run) is not None
     ]
     suites: dict[str, list[Run]] = {}
     for run in players:

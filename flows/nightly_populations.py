@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from components.artifacts.base import ArtifactStore
-from components.config import StoreConfig
+from components.config import PopulationMethod, StoreConfig
 from components.errors import TroupeError
 from components.evaluation.comparison import payoff_differences
 from components.evaluation.night_records import read_nights
 from components.evaluation.nightly import ReturnChange, SuiteNight, changes_since, last_other
 from components.evaluation.subjects import RegisteredSubject, RunSubject
+from components.methods.contenders import ResultsStore
 from components.runs.run import Run
 from components.schema import EvalReport
-from components.session.contenders import ResultsStore
 from components.session.team_weights import read_weights
 from flows.active_runs import read_newest_step
 from flows.evaluate import evaluate_subject
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 def population_nights(store: ArtifactStore, kept: StoreConfig, tonight: str, active: Sequence[Run]) -> list[SuiteNight]:
     """The nights of the active populations, each under its own name. One that cannot be played is among its failures and ends
     no other."""
-    ready = [(run, read_newest_step(store, run)) for run in active if run.config.population is not None]
+    ready = [(run, read_newest_step(store, run)) for run in active if isinstance(run.config.method, PopulationMethod)]
     return [_night(run, step, store, kept, tonight) for run, step in ready if step is not None]
 
 

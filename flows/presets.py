@@ -15,8 +15,8 @@ from components.package_files import package_file
 from components.suggestions import did_you_mean
 
 TRAIN_ENTRYPOINT = "flows.train.train"
-POPULATION_ENTRYPOINT = "flows.train_population.train_population"
-HYBRID_ENTRYPOINT = "flows.train_hybrid.train_hybrid"
+POPULATION_ENTRYPOINT = "flows.train.train_population"
+HYBRID_ENTRYPOINT = "flows.train.train_hybrid"
 TRAINING_ENTRYPOINTS = (TRAIN_ENTRYPOINT, POPULATION_ENTRYPOINT, HYBRID_ENTRYPOINT)
 EVALUATE_ENTRYPOINT = "flows.evaluate.evaluate"
 PREFECT_YAML = package_file("flows", "prefect.yaml")

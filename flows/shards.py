@@ -8,8 +8,8 @@ from prefect.futures import wait
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import ResourceConfig
+from components.methods.population.credits import played_checkpoints, seated_versions, seatings
 from components.runs.steps import checkpoints_before
-from components.session.population import played_checkpoints, seated_versions, seatings
 from components.session.session import Session
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_rewards import compute_rewards

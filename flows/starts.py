@@ -8,7 +8,6 @@ from components.config import RunConfig, differing_fields, parse_config
 from components.errors import ConfigurationError
 from components.identity import checked_run_id
 from components.runs.lineages import recorded_config
-from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart, check_restart, record_restart
 from components.runs.resume_checks import resume_warnings
 from components.runs.run import Run
@@ -19,6 +18,7 @@ from components.session.stores import open_store
 from components.session.user_sources import with_sources
 from flows.preflight.problem_counts import keep_suite, lower_default_counts
 from flows.presets import with_overrides
+from flows.steps import steps_for
 
 
 def overridden_config(
@@ -38,7 +38,7 @@ def overridden_config(
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class StartRequest:
     """What the parameters of a flow run ask for, beside the configuration."""
 
     run_id: str | None
@@ -59,7 +59,7 @@ def requested_restart(from_stage: str | None, step: int | None, flow_run_id: str
     return Restart(step=step, stage=from_stage, requested_by=flow_run_id)
 
 
-def requested_run(config: RunConfig, order: Order, pipeline: Pipeline) -> tuple[Run, Restart | None, list[str]]:
+def requested_run(config: RunConfig, order: StartRequest) -> tuple[Run, Restart | None, list[str]]:
     """The run to train, the restart to record first, and remarks for the user. Writes nothing.
 
     Of a run that is restarted `config` only names the store; the rest is the run's own newest configuration with the
@@ -79,7 +79,7 @@ def requested_run(config: RunConfig, order: Order, pipeline: Pipeline) -> tuple[
     own = f"run {run.run_id} is restarted with its own configuration, not with config: {'; '.join(ignored)}; use overrides"
     settled = with_sources(overridden_config(run.config, order.overrides, order.num_steps))
     run = run.model_copy(update={"config": settled})
-    check_restart(store, run, order.restart, pipeline)
+    check_restart(store, run, order.restart, steps_for(run.config).pipeline)
     return run, order.restart, [own] if ignored else []
 
 
@@ -101,11 +101,12 @@ def keep_recorded_suite(
     return kept, [*([] if recorded else lines), *of_suite]
 
 
-def recorded_restart(session: Session, restart: Restart, pipeline: Pipeline) -> list[str]:
+def recorded_restart(session: Session, restart: Restart) -> list[str]:
     """Record a restart of the session's run, whose checks have passed. Returns remarks for the user."""
     store = session.store
     check_format(store)
     run = read_run(store, session.run.run_id)
     remarks = resume_warnings(store, run)
+    pipeline = steps_for(session.config).pipeline
     record_restart(store, run.model_copy(update={"config": session.config}), restart, pipeline)
     return remarks

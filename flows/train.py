@@ -5,11 +5,10 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from prefect import Flow, get_run_logger, runtime
+from prefect import get_run_logger, runtime
 from prefect.context import SyncClientContext
 from prefect.states import Crashed
 from pydantic import Field
@@ -17,14 +16,12 @@ from pydantic import Field
 from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
-from components.errors import ConfigurationError, StageOvertaken
+from components.errors import StageOvertaken
 from components.gc_tuning import gc_relaxed
 from components.home import HOME
 from components.progress import subscribe
 from components.rollout.lessons import first_look
 from components.runs.lineages import view_command
-from components.runs.pipeline import Pipeline
-from components.runs.restarts import Restart
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
 from components.schema import EvalReport
@@ -33,6 +30,7 @@ from components.session.session import Session
 from components.session.stores import s3_endpoint
 from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
+from flows.iteration import training_iteration
 from flows.prefect_runtime.active_runs import (
     mark_dead_runs_crashed,
     mark_in_bucket,
@@ -48,56 +46,18 @@ from flows.preflight.checks import preflight
 from flows.preset_changes import changed_from_preset
 from flows.run_pages import RunPages
 from flows.runners import one_cluster, task_runner
-from flows.starts import Order, recorded_restart, requested_restart, requested_run
-from flows.suite_blocks import are_apart, play_in_flow
-from flows.training_iteration import training_iteration
-from tasks.collect_rollouts import collect_rollouts
-from tasks.compute_advantages import compute_advantages, warn_once
-from tasks.compute_rewards import compute_rewards
-from tasks.evaluate_policy import evaluate_policy, missing_calls, named_versions, needs_weights
-from tasks.play_suite import play_suite
-from tasks.publish_checkpoint import publish_checkpoint
-from tasks.refresh_weights import refresh_weights
-from tasks.update_policy import update_policy
+from flows.starts import StartRequest, recorded_restart, requested_restart, requested_run
+from flows.steps import STEPS, steps_for
+from tasks.compute_advantages import warn_once
 from tasks.warm_start import warm_start
 
-PIPELINE = Pipeline(
-    (
-        warm_start.stage,
-        refresh_weights.stage,
-        collect_rollouts.stage,
-        compute_rewards.stage,
-        compute_advantages.stage,
-        update_policy.stage,
-        publish_checkpoint.stage,
-        play_suite.stage,
-        evaluate_policy.stage,
-    )
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A way to train: the stages of its steps, the flow of one step, and how checkpoints are evaluated.
-
-    `section` is the one of the configuration that asks for it; None: the one without such a section.
-    """
-
-    pipeline: Pipeline
-    iteration: Flow[..., dict[str, CheckpointRef]]
-    section: Literal["population", "hybrid"] | None = None
-    evaluate: Callable[[Session, int, dict[str, CheckpointRef]], list[EvalReport]] | None = None
-    """None: as teams are, on held-out problems."""
-
-
-TEAM = Loop(PIPELINE, training_iteration)
 _log = logging.getLogger(__name__)
-BELOW_THE_SHORT_FIELDS: Any = Field(json_schema_extra={"position": 6})
-"""The place in Prefect's form of a parameter without a default."""
+_BELOW_THE_SHORT_FIELDS: Any = Field(json_schema_extra={"position": 6})
+"""Prefect's form shows parameters by position, and `config`, which fills pages, would come first."""
 if TYPE_CHECKING:
     Stage = str
-else:
-    Stage = Literal[PIPELINE.restartable]  # the form offers the names
+else:  # the form offers the names
+    Stage = Literal[tuple(dict.fromkeys(name for each in STEPS.values() for name in each.pipeline.restartable))]
 
 
 def run_name() -> str:
@@ -109,15 +69,15 @@ def run_name() -> str:
 
 @interruptible_flow(name="train", flow_run_name=run_name)
 def train(
-    config: RunConfig = BELOW_THE_SHORT_FIELDS,
+    config: RunConfig = _BELOW_THE_SHORT_FIELDS,
     run_id: str | None = None,
     num_steps: Annotated[int | None, Field(ge=0)] = None,
     overrides: list[str] | None = None,
     from_stage: Stage | None = None,
     step: Annotated[int | None, Field(ge=0)] = None,
 ) -> dict[str, Any]:
-    """Train a team under a run's name and return a summary. The same parameters again continue the run: results of earlier
-    calls are read, not computed again.
+    """Train under a run's name, by the method of the configuration, and return a summary. The same parameters again continue
+    the run: results of earlier calls are read, not computed again.
 
     Args:
         config: The whole configuration; `overrides` change single values of it. A restart takes only the store from it, and
@@ -128,25 +88,28 @@ def train(
         from_stage: Restart the run at this stage of `step`, as `troupe resume RUN --from-stage S --step N`. Nothing is deleted.
         step: The step of the restart, counted from 0; together with `from_stage`.
     """
-    return trained(
-        TEAM, config, Order(run_id, num_steps, tuple(overrides or ()), restart_of_flow_run(from_stage, step))
-    )
+    restart = requested_restart(from_stage, step, str(runtime.flow_run.id))
+    return train_run(config, StartRequest(run_id, num_steps, tuple(overrides or ()), restart))
 
 
-def restart_of_flow_run(from_stage: str | None, step: int | None) -> Restart | None:
-    """The restart that the parameters of this flow run ask for. Raises ConfigurationError for one of them without the other."""
-    return requested_restart(from_stage, step, str(runtime.flow_run.id))
+train_population = train.with_options(name="train-population")
+train_hybrid = train.with_options(name="train-hybrid")
+"""The same flow under names of its own, for Prefect's pages and deployments."""
 
 
-def trained(loop: Loop, config: RunConfig, order: Order) -> dict[str, Any]:
-    """The summary of the run that this flow run orders, trained by `loop`."""
+def flow_for(config: RunConfig) -> Callable[..., dict[str, Any]]:
+    """The flow under the name of a configuration's method."""
+    return {"population": train_population, "hybrid": train_hybrid}.get(config.method.type, train)
+
+
+def train_run(config: RunConfig, request: StartRequest) -> dict[str, Any]:
+    """The summary of the run that this flow run asks for, trained to its end."""
     retry_prefect_outages(config.resources.prefect_patience_seconds)
     if (cancelled := cancelled_before_resuming()) is not None:
         return cancelled  # type: ignore[return-value]  # Prefect ends the flow run in a state that is returned
     wait_for_earlier_start(HOME, str(runtime.flow_run.id))
     began_at_seconds = monotonic()
-    run, restart, remarks = requested_run(config, order, loop.pipeline)
-    check_flow(loop, run.config)
+    run, restart, warnings = requested_run(config, request)
     checked = _checked.get()
     on_step = None if checked is None else checked.on_step
     while True:
@@ -156,25 +119,15 @@ def trained(loop: Loop, config: RunConfig, order: Order) -> dict[str, Any]:
                     "the session handed over is of another run"
                 )
                 if restart is not None:
-                    remarks += recorded_restart(session, restart, loop.pipeline)
+                    warnings += recorded_restart(session, restart)
                     restart = None
-                for remark in remarks:
-                    _log.warning("%s", remark)
+                for warning in warnings:
+                    _log.warning("%s", warning)
                 session.on_step = on_step
-                return train_in_session(session, loop, began_at_seconds) | {"flow_run_url": flow_run_page()}
+                return train_in_session(session, began_at_seconds) | {"flow_run_url": flow_run_page()}
         except StageOvertaken as overtaken:  # at least one more stage is committed than when this process looked
             _log.warning("%s; this process continues from what is committed", overtaken)
             checked = None
-
-
-def check_flow(loop: Loop, config: RunConfig) -> None:
-    """Raise ConfigurationError if a configuration comes to another flow than the one of its sections."""
-    for section, flow_name in (("population", "train-population"), ("hybrid", "train-hybrid")):
-        is_given = getattr(config, section) is not None
-        if loop.section == section and not is_given:
-            raise ConfigurationError(f"{section}: {flow_name} trains one; add the section, or run another flow")
-        if loop.section != section and is_given:
-            raise ConfigurationError(f"{section}: run the flow {flow_name}, or leave the section out")
 
 
 _checked: ContextVar[Session | None] = ContextVar("checked", default=None)
@@ -214,7 +167,7 @@ def checked_session(run: Run) -> Iterator[Session]:
         yield session
 
 
-def train_in_session(session: Session, loop: Loop, began_at_seconds: float) -> dict[str, Any]:
+def train_in_session(session: Session, began_at_seconds: float) -> dict[str, Any]:
     """The summary of the session's run, trained to its end.
 
     Raises StageOvertaken if another process on the run commits a different result first.
@@ -223,41 +176,41 @@ def train_in_session(session: Session, loop: Loop, began_at_seconds: float) -> d
     pages = RunPages(session.run.run_id, get_run_logger(), view=view)
     with (
         recorded(session),
-        training_session(session, loop.pipeline),
+        training_session(session, steps_for(session.config).pipeline),
         one_cluster(session.config),
         subscribe(pages.hear),
     ):
-        checkpoints, evaluations, num_steps = train_steps(session, loop)
-    told = summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)
-    pages.end(told)
-    return told
+        checkpoints, evaluations, num_steps = train_steps(session)
+    found = summary(session, checkpoints, evaluations, num_steps=num_steps, began_at_seconds=began_at_seconds)
+    pages.end(found)
+    return found
 
 
-def train_steps(session: Session, loop: Loop) -> tuple[dict[str, CheckpointRef], list[EvalReport], int]:
+def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalReport], int]:
     """The checkpoints after the last step, all evaluations, and the number of steps."""
     tell_links(session)
-    first = warm_start(session)
-    freeze_run(
-        session, loop.pipeline, changed_from_preset(session.config)
-    )  # a failure before this leaves the run's name free
+    steps, first = steps_for(session.config), warm_start(session)
+    freeze_run(session, steps.pipeline, changed_from_preset(session.config))  # a failure before leaves the name free
     run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
     num_steps = last_step(store, run)
-    evaluations, evaluate = [], loop.evaluate or evaluate_checkpoints
+    evaluations: list[EvalReport] = []
     for step in range(start + 1):
         if is_evaluated(session.config, step, num_steps):
-            evaluations += evaluate(session, step, checkpoints_before(store, run, step))
-    if start == 0 and session.config.hybrid is None:
+            evaluations += steps.evaluate(session, step, checkpoints_before(store, run, step))
+    tell_links(session)
+    if start == 0 and session.config.method.writes_answers:
         warn_once(session, 0, first_look(evaluations, session.config))
     checkpoints = checkpoints_before(store, run, start) if start else first
-    iteration = loop.iteration.with_options(task_runner=task_runner(session.config.resources))
+    iteration = training_iteration.with_options(task_runner=task_runner(session.config.resources))
     is_fast = session.config.resources.fast_iterations
     with gc_relaxed(), iteration_runs(iteration) if is_fast else nullcontext(iteration) as iterate:
         for step in range(start, num_steps):
             checkpoints = iterate(session, step, checkpoints)
             tell_links(session)
             if is_evaluated(session.config, step + 1, num_steps):
-                evaluations += evaluate(session, step + 1, checkpoints)
+                evaluations += steps.evaluate(session, step + 1, checkpoints)
+                tell_links(session)
     return checkpoints, evaluations, num_steps
 
 
@@ -300,21 +253,6 @@ def is_evaluated(config: RunConfig, step: int, num_steps: int) -> bool:
     """Whether the checkpoint after `step` updates is evaluated: the first, every `evaluation.every`-th, and the last."""
     every = config.evaluation.every
     return step in (0, num_steps) or (every > 0 and step % every == 0)
-
-
-def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
-    """One report per configured way of sampling; engines are loaded only if one is missing."""
-    versions, samplings = named_versions(session.config, checkpoints), session.config.evaluation.sampling
-    if needs_weights(session, step, samplings, versions):
-        versions = refresh_weights(session, step, checkpoints)
-        if are_apart(session.config.resources):
-            calls = missing_calls(session, step, samplings, versions)
-            play_in_flow(session, calls, title=f"{session.run.run_id}/evaluation-{step:06d}", progress=lambda *_: None)
-    reports = [evaluate_policy(session, step, sampling, versions) for sampling in samplings]
-    for report in reports:
-        progress.report("evaluated", step, 1, 1, report=report)
-    tell_links(session)
-    return reports
 
 
 def tell_links(session: Session) -> None:

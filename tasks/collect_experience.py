@@ -1,9 +1,9 @@
 """Plays the games of a hybrid run for one step."""
 
 from components.artifacts.refs import CheckpointRef
+from components.methods.hybrid.play import collected
 from components.runs.run import CollectedStep
 from components.schema import PolicyVersion
-from components.session.hybrid import collected
 from components.session.session import Session
 from tasks.refresh_weights import ensure_loaded
 from tasks.stage import stage
@@ -11,8 +11,8 @@ from tasks.stage import stage
 
 @stage(
     "collect_experience",
-    version=3,
-    reads=("seed", "environment", "agents", "policies", "generation", "hybrid"),
+    version=4,
+    reads=("seed", "environment", "agents", "policies", "generation", "method"),
     timeout_seconds=4 * 3600,
     decisive=lambda collected: collected.experience,
 )

@@ -14,7 +14,7 @@ from tasks.stage import current_key, stage
 
 @stage(
     "collect_rollouts",
-    version=8,
+    version=9,
     reads=(
         # Rollouts depend on the rubric but do not read `rewards`: a restart at the reward stage under another rubric must find
         # the rollouts of its step, whose lineage has the configuration of before.
@@ -22,7 +22,7 @@ from tasks.stage import current_key, stage
         "rewards.team_credit",  # it decides which continuations are played
         # It decides which problems have no signal, and whether values of nodes are measured.
         When(path="algorithm", applies=lambda config: config.rollout.max_resamples > 0),
-        When(path="algorithm.advantage", applies=lambda config: config.algorithm.advantage == "solver_value"),
+        When(path="algorithm.advantage", applies=lambda config: config.algorithm.reads_solver),
     ),
     timeout_seconds=4 * 3600,
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from components.algorithms.batching import train_batches
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
+from components.methods.population.credits import asynchronous_updates, moves_of_step
 from components.metrics import staleness
 from components.population.asynchronous import aged_batch, ages
 from components.rollout.lessons import UNSOLVED, StepWarning, has_solved, own_reward_warnings, step_warnings
@@ -13,7 +14,6 @@ from components.rollout.statistics import step_metrics
 from components.runs.pipeline import When
 from components.runs.run import StepBatches
 from components.schema import RolloutShard, ScoredShard
-from components.session.population import asynchronous_updates, moves_of_step
 from components.session.session import Session
 from tasks.stage import stage
 
@@ -22,14 +22,14 @@ _log = logging.getLogger(__name__)
 
 @stage(
     "compute_advantages",
-    version=3,
+    version=4,
     reads=(
         *("seed", "algorithm", "agents", "policies"),
         # The rows of groups without a signal are in the batches then.
         When(path="loss.trains_silent_groups", applies=lambda config: config.loss.trains_silent_groups),
         *(
             When(
-                path=f"population.weight_updates.{field}",
+                path=f"method.weight_updates.{field}",
                 applies=lambda config: asynchronous_updates(config) is not None,
             )
             for field in ("every", "staleness_exponent")
@@ -46,7 +46,7 @@ def compute_advantages(
     shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
     scores = [session.kept.get(ref, ScoredShard) for ref in scored]
     trained = [policy for policy, settings in config.policies.items() if settings.trained]
-    has_critic = config.algorithm.advantage == "gae"
+    has_critic = config.algorithm.has_critic
     batches, metrics = train_batches(
         shards,
         scores,

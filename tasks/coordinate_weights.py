@@ -1,16 +1,16 @@
 """Makes one population of the members that were updated: their adapters are mixed, or left alone, as the strategy says."""
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.methods.population.coordination import coordinated
 from components.runs.run import PolicyUpdate
-from components.session.coordination import coordinated
 from components.session.session import Session
 from tasks.stage import stage
 
 
 @stage(
     "coordinate_weights",
-    version=1,
-    reads=("policies", "population"),
+    version=2,
+    reads=("policies", "method"),
     needs=("update_policy", "mix_returns"),
     timeout_seconds=3600,
     decisive=lambda updates: {policy: update.checkpoint for policy, update in updates.items()},

@@ -2,12 +2,12 @@
 
 from components.artifacts.refs import ArtifactRef
 from components.identity import INTERACTIONS
-from components.session.interactions import FILES, file_in, stored_interactions
+from components.methods.population.interactions import FILES, file_in, stored_interactions
 from components.session.session import Session
 from tasks.stage import stage
 
 
-@stage(INTERACTIONS, version=1, reads=("population",), retries=2, timeout_seconds=3600)
+@stage(INTERACTIONS, version=2, reads=("method",), retries=2, timeout_seconds=3600)
 def draw_interactions(session: Session, step: int, state: ArtifactRef) -> ArtifactRef:
     """The folder of the three files after `step` updates, stored and, once it is durable, queued for MLflow. `state` is the
     population's after them."""

@@ -5,9 +5,9 @@ from dataclasses import replace
 from components.artifacts.refs import CheckpointRef
 from components.evaluation.held_out import Sampling
 from components.identity import EVALUATION
+from components.methods.hybrid.play import evaluated
 from components.runs.history import index_evaluation
 from components.schema import EvalReport, PolicyVersion
-from components.session.hybrid import evaluated
 from components.session.session import Session
 from tasks.refresh_weights import ensure_loaded
 from tasks.stage import current_key, stage
@@ -15,8 +15,8 @@ from tasks.stage import current_key, stage
 
 @stage(
     EVALUATION,
-    version=4,
-    reads=("seed", "environment", "agents", "policies", "generation", "hybrid", "evaluation"),
+    version=5,
+    reads=("seed", "environment", "agents", "policies", "generation", "method", "evaluation"),
     retries=2,
     timeout_seconds=4 * 3600,
     decisive=lambda report: replace(report, metrics={}),

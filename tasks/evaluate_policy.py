@@ -21,7 +21,7 @@ from tasks.stage import current_key, stage
 
 @stage(
     EVALUATION,
-    version=10,
+    version=11,
     reads=(
         *("seed", "environment", "agents", "policies", "generation", "evaluation", "rollout", "execution"),
         *("rewards.weights", "rewards.team_weight"),

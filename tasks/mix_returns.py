@@ -1,16 +1,16 @@
 """Mixes the returns of a population's agents by its training mode, and folds them into the run's state."""
 
 from components.artifacts.refs import ArtifactRef
+from components.methods.population.credits import credited_shards, put_mixed_step
 from components.runs.run import MixedStep
-from components.session.population import credited_shards, put_mixed_step
 from components.session.session import Session
 from tasks.stage import stage
 
 
 @stage(
     "mix_returns",
-    version=1,
-    reads=("seed", "environment", "agents", "policies", "rollout", "rewards", "algorithm", "population"),
+    version=2,
+    reads=("seed", "environment", "agents", "policies", "rollout", "rewards", "algorithm", "method"),
     needs=("collect_rollouts", "compute_rewards"),
     timeout_seconds=600,
 )

@@ -3,8 +3,8 @@
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.evaluation.held_out import Sampling
 from components.identity import PICTURE
+from components.methods.hybrid.play import episode_picture
 from components.schema import PolicyVersion
-from components.session.hybrid import episode_picture
 from components.session.session import Session
 from tasks.refresh_weights import ensure_loaded
 from tasks.stage import stage
@@ -12,8 +12,8 @@ from tasks.stage import stage
 
 @stage(
     PICTURE,
-    version=4,
-    reads=("seed", "environment", "agents", "policies", "generation", "hybrid"),
+    version=5,
+    reads=("seed", "environment", "agents", "policies", "generation", "method"),
     retries=2,
     timeout_seconds=3600,
 )

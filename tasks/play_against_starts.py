@@ -4,17 +4,22 @@ from components.evaluation.comparison import payoff_difference
 from components.evaluation.held_out import Sampling
 from components.evaluation.suite_play import SuitePlay, joined
 from components.identity import AGAINST_STARTS
+from components.methods.population.against_starts import (
+    StartGains,
+    seating_at_start,
+    trained_agents,
+    versions_of_seating,
+)
 from components.metrics import mean
 from components.population.seating import Seating
 from components.schema import PolicyVersion
-from components.session.against_starts import StartGains, seating_at_start, trained_agents, versions_of_seating
 from components.session.session import Session
 from tasks.evaluate_policy import evaluate_policy, own_plan
 from tasks.play_suite import block_plans, play_suite, players_of
 from tasks.stage import stage
 
 
-@stage(AGAINST_STARTS, version=1, reads=evaluate_policy.stage.reads, retries=2, timeout_seconds=4 * 3600)
+@stage(AGAINST_STARTS, version=2, reads=evaluate_policy.stage.reads, retries=2, timeout_seconds=4 * 3600)
 def play_against_starts(
     session: Session, step: int, part: Sampling, versions: dict[str, PolicyVersion], starts: dict[str, PolicyVersion]
 ) -> StartGains:

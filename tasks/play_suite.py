@@ -10,11 +10,11 @@ from components.evaluation.held_out import EvalPlan, Setting, play_block
 from components.evaluation.scripted_play import play_scripted
 from components.evaluation.suite_play import SuitePlay
 from components.identity import StageKey
+from components.methods.contenders import Player, load_missing
 from components.rollout.router import RoleBinding
 from components.runs.run import stage_key
 from components.runs.stage_protocol import committed
 from components.schema import PolicyVersion
-from components.session.contenders import Player, load_missing
 from components.session.session import Session
 from components.tool_calls.journal import ToolJournal
 from components.turn_order import agents_of
@@ -27,7 +27,7 @@ SCRIPT = "script"
 
 @stage(
     "play_suite",
-    version=3,
+    version=4,
     reads=("environment", "generation", "execution", "rewards.weights", "rewards.team_weight"),
     scope="shared",
     ignores=("versions", "weights", "seating"),

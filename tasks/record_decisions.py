@@ -1,6 +1,6 @@
 """Copies a step's decisions from the store into the run's decision history."""
 
-from components.session.decision_histories import record_step
+from components.methods.hybrid.decision_histories import record_step
 from components.session.session import Session
 from tasks.stage import effect
 

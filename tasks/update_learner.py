@@ -3,10 +3,10 @@
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
 from components.config.hybrid import REFLEXES, tuned_model
+from components.methods.hybrid.play import updated
 from components.runs.expected_records import UPDATE
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
-from components.session.hybrid import updated
 from components.session.session import Session
 from tasks.stage import stage
 from tasks.update_policy import updated_model
@@ -18,9 +18,9 @@ def _tunes(config: RunConfig) -> bool:
 
 @stage(
     UPDATE,  # the name by which garbage collection, `verify` and restarts know what writes checkpoints
-    version=1,
+    version=2,
     reads=(
-        *("seed", "environment", "hybrid"),
+        *("seed", "environment", "method"),
         *(When(path=path, applies=_tunes) for path in ("policies", "training", "loss", "rollout")),
         When(path="num_steps", applies=lambda config: _tunes(config) and config.training.lr_schedule != "constant"),
     ),

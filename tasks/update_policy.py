@@ -6,13 +6,14 @@ from contextlib import contextmanager
 
 from components import progress
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.config import RunConfig
+from components.config import Gae, PopulationMethod, RunConfig
+from components.config.population import Federated
+from components.methods.population.credits import asynchronous_updates
 from components.population.asynchronous import batch_weight
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
 from components.runs.steps import checkpoints_before
 from components.schema import TrainBatch
-from components.session.population import asynchronous_updates
 from components.session.session import Session
 from components.session.trainers import training_of
 from components.share_done import share_listener
@@ -22,16 +23,13 @@ from tasks.stage import stage
 
 @stage(
     "update_policy",
-    version=6,
+    version=7,
     reads=(
         *("seed", "policies", "training", "loss", "rollout"),
         When(path="num_steps", applies=lambda config: config.training.lr_schedule != "constant"),
-        *(
-            When(path=path, applies=lambda config: config.algorithm.advantage == "gae")
-            for path in ("algorithm", "population.discount")
-        ),
-        When(path="population.weight_updates.staleness_exponent", applies=lambda config: _ages_advantages(config)),
-        When(path="population.weight_updates.proximal", applies=lambda config: _proximal(config) > 0),
+        *(When(path=path, applies=lambda config: config.algorithm.has_critic) for path in ("algorithm",)),
+        When(path="method.weight_updates.staleness_exponent", applies=lambda config: _ages_advantages(config)),
+        When(path="method.weight_updates.proximal", applies=lambda config: _proximal(config) > 0),
     ),
     needs=("compute_advantages",),
     retries=2,
@@ -90,28 +88,26 @@ def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: Ar
 
 
 def _proximal(config: RunConfig) -> float:
-    return config.population.weight_updates.proximal if config.population is not None else 0.0
+    updates = config.method.weight_updates if isinstance(config.method, PopulationMethod) else None
+    return updates.proximal if isinstance(updates, Federated) else 0.0
 
 
 def _ages_advantages(config: RunConfig) -> bool:
     """Whether a critic's advantages are weighed by the staleness of the weights that played."""
-    return config.algorithm.advantage == "gae" and asynchronous_updates(config) is not None
+    return config.algorithm.has_critic and asynchronous_updates(config) is not None
 
 
 def _critic_terms(session: Session, batch: ArtifactRef) -> CriticTerms | None:
-    algorithm, population = session.config.algorithm, session.config.population
-    if algorithm.advantage != "gae":
+    algorithm, updates = session.config.algorithm, asynchronous_updates(session.config)
+    if not isinstance(algorithm, Gae):
         return None
-    assert population is not None, "gae outside of a population"
-    trace, coefficient = algorithm.trace, algorithm.value_coefficient
-    assert trace is not None, "gae without its trace"
-    assert coefficient is not None, "gae without its value_coefficient"
-    weight = 1.0
-    if _ages_advantages(session.config):
-        played = session.kept.get(batch, TrainBatch)
-        weight = batch_weight(played, population.weight_updates.staleness_exponent)
     return CriticTerms(
-        discount=population.discount, trace=trace, value_coefficient=coefficient, advantage_weight=weight
+        discount=algorithm.discount,
+        trace=algorithm.trace,
+        value_coefficient=algorithm.value_coefficient,
+        advantage_weight=1.0
+        if updates is None
+        else batch_weight(session.kept.get(batch, TrainBatch), updates.staleness_exponent),
     )
 
 

@@ -1,8 +1,8 @@
 """The policies before training. Runs of equal configuration share them."""
 
 from components.artifacts.refs import CheckpointRef
+from components.methods.first_checkpoints import initial_policies
 from components.runs.initial_checkpoints import WARM_START
-from components.session.initial_policies import initial_policies
 from components.session.session import Session
 from tasks.stage import stage_as
 

@@ -17,7 +17,7 @@ from components.runs.stage_protocol import run_stage
 from components.runs.steps import finish_step
 from components.schema import EvalReport, IterationReport
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.tracking.reports import evaluation
 
 CONFIG = preset_config("tiny")

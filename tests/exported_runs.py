@@ -7,7 +7,6 @@ from pathlib import Path
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.config import GenerationConfig
 from components.generation.local.engine import TransformersGenerator
 from components.identity import GroupKey
 from components.models.adapters import ADAPTER_FOLDER
@@ -22,9 +21,10 @@ from components.session.stores import open_store
 from components.training.base import MODEL_FOLDER, CheckpointManifest
 from components.training.checkpoint import NO_OPTIMIZER, write_manifest
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.committed_runs import commit_evaluation, stage_key
 from tests.integration.vllm_servers import SHAPE, saved_adapter, saved_model
+from tests.sections import choose_generation
 
 PROMPTS = {"tool_agent": "AB\nCD ", "plan_agent": "AB\nCD FEED"}
 POLICIES = (
@@ -50,7 +50,7 @@ class ExportedRun:
 
     def scores(self, policy: str, step: int, texts: Iterable[tuple[str, str]]) -> list[tuple[float, ...]]:
         """The log-probabilities that our own engine gives to answers after prompts, with the weights of a checkpoint."""
-        engine = TransformersGenerator(GenerationConfig())
+        engine = TransformersGenerator(choose_generation())
         folder, version = self.folders[policy, step], self.versions[policy, step]
         if policy == "plan":
             engine.load(self.base, version, folder)

@@ -14,11 +14,11 @@ from benchmarks.versus_trl.game import ROLE
 from benchmarks.versus_trl.order import Order
 from benchmarks.versus_trl.registry import run_config
 from benchmarks.versus_trl.task import POLICY
+from components.methods.first_checkpoints import success_of
 from components.models.loading import prepare_model_folder
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.rollout.prompts import encode_observation
 from components.runs.run import Run
-from components.session.initial_policies import success_of
 from components.session.session import Session
 from components.training.demonstrations import Student, Teacher
 from components.training.warm_start import warm_start

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from components.algorithms.grouping import Advantages, Rewards, compared, episode_returns, flatten, unflatten
 from components.algorithms.grpo import grpo_advantages
-from components.config import AlgorithmConfig
+from components.config import AlgorithmConfig, Gigpo
 from components.schema import Episode
 
 
@@ -24,9 +24,8 @@ def gigpo_advantages(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algori
     Equal returns compare to 0; the step returns .5 and 1 of the first actions make A -.25 and .25; an action that is alone in
     its state gets 0.
     """
+    assert isinstance(algorithm, Gigpo), f"gigpo without its fields: {algorithm}"
     weight, discount = algorithm.step_weight, algorithm.step_discount
-    assert weight is not None, f"gigpo without its weight: {algorithm}"
-    assert discount is not None, f"gigpo without its discount: {algorithm}"
     states = [
         (episode.problem.problem_id, node.group.agent, node.prompt_tokens)
         for episode in episodes

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -41,10 +41,11 @@ def verified(key: str, content: bytes) -> dict[str, Any]:
     return value
 
 
-def read_as(key: str, content: bytes, as_type: type[M]) -> M:
-    """The record at `key` as a pydantic value. Raises ArtifactCorrupt if it is damaged or has another type."""
+def read_as(key: str, content: bytes, as_type: type[M], upgrade: Callable[[Any], Any] = lambda values: values) -> M:
+    """The record at `key` as a pydantic value; `upgrade` brings the values of earlier versions into today's form. Raises
+    ArtifactCorrupt if it is damaged or has another type."""
     try:
-        return as_type.model_validate(verified(key, content))
+        return as_type.model_validate(upgrade(verified(key, content)))
     except ValidationError as error:
         raise damaged(key, f"no {as_type.__name__} of this version of Troupe ({first_complaint(error)})") from error
 

@@ -5,11 +5,17 @@ Each field is documented under it. Values are written by hand only in `prefect.y
 
 from components.config.agents import AgentConfig as AgentConfig
 from components.config.algorithm import AlgorithmConfig as AlgorithmConfig
+from components.config.algorithm import CreditedConfig as CreditedConfig
+from components.config.algorithm import Gae as Gae
+from components.config.algorithm import Gigpo as Gigpo
+from components.config.algorithm import RoleBaseline as RoleBaseline
 from components.config.environment import EnvironmentConfig as EnvironmentConfig
 from components.config.generation import GenerationConfig as GenerationConfig
+from components.config.generation import TransformersGeneration as TransformersGeneration
 from components.config.generation import VllmConfig as VllmConfig
+from components.config.generation import VllmGeneration as VllmGeneration
 from components.config.hybrid import CurriculumConfig as CurriculumConfig
-from components.config.hybrid import HybridConfig as HybridConfig
+from components.config.hybrid import HybridMethod as HybridMethod
 from components.config.hybrid import LearnerConfig as LearnerConfig
 from components.config.hybrid import StageConfig as StageConfig
 from components.config.hybrid import StartsConfig as StartsConfig
@@ -21,8 +27,7 @@ from components.config.policies import ApiConfig as ApiConfig
 from components.config.policies import PolicyConfig as PolicyConfig
 from components.config.policies import TinyModelConfig as TinyModelConfig
 from components.config.population import OpponentConfig as OpponentConfig
-from components.config.population import PopulationConfig as PopulationConfig
-from components.config.population import WeightUpdateConfig as WeightUpdateConfig
+from components.config.population import PopulationMethod as PopulationMethod
 from components.config.prompts import PromptConfig as PromptConfig
 from components.config.retention import RetentionConfig as RetentionConfig
 from components.config.rewards import RewardConfig as RewardConfig
@@ -31,6 +36,8 @@ from components.config.rollout import RolloutConfig as RolloutConfig
 from components.config.run import RunConfig as RunConfig
 from components.config.sandbox import ExecutionConfig as ExecutionConfig
 from components.config.sandbox import SandboxConfig as SandboxConfig
+from components.config.sections import MethodConfig as MethodConfig
+from components.config.sections import TeamMethod as TeamMethod
 from components.config.store import ResourceConfig as ResourceConfig
 from components.config.store import StoreConfig as StoreConfig
 from components.config.store import TrackingConfig as TrackingConfig

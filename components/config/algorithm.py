@@ -1,106 +1,217 @@
-"""The section `algorithm`: the advantage, and what each built-in one sets."""
+"""The section `algorithm`: the advantage, each variant with the fields that it reads."""
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag
 
-from components.config.choices import Choice, ChoosingSection, name_of_choice
-from components.user_code import is_own
+from components.config.variants import OWN, Variant, read_variant, tag_own
 
-ADVANTAGES: Mapping[str, Choice] = {
-    "at_grpo": Choice(),
-    "grpo": Choice(),
-    "dr_mas": Choice(),
-    "rloo": Choice(
-        sets={"normalize_std": False},
-        fixes={"leave_one_out": True},
-        refusal="advantage rloo is the leave-one-out baseline: leave out leave_one_out, or use grpo",
-    ),
-    "dr_grpo": Choice(
-        fixes={"normalize_std": False},
-        refusal="advantage dr_grpo does not divide by a deviation: leave out normalize_std, or use grpo",
-    ),
-    "reinforce_pp": Choice(
-        fixes={"leave_one_out": False, "normalize_std": True, "normalize_over": "batch"},
-        refusal="advantage reinforce_pp normalises over the batch and has no group: leave out normalize_std, normalize_over "
-        "and leave_one_out, or use grpo with normalize_over batch",
-    ),
-    "c3": Choice(
-        fixes={"leave_one_out": True, "normalize_std": False},
-        refusal="advantage c3 is the leave-one-out baseline and divides by no deviation: leave out leave_one_out and "
-        "normalize_std, or use at_grpo",
-    ),
-    "role_baseline": Choice(
-        fixes={"normalize_std": False, "leave_one_out": False},
-        refusal="advantage role_baseline divides by no deviation: leave out normalize_std and leave_one_out",
-    ),
-    "role_mean": Choice(
-        sets={"normalize_std": False},
-        fixes={"leave_one_out": False, "normalize_over": "batch"},
-        refusal="advantage role_mean compares with all returns of an agent: leave out leave_one_out and normalize_over",
-    ),
-    "role_group": Choice(sets={"normalize_std": False}),
-    "gae": Choice(
-        sets={"trace": 0.95, "value_coefficient": 0.5},
-        fixes={"normalize_std": False, "leave_one_out": False},
-        refusal="advantage gae takes a critic's values and divides by no deviation: leave out normalize_std and leave_one_out",
-    ),
-    "gigpo": Choice(sets={"step_weight": 1.0, "step_discount": 0.95}),
-    "solver_value": Choice(
-        sets={"normalize_std": False},
-        fixes={"leave_one_out": False, "normalize_over": "batch"},
-        refusal="advantage solver_value compares no actions: leave out leave_one_out and normalize_over",
-    ),
-}
-AdvantageName = Annotated[str, name_of_choice(ADVANTAGES)]
+RolloutMode = Literal["tree", "nested", "independent", "single"]
+_NODES: tuple[RolloutMode, ...] = ("tree", "nested")
+_EPISODES: tuple[RolloutMode, ...] = ("independent", "single")
 
 
-class AlgorithmConfig(ChoosingSection):
+class AlgorithmConfig(Variant):
+    """The fields of advantages that compare groups. What a variant fixes is a constant of its class."""
+
     chosen_by = "advantage"
-    choices = ADVANTAGES
+    modes: ClassVar[tuple[RolloutMode, ...]] = (*_NODES, *_EPISODES)
+    """The values of `rollout.mode` whose groups it compares."""
+    takes_any_rewards: ClassVar[bool] = False
+    """Whether it compares candidates by whatever they are credited with, as a population mixes it."""
+    credits_agents: ClassVar[bool] = False
+    """Whether it takes the return of each agent at each of its moves."""
+    has_baseline_state: ClassVar[bool] = False
+    """Whether averages are kept from step to step, as a population does."""
+    has_critic: ClassVar[bool] = False
+    """Whether a critic is trained beside the policy."""
+    compares_continuations: ClassVar[bool] = False
+    """Whether it compares what becomes of candidates, and not what they earn themselves."""
+    reads_solver: ClassVar[bool] = False
+    """Whether it takes what a solver says of each action, in place of rewards."""
+    learns_from_equal_rewards: ClassVar[bool] = False
 
-    advantage: AdvantageName = "at_grpo"
-    """at_grpo compares the candidates of one node; grpo whole episodes of one problem; dr_mas all actions of one agent on
-    one problem. rloo, reinforce_pp and dr_grpo compare the groups of the rollout mode: nodes in a tree, else episodes. c3
-    compares what becomes of the candidates of one node: mode nested, or tree with rewards.team_credit. gigpo is grpo and
-    compares besides the actions of one agent with equal prompts. solver_value takes what an exact solver says of each action, a
-    privileged signal. In a population role_baseline takes an agent's return less its average return in that turn (SPIRAL),
-    role_mean less the mean of the step (MARSHAL), and role_group less that of the problem's replicas; gae compares it with
-    what a critic expects, which is trained beside the policy (PPO). Your own is module:function, in the current folder or
-    installed."""
+    advantage: str
     source: str | None = None
-    """The source digest of an advantage that is not built in. Filled in at the start."""
+    """The source digest of a function of your own. Filled in at the start."""
     normalize_std: bool = True
-    """Divide the centered reward by a standard deviation. rloo, solver_value: False unless set; dr_grpo, c3: always False."""
+    """Divide the centered reward by a standard deviation. rloo, role_mean, role_group and solver_value: False unless given."""
     normalize_over: Literal["group", "batch"] = "group"
-    """The standard deviation of the group, or of all centered rewards of the step. reinforce_pp, solver_value: always batch."""
+    """The standard deviation of the group, or of all centered rewards of the step."""
     leave_one_out: bool = False
-    """Each reward's baseline is the mean of the others of its group, not of all (RLOO, arXiv 2402.14740). rloo, c3: always."""
+    """Each reward's baseline is the mean of the others of its group, not of all (RLOO, arXiv 2402.14740)."""
     epsilon: float = Field(1e-4, gt=0.0)
     """Added to the standard deviation."""
-    step_weight: float | None = Field(None, ge=0.0)
-    """gigpo: weight of the comparison of actions with equal prompts beside that of whole episodes; 1 unless set."""
-    step_discount: float | None = Field(None, gt=0.0, le=1.0)
-    """gigpo: factor of an episode's return for each turn between an action and the end; .95 unless set."""
-    trace: float | None = Field(None, ge=0.0, le=1.0)
-    """gae: lambda, how much of what came after an agent's next action counts beside the critic's value of it (arXiv
-    1506.02438); 1 takes whole returns. .95 unless set."""
-    value_coefficient: float | None = Field(None, gt=0.0)
-    """gae: weight of the critic's squared error in the loss, whose gradient also reaches the policy's layers; .5 unless set."""
 
-    @model_validator(mode="after")
-    def _fields_are_of_the_advantage(self) -> "AlgorithmConfig":
-        for owner, names, defaults in (
-            ("gigpo", ("step_weight", "step_discount"), "1 and .95"),
-            ("gae", ("trace", "value_coefficient"), ".95 and .5"),
-        ):
-            given = [name for name in names if getattr(self, name) is not None]
-            if self.advantage == owner and len(given) < len(names):
-                raise ValueError(f"advantage {owner} needs {' and '.join(names)}: leave them out for {defaults}")
-            if given and self.advantage != owner and not is_own(self.advantage):
-                raise ValueError(
-                    f"advantage {self.advantage} has no {' and no '.join(sorted(given))}: leave it out, or set advantage to "
-                    f"{owner}"
-                )
-        return self
+
+class _BuiltIn(AlgorithmConfig):
+    source: ClassVar[str | None] = None  # type: ignore[misc]
+
+
+class AtGrpo(_BuiltIn):
+    """Compares the candidates of one node."""
+
+    modes = _NODES
+    takes_any_rewards = True
+    advantage: Literal["at_grpo"] = "at_grpo"
+
+
+class Grpo(_BuiltIn):
+    """Compares whole episodes of one problem."""
+
+    modes = _EPISODES
+    advantage: Literal["grpo"] = "grpo"
+
+
+class DrMas(_BuiltIn):
+    """Compares all actions of one agent on one problem."""
+
+    advantage: Literal["dr_mas"] = "dr_mas"
+
+
+class Rloo(_BuiltIn):
+    """Compares each with the mean of the others: candidates in a tree, else episodes."""
+
+    takes_any_rewards = True
+    advantage: Literal["rloo"] = "rloo"
+    normalize_std: bool = False
+    leave_one_out: ClassVar[bool] = True  # type: ignore[misc]
+
+
+class DrGrpo(_BuiltIn):
+    """Candidates in a tree, else episodes, less their mean."""
+
+    takes_any_rewards = True
+    advantage: Literal["dr_grpo"] = "dr_grpo"
+    normalize_std: ClassVar[bool] = False  # type: ignore[misc]
+    normalize_over: ClassVar[Literal["group", "batch"]] = "group"  # type: ignore[misc]
+    epsilon: ClassVar[float] = 1e-4  # type: ignore[misc]
+
+
+class ReinforcePP(_BuiltIn):
+    """Compares with all rewards of the step; it has no groups."""
+
+    learns_from_equal_rewards = True
+    advantage: Literal["reinforce_pp"] = "reinforce_pp"
+    normalize_std: ClassVar[bool] = True  # type: ignore[misc]
+    normalize_over: ClassVar[Literal["group", "batch"]] = "batch"  # type: ignore[misc]
+    leave_one_out: ClassVar[bool] = False  # type: ignore[misc]
+
+
+class C3(DrGrpo):
+    """Compares what becomes of the candidates of one node, each with the mean of the others."""
+
+    modes = _NODES
+    takes_any_rewards = False
+    compares_continuations = True
+    advantage: Literal["c3"] = "c3"  # type: ignore[assignment]
+    leave_one_out: ClassVar[bool] = True  # type: ignore[misc]
+
+
+class Gigpo(_BuiltIn):
+    """Grpo, and besides compares the actions of one agent with equal prompts."""
+
+    modes = _EPISODES
+    advantage: Literal["gigpo"] = "gigpo"
+    step_weight: float = Field(1.0, ge=0.0)
+    """Weight of the comparison of actions with equal prompts beside that of whole episodes."""
+    step_discount: float = Field(0.95, gt=0.0, le=1.0)
+    """Factor of an episode's return for each turn between an action and the end."""
+
+
+class SolverValue(_BuiltIn):
+    """Takes what an exact solver says of each action, a privileged signal."""
+
+    reads_solver = True
+    advantage: Literal["solver_value"] = "solver_value"
+    normalize_std: bool = False
+    normalize_over: ClassVar[Literal["group", "batch"]] = "batch"  # type: ignore[misc]
+    leave_one_out: ClassVar[bool] = False  # type: ignore[misc]
+
+
+class CreditedConfig(_BuiltIn):
+    """Takes the return of each agent at each of its moves, in whole episodes."""
+
+    modes = ("independent",)
+    credits_agents = True
+    discount: float = Field(1.0, ge=0.0, le=1.0)
+    """Of rewards that come a turn later, for each turn."""
+
+
+class RoleBaseline(CreditedConfig):
+    """An agent's return less its average return in that turn (SPIRAL). In populations."""
+
+    has_baseline_state = True
+    advantage: Literal["role_baseline"] = "role_baseline"
+    normalize_std: ClassVar[bool] = False  # type: ignore[misc]
+    normalize_over: ClassVar[Literal["group", "batch"]] = "group"  # type: ignore[misc]
+    leave_one_out: ClassVar[bool] = False  # type: ignore[misc]
+    epsilon: ClassVar[float] = 1e-4  # type: ignore[misc]
+    baseline_decay: float = Field(0.95, ge=0.0, lt=1.0)
+    """How much of an agent's average return is kept at each episode."""
+
+
+class RoleMean(CreditedConfig):
+    """An agent's return less the mean of the step (MARSHAL)."""
+
+    advantage: Literal["role_mean"] = "role_mean"
+    normalize_std: bool = False
+    normalize_over: ClassVar[Literal["group", "batch"]] = "batch"  # type: ignore[misc]
+    leave_one_out: ClassVar[bool] = False  # type: ignore[misc]
+
+
+class RoleGroup(CreditedConfig):
+    """An agent's return less that of the problem's replicas."""
+
+    advantage: Literal["role_group"] = "role_group"
+    normalize_std: bool = False
+
+
+class Gae(CreditedConfig):
+    """PPO: an agent's return compared with what a critic expects, which is trained beside the policy."""
+
+    has_critic = True
+    advantage: Literal["gae"] = "gae"
+    normalize_std: ClassVar[bool] = False  # type: ignore[misc]
+    normalize_over: ClassVar[Literal["group", "batch"]] = "group"  # type: ignore[misc]
+    leave_one_out: ClassVar[bool] = False  # type: ignore[misc]
+    epsilon: ClassVar[float] = 1e-4  # type: ignore[misc]
+    trace: float = Field(0.95, ge=0.0, le=1.0)
+    """Lambda, how much of what came after an agent's next action counts beside the critic's value of it (arXiv 1506.02438); 1
+    takes whole returns."""
+    value_coefficient: float = Field(0.5, gt=0.0)
+    """Weight of the critic's squared error in the loss, whose gradient also reaches the policy's layers."""
+
+
+class OwnAdvantage(AlgorithmConfig):
+    """A function of your own, in the current folder or installed."""
+
+    advantage: str = Field(pattern=":")
+    """module:function."""
+
+
+ADVANTAGES: dict[str, type[AlgorithmConfig]] = {
+    str(each.model_fields["advantage"].default): each
+    for each in (
+        *(AtGrpo, Grpo, DrMas, Rloo, ReinforcePP, DrGrpo, C3),
+        *(RoleBaseline, RoleMean, RoleGroup, Gae, Gigpo, SolverValue),
+    )
+}
+Algorithm = Annotated[
+    Annotated[AtGrpo, Tag("at_grpo")]
+    | Annotated[Grpo, Tag("grpo")]
+    | Annotated[DrMas, Tag("dr_mas")]
+    | Annotated[Rloo, Tag("rloo")]
+    | Annotated[ReinforcePP, Tag("reinforce_pp")]
+    | Annotated[DrGrpo, Tag("dr_grpo")]
+    | Annotated[C3, Tag("c3")]
+    | Annotated[RoleBaseline, Tag("role_baseline")]
+    | Annotated[RoleMean, Tag("role_mean")]
+    | Annotated[RoleGroup, Tag("role_group")]
+    | Annotated[Gae, Tag("gae")]
+    | Annotated[Gigpo, Tag("gigpo")]
+    | Annotated[SolverValue, Tag("solver_value")]
+    | Annotated[OwnAdvantage, Tag(OWN)],
+    Discriminator(tag_own("advantage")),
+    read_variant("advantage", tuple(ADVANTAGES), default="at_grpo", own="function"),
+]

@@ -1,9 +1,9 @@
 """Defaults of teams of pretrained chat models. Those of the fields are for the small model that is built and cloned here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from components.config.generation import DTYPES
+from components.config.generation import BFLOAT16_PROBE
 
 BFLOAT16_MISMATCH = 2.0
 """The `mismatch_tolerance` for bfloat16: a few times the largest difference that rounding made among 3,000 sampled tokens of
@@ -20,8 +20,9 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 _DTYPES = ("generation", "training")
 
 
-def with_chat_defaults(values: Any) -> Any:
-    """A configuration's plain values, with what fits pretrained chat models in the fields that are not given.
+def with_chat_defaults(values: Any, unread: Collection[str] = ()) -> Any:
+    """A configuration's plain values, with what fits pretrained chat models in the fields that are not given, but for sections
+    that are `unread`.
 
     Only where every policy has prompt_format chat, and some of them weights here. A section that is no mapping stays as it is.
     """
@@ -31,6 +32,8 @@ def with_chat_defaults(values: Any) -> Any:
     if _given(values.get("training", {}), "learning_rate") is None:
         filled["policies"] = {name: _with_rate(policy) for name, policy in values["policies"].items()}
     for section, defaults in (*_DEFAULTS.items(), *_precision(values), *_rate(values["policies"])):
+        if section in unread:
+            continue
         filled[section] = _filled(filled.get(section, {}), defaults)
     if isinstance(agents := values.get("agents"), Mapping):
         filled["agents"] = {role: _with_limit(agent, values["policies"]) for role, agent in agents.items()}
@@ -64,7 +67,7 @@ def _precision(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
         yield from ((name, {"dtype": "bfloat16"}) for name in _DTYPES)
     if is_chosen or "bfloat16" in dtypes:
         yield "loss", {"importance_cap": IMPORTANCE_CAP, "mismatch_tolerance": BFLOAT16_MISMATCH}
-        yield "generation", DTYPES["bfloat16"].sets
+        yield "generation", {"probe_tolerance": BFLOAT16_PROBE}
 
 
 def _rate(policies: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -1,15 +1,15 @@
 """The section `generation`: the engine that samples, in this process or on vLLM servers."""
 
-from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from components.config.choices import Choice, ChoosingSection
 from components.config.types import Address
+from components.config.variants import Variant, read_variant
 from components.frozen import Frozen
 
-DTYPES: Mapping[str, Choice] = {"bfloat16": Choice(sets={"probe_tolerance": 0.5})}
+BFLOAT16_PROBE = 0.5
+"""The `probe_tolerance` of dtype bfloat16."""
 
 
 class VllmConfig(Frozen):
@@ -39,22 +39,55 @@ class VllmConfig(Frozen):
     """A server that does not answer its health check for this long is dropped, and its requests go to others."""
 
 
-class GenerationConfig(ChoosingSection):
-    chosen_by = "dtype"
-    choices = DTYPES
+class GenerationConfig(Variant):
+    """What every engine reads."""
 
-    engine: Literal["transformers", "vllm"] = "transformers"
-    """transformers: in this process. vllm: separate servers, over HTTP."""
-    vllm: VllmConfig = VllmConfig()
-    """Used if engine is "vllm"."""
+    chosen_by = "engine"
+    draws_among_choices: ClassVar[bool]
+    """Whether it draws among given answers (`environment.answer_format: choice`)."""
+    serves_past_selves: ClassVar[bool]
+    """Whether it holds several versions of a policy at once."""
+
+    engine: str
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Teams of chat models on the CPU have bfloat16 unless this or training.dtype is given."""
     num_threads: int = Field(1, ge=1)
     """CPU threads of the engine. Affects results: other thread counts may round differently."""
-    max_batch_tokens: int = Field(65536, ge=64)
-    """Maximal prompt and completion tokens of a forward batch; larger requests are split in order. Affects results: other batch
-    shapes round log-probabilities differently."""
     probe_tolerance: float = Field(1e-4, gt=0.0)
     """Largest allowed difference between the log-probabilities of engine and trainer on the refresh probe, whose tokens are
     improbable ones, down to -8 nats, and in proportion below; with dtype bfloat16 0.5 unless given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _allow_rounding(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("dtype") == "bfloat16":
+            return {"probe_tolerance": BFLOAT16_PROBE, **values}
+        return values
+
+
+class TransformersGeneration(GenerationConfig):
+    """Samples in this process."""
+
+    draws_among_choices = True
+    serves_past_selves = True
+    engine: Literal["transformers"] = "transformers"
+    max_batch_tokens: int = Field(65536, ge=64)
+    """Maximal prompt and completion tokens of a forward batch; larger requests are split in order. Affects results: other batch
+    shapes round log-probabilities differently."""
+
+
+class VllmGeneration(GenerationConfig):
+    """Samples on separate servers, over HTTP."""
+
+    draws_among_choices = False
+    serves_past_selves = False
+    engine: Literal["vllm"] = "vllm"
+    vllm: VllmConfig = VllmConfig()
+    """The servers."""
+
+
+Generation = Annotated[
+    Annotated[TransformersGeneration | VllmGeneration, Field(discriminator="engine")],
+    read_variant("engine", ("transformers", "vllm"), default="transformers"),
+]

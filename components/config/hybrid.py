@@ -1,13 +1,15 @@
-"""The section `hybrid`: a language model and an RL policy share a Game Boy, and how the policy learns."""
+"""The method `hybrid`: an RL policy and a language model that share the buttons of a Game Boy."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from components.config.sections import Sections
+from components.config.agents import AgentConfig
+from components.config.sections import MethodConfig, Sections
+from components.config.variants import Variant, read_variant
 from components.frozen import Frozen
 
 Share = Literal["llm_heavy", "balanced", "rule_heavy"]
@@ -19,28 +21,43 @@ PLAYER = "player"
 """Its role."""
 REFLEXES = "reflexes"
 """The policy that such a run trains, beside those of the section `policies`."""
-_SECTIONS_WITHOUT_EFFECT = ("rollout", "rewards", "algorithm", "loss", "training", "execution", "sandbox")
-_OF_MODELS = frozenset({"loss", "training"})
-"""Those that a language model which learns reads."""
-_FILLED_FOR_CHAT = {
-    "rollout": {"num_problems"},
-    "training": {"dtype", "learning_rate"},
-    "loss": {"importance_cap", "mismatch_tolerance"},
-}
-"""What `chat_defaults.py` fills in without being asked."""
+
+
+class Mlp(Variant):
+    """Sees 25 variables of the state."""
+
+    sees_screens: ClassVar[bool] = False
+    type: Literal["mlp"] = "mlp"
+    width: int = Field(64, ge=1)
+    """Of the two hidden layers of the policy, and of the value function."""
+    state_gains: Mapping[str, float] = Field(default_factory=dict)
+    """What multiplies state variables before the policy sees them, as {x: 25, y: 25}; 1 for all others."""
+
+
+class Cnn(Variant):
+    """Sees the emulator's screen, halved to 72 by 80 greys."""
+
+    sees_screens: ClassVar[bool] = True
+    state_gains: ClassVar[Mapping[str, float]] = {}
+    type: Literal["cnn"] = "cnn"
+    width: int = Field(64, ge=1)
+    """Of the hidden layer of the policy, and of the value function, behind two convolutions."""
+
+
+Network = Annotated[
+    Annotated[Mlp | Cnn, Field(discriminator="type")], read_variant("type", ("mlp", "cnn"), default="mlp")
+]
 
 
 class LearnerConfig(Frozen):
-    network: Literal["mlp", "cnn"] = "mlp"
-    """What the policy sees. mlp: 25 variables of the state. cnn: the emulator's screen, halved to 72 by 80 greys."""
+    network: Network = Mlp()
+    """What the policy sees."""
     steps: int = Field(64, ge=1)
     """Buttons of each game in a training step."""
     minibatch: int = Field(1024, ge=1)
     """Rows of an optimizer step."""
     epochs: int = Field(4, ge=1)
     """How often each row is learned from."""
-    width: int = Field(64, ge=1)
-    """Of the hidden layers of the policy, and of the value function: two of an mlp, one of a cnn, behind two convolutions."""
     learning_rate: float = Field(1.0e-3, gt=0.0)
     discount: float = Field(0.99, ge=0.0, le=1.0)
     """Of rewards that come a step later."""
@@ -52,17 +69,6 @@ class LearnerConfig(Frozen):
     largest_gradient: float = Field(0.5, gt=0.0)
     """The norm to which gradients are clipped."""
     reward_scale: float = Field(0.1, gt=0.0)
-    state_gains: Mapping[str, float] = Field(default_factory=dict)
-    """What multiplies state variables before the policy sees them, as {x: 25, y: 25}; 1 for all others."""
-
-    @model_validator(mode="after")
-    def _sees_what_it_is_given(self) -> "LearnerConfig":
-        if self.network == "cnn" and self.state_gains:
-            raise ValueError(
-                f"state_gains {dict(self.state_gains)} have no effect under network cnn, which sees the screen: leave them "
-                "out, or set network to mlp"
-            )
-        return self
 
 
 class StartsConfig(Frozen):
@@ -128,30 +134,103 @@ class CurriculumConfig(Frozen):
         return self
 
 
-class HybridConfig(Frozen):
-    mode: Literal["rl_only", "llm_only", "adaptive", "teacher"] = "rl_only"
-    """Who presses buttons. rl_only: the policy. llm_only: the language model of agents.player. adaptive: who makes more
-    progress. teacher: the policy, on subgoals that the language model writes before the first step."""
-    game: Literal["twin", "homebrew", "crystal"] = "homebrew"
-    """homebrew: our own cartridge on the emulator PyBoy. twin: its rules without an emulator, many times as fast. crystal: your
-    own copy of Pokemon Crystal on PyBoy, never played by us."""
-    rom: Path | None = None
-    """crystal: where your copy is."""
+class RlOnly(Variant):
+    """The policy presses the buttons."""
+
+    asks_for_buttons: ClassVar[bool] = False
+    type: Literal["rl_only"] = "rl_only"
+
+
+class LlmOnly(Variant):
+    """The language model of agents.player presses them."""
+
+    asks_for_buttons: ClassVar[bool] = True
+    type: Literal["llm_only"] = "llm_only"
+
+
+class Adaptive(Variant):
+    """Who makes more progress presses them."""
+
+    asks_for_buttons: ClassVar[bool] = True
+    type: Literal["adaptive"] = "adaptive"
+    strategy: Share | None = None
+    """A fixed share of the language model, .8, .5 or .2, instead of measured progress."""
+    curriculum: CurriculumConfig | None = None
+    """Stages of play that say how far the language model is trusted, and which share it has; None: none."""
+    questions_per_episode: int | None = Field(None, ge=1)
+    """How often a game may ask the language model in an episode; kept answers are free, and where a game may not ask the policy
+    decides. None: no limit."""
+
+    @model_validator(mode="after")
+    def _share_is_set_once(self) -> "Adaptive":
+        if self.curriculum is not None and self.strategy is not None:
+            raise ValueError(
+                f"strategy {self.strategy} and curriculum exclude each other, as its stages say who decides: leave one out"
+            )
+        return self
+
+
+class Teacher(Variant):
+    """The policy, on subgoals that the language model writes before the first step."""
+
+    asks_for_buttons: ClassVar[bool] = False
+    type: Literal["teacher"] = "teacher"
+
+
+Mode = Annotated[
+    Annotated[RlOnly | LlmOnly | Adaptive | Teacher, Field(discriminator="type")],
+    read_variant("type", ("rl_only", "llm_only", "adaptive", "teacher"), default="rl_only"),
+]
+
+
+class Twin(Variant):
+    """The rules of our cartridge without an emulator, many times as fast."""
+
+    is_emulated: ClassVar[bool] = False
+    rom: ClassVar[Path | None] = None
+    type: Literal["twin"] = "twin"
+    starts: StartsConfig | None = None
+    """Some episodes begin at positions that play has found; None: all at the start."""
+
+
+class Homebrew(Variant):
+    """Our own cartridge on the emulator PyBoy."""
+
+    is_emulated: ClassVar[bool] = True
+    rom: ClassVar[Path | None] = None
+    type: Literal["homebrew"] = "homebrew"
+
+
+class Crystal(Variant):
+    """Your own copy of Pokemon Crystal (English) on PyBoy, never played by us."""
+
+    is_emulated: ClassVar[bool] = True
+    type: Literal["crystal"] = "crystal"
+    rom: Path
+    """Where your copy is."""
+
+
+Game = Annotated[
+    Annotated[Twin | Homebrew | Crystal, Field(discriminator="type")],
+    read_variant("type", ("twin", "homebrew", "crystal"), default="homebrew"),
+]
+
+
+class HybridMethod(MethodConfig):
+    """Train an RL policy that shares a game with a language model."""
+
+    unread = frozenset({"rollout", "rewards", "algorithm", "execution", "sandbox"})
+    writes_answers = False
+
+    type: Literal["hybrid"] = "hybrid"
+    mode: Mode = RlOnly()
+    """Who presses buttons."""
+    game: Game = Homebrew()
+    """What is played."""
     num_games: int = Field(64, ge=1)
     """Games that are played at once. How long an episode may be is environment.max_turns, what ends it
     environment.options.goal_badges."""
     learner: LearnerConfig = LearnerConfig()
-    starts: StartsConfig | None = None
-    """twin: some episodes begin at positions that play has found; None: all at the start."""
-    strategy: Share | None = None
-    """adaptive: a fixed share of the language model, .8, .5 or .2, instead of measured progress."""
-    by_confidence: bool = False
-    """adaptive: believe who claims the higher confidence, an ablation that a confident fool always wins."""
-    curriculum: CurriculumConfig | None = None
-    """adaptive: stages of play that say how far the language model is trusted, and which share it has; None: none."""
-    questions_per_episode: int | None = Field(None, ge=1)
-    """adaptive: how often a game may ask the language model in an episode; kept answers are free, and where a game may not ask
-    the policy decides. None: no limit."""
     subgoals: tuple[str, ...] = Field((), max_length=12)
     """`name: condition` each, as `exit: map_number == 4 and x >= 8`: facts compared with whole numbers, joined by `and` and
     `or`; in mode teacher they take the place of the model's."""
@@ -164,119 +243,73 @@ class HybridConfig(Frozen):
     wished to pay; together they never pay more than a quarter of the smallest true goal."""
 
     @model_validator(mode="after")
-    def _every_field_has_an_effect(self) -> "HybridConfig":
-        if (self.rom is None) == (self.game == "crystal"):
+    def _parts_fit(self) -> "HybridMethod":
+        if self.learner.network.sees_screens and not self.game.is_emulated:
             raise ValueError(
-                f"rom {self.rom}: game crystal needs your own copy of Pokemon Crystal (English): set rom to its path"
-                if self.rom is None
-                else f"rom {self.rom}: game {self.game} needs none; leave it out, or set game to crystal"
+                "learner.network cnn: game twin has no screen to see; set game to homebrew, or network to mlp"
             )
-        if self.starts is not None and self.game != "twin":
-            raise ValueError(f"starts: game {self.game} begins at its start alone; leave it out, or set game to twin")
-        if self.learner.network == "cnn" and self.game == "twin":
-            raise ValueError(
-                "hybrid.learner.network cnn: game twin has no screen to see; set hybrid.game to homebrew, or network to mlp"
-            )
-        if "subgoals" in self.weights and not self.subgoals and self.mode != "teacher":
+        if "subgoals" in self.weights and not self.subgoals and not isinstance(self.mode, Teacher):
             raise ValueError("weights.subgoals pays for subgoals, and there are none: leave it out, or write subgoals")
         return self
-
-    @model_validator(mode="after")
-    def _control_is_shared_in_one_way(self) -> "HybridConfig":
-        if self.mode != "adaptive" and (self.strategy is not None or self.by_confidence):
-            raise ValueError(f"strategy and by_confidence have no effect under mode {self.mode}: leave them out")
-        if self.mode != "adaptive" and self.curriculum is not None:
-            raise ValueError(
-                f"curriculum has no effect under mode {self.mode}, where one decides: leave it out, or set mode to adaptive"
-            )
-        if self.strategy is not None and self.by_confidence:
-            raise ValueError(f"strategy {self.strategy} and by_confidence exclude each other: leave one out")
-        if self.curriculum is not None and (self.strategy is not None or self.by_confidence):
-            other = "by_confidence" if self.strategy is None else f"strategy {self.strategy}"
-            raise ValueError(f"{other} and curriculum exclude each other, as its stages say who decides: leave one out")
-        if self.mode != "adaptive" and self.questions_per_episode is not None:
-            raise ValueError(
-                f"questions_per_episode {self.questions_per_episode}: mode {self.mode} "
-                + ("has no policy to decide instead" if self.mode == "llm_only" else "asks for no button")
-                + "; leave it out, or set mode to adaptive"
-            )
-        return self
-
-    @property
-    def asks_for_buttons(self) -> bool:
-        """Whether a language model may be asked for a button."""
-        return self.mode in ("llm_only", "adaptive")
 
     @property
     def has_history(self) -> bool:
         """Whether decisions are kept."""
-        return self.asks_for_buttons if self.keeps_decisions is None else self.keeps_decisions
+        return self.mode.asks_for_buttons if self.keeps_decisions is None else self.keeps_decisions
 
     @property
     def asks_model(self) -> bool:
         """Whether a language model is asked for anything."""
-        return self.asks_for_buttons or (self.mode == "teacher" and not self.subgoals)
+        return self.mode.asks_for_buttons or (isinstance(self.mode, Teacher) and not self.subgoals)
 
+    @property
+    def makes_pictures(self) -> bool:
+        """Whether the game has a screen."""
+        return self.game.is_emulated
 
-def is_on_emulator(config: Sections) -> bool:
-    """Whether a run plays a cartridge, and so has screens."""
-    return config.hybrid is not None and config.hybrid.game != "twin"
+    def check(self, config: Sections) -> None:
+        """Raise ValueError for what other sections have that does not go with a hybrid player."""
+        if config.environment.name != GAME_BOY:
+            raise ValueError(f"environment.name {config.environment.name}: hybrid plays {GAME_BOY}; name that")
+        if named := sorted({"game", "rom", "window"} & set(config.environment.options)):
+            raise ValueError(f"environment.options.{named[0]}: leave it out; a hybrid run plays method.game")
+        if self.asks_model and not config.agents:
+            raise ValueError(
+                f"method.mode {self.mode.type} asks a language model: name its policy as agents.player.policy"
+            )
+        if not self.asks_model and config.agents:
+            raise ValueError(
+                f"agents {sorted(config.agents)}: method.mode {self.mode.type} asks no language model; leave them and "
+                "policies out"
+            )
+        if set(config.agents) - {PLAYER}:
+            raise ValueError(f"agents {sorted(config.agents)}: {GAME_BOY} has one role; name it {PLAYER}")
+        for role, agent in config.agents.items():
+            neutral = AgentConfig(policy=agent.policy, max_new_tokens=agent.max_new_tokens)
+            if unused := sorted(name for name, value in agent if value != getattr(neutral, name)):
+                raise ValueError(
+                    f"agents.{role}.{unused[0]}: leave it out; the questions of a hybrid run have a form of their own"
+                )
+        self._check_policies(config)
+
+    def _check_policies(self, config: Sections) -> None:
+        for name, policy in config.policies.items():
+            if policy.api is not None and self.mode.asks_for_buttons:
+                raise ValueError(
+                    f"policies.{name}.api: a model behind an api gives no probabilities of buttons; use one with weights, or "
+                    "method.mode teacher"
+                )
+        tuned = tuned_model(config)
+        if tuned is not None and not self.mode.asks_for_buttons:
+            raise ValueError(
+                f"policies.{tuned}.trained: a teacher presses no buttons to learn from; set it to false, or mode to llm_only"
+            )
+        if REFLEXES in config.policies:
+            raise ValueError(f"policies.{REFLEXES}: the policy that hybrid trains has this name; choose another")
 
 
 def tuned_model(config: Sections) -> str | None:
     """The policy of the language model that learns from the buttons that it drew; None where none does."""
-    trained = [name for name, policy in config.policies.items() if policy.trained]
-    return trained[0] if config.hybrid is not None and trained else None
-
-
-def hybrid_misfit(config: Sections) -> str | None:
-    """What other sections have that does not go with the section `hybrid`; None: nothing."""
-    hybrid = config.hybrid
-    if not config.tracking.episode_pictures and not is_on_emulator(config):
-        return "tracking.episode_pictures false: only a hybrid run on an emulator makes pictures; leave it out"
-    if hybrid is None:
+    if not isinstance(config.method, HybridMethod):
         return None
-    if config.population is not None:
-        return "population and hybrid are trained by different flows: leave one section out"
-    if config.environment.name != GAME_BOY:
-        return f"environment.name {config.environment.name}: hybrid plays {GAME_BOY}; name that"
-    if without_effect := sorted({"game", "rom", "window"} & set(config.environment.options)):
-        return f"environment.options.{without_effect[0]} has no effect beside hybrid: leave it out, and set hybrid.game"
-    if hybrid.asks_model and not config.agents:
-        return f"hybrid.mode {hybrid.mode} asks a language model: name its policy as agents.player.policy"
-    if not hybrid.asks_model and config.agents:
-        return f"agents {sorted(config.agents)}: hybrid.mode {hybrid.mode} asks no language model; leave them and policies out"
-    if set(config.agents) - {PLAYER}:
-        return f"agents {sorted(config.agents)}: {GAME_BOY} has one role; name it {PLAYER}"
-    for role, agent in config.agents.items():
-        unused = sorted(
-            name
-            for name in agent.model_fields_set - {"policy", "max_new_tokens"}
-            if getattr(agent, name) != type(agent).model_fields[name].default
-        )
-        if unused:
-            return f"agents.{role}.{unused[0]} has no effect beside hybrid, whose questions have their own form: leave it out"
-    for name, policy in config.policies.items():
-        if policy.api is not None and hybrid.asks_for_buttons:
-            return (
-                f"policies.{name}.api: a model behind an api gives no probabilities of buttons; use one with weights, or "
-                "hybrid.mode teacher"
-            )
-    tuned = tuned_model(config)
-    if tuned is not None and not hybrid.asks_for_buttons:
-        return f"policies.{tuned}.trained: a teacher presses no buttons to learn from; set it to false, or mode to llm_only"
-    if REFLEXES in config.policies:
-        return f"policies.{REFLEXES}: the policy that hybrid trains has this name; choose another"
-    return _section_without_effect(config, set() if tuned is None else _OF_MODELS)
-
-
-def _section_without_effect(config: Sections, effective: Collection[str]) -> str | None:
-    for name in _SECTIONS_WITHOUT_EFFECT:
-        if name in effective:
-            continue
-        section: Any = getattr(config, name)
-        for field in sorted(section.model_fields_set - _FILLED_FOR_CHAT.get(name, set())):
-            known = type(section).model_fields[field]
-            if getattr(section, field) != known.get_default(call_default_factory=True):
-                return f"{name}.{field} has no effect beside hybrid: leave it out"
-    return None
+    return next((name for name, policy in config.policies.items() if policy.trained), None)

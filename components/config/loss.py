@@ -1,39 +1,25 @@
 """The section `loss`: the policy loss, and what each built-in one sets."""
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from components.config.choices import Choice, ChoosingSection, name_of_choice
+from components.config.variants import OWN, Variant, read_variant, tag_own
 
-POLICY_LOSSES: Mapping[str, Choice] = {
-    "clip": Choice(),
-    "gspo": Choice(
-        fixes={"aggregation": "sequence_mean"},
-        refusal="policy_loss gspo has one ratio per answer, which another aggregation would weigh by length: leave out "
-        "aggregation",
-    ),
-    "cispo": Choice(
-        fixes={"dual_clip": None},
-        refusal="dual_clip bounds the clipped surrogate, which cispo does not have: leave it out",
-    ),
-}
-PolicyLossName = Annotated[str, name_of_choice(POLICY_LOSSES)]
+Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "fixed_length"]
 
 
-class LossConfig(ChoosingSection):
+class LossConfig(Variant):
+    """What every policy loss reads. What a variant fixes is a constant of its class."""
+
     chosen_by = "policy_loss"
-    choices = POLICY_LOSSES
 
-    policy_loss: PolicyLossName = "clip"
-    """clip: PPO's surrogate by token. gspo: the same by sequence (arXiv 2507.18071). cispo: clipped weights on the
-    log-likelihood (arXiv 2506.13585). Your own is module:function, in the current folder or installed."""
+    policy_loss: str
     source: str | None = None
-    """The source digest of a policy loss that is not built in. Filled in at the start."""
-    aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "fixed_length"] = "token_mean"
+    """The source digest of a function of your own. Filled in at the start."""
+    aggregation: Aggregation = "token_mean"
     """Reduction of the token losses: the mean over all tokens; the mean over answers of their token means; of their token sums;
-    or of their token sums divided by `fixed_length` (Dr. GRPO). gspo: always sequence_mean."""
+    or of their token sums divided by `fixed_length` (Dr. GRPO)."""
     average_over: Literal["all", "nonzero"] = "all"
     """The answers that the loss averages over. all: every sampled one, as in TRL and verl. nonzero: those of groups with a
     learning signal, whose advantages are not all zero. With all, gradients shrink as more groups are entirely right or wrong,
@@ -92,3 +78,46 @@ class LossConfig(ChoosingSection):
         if self.importance_veto is not None and self.importance_cap is None:
             raise ValueError("importance_veto needs importance ratios: set importance_cap too, for example 2.0")
         return self
+
+
+class _BuiltIn(LossConfig):
+    source: ClassVar[str | None] = None  # type: ignore[misc]
+
+
+class ClipLoss(_BuiltIn):
+    """PPO's surrogate by token."""
+
+    policy_loss: Literal["clip"] = "clip"
+
+
+class GspoLoss(_BuiltIn):
+    """PPO's surrogate by sequence (arXiv 2507.18071): one ratio per answer, averaged over answers."""
+
+    policy_loss: Literal["gspo"] = "gspo"
+    aggregation: ClassVar[Aggregation] = "sequence_mean"  # type: ignore[misc]
+    fixed_length: ClassVar[int | None] = None  # type: ignore[misc]
+
+
+class CispoLoss(_BuiltIn):
+    """Clipped weights on the log-likelihood (arXiv 2506.13585)."""
+
+    policy_loss: Literal["cispo"] = "cispo"
+    dual_clip: ClassVar[float | None] = None  # type: ignore[misc]
+
+
+class OwnLoss(LossConfig):
+    """A function of your own, in the current folder or installed."""
+
+    policy_loss: str = Field(pattern=":")
+    """module:function."""
+
+
+POLICY_LOSSES: dict[str, type[LossConfig]] = {"clip": ClipLoss, "gspo": GspoLoss, "cispo": CispoLoss}
+Loss = Annotated[
+    Annotated[ClipLoss, Tag("clip")]
+    | Annotated[GspoLoss, Tag("gspo")]
+    | Annotated[CispoLoss, Tag("cispo")]
+    | Annotated[OwnLoss, Tag(OWN)],
+    Discriminator(tag_own("policy_loss")),
+    read_variant("policy_loss", tuple(POLICY_LOSSES), default="clip", own="function"),
+]

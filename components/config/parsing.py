@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from components.config.run import RunConfig
+from components.config.variants import OWN, UNKNOWN_VARIANT, Variant
 from components.errors import ConfigurationError
 from components.escaping import printable, shown_value
 from components.suggestions import suggest
@@ -70,11 +71,16 @@ def _leaves(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _explained(error: ValidationError, values: Mapping[str, Any]) -> Iterator[str]:
     for fault in error.errors():
-        path = printable(".".join(str(part) for part in fault["loc"] if part != "[key]"), keep="")
+        names, section, others = _located([part for part in fault["loc"] if part != "[key]"])
+        path = printable(".".join(names), keep="")
         if fault["type"] == "extra_forbidden":
-            known = _known_keys(fault["loc"][:-1])
-            remedy = suggest(str(fault["loc"][-1]), known, otherwise=f"valid keys: {', '.join(sorted(known))}")
+            known = [*section.model_fields] if section is not None else []
+            moved = _MOVED.get(names[0]) if len(names) == 1 else _owner(names[-1], others)
+            remedy = moved or suggest(names[-1], known, otherwise=f"valid keys: {', '.join(sorted(known))}")
             yield f"{path}: unknown key; {remedy}"
+        elif fault["type"] == UNKNOWN_VARIANT:
+            context = fault["ctx"]
+            yield f"{path}.{context['field']}: unknown; {context['remedy']} (got {shown_value(context['name'])})"
         elif fault["type"] == "missing":
             yield f"{path}: required and missing"
         else:
@@ -83,13 +89,58 @@ def _explained(error: ValidationError, values: Mapping[str, Any]) -> Iterator[st
             yield f"{path}: {message}{given}" if path else f"{message}{given}"
 
 
-def _known_keys(path: tuple[int | str, ...]) -> list[str]:
-    """The field names of the section at `path`; a key of a mapping stands for its values."""
-    section: Any = RunConfig
-    for part in path:
-        field = section.model_fields.get(str(part)) if hasattr(section, "model_fields") else None
-        annotation = field.annotation if field is not None else section
-        arguments = getattr(annotation, "__args__", ())
-        models = [a for a in (annotation, *arguments) if isinstance(a, type) and issubclass(a, BaseModel)]
-        section = models[0] if models else section
-    return list(section.model_fields) if hasattr(section, "model_fields") else []
+_MOVED = {name: f"write method: {{type: {name}, ...}} with what stood in it" for name in ("population", "hybrid")}
+"""Sections of before, and what takes their place."""
+
+
+def _owner(field: str, variants: Sequence[type[Variant]]) -> str | None:
+    """Which variants have a field that is given beside another one."""
+    owners = [_tag(each) for each in variants if field in each.model_fields and _tag(each) != OWN]
+    return f"{variants[0].chosen_by} {' and '.join(owners)} has it" if owners else None
+
+
+def _located(
+    parts: Sequence[int | str],
+) -> tuple[list[str], type[BaseModel] | None, Sequence[type[Variant]]]:
+    """The path as a user writes it, without the tags of variants; the class of the section that holds its last part; and all
+    variants of that section."""
+    names: list[str] = []
+    variants: Sequence[type[Variant]] = ()
+    inside: Any = RunConfig
+    holder: type[BaseModel] | None = RunConfig
+    for part in parts:
+        tagged = _variant(inside, part)
+        if tagged is not None:
+            variants, inside = _variants(inside), tagged
+            continue
+        if len(_sections(inside)) > 1 or inside not in variants:
+            variants = ()
+        names.append(str(part))
+        sections = _sections(inside)
+        holder = sections[0] if len(sections) == 1 else None
+        fields: Mapping[str, Any] = holder.model_fields if holder is not None else {}
+        # A key of a mapping stands for its values.
+        inside = fields[str(part)].annotation if str(part) in fields else inside
+    return names, holder, variants
+
+
+def _variant(annotation: Any, tag: int | str) -> type[Variant] | None:
+    """The variant that a tag names, of a union of several."""
+    variants = _variants(annotation)
+    return next((each for each in variants if _tag(each) == tag), None) if len(variants) > 1 else None
+
+
+def _variants(annotation: Any) -> list[type[Variant]]:
+    return [each for each in _sections(annotation) if issubclass(each, Variant)]
+
+
+def _tag(variant: type[Variant]) -> str:
+    name = variant.model_fields[variant.chosen_by]
+    return OWN if name.is_required() else str(name.default)
+
+
+def _sections(annotation: Any) -> list[type[BaseModel]]:
+    """The sections that an annotation holds: itself, options, or the values of a mapping."""
+    if isinstance(annotation, type):
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    return [section for each in getattr(annotation, "__args__", ()) for section in _sections(each)]

@@ -6,18 +6,18 @@ from typing import Any
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from components.config.agents import AgentConfig
-from components.config.algorithm import AlgorithmConfig
+from components.config.algorithm import Algorithm, AtGrpo
 from components.config.chat_defaults import BFLOAT16_MISMATCH, IMPORTANCE_CAP, unset_counts, with_chat_defaults
 from components.config.environment import EnvironmentConfig
-from components.config.generation import DTYPES, GenerationConfig
-from components.config.hybrid import HybridConfig, hybrid_misfit
-from components.config.loss import LossConfig
+from components.config.generation import BFLOAT16_PROBE, Generation, TransformersGeneration
+from components.config.loss import ClipLoss, Loss, LossConfig
+from components.config.method import Method, unread_sections
 from components.config.policies import PolicyConfig
-from components.config.population import PopulationConfig, members_misfit, population_misfit
 from components.config.retention import RetentionConfig
 from components.config.rewards import RewardConfig
 from components.config.rollout import EvaluationConfig, RolloutConfig
 from components.config.sandbox import ExecutionConfig, SandboxConfig
+from components.config.sections import TeamMethod
 from components.config.store import ResourceConfig, StoreConfig, TrackingConfig, with_experiment
 from components.config.training import TrainingConfig, WarmStartConfig
 from components.config.types import Name
@@ -36,24 +36,22 @@ class RunConfig(Frozen):
     """The only source of randomness."""
     num_steps: int = Field(..., ge=0)
     """Training iterations."""
+    method: Method = TeamMethod()
+    """Who is trained: a team, a population of members, or an RL policy that shares a game with a language model."""
     environment: EnvironmentConfig
     agents: Mapping[str, AgentConfig]
-    """Role -> agent. The environment defines the roles. Empty where `hybrid` asks no language model."""
+    """Role -> agent. The environment defines the roles. Empty where the method asks no language model."""
     policies: Mapping[Name, PolicyConfig]
     """Name -> weights. One policy for all roles, or one per role."""
     warm_start: WarmStartConfig = WarmStartConfig()
-    generation: GenerationConfig = GenerationConfig()
+    generation: Generation = TransformersGeneration()
     rollout: RolloutConfig = RolloutConfig()
     execution: ExecutionConfig = ExecutionConfig()
     sandbox: SandboxConfig = SandboxConfig()
     rewards: RewardConfig = RewardConfig()
-    algorithm: AlgorithmConfig = AlgorithmConfig()
-    loss: LossConfig = LossConfig()
+    algorithm: Algorithm = AtGrpo()
+    loss: Loss = ClipLoss()
     training: TrainingConfig = TrainingConfig()
-    population: PopulationConfig | None = None
-    """Train the policies as a population, by the flow `train-population`; None: as a team, by `train`."""
-    hybrid: HybridConfig | None = None
-    """Train an RL policy that shares a game with a language model, by the flow `train-hybrid`; None: train models."""
     evaluation: EvaluationConfig = EvaluationConfig()
     resources: ResourceConfig = ResourceConfig()
     store: StoreConfig = StoreConfig()
@@ -64,7 +62,7 @@ class RunConfig(Frozen):
     @classmethod
     def _fit_chat_models(cls, values: Any, validate: ModelWrapValidatorHandler["RunConfig"]) -> "RunConfig":
         """Defaults for chat models stay defaults: a number of problems that nobody chose may become smaller."""
-        config = validate(with_chat_defaults(values))
+        config = validate(with_chat_defaults(values, unread_sections(values)))
         for section in unset_counts(values):
             getattr(config, section).model_fields_set.discard("num_problems")
         return config
@@ -87,43 +85,51 @@ class RunConfig(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _advantage_fits_the_rollouts(self) -> "RunConfig":
-        advantage, mode = self.algorithm.advantage, self.rollout.mode
-        if advantage in ("grpo", "gigpo") and mode in ("tree", "nested"):
-            raise ValueError(
-                f"algorithm.advantage {advantage} compares whole episodes: set rollout.mode to independent or single"
+    def _advantage_fits(self) -> "RunConfig":
+        algorithm, mode = self.algorithm, self.rollout.mode
+        said = f"algorithm.advantage {algorithm.advantage}"
+        if mode not in algorithm.modes and "rollout" not in self.method.unread:
+            compared = (
+                "whole episodes"
+                if "independent" in algorithm.modes
+                else f"the candidates of a node, and {mode} draws one"
             )
-        if advantage in ("at_grpo", "c3") and mode not in ("tree", "nested"):
+            raise ValueError(f"{said} compares {compared}: set rollout.mode to {' or '.join(algorithm.modes)}")
+        if algorithm.compares_continuations and mode == "tree" and self.rewards.team_credit == "node":
             raise ValueError(
-                f"algorithm.advantage {advantage} compares the candidates of a node, and mode {mode} draws one: "
-                f"set rollout.mode to {'tree' if advantage == 'at_grpo' else 'nested'}, or algorithm.advantage to grpo"
+                f"{said} compares what becomes of candidates, and in rollout.mode tree they are rewarded for themselves: set "
+                "the mode to nested, or rewards.team_credit to turn_end or episode_end, or use rloo"
             )
-        if advantage == "c3" and mode == "tree" and self.rewards.team_credit == "node":
+        if algorithm.learns_from_equal_rewards and self.rollout.max_resamples:
             raise ValueError(
-                "algorithm.advantage c3 compares what becomes of candidates, and in rollout.mode tree they are rewarded for "
-                "themselves: set the mode to nested, or rewards.team_credit to turn_end or episode_end, or use rloo"
+                f"rollout.max_resamples replaces groups of equal rewards, which {said} learns from: set max_resamples to 0, or "
+                "another advantage"
+            )
+        if algorithm.reads_solver and self.rewards.shuffle_rewards:
+            raise ValueError(
+                f"rewards.shuffle_rewards is no control for {said}, which learns from no reward: set it to false, or another "
+                "advantage"
+            )
+        if algorithm.has_critic and self.training.zero_stage:
+            raise ValueError(
+                f"training.zero_stage {self.training.zero_stage} splits optimizers, and {said} keeps a critic in them: set "
+                "it to 0"
+            )
+        if algorithm.has_critic and self.loss.mask_truncated:
+            raise ValueError(
+                f"loss.mask_truncated leaves actions out, and the critic of {said} reads all of an episode: set it to false"
             )
         return self
 
     @model_validator(mode="after")
     def _sections_fit_each_other(self) -> "RunConfig":
-        advantage, mode = self.algorithm.advantage, self.rollout.mode
-        if advantage == "reinforce_pp" and self.rollout.max_resamples:
-            raise ValueError(
-                "rollout.max_resamples replaces groups of equal rewards, which algorithm.advantage reinforce_pp learns from: "
-                "set max_resamples to 0, or another advantage"
-            )
-        if advantage == "solver_value" and self.rewards.shuffle_rewards:
-            raise ValueError(
-                "rewards.shuffle_rewards is no control for algorithm.advantage solver_value, which learns from no "
-                "reward: set it to false, or another advantage"
-            )
+        mode = self.rollout.mode
         if self.rewards.team_credit != "node" and mode != "tree":
             raise ValueError(
                 f"rewards.team_credit {self.rewards.team_credit} continues the candidates of a tree, and rollout.mode is "
                 f"{mode}: set team_credit to node, or the mode to tree"
             )
-        if self.environment.answer_format == "choice" and self.generation.engine != "transformers":
+        if self.environment.answer_format == "choice" and not self.generation.draws_among_choices:
             raise ValueError(
                 f"environment.answer_format choice: generation.engine {self.generation.engine} does not draw among given "
                 "answers; set it to transformers, or answer_format to strict or free"
@@ -141,9 +147,15 @@ class RunConfig(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _flows_fit(self) -> "RunConfig":
-        if misfit := hybrid_misfit(self) or population_misfit(self) or members_misfit(self):
-            raise ValueError(misfit)
+    def _method_fits(self) -> "RunConfig":
+        fields = type(self).model_fields
+        if unread := sorted(name for name in self.method.unread if getattr(self, name) != fields[name].default):
+            raise ValueError(f"{unread[0]}: method {self.method.type} does not read this section; leave it out")
+        if not self.tracking.episode_pictures and not self.method.makes_pictures:
+            raise ValueError(
+                "tracking.episode_pictures false: only a hybrid run on an emulator makes pictures; leave it out"
+            )
+        self.method.check(self)
         return self
 
     @model_validator(mode="after")
@@ -162,14 +174,15 @@ class RunConfig(Frozen):
             )
         if probe < BFLOAT16_LEAST:
             raise ValueError(
-                f"{said}, and generation.probe_tolerance {probe:g} is for float32: set it to "
-                f"{DTYPES['bfloat16'].sets['probe_tolerance']:g}"
+                f"{said}, and generation.probe_tolerance {probe:g} is for float32: set it to {BFLOAT16_PROBE:g}"
             )
         return self
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> "RunConfig":
         """Checks explicit limits; those that come from the environment are checked later."""
+        loss: LossConfig = self.loss
+        length = loss.fixed_length
         for role, agent in self.agents.items():
             limit, thinking = agent.max_new_tokens, agent.max_thinking_tokens or 0
             if limit and self.rewards.overlong_buffer >= limit:
@@ -182,10 +195,10 @@ class RunConfig(Frozen):
                     f"rewards.overlong_buffer {self.rewards.overlong_buffer} counts back from the one limit of an answer, and "
                     f"{role} has two: leave it out, or leave out agents.{role}.max_thinking_tokens {thinking}"
                 )
-            if self.loss.fixed_length is not None and self.loss.fixed_length < (limit or 0) + thinking:
+            if length is not None and length < (limit or 0) + thinking:
                 beside = f" and max_thinking_tokens {thinking}" if thinking else ""
                 raise ValueError(
-                    f"loss.fixed_length {self.loss.fixed_length} is below agents.{role}.max_new_tokens {limit}{beside}: set it "
+                    f"loss.fixed_length {length} is below agents.{role}.max_new_tokens {limit}{beside}: set it "
                     "to at least the longest answer"
                 )
         return self

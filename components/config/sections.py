@@ -1,7 +1,7 @@
 """The sections of a configuration that others have to fit, as the checks of a section see the whole."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from components.config.agents import AgentConfig
 from components.config.algorithm import AlgorithmConfig
@@ -13,6 +13,7 @@ from components.config.rewards import RewardConfig
 from components.config.rollout import RolloutConfig
 from components.config.store import TrackingConfig
 from components.config.training import TrainingConfig
+from components.config.variants import Variant
 
 
 class Sections(Protocol):
@@ -39,6 +40,40 @@ class Sections(Protocol):
     @property
     def tracking(self) -> TrackingConfig: ...
     @property
-    def population(self) -> Any: ...
+    def method(self) -> "MethodConfig": ...
+
+
+class MethodConfig(Variant):
+    """A method: who is trained, and how its steps go."""
+
+    unread: ClassVar[frozenset[str]] = frozenset()
+    """Sections that the method does not read, which a configuration leaves out."""
+
+    writes_answers: ClassVar[bool] = True
+    """Whether its policies answer in text, and learn from it."""
+    learns_from_credits: ClassVar[bool] = False
+    """Whether rewards become credits before they are learned from."""
+
+    type: str
+
     @property
-    def hybrid(self) -> Any: ...
+    def makes_pictures(self) -> bool:
+        """Whether there is something to see of an episode."""
+        return False
+
+    def check(self, config: Sections) -> None:
+        """Raise ValueError for what other sections have that does not go with the method."""
+
+
+class TeamMethod(MethodConfig):
+    """Train a team: agents that act in turn, whose policies learn from what they earn together."""
+
+    type: Literal["team"] = "team"
+
+    def check(self, config: Sections) -> None:
+        """Raise ValueError for an advantage that needs what only a population keeps."""
+        if config.algorithm.has_baseline_state:
+            raise ValueError(
+                f"algorithm.advantage {config.algorithm.advantage} keeps averages of a population's agents: set method to "
+                "population, or the advantage to role_mean, gae or grpo"
+            )

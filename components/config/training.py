@@ -1,22 +1,18 @@
 """The sections `training` and `warm_start`: the update, and the cloning of demonstrations before the first one."""
 
-from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from components.config.choices import Choice, ChoosingSection
 from components.frozen import Frozen
 
-DEVICES: Mapping[str, Choice] = {"cuda": Choice(sets={"tokens_per_micro_batch": 16384})}
+CUDA_MICRO_BATCH = 16384
+"""The `tokens_per_micro_batch` of device cuda."""
 LEAST_ROW = 64
 """The fewest padded tokens that a micro-batch may be limited to."""
 
 
-class TrainingConfig(ChoosingSection):
-    chosen_by = "device"
-    choices = DEVICES
-
+class TrainingConfig(Frozen):
     learning_rate: float = Field(3e-4, gt=0.0)
     """For teams of chat models 1e-5 unless given."""
     num_warmup_updates: int = Field(0, ge=0)
@@ -55,6 +51,13 @@ class TrainingConfig(ChoosingSection):
     of the run. None runs all ranks on this host."""
     update_timeout_seconds: float = Field(3600.0, gt=0.0)
     """Time limit of one update; then its worker is killed and the stage is retried."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_the_device(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("device") == "cuda":
+            return {"tokens_per_micro_batch": CUDA_MICRO_BATCH, **values}
+        return values
 
     @model_validator(mode="after")
     def _fits_device_and_stage(self) -> "TrainingConfig":

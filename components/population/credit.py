@@ -10,7 +10,8 @@ from itertools import combinations
 from math import fsum, isfinite, sqrt
 
 from components.bounds import checked_share
-from components.config import PopulationConfig
+from components.config import AlgorithmConfig, CreditedConfig, PopulationMethod, RoleBaseline
+from components.config.population import Hierarchical
 from components.errors import ConfigurationError
 from components.metrics import agent_return, mixed_return
 from components.population.interaction_graph import InteractionGraph, played_episode
@@ -159,28 +160,28 @@ def credited_step(
     episodes: Sequence[Played],
     *,
     agents: Sequence[str],
-    config: PopulationConfig,
-    subtracts_baseline: bool,
+    method: PopulationMethod,
+    algorithm: AlgorithmConfig,
 ) -> CreditedStep:
     """The step's actions credited with mixed returns, under the state before it, and the state after it.
 
     An action of a whole episode is credited with what its agent earns from that move on, one of compared candidates with what
-    the candidate earned at once. With `subtracts_baseline` the agent's average in that turn is subtracted, as it was before the
+    the candidate earned at once. For role_baseline the agent's average in that turn is subtracted, as it was before the
     episode (role-conditioned advantage, SPIRAL, arXiv 2506.24119).
 
     A follower's bonus for following is added after the mixing, and is in no raw return.
 
     **Example** ann and bob earn (1, 0); cooperative at strength .6 credits them with (.7, .3).
     """
-    leader, matrix = leader_of(agents, config), mixing_matrix(state, agents, config)
-    state = replace(state, baselines=replace(state.baselines, decay=config.baseline_decay))
+    leader, matrix = leading_agent(agents, method), mixing_matrix(state, agents, method)
+    bonus = method.training_mode.compliance_bonus if isinstance(method.training_mode, Hierarchical) else 0.0
+    if isinstance(algorithm, RoleBaseline):
+        state = replace(state, baselines=replace(state.baselines, decay=algorithm.baseline_decay))
     credits: Credits = []
     raw_E_A, followed, met = [], [], []
     for episode in episodes:
-        bonuses = None if leader is None else _bonuses(episode, agents, leader, config.compliance_bonus)
-        found, raw_A, state = _credited(
-            state, episode, agents, matrix, bonuses, config, subtracts_baseline=subtracts_baseline
-        )
+        bonuses = None if leader is None else _bonuses(episode, agents, leader, bonus)
+        found, raw_A, state = _credited(state, episode, agents, matrix, bonuses, algorithm)
         credits.append(found)
         if raw_A is not None:
             raw_E_A.append(raw_A)
@@ -194,23 +195,21 @@ def credited_step(
     )
 
 
-def leader_of(agents: Sequence[str], config: PopulationConfig) -> str | None:
+def leading_agent(agents: Sequence[str], method: PopulationMethod) -> str | None:
     """The agent that leads; None in modes without one."""
-    return (config.leader or agents[0]) if config.training_mode == "hierarchical" else None
+    mode = method.training_mode
+    return (mode.leader or agents[0]) if isinstance(mode, Hierarchical) else None
 
 
-def mixing_matrix(state: PopulationState, agents: Sequence[str], config: PopulationConfig) -> Floats:
+def mixing_matrix(state: PopulationState, agents: Sequence[str], method: PopulationMethod) -> Floats:
     """The matrix [A, A] by which the training mode mixes returns in the step after `state`.
 
     **Example** two agents, cooperative at strength .6: ((.7, .3), (.3, .7)).
     """
-    leader = leader_of(agents, config)
+    leader = leading_agent(agents, method)
     return mode_matrix(
-        config.training_mode,
+        method.training_mode,
         len(agents),
-        cooperation_strength=config.cooperation_strength,
-        competition_intensity=config.competition_intensity,
-        team_size=config.team_size,
         correlation=state.correlation.value,
         leader=0 if leader is None else agents.index(leader),
     )
@@ -257,9 +256,7 @@ def _credited(
     agents: Sequence[str],
     matrix: Floats,
     bonuses: Bonuses | None,
-    config: PopulationConfig,
-    *,
-    subtracts_baseline: bool,
+    algorithm: AlgorithmConfig,
 ) -> tuple[tuple[tuple[float | None, ...], ...], tuple[float, ...] | None, PopulationState]:
     """The credits of an episode's actions, its raw returns by agent, and the state after it. None: it has no return."""
     found: list[list[float | None]] = [[None] * count for count in episode.num_actions_N]
@@ -267,17 +264,20 @@ def _credited(
     known = [rewards for rewards in rewards_M_A if rewards is not None]
     if not known or len(known) < len(rewards_M_A):
         return _frozen(found), None, state
-    mixed_M_A = discounted_returns(known, config.discount) @ matrix.T
+    discount = algorithm.discount if isinstance(algorithm, CreditedConfig) else 1.0
+    mixed_M_A = discounted_returns(known, discount) @ matrix.T
     if bonuses is not None:
         earned = [of_move[move.chosen] for of_move, move in zip(bonuses, episode.moves, strict=True)]
-        mixed_M_A = mixed_M_A + discounted_returns(earned, config.discount)
+        mixed_M_A = mixed_M_A + discounted_returns(earned, discount)
     first: dict[tuple[str, int], float] = {}
     for m, move in enumerate(episode.moves):
         for n, a in move.nodes:
             if len(move.rewards_K_A) == 1:
                 value = float(mixed_M_A[m, a])
                 first.setdefault((agents[a], move.turn), value)
-                baseline = state.baselines.value(f"turn {move.turn}", agents[a]) if subtracts_baseline else 0.0
+                baseline = (
+                    state.baselines.value(f"turn {move.turn}", agents[a]) if algorithm.has_baseline_state else 0.0
+                )
                 found[n][0] = value - baseline
                 continue
             for k, rewards_A in enumerate(move.rewards_K_A):

@@ -6,7 +6,8 @@ state before the step and the seed, so that a resumed step seats the same player
 
 from collections.abc import Mapping
 
-from components.config import OpponentConfig, PopulationConfig
+from components.config import OpponentConfig, PopulationMethod
+from components.config.population import Hierarchical
 from components.population.opponents import (
     Matchmaking,
     Opponent,
@@ -37,7 +38,7 @@ def step_seatings(
     pools: Mapping[str, OpponentPool],
     payoffs: PayoffMatrix,
     *,
-    config: PopulationConfig,
+    method: PopulationMethod,
     step: int,
     num_shards: int,
     seed: int,
@@ -51,22 +52,22 @@ def step_seatings(
     **Example** two members, share .5 of 4 shards: in shards 0 and 1 first meets a past second, and second a past first.
     """
     agents = list(homes)
-    num_past = 0 if config.opponents is None else round(config.opponents.share * num_shards)
+    num_past = 0 if method.opponents is None else round(method.opponents.share * num_shards)
     seatings = []
     for shard in range(num_shards):
-        meets_past = config.opponents is not None and shard < num_past
+        meets_past = method.opponents is not None and shard < num_past
         rounds, seat = divmod(step * num_past + shard, len(agents)) if meets_past else (shard + step, 0)
-        shift = rounds if config.rotates_seats else 0
+        shift = rounds if method.rotates_seats else 0
         seating = {agent: homes[agents[(a + shift) % len(agents)]] for a, agent in enumerate(agents)}
-        if config.opponents is not None and meets_past:
+        if method.opponents is not None and meets_past:
             learner = agents[seat]
-            seating = _against_past_selves(seating, learner, pools, payoffs, config.opponents, (seed, step, shard))
+            seating = _against_past_selves(seating, learner, pools, payoffs, method.opponents, (seed, step, shard))
         seatings.append(seating)
     return tuple(seatings)
 
 
 def homes_in_step(
-    homes: Mapping[str, str], average_returns: Mapping[str, float], config: PopulationConfig, step: int
+    homes: Mapping[str, str], average_returns: Mapping[str, float], method: PopulationMethod, step: int
 ) -> dict[str, str]:
     """The members of the agents in their own seats during `step`, from those before it.
 
@@ -75,9 +76,10 @@ def homes_in_step(
 
     **Example** first leads with .2, third has .5: third leads, and first plays third's agent.
     """
-    if config.leader_term is None or step == 0 or step % config.leader_term:
+    mode = method.training_mode
+    if not isinstance(mode, Hierarchical) or mode.leader_term is None or step == 0 or step % mode.leader_term:
         return dict(homes)
-    leader, agents = config.leader or next(iter(homes)), list(homes)
+    leader, agents = mode.leader or next(iter(homes)), list(homes)
     best = max(agents, key=lambda agent: (average_returns.get(homes[agent], 0.0), -agents.index(agent)))
     return {**homes, leader: homes[best], best: homes[leader]}
 
@@ -88,7 +90,7 @@ def range_warning(payoffs: PayoffMatrix, config: OpponentConfig) -> str | None:
         return None
     player, opponent, mean = found
     return (
-        f"population.opponents: {player} earns {mean:.3g} a game beside {opponent}, outside of lowest_payoff "
+        f"method.opponents: {player} earns {mean:.3g} a game beside {opponent}, outside of lowest_payoff "
         f"{config.lowest_payoff:g} to highest_payoff {config.highest_payoff:g}; draws of opponents take it for the bound. Give "
         "the next run the range of the game"
     )

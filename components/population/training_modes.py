@@ -11,15 +11,14 @@ Hierarchical gives the leader half of its followers' mean, and leaves the follow
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from components.bounds import checked_members, checked_share
+from components.config.population import Competitive, Cooperative, Hierarchical, TrainingMode
 from components.errors import ConfigurationError
 
-TrainingMode = Literal["cooperative", "competitive", "mixed", "hierarchical"]
 Floats = NDArray[np.float64]
 
 
@@ -110,31 +109,17 @@ def hierarchical_matrix(num_members: int, leader: int, followers_share: float = 
     return matrix
 
 
-def mode_matrix(
-    mode: TrainingMode,
-    num_members: int,
-    *,
-    cooperation_strength: float = 0.6,
-    competition_intensity: float = 0.4,
-    team_size: int | None = None,
-    correlation: float = 0.0,
-    leader: int = 0,
-) -> Floats:
-    """The matrix, [N, N], of a training mode; each mode reads the arguments that it names below.
-
-    cooperative: `cooperation_strength`, `team_size`. competitive: `competition_intensity`. mixed: these three and
-    `correlation`. hierarchical: `leader`.
+def mode_matrix(mode: TrainingMode, num_members: int, *, correlation: float = 0.0, leader: int = 0) -> Floats:
+    """The matrix, [N, N], of a training mode. Mixed reads `correlation`, hierarchical the place of the `leader`.
 
     **Example** two members: cooperative (.7, .3), competitive (1, -.4), mixed at rho 0 (.85, -.05), hierarchical (.5,
     .5) are the first rows.
     """
-    if mode == "cooperative":
-        return flat_matrix(num_members, beta=cooperation_strength, kappa=0.0, team_size=team_size)
-    if mode == "competitive":
-        return flat_matrix(num_members, beta=0.0, kappa=competition_intensity)
-    if mode == "mixed":
-        beta, kappa = mixed_weights(cooperation_strength, competition_intensity, correlation)
-        return flat_matrix(num_members, beta=beta, kappa=kappa, team_size=team_size)
-    if mode == "hierarchical":
+    if isinstance(mode, Cooperative):
+        return flat_matrix(num_members, beta=mode.cooperation_strength, kappa=0.0, team_size=mode.team_size)
+    if isinstance(mode, Competitive):
+        return flat_matrix(num_members, beta=0.0, kappa=mode.competition_intensity)
+    if isinstance(mode, Hierarchical):
         return hierarchical_matrix(num_members, leader)
-    raise ConfigurationError(f"training_mode {mode!r}: use cooperative, competitive, mixed or hierarchical")
+    beta, kappa = mixed_weights(mode.cooperation_strength, mode.competition_intensity, correlation)
+    return flat_matrix(num_members, beta=beta, kappa=kappa, team_size=mode.team_size)

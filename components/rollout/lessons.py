@@ -107,7 +107,7 @@ def own_reward_warnings(
     shards: Sequence[RolloutShard], scored: Sequence[ScoredShard], config: RunConfig
 ) -> Iterator[StepWarning]:
     """One for each reward function without a weight of its own that is nearly all of what the answers of a step are paid."""
-    if config.population is not None or config.rewards.shuffle_rewards:
+    if config.method.learns_from_credits or config.rewards.shuffle_rewards:
         return  # the rewards are credits then, or those of other answers
     for component in config.rewards.own_components:
         if component in config.rewards.weights:

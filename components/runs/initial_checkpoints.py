@@ -9,9 +9,9 @@ from components.runs.stage_protocol import committed, manifest_key
 
 WARM_START = Stage(
     name="warm_start",
-    version=4,
+    version=5,
     reads=(
-        *("seed", "environment", "agents", "policies", "warm_start", "generation", "execution", "hybrid"),
+        *("seed", "environment", "agents", "policies", "warm_start", "generation", "execution", "method"),
         When(
             path="rollout.mode", applies=lambda config: config.rollout.mode == "single"
         ),  # only the agent that plays is cloned

@@ -7,6 +7,7 @@ from typing import Any
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, with_digest
 from components.config import RunConfig, StoreConfig, differing_fields
+from components.config.older import StoredConfig, upgrade_values
 from components.config.parsing import changed_sources
 from components.errors import ConfigDrift, ConfigurationError
 from components.frozen import Frozen
@@ -27,7 +28,7 @@ class Lineage(Frozen):
     repeats: tuple[str, ...]
     """The stages of `from_step` that are computed again, from `from_stage` on."""
     started_at: datetime
-    config: RunConfig
+    config: StoredConfig
     stage_versions: Mapping[str, int] = {}
     """The versions that compute this lineage."""
     requested_by: str | None = None
@@ -95,7 +96,7 @@ def view_command(store: ArtifactStore, run_id: str, *, step: int | None = None, 
 def read_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
     """The configuration of the run's first start, or None if there is no such run."""
     content = store.read(config_key(run_id))
-    return None if content is None else read_as(config_key(run_id), content, RunConfig)
+    return None if content is None else read_as(config_key(run_id), content, RunConfig, upgrade_values)
 
 
 def recorded_config(store: ArtifactStore, run_id: str) -> RunConfig | None:

@@ -12,8 +12,6 @@ from components.errors import ConfigurationError
 
 _SERVERS: Mapping[str, Any] = {"generation": {"vllm"}}
 """Server settings in sections that decide results."""
-NEUTRAL: Mapping[str, Mapping[str, Any]] = {"hybrid": {"game": "twin"}}
-"""Section -> field -> what a key leaves out where that is not the field's default; then the default is in the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +46,13 @@ class Stage:
     def config_fields(self, config: RunConfig) -> dict[str, Any]:
         """The part of `config` that decides the stage's result, as JSON, without what stands at its default.
 
-        So a new field with a neutral default changes no key, and neither does a default that changes beside `NEUTRAL`.
+        So a new field with a neutral default changes no key.
 
         **Example** reading "rollout" and `When("rewards.team_credit", ...)`: `{"rollout": {"num_problems": 8}}`, and
         `{"rollout": {...}, "rewards.team_credit": "turn_end"}` where that differs from its default.
         """
         fields: dict[str, Any] = {}
-        whole = _with_neutral(config, config.model_dump(mode="json", exclude=dict(_SERVERS), exclude_defaults=True))
+        whole = config.model_dump(mode="json", exclude=dict(_SERVERS), exclude_defaults=True)
         for each in self.reads:
             if isinstance(each, When) and not each.applies(config):
                 continue
@@ -68,17 +66,6 @@ class Stage:
             if not _stands_at_default(values, name):
                 fields[path] = getattr(values, name)
         return fields
-
-
-def _with_neutral(config: RunConfig, dumped: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections without the values that are neutral, and with the defaults that are not."""
-    whole = dict(dumped)
-    for section, neutral in NEUTRAL.items():
-        own = getattr(config, section)
-        if own is not None:
-            kept = {name: value for name, value in whole.get(section, {}).items() if name not in neutral}
-            whole[section] = kept | {n: getattr(own, n) for n, value in neutral.items() if getattr(own, n) != value}
-    return whole
 
 
 def _stands_at_default(values: BaseModel, name: str) -> bool:

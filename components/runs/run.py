@@ -1,6 +1,6 @@
 """A run as the stages see it, and how a stage's inputs become its key."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, is_dataclass
 from types import MappingProxyType
 from typing import Any
@@ -41,6 +41,16 @@ class StepBatches(Frozen):
 
     batches: dict[str, ArtifactRef]
     metrics: dict[str, float]
+
+    def of_policies(self, policies: Collection[str]) -> "StepBatches":
+        """The same with the batches of `policies` alone."""
+        return self.model_copy(
+            update={"batches": {name: self.batches[name] for name in self.batches if name in policies}}
+        )
+
+    def with_metrics(self, metrics: Mapping[str, float]) -> "StepBatches":
+        """The same with further metrics."""
+        return self.model_copy(update={"metrics": {**self.metrics, **metrics}})
 
 
 class MixedStep(Frozen):

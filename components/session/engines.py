@@ -5,7 +5,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from components.config import RunConfig
+from components.config import RunConfig, TransformersGeneration, VllmGeneration
 from components.gc_tuning import gc_paused
 from components.generation.base import Generator
 from components.process_variables import read_variable, read_variables
@@ -47,8 +47,12 @@ class Engines:
         engine = self._past.pop(player, None)
         if engine is None and len(self._past) >= self._num_past:
             engine = self._past.pop(next(iter(self._past)))
-        self._past[player] = engine or self._in_process(slot=f"past self {len(self._past)}")
-        return self._past[player]
+        if engine is None:
+            generation = self._config.generation
+            assert isinstance(generation, TransformersGeneration), f"engine {generation.engine} serves no past selves"
+            engine = self._in_process(generation, slot=f"past self {len(self._past)}")
+        self._past[player] = engine
+        return engine
 
     def check_servers(self) -> None:
         """Check that every policy's inference servers answer. Raises EngineUnavailable or StaleEngine."""
@@ -88,23 +92,26 @@ class Engines:
 
             key = read_variable(KEY_VARIABLES[api.provider])
             return self._ends.enter_context(closing(open_api_generator(policy, api, api_key=key)))
-        return self._vllm(policy) if self._config.generation.engine == "vllm" else self._in_process()
+        generation = self._config.generation
+        return (
+            self._vllm(policy, generation) if isinstance(generation, VllmGeneration) else self._in_process(generation)
+        )
 
-    def _in_process(self, *, slot: str | None = None) -> Generator:
+    def _in_process(self, generation: TransformersGeneration, *, slot: str | None = None) -> Generator:
         with gc_paused():
             from components.generation.local.base_models import BaseModels
             from components.generation.local.engine import TransformersGenerator
 
         self._bases = self._bases or BaseModels()
-        return TransformersGenerator(self._config.generation, self._bases, slot=slot)
+        return TransformersGenerator(generation, self._bases, slot=slot)
 
-    def _vllm(self, policy: str) -> Generator:
+    def _vllm(self, policy: str, generation: VllmGeneration) -> Generator:
         # Validated before the import, which takes seconds, so that errors appear at once.
         urls, key = server_urls(self._config, read_variables()), server_key(self._config, read_variables())
         from components.generation.vllm.engine import VllmGenerator
 
         engine = VllmGenerator(
-            self._config.generation,
+            generation,
             model=served_model(self._config, policy),
             urls=urls,
             key=key,

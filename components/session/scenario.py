@@ -60,7 +60,7 @@ class Scenario:
     @property
     def measures_value(self) -> bool:
         """Whether outcomes hold a solver's value."""
-        return self.config.algorithm.advantage == SOLVER_VALUE
+        return self.config.algorithm.reads_solver
 
     @property
     def seats(self) -> Mapping[str, RoleBinding]:

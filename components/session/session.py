@@ -10,7 +10,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import StageManifest
 from components.artifacts.write_behind import WriteBehindStore
-from components.config import RunConfig
+from components.config import HybridMethod, RunConfig
 from components.freed import Freed
 from components.outages import is_interrupted
 from components.rollout.router import Router
@@ -108,7 +108,7 @@ class Session(Freed):
         """Local copies of the run's checkpoints."""
         if self._copies is None:
             self._copies = CheckpointCache(
-                self.store, num_policies=len(self.config.policies) + (self.config.hybrid is not None)
+                self.store, num_policies=len(self.config.policies) + (isinstance(self.config.method, HybridMethod))
             )
         return self._copies
 

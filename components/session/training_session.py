@@ -10,6 +10,7 @@ from typing import Any
 
 from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
+from components.config import PopulationMethod
 from components.outages import interruptible
 from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.lineages import freeze_config, store_option, view_command
@@ -101,7 +102,11 @@ def summary(
 
 def _graph_command(session: Session) -> str | None:
     """The command that shows who did what to whom; None unless a population is trained."""
-    return None if session.config.population is None else f"{view_command(session.store, session.run.run_id)} --graph"
+    return (
+        None
+        if not isinstance(session.config.method, PopulationMethod)
+        else f"{view_command(session.store, session.run.run_id)} --graph"
+    )
 
 
 def _plain(report: EvalReport) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from components.algorithms.batching import train_batches
 from components.artifacts.codec import encode
 from components.config import RunConfig
 from components.generation.refresh import refresh
+from components.methods.first_checkpoints import initial_policies
 from components.models.adapters import ADAPTER_FOLDER
 from components.rewards.credit import credit_rule
 from components.rewards.score import score_shard
@@ -20,7 +21,6 @@ from components.rollout.sampler import collect_shard
 from components.rollout.statistics import step_metrics
 from components.runs.run import Run
 from components.schema import PolicyVersion
-from components.session.initial_policies import initial_policies
 from components.session.session import Session
 from components.session.trainers import training_of
 from components.training.base import MODEL_FOLDER, UpdateJob

@@ -32,6 +32,10 @@ class InterruptibleEngine(FlowRunEngine[..., Any]):
 class InterruptibleFlow(Flow[P, R]):
     """A flow that is interruptible where it is called. The run of a worker ends as the worker says."""
 
+    def with_options(self, *, name: str) -> "InterruptibleFlow[P, R]":  # type: ignore[override]
+        """The same flow under another name."""
+        return InterruptibleFlow(self.fn, name=name, flow_run_name=self.flow_run_name)
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
         """Run the flow in this process and return its result."""
         engine = InterruptibleEngine(flow=self, parameters=get_call_parameters(self.fn, args, kwargs))

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from components.algorithms.registry import estimator
 from components.artifacts.base import ArtifactStore
-from components.config import RunConfig, StoreConfig
+from components.config import HybridMethod, RunConfig, StoreConfig
 from components.config.hybrid import GAME_BOY
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
+from components.methods.hybrid.settings import check_cartridge, check_hybrid
 from components.rollout.rules import branching_factors
 from components.session.bases import check_bases
 from components.session.engines import Engines
-from components.session.hybrid_settings import check_cartridge, check_hybrid
 from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.stores import open_store, s3_endpoint
@@ -45,11 +45,17 @@ def check_configuration(scenario: Scenario) -> None:
     """Check the configuration and everything it names, except local services."""
     config = scenario.config
     check_environment(scenario)
-    if config.hybrid is not None:
-        check_cartridge(config.hybrid, makes_pictures=config.tracking.episode_pictures)
+    if isinstance(config.method, HybridMethod):
+        check_cartridge(
+            config.method.game.type, config.method.game.rom, makes_pictures=config.tracking.episode_pictures
+        )
     else:
         if config.environment.name == GAME_BOY:
-            check_cartridge(scenario.options, field="environment.options.game")  # type: ignore[arg-type]
+            check_cartridge(
+                scenario.options.game,  # type: ignore[attr-defined]
+                scenario.options.rom,  # type: ignore[attr-defined]
+                field="environment.options.game",
+            )
         check_own_code(scenario)
         check_contract(scenario)
         check_problem_counts(scenario)
@@ -115,7 +121,7 @@ def check_tracking(tracker: Tracker) -> None:
 def check_environment(scenario: Scenario) -> None:
     """Check the environment's name and options, the roles, its solver if one is needed, and the components of the rubric."""
     config, roles = scenario.config, scenario.family.roles
-    if config.hybrid is not None:
+    if isinstance(config.method, HybridMethod):
         check_hybrid(scenario)
         return
     playing = agents_of(scenario.turn_order, roles)
@@ -125,7 +131,7 @@ def check_environment(scenario: Scenario) -> None:
             f"agents: {sorted(config.agents)} given, but {config.environment.name} in rollout.mode {config.rollout.mode} "
             f"is played by {sorted(playing)}; name these"
         )
-    if config.algorithm.advantage == "solver_value" and not scenario.family.has_solver_value:
+    if config.algorithm.reads_solver and not scenario.family.has_solver_value:
         raise ConfigurationError(
             f"algorithm.advantage solver_value: environment {config.environment.name} has no exact solver; use another "
             "advantage, or an environment with one, such as plan_path, sokoban or blocksworld"

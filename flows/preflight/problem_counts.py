@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from components.config import RunConfig
+from components.config import HybridMethod, RunConfig
 from components.errors import ConfigurationError
 from components.evaluation.suites import different_problems
 from components.session.scenario import SUITE_SEED, Scenario
@@ -36,7 +36,7 @@ def lower_default_counts(scenario: Scenario) -> tuple[RunConfig, list[str]]:
     They count as chosen afterwards: whoever continues the run finds them in its configuration.
     """
     config, lines = scenario.config, list[str]()
-    if config.hybrid is not None:
+    if isinstance(config.method, HybridMethod):
         return config, lines
     for demand in required_problems(config):
         section, _, name = demand.field.partition(".")
@@ -60,7 +60,11 @@ def keep_suite(config: RunConfig, chosen: RunConfig, recorded: RunConfig | None)
     Only where `chosen`, the configuration before defaults were lowered, has no number: a file of problems that has grown since
     changes no evaluation of the run.
     """
-    if recorded is None or config.hybrid is not None or "num_problems" in chosen.evaluation.model_fields_set:
+    if (
+        recorded is None
+        or isinstance(config.method, HybridMethod)
+        or "num_problems" in chosen.evaluation.model_fields_set
+    ):
         return config, []
     number = recorded.evaluation.num_problems
     if number == config.evaluation.num_problems:

@@ -8,7 +8,7 @@ from ctypes.util import find_library
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.config import GenerationConfig
+from components.config import VllmGeneration
 from components.errors import ConfigurationError, ServiceMissing
 from components.home import HOME
 from components.package_files import SOURCE_ROOT, is_checkout, package_file
@@ -39,7 +39,7 @@ class VllmService(Service):
 
     grace_seconds = 15.0
 
-    def __init__(self, index: int, model: ServedModel, config: GenerationConfig) -> None:
+    def __init__(self, index: int, model: ServedModel, config: VllmGeneration) -> None:
         """`index` numbers the servers of a home folder; the preferred port and the CPUs depend on it."""
         self.name = f"vllm-{index}"
         self.ports = {"vllm": config.vllm.port + index}

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.choice_tokens import Choices, allowed_tokens
-from components.config import GenerationConfig
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
 from components.identity import GroupKey
@@ -20,6 +19,7 @@ from components.schema import TrainGroup
 from components.training.forward import completion_logprobs, logprobs_and_entropies
 from components.training.packing import pack_groups
 from tests.components.generation.tiny_models import random_model, saved
+from tests.sections import choose_generation
 
 END = 1
 CHOICES = ((5, END), (5, 7, END), (8, END))
@@ -29,7 +29,7 @@ CHOICES = ((5, END), (5, 7, END), (8, END))
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Any:
     model, folder = random_model(), tmp_path_factory.mktemp("model")
     version = saved(model, folder)
-    engine = TransformersGenerator(GenerationConfig())
+    engine = TransformersGenerator(choose_generation())
     engine.load(folder, version)
     return engine, version, model
 

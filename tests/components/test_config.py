@@ -2,7 +2,7 @@ import pytest
 
 from components.config import TrainingConfig, differing_fields, parse_config
 from components.errors import ConfigurationError
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 VALUES = {
     "num_steps": 3,

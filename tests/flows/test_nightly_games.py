@@ -12,10 +12,10 @@ from components.config import StoreConfig, parse_config
 from components.config.hybrid import REFLEXES
 from components.errors import NightFailed
 from components.evaluation.night_records import keep_night, read_nights
+from components.methods.hybrid.play import initial_reflexes
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.runs.session_records import begin_session, end_session
-from components.session.hybrid import initial_reflexes
 from components.session.session import Session
 from flows import games_evaluation, nightly_games
 from flows.active_runs import active_runs, read_newest_step
@@ -23,7 +23,7 @@ from flows.nightly_evaluation import nightly_evaluation
 from flows.nightly_games import games_nights
 from flows.nightly_subjects import unplayed_runs
 from flows.presets import preset_values
-from flows.train_hybrid import PIPELINE
+from flows.steps import HYBRID_PIPELINE as PIPELINE
 
 TONIGHT = datetime.now(UTC).date().isoformat()
 

@@ -28,7 +28,7 @@ from flows.nightly_subjects import (
     newest_checkpoints,
     unplayed_runs,
 )
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.runs import whole_runs
 from tests.components.runs.whole_runs import resumed, whole_run
 

@@ -12,7 +12,7 @@ from components.runs.restarts import record_restart
 from components.runs.run import Run
 from flows.presets import preset_config, preset_values
 from flows.starts import Order, overridden_config, requested_restart, requested_run
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import config_in, stored_run
 
 SET = "rollout.group_size=2"

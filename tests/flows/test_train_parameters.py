@@ -18,7 +18,8 @@ from components.runs.lineages import read_lineages
 from components.runs.run import Run
 from flows import train as module
 from flows.prefect_runtime.resumption import RESUMING, is_cancelled_resumption
-from flows.train import PIPELINE, Loop, train
+from flows.steps import TEAM_PIPELINE as PIPELINE
+from flows.steps import Loop, train
 from tests.tasks.stored_runs import config_in, stored_run
 
 RESUMED = Scheduled(name=RESUMING)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.config import GenerationConfig, PolicyConfig, TinyModelConfig
+from components.config import PolicyConfig, TinyModelConfig
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
@@ -13,6 +13,7 @@ from components.models.loading import prepare_model_folder
 from components.schema import PolicyVersion
 from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import write_initial_checkpoint
+from tests.sections import choose_generation
 
 pytestmark = [
     pytest.mark.gpu,
@@ -27,7 +28,7 @@ def test_the_refresh_probe_holds_and_sampling_repeats(dtype: str, tolerance: flo
     prepare_model_folder(PolicyConfig(tiny=shape), alphabet="UDLR .#\n", seed=0, into=tmp_path / "made")
     manifest = write_initial_checkpoint(tmp_path / "made", tmp_path / "checkpoint", "team")
     version = PolicyVersion(policy="team", step=0, weights_digest=manifest.weights_digest)
-    engine = TransformersGenerator(GenerationConfig(device="cuda", dtype=dtype, probe_tolerance=tolerance))
+    engine = TransformersGenerator(choose_generation(device="cuda", dtype=dtype, probe_tolerance=tolerance))
     folder = tmp_path / "checkpoint" / MODEL_FOLDER
     difference = refresh(engine, folder=folder, version=version, probe=manifest.probe, tolerance=tolerance)
     print(f"{dtype}: largest difference to the trainer {difference:.2e}")

@@ -9,12 +9,13 @@ import torch
 
 from components.artifacts.codec import encode
 from components.child_environment import filtered_environment
-from components.config import LossConfig, TrainingConfig
+from components.config import TrainingConfig
 from components.identity import GroupKey
 from components.schema import TrainBatch, TrainGroup
 from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import load_model, read_manifest, write_initial_checkpoint
 from components.training.trainer import DeepSpeedTrainer
+from tests.sections import choose_loss
 
 pytestmark = [
     pytest.mark.gpu,
@@ -76,7 +77,7 @@ def _job(folder: Path, checkpoint: Path, training: TrainingConfig, output: str) 
         output_folder=folder / output,
         temperature=1.0,
         training=training,
-        loss=LossConfig(mismatch_tolerance=None),
+        loss=choose_loss(mismatch_tolerance=None),
     )
 
 

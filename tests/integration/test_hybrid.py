@@ -16,6 +16,9 @@ from components.artifacts.records import read_as
 from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.hybrid.decision_history import DecisionHistory
+from components.methods.contenders import run_checkpoints
+from components.methods.hybrid.decision_histories import history_file, record_step
+from components.methods.hybrid.learner_checkpoints import read_learner, store_learner
 from components.runs.expected_records import is_manifest
 from components.runs.gc import collect_garbage
 from components.runs.initial_checkpoints import initial_checkpoints
@@ -23,9 +26,6 @@ from components.runs.removal import removal_of_run, remove
 from components.runs.step_records import step_of
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
-from components.session.contenders import run_checkpoints
-from components.session.decision_histories import history_file, record_step
-from components.session.learner_checkpoints import read_learner, store_learner
 from components.session.session import Session
 from flows import games_evaluation
 from flows.presets import preset_values

@@ -24,7 +24,7 @@ from components.runs.verify import verify_run
 from components.schema import Episode, RolloutShard
 from components.training.adapter_state import read_adapter_state
 from flows.presets import preset_values
-from flows.train_population import PIPELINE
+from flows.steps import POPULATION_PIPELINE as PIPELINE
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
 from troupe.runs.documents import run_document

@@ -9,7 +9,7 @@ from components.config import parse_config
 from components.runs.lineages import start_lineage
 from components.runs.stored_runs import read_run
 from flows.presets import with_overrides
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 from troupe.runs.documents import run_document

@@ -12,7 +12,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.runs.gc import collect_garbage
 from components.runs.lineages import list_runs
 from components.runs.verify import verify_run
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 from troupe.runs.documents import run_document

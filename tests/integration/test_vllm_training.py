@@ -14,7 +14,7 @@ from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.session.session import Session
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from infra.services.vllm_server import key_file
 from infra.services.vllm_stack import down_vllm, up_vllm
 from tasks.warm_start import warm_start

@@ -19,6 +19,7 @@ from components.schema import PolicyVersion
 from components.training.checkpoint import probe_for
 from infra.services.process import MARK
 from infra.services.vllm_server import vllm_python
+from tests.sections import choose_generation
 
 ALPHABET = "ABCDEFG\n "
 SHAPE = AdapterConfig(rank=4, alpha=8.0)
@@ -87,7 +88,7 @@ def saved_adapter(seed: int, folder: Path, *, policy: str, base_seed: int = 0) -
 def config_of(**vllm: Any) -> GenerationConfig:
     """Small servers that start quickly."""
     small = {"kv_cache_gib": 0.125, "max_model_tokens": 256, "max_requests_at_once": 32, "port": 18100}
-    return GenerationConfig(vllm=VllmConfig(**{**small, **vllm}))
+    return choose_generation(vllm=VllmConfig(**{**small, **vllm}))
 
 
 def processes_of(home: Path) -> list[psutil.Process]:

@@ -41,9 +41,8 @@ with gc_paused():
     from components.session import publishing, session, toolbox
     from components.session.scenario import scenario_of
     from components.session.stores import open_store
-    from flows.loops import flow_for
     from flows.presets import preset_config
-    from flows.train import train
+    from flows.train import flow_for, train
     from tests.forked_workers import forking
     from troupe.cli import app
 

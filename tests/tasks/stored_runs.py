@@ -11,7 +11,7 @@ from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
 from components.runs.stage_protocol import run_stage
 from components.runs.steps import finish_step
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 
 def config_in(root: Path, *overrides: str, num_steps: int = 3) -> RunConfig:

@@ -15,7 +15,7 @@ from components.runs.step_records import stage_of, step_manifests
 from components.schema import Problem
 from components.session.reports import stage_seconds
 from components.session.session import Session
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tasks.stage import stage
 from tests.tasks.stored_runs import reread, stored_run
 

@@ -11,7 +11,7 @@ from components.runs.resume_checks import validate_start
 from components.session.publishing import run_params
 from components.session.user_sources import with_sources
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import stored_run
 
 CONFIG = """

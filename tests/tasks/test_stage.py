@@ -22,7 +22,7 @@ from components.runs.stage_protocol import run_stage
 from components.schema import ScoredShard
 from components.session.session import Session
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_rewards import compute_rewards
 from tasks.stage import current_key, effect, is_transient

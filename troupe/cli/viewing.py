@@ -80,7 +80,7 @@ def view(
 
 def _write_graph(opened: "ArtifactStore", run: str, to: Path | None, *, beside: Path | None = None) -> None:
     """Write a run's graph to `to`, or under a name of its own `beside` another page; there only if one was drawn."""
-    from components.session.interactions import PAGE
+    from components.methods.population.interactions import PAGE
     from troupe.viewing.graph import newest_graph, no_graph, write_graph
 
     page = newest_graph(opened, run)

@@ -8,11 +8,11 @@ from components.artifacts.records import read_as
 from components.config import TrackingConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.home import HOME
+from components.methods.hybrid.decision_histories import remove_history
 from components.runs.lineages import drop_lineage, read_config, read_lineages, store_option
 from components.runs.removal import Removal, RemovalReport, removal_of_lineage, removal_of_run, remove
 from components.runs.session_records import SessionStart
 from components.runs.stored_runs import unknown_run
-from components.session.decision_histories import remove_history
 from components.session.trackers import tracker_of
 from flows.prefect_runtime.active_runs import mark_in_bucket
 

@@ -14,8 +14,7 @@ from components.runs.lineages import store_option
 from components.runs.pipeline import Pipeline
 from components.runs.stored_runs import read_run, unknown_run
 from components.runs.verify import Progress, verify_run
-from flows.loops import loop_for
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE, steps_for
 
 _MOST_SHOWN = 24
 
@@ -41,9 +40,9 @@ def verify_document(store: ArtifactStore, run_id: str, progress: Progress = lamb
 def _pipeline(store: ArtifactStore, run_id: str) -> Pipeline:
     """The stages of the run's kind; those of a team where its configuration is damaged."""
     try:
-        return loop_for(read_run(store, run_id).config).pipeline
+        return steps_for(read_run(store, run_id).config).pipeline
     except TroupeError:
-        return PIPELINE
+        return TEAM_PIPELINE
 
 
 def verify_text(document: Mapping[str, Any]) -> Group:

@@ -130,7 +130,7 @@ def compare(
     except ValueError as error:
         remedy = "name what all of them play, as --suite plan_path"
         if all(each.suite.startswith(f"{GAME_BOY}/") for each in reports):
-            remedy = "let all of them play the same games, as --problems 100 --set hybrid.game=homebrew"
+            remedy = "let all of them play the same games, as --problems 100 --set method.game=homebrew"
         raise ConfigurationError(f"{error}: {remedy}") from error
     gates = () if margin is None else tuple(non_inferiority(pair, margin) for pair in pairs)
     return ComparisonReport(seed=seed, reports=tuple(reports), comparisons=pairs, gates=gates)

@@ -14,11 +14,11 @@ from components.evaluation.subjects import (
     parse_subject,
     subjects_in,
 )
+from components.methods.contenders import ResultsStore
 from components.runs.history import Progress
 from components.runs.run import Run
 from components.schema import EvalReport
 from components.session.checkpoint_loading import check_model
-from components.session.contenders import ResultsStore
 from components.session.stores import s3_endpoint
 from flows.suites import check_overrides, declared_suite, played_overrides, suite_config
 from infra.services.client import join_local_services

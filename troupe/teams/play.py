@@ -11,10 +11,10 @@ from components.environments.play import Playthrough
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.escaping import printable
+from components.methods.contenders import team_order
 from components.rewards.rubric import rubric_for
 from components.runs.history import Progress
 from components.schema import ActionOutcome
-from components.session.contenders import team_order
 from components.session.scenario import scenario_of
 from components.suggestions import suggest
 from flows.suites import played_config

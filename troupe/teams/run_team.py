@@ -9,6 +9,7 @@ from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling, eval_rules, temperature_of
 from components.evaluation.subjects import parse_run
 from components.freed import Freed
+from components.methods.contenders import run_checkpoints, team_order
 from components.rollout.play import play
 from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start
@@ -16,7 +17,6 @@ from components.runs.run import Run
 from components.runs.session_records import effective_run
 from components.runs.stored_runs import read_run
 from components.schema import Episode, Observation
-from components.session.contenders import run_checkpoints, team_order
 from components.session.session import Session
 from components.turn_order import TurnOrder, agents_of
 from troupe.runs.stores import opened_store, store_config

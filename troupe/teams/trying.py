@@ -6,11 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from components.config import RunConfig, StoreConfig, TrackingConfig
+from components.config import HybridMethod, RunConfig, StoreConfig, TrackingConfig
 from components.errors import ConfigurationError, MalformedAction
 from components.escaping import printable
 from components.evaluation.suites import different_problems
 from components.frozen import Frozen
+from components.methods.first_checkpoints import initial_policies
 from components.rewards.own_rewards import OwnReward
 from components.rollout.lessons import quote_answer, remedy_of_malformed
 from components.rollout.play import ProblemProgress, block_progress, play
@@ -18,7 +19,6 @@ from components.rollout.rules import Rules, Start
 from components.runs.run import Run
 from components.schema import Candidate, Episode, Node, Problem
 from components.scratch import scratch_folder
-from components.session.initial_policies import initial_policies
 from components.session.prompt_texts import prompt_of_an_api
 from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
@@ -80,7 +80,7 @@ def try_policies(
     services are needed. `num_problems` None is at most 16. `begin` is called with their number after all checks. Raises
     ConfigurationError.
     """
-    if config.hybrid is not None:
+    if isinstance(config.method, HybridMethod):
         raise ConfigurationError(
             "hybrid: its player presses buttons before it has learned anything; `troupe try` is for policies that write"
         )

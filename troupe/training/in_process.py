@@ -96,9 +96,9 @@ def _train(
 ) -> dict[str, Any]:
     """The summary of the flow, run here with a live display; `server` is the Prefect server of a run without services."""
     with show_wait("loading", console), gc_paused():
-        from flows.loops import flow_for, loop_for
         from flows.prefect_runtime.settings import current_server
-        from flows.train import open_session, using
+        from flows.steps import steps_for
+        from flows.train import flow_for, open_session, using
         from troupe.training.display import TrainingDisplay
 
     config = scenario.config
@@ -106,7 +106,7 @@ def _train(
         session.on_step = on_step
         with show_wait("checking services and configuration", console):
             check_services(session, expects_tracking=server is None)
-            lines = [*settled, *_admitted(session, restart, loop_for(config).pipeline)]
+            lines = [*settled, *_admitted(session, restart, steps_for(config).pipeline)]
             if server is not None:
                 server.wait(config.resources.prefect_patience_seconds)
         for line in lines:
@@ -157,7 +157,7 @@ def _admitted(session: Session, restart: Restart | None, pipeline: Pipeline) -> 
     """Remarks for the user, once the run may start with its configuration. Records a restart."""
     store, run_id, config = session.store, session.run.run_id, session.config
     if restart is not None:
-        return recorded_restart(session, restart, pipeline)
+        return recorded_restart(session, restart)
     run = validate_start(store, run_id, config, pipeline)
     return [*resume_warnings(store, run), *surplus_line(store, run)]
 
@@ -182,8 +182,8 @@ def run_resume(
     restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)
     if restart is not None:
         with gc_paused():
-            from flows.loops import loop_for
-        check_restart(store, run.model_copy(update={"config": config}), restart, loop_for(config).pipeline)
+            from flows.steps import steps_for
+        check_restart(store, run.model_copy(update={"config": config}), restart, steps_for(config).pipeline)
     run_training(config, run_id, restart=restart)
 
 

@@ -3,16 +3,17 @@
 from pathlib import Path
 
 from components.artifacts.refs import ArtifactRef
+from components.config import HybridMethod
 from components.config.hybrid import REFLEXES
 from components.errors import ConfigurationError
+from components.methods.contenders import checked_step
+from components.methods.hybrid.play import episode_picture
 from components.runs.run import Run, stage_key
 from components.runs.stage_protocol import committed
 from components.runs.steps import checkpoints_before
-from components.session.contenders import checked_step
-from components.session.hybrid import episode_picture
 from components.session.session import Session
+from flows.evaluations import model_versions
 from flows.games_evaluation import own_sampling
-from flows.hybrid_iteration import model_versions
 from tasks.picture_episode import picture_episode
 from tasks.refresh_weights import ensure_loaded
 from troupe.teams.run_team import stored_run
@@ -27,7 +28,7 @@ def write_episode(run_id: str, file: Path, *, step: int | None, store_uri: str |
     **Example** "an episode after 50 updates, kept by its evaluation".
     """
     run = stored_run(run_id, store_uri)
-    if run.config.hybrid is None:
+    if not isinstance(run.config.method, HybridMethod):
         raise ConfigurationError(f"--gif: run {run_id!r} played no games with a screen; name a run of train-hybrid")
     at = checked_step(run, step)
     picture, origin = _picture(run, at)

@@ -4,13 +4,14 @@ from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef
+from components.config import PopulationMethod
 from components.errors import ConfigurationError
 from components.identity import INTERACTIONS
+from components.methods.population.interactions import PAGE, file_in
 from components.runs.lineages import store_option
 from components.runs.session_records import effective_run
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.runs.stored_runs import read_run
-from components.session.interactions import PAGE, file_in
 
 
 def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
@@ -26,7 +27,7 @@ def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
 
 def no_graph(store: ArtifactStore, run_id: str) -> ConfigurationError:
     """The error that says why a run has no graph."""
-    if read_run(store, run_id).config.population is None:
+    if not isinstance(read_run(store, run_id).config.method, PopulationMethod):
         return ConfigurationError(f"--graph: run {run_id!r} is no population's, so nobody met; leave it out")
     resume = f"`troupe resume {run_id}{store_option(store)}`"
     return ConfigurationError(f"--graph: run {run_id!r} has none; it is drawn at the run's end: {resume}")

@@ -12,16 +12,16 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef
 from components.config import RunConfig
-from components.config.hybrid import HybridConfig
+from components.config.hybrid import Adaptive, Crystal, HybridMethod
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.escaping import printable
 from components.home import HOME
+from components.methods.hybrid.decision_histories import collected_steps, open_history
+from components.methods.hybrid.settings import curriculum_rule, hybrid_config
 from components.runs.available_checkpoints import format_ranges
 from components.runs.history import read_history
 from components.runs.run import Run
 from components.runs.steps import first_unfinished_step
-from components.session.decision_histories import collected_steps, open_history
-from components.session.hybrid_settings import curriculum_rule, hybrid_config
 
 if TYPE_CHECKING:
     from components.hybrid.decision_counts import DecisionCount
@@ -56,9 +56,9 @@ def hybrid_document(store: ArtifactStore, run: Run, *, step: int | None = None, 
         "preset": printable(run.config.preset or "", keep=""),
         "environment": printable(run.config.environment.name, keep=""),
         "store": store.uri,
-        "game": hybrid.game,
-        "mode": hybrid.mode,
-        "strategy": hybrid.strategy,
+        "game": hybrid.game.type,
+        "mode": hybrid.mode.type,
+        "strategy": hybrid.mode.strategy if isinstance(hybrid.mode, Adaptive) else None,
         "stages": _stage_names(run),
         "num_steps": run.config.num_steps,
         "step": at,
@@ -105,12 +105,12 @@ def _course(store: ArtifactStore, run: Run) -> dict[str, Any]:
 
 
 def _decisions_document(
-    store: ArtifactStore, run: Run, hybrid: HybridConfig, notes: list[str], home: Path
+    store: ArtifactStore, run: Run, hybrid: HybridMethod, notes: list[str], home: Path
 ) -> dict[str, Any] | None:
     if not hybrid.has_history:
         notes.append(
             "no decisions: this run keeps none, as mode "
-            f"{hybrid.mode} asks no language model for buttons; hybrid.keeps_decisions=true keeps them all the same"
+            f"{hybrid.mode.type} asks no language model for buttons; method.keeps_decisions=true keeps them all the same"
         )
         return None
     history, missing = open_history(store, run, home)
@@ -119,7 +119,7 @@ def _decisions_document(
         if not history.num_decisions():
             notes.append("no decisions: no episode has ended yet")
             return None
-        return _history_document(history, _phase_words if hybrid.game != "crystal" else _as_it_is)
+        return _history_document(history, _phase_words if not isinstance(hybrid.game, Crystal) else _as_it_is)
 
 
 def _history_document(history: "DecisionHistory", words: Callable[[str], str]) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def _maps_document(store: ArtifactStore, ref: ArtifactRef, config: RunConfig, no
         notes.append(f"no map: {error}")
         return []
     hybrid = hybrid_config(config)
-    sees_screens = hybrid.learner.network == "cnn"
+    sees_screens = hybrid.learner.network.sees_screens
     if sees_screens and NO_PRESSES not in notes:
         notes.append(NO_PRESSES)
     return [
@@ -245,5 +245,7 @@ def _maps_document(store: ArtifactStore, ref: ArtifactRef, config: RunConfig, no
                 for x, y in sorted(each.num_presses.keys() | each.num_games.keys())
             ],
         }
-        for each in visited_maps(experience, is_homebrew=hybrid.game != "crystal", sees_screens=sees_screens)
+        for each in visited_maps(
+            experience, is_homebrew=not isinstance(hybrid.game, Crystal), sees_screens=sees_screens
+        )
     ]

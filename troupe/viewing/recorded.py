@@ -10,8 +10,9 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef, StageManifest
-from components.config import RunConfig
+from components.config import HybridMethod, PopulationMethod, RunConfig
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StoreRefused
+from components.methods.population.credits import MIX_RETURNS
 from components.population.credit import PopulationState
 from components.runs.available_checkpoints import format_ranges
 from components.runs.lineages import lineage_for, read_config
@@ -22,7 +23,6 @@ from components.runs.step_records import manifest_keys, read_manifest_at, stage_
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard, ToolRecord
-from components.session.population import MIX_RETURNS
 
 T = TypeVar("T")
 _SHARDS, _SCORES, _ADVANTAGES = "collect_rollouts", "compute_rewards", "compute_advantages"
@@ -81,7 +81,7 @@ def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) ->
     Raises ConfigurationError if the run or its rollouts are unknown, ArtifactCorrupt if the run's configuration is damaged.
     """
     run = effective_run(store, read_run(store, run_id))
-    if run.config.hybrid is not None:
+    if isinstance(run.config.method, HybridMethod):
         raise ConfigurationError(
             f"run {run_id!r}: it trained a player of buttons, whose games are no texts; `troupe view {run_id}` shows them"
         )
@@ -98,10 +98,10 @@ def _read_step(store: ArtifactStore, run: Run, step: int) -> RecordedStep:
     manifests = reading.manifests((_SHARDS, _SCORES))
     shards = reading.payloads(manifests, _SHARDS, RolloutShard)
     scores = reading.payloads(manifests, _SCORES, ScoredShard)
-    mixed = reading.mixed_step() if config.population is not None else None
+    mixed = reading.mixed_step() if isinstance(config.method, PopulationMethod) else None
     credited = {} if mixed is None else reading.credited(mixed)
     read = as_recorded(run, step, config, shards, scores, credited, is_whole=reading.is_whole)
-    if config.population is not None:
+    if isinstance(config.method, PopulationMethod):
         learning = None if mixed is None else tuple(mixed.learning)
         read = replace(
             read,
@@ -130,7 +130,7 @@ def as_recorded(
     if unscored := sorted(set(shards) - set(scores)):
         notes.append(f"no rewards of shard {', '.join(unscored)}: shown are those by which the sampler chose")
     missing = _missing_advantages(config, is_whole=is_whole and not unscored)
-    if missing is None and config.population is not None and set(shards) - set(credited):
+    if missing is None and isinstance(config.method, PopulationMethod) and set(shards) - set(credited):
         missing = _MISSING_CREDITS
     if missing is not None:
         notes.append(missing)

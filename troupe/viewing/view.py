@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
+from components.config import HybridMethod, PopulationMethod
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.escaping import printable
 from components.runs.session_records import effective_run
@@ -39,7 +40,7 @@ def view_document(
     nothing of the step can be read.
     """
     run = effective_run(store, read_run(store, run_id))
-    if run.config.hybrid is not None:
+    if isinstance(run.config.method, HybridMethod):
         if problem is not None or against is not None:
             raise ConfigurationError(
                 f"run {run_id!r} played games, whose problems are seeds: leave out --problem and --against"
@@ -91,7 +92,7 @@ def _document(store: ArtifactStore, recorded: RecordedStep, problem: str | None)
 
 def _foreign_tags(recorded: RecordedStep) -> tuple[str, ...]:
     """The tags that no episode of such a run can have."""
-    return ("past self",) if recorded.config.population is None else ("repaired", "spoiled")
+    return ("past self",) if not isinstance(recorded.config.method, PopulationMethod) else ("repaired", "spoiled")
 
 
 def _check_shared(recorded: RecordedStep, other: RecordedStep) -> None:

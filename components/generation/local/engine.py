@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from components.config import GenerationConfig
+from components.config import TransformersGeneration
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.base_models import BaseModels
@@ -31,7 +31,9 @@ class TransformersGenerator:
     one tuple of two completions, of 1 to 3 tokens each.
     """
 
-    def __init__(self, config: GenerationConfig, bases: BaseModels | None = None, *, slot: str | None = None) -> None:
+    def __init__(
+        self, config: TransformersGeneration, bases: BaseModels | None = None, *, slot: str | None = None
+    ) -> None:
         """`bases` holds the modules shared by adapters of several generators. `slot` is the name of this one's adapter in its
         module, if versions of several policies are loaded in turn; None: the policy's."""
         if config.device == "cuda" and not torch.cuda.is_available():

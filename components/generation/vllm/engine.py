@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.config import GenerationConfig
+from components.config import VllmGeneration
 from components.errors import ConfigurationError, LogprobMismatch, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.vllm.background import Background
@@ -36,7 +36,7 @@ class VllmGenerator:
 
     def __init__(
         self,
-        config: GenerationConfig,
+        config: VllmGeneration,
         *,
         model: str,
         urls: Sequence[str],

@@ -17,8 +17,8 @@ from components.frozen import Frozen
 from components.generation.api.chat import KEY_VARIABLES, api_version
 from components.generation.base import GenerationRequest
 from components.identity import seed_for
+from components.methods.population.served_models import Answer, Question, ServedModel
 from components.process_variables import read_variable
-from components.session.served_models import Answer, Question, ServedModel
 from components.suggestions import did_you_mean
 from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.enums import LLMBackend, UpdateStrategy

@@ -51,14 +51,14 @@ PLACES: Mapping[str, str] = {
     "model_types": "policies",
     "api_settings": "policies.*.api",
     "model_names": "policies.*.base, policies.*.api.model",
-    "training_mode": "population.training_mode",
-    "weight_update_strategy": "population.weight_updates.strategy",
+    "training_mode": "method.training_mode",
+    "weight_update_strategy": "method.weight_updates",
     "max_episodes": "num_steps",
     "episode_length": "environment.options, environment.max_turns",
     "update_frequency": "rollout.num_problems, rollout.group_size",
     "learning_rate": "training.learning_rate",
-    "cooperation_strength": "population.cooperation_strength",
-    "competition_intensity": "population.competition_intensity",
+    "cooperation_strength": "method.training_mode.cooperation_strength",
+    "competition_intensity": "method.training_mode.competition_intensity",
     "base_port": "the trainer starts no server; another than the default is refused",
     "num_gpus": "generation.device, training.device, resources.max_updates_at_once",
     "batch_size": "training.tokens_per_micro_batch",
@@ -106,15 +106,14 @@ def _values(config: MultiModelConfig, rl: RLConfig) -> dict[str, Any]:
         "team_size": team_size,
     }
     of_mode = {name: each for name, each in mixing.items() if each not in (None, getattr(MultiModelConfig, name, None))}
-    gae = {"advantage": "gae", "trace": rl.gae_lambda, "value_coefficient": rl.value_loss_coef}
+    gae = {"trace": rl.gae_lambda, "value_coefficient": rl.value_loss_coef, "discount": rl.gamma}
     return {
-        "population": {
-            "training_mode": config.training_mode.value,
-            **of_mode,
-            "weight_updates": {"strategy": config.weight_update_strategy.value},
-            **({} if is_tree else {"discount": rl.gamma}),
+        "method": {
+            "type": "population",
+            "training_mode": {"type": config.training_mode.value, **of_mode},
+            "weight_updates": {"type": config.weight_update_strategy.value},
         },
-        "algorithm": {"advantage": "at_grpo"} if is_tree else gae,
+        "algorithm": {"advantage": "at_grpo"} if is_tree else {"advantage": "gae", **gae},
         "loss": {"clip_low": rl.clip_ratio, "clip_high": rl.clip_ratio, "entropy_coefficient": rl.entropy_coef},
         "training": {
             "learning_rate": chosen_value("learning_rate", config, rl),
@@ -239,9 +238,9 @@ def train_population(
     """
     from flows.prefect_runtime.settings import patient_with_temporary_server
     from flows.starts import recorded_restart
+    from flows.steps import POPULATION_PIPELINE
     from flows.train import checked_session, using
-    from flows.train_population import POPULATION
-    from flows.train_population import train_population as flow
+    from flows.train import train_population as flow
 
     settled = with_sources(config)
     restart = restart_for(open_store(settled.store), settled, run_id, from_step)
@@ -249,9 +248,9 @@ def train_population(
         on_session(session)
         session.on_step = on_step
         if restart is None:
-            validate_start(session.store, run_id, settled, POPULATION.pipeline)
+            validate_start(session.store, run_id, settled, POPULATION_PIPELINE)
         else:
-            recorded_restart(session, restart, POPULATION.pipeline)
+            recorded_restart(session, restart)
         with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return flow(settled, run_id)
 

@@ -12,10 +12,10 @@ from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling
 from components.evaluation.subjects import RunSubject, is_model_folder
+from components.methods.contenders import Contender, Player, Team, find_team, open_contender
 from components.runs.lineages import indexed_runs
 from components.runs.run import Run
 from components.session.checkpoint_loading import check_model, model_settings
-from components.session.contenders import Contender, Player, Team, find_team, open_contender
 from components.session.stores import open_store
 from components.session.user_sources import with_environment_source
 from flows.api.petting.run_configs import OVERRIDES, run_config, stated_config

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.algorithms.losses import MinibatchSize, aggregated
-from components.config import LossConfig
+from tests.sections import choose_loss
 
 MODES = ("token_mean", "sequence_mean", "sequence_sum", "fixed_length")
 
@@ -15,7 +15,7 @@ def of(losses: list[list[float]], mode: str, length: int = 10) -> float:
     lengths = torch.tensor([len(row) for row in losses])
     flat = torch.tensor([value for row in losses for value in row], dtype=torch.float64)
     size = MinibatchSize(num_completions=len(losses), num_tokens=len(flat))
-    config = LossConfig(aggregation=mode, fixed_length=length)
+    config = choose_loss(aggregation=mode, fixed_length=length)
     return aggregated(flat, lengths.repeat_interleave(lengths), size, config).item()
 
 
@@ -40,5 +40,5 @@ def test_they_are_their_formulas(losses: list[list[float]]) -> None:
 def test_an_empty_micro_batch_has_no_part() -> None:
     size = MinibatchSize(num_completions=2, num_tokens=5)
     for mode in MODES:
-        loss = aggregated(torch.zeros(0), torch.zeros(0), size, LossConfig(aggregation=mode, fixed_length=3))
+        loss = aggregated(torch.zeros(0), torch.zeros(0), size, choose_loss(aggregation=mode, fixed_length=3))
         assert loss.item() == 0.0

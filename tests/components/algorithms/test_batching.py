@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.algorithms.batching import train_batches
-from components.config import AlgorithmConfig, parse_config
+from components.config import parse_config
 from components.errors import ConfigurationError
 from tests.components.algorithms.episodes import episode, scores, shard
+from tests.sections import choose_algorithm
 
-AT_GRPO = AlgorithmConfig(normalize_std=False)
-GRPO = AlgorithmConfig(advantage="grpo", normalize_std=False)
+AT_GRPO = choose_algorithm(normalize_std=False)
+GRPO = choose_algorithm(advantage="grpo", normalize_std=False)
 BOTH = ("small", "large")
 
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.algorithms.registry import estimator
-from components.config import AlgorithmConfig
 from components.schema import Episode
 from tests.components.algorithms.episodes import episode, node
+from tests.sections import choose_algorithm
 
-C3 = AlgorithmConfig(advantage="c3")
+C3 = choose_algorithm(advantage="c3")
 
 
 def nested() -> Episode:

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.algorithms.dr_mas import compare_agents
-from components.config import AlgorithmConfig
 from tests.components.algorithms.episodes import episode
+from tests.sections import choose_algorithm
 
-PLAIN = AlgorithmConfig(advantage="dr_mas", normalize_std=False)
+PLAIN = choose_algorithm(advantage="dr_mas", normalize_std=False)
 
 
 def test_each_agents_baseline_is_the_mean_over_its_own_actions() -> None:
@@ -53,7 +53,7 @@ def test_a_failed_episode_has_no_return_and_no_place_in_the_baseline() -> None:
 def test_it_is_the_papers_formula_by_brute_force(played: list[tuple[str, str, float]]) -> None:
     episodes = [episode(problem, number, agents) for number, (problem, agents, _) in enumerate(played)]
     rewards = [tuple((earned,) for _ in agents) for _, agents, earned in played]
-    found = compare_agents(episodes, rewards, AlgorithmConfig(advantage="dr_mas", epsilon=0.01))
+    found = compare_agents(episodes, rewards, choose_algorithm(advantage="dr_mas", epsilon=0.01))
     for (problem, agents, earned), advantages in zip(played, found, strict=True):
         for agent, (advantage,) in zip(agents, advantages, strict=True):
             returns = [r for p, names, r in played if p == problem for name in names if name == agent]

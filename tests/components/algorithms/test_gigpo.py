@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from components.algorithms.gigpo import step_returns
 from components.algorithms.registry import estimator
-from components.config import AlgorithmConfig
 from components.schema import Episode
 from tests.components.algorithms.episodes import episode
+from tests.sections import choose_algorithm
 
-PLAIN = AlgorithmConfig(advantage="gigpo", normalize_std=False, step_discount=0.5)
+PLAIN = choose_algorithm(advantage="gigpo", normalize_std=False, step_discount=0.5)
 
 
 def seeing(played: Episode, *states: int) -> Episode:
@@ -80,7 +80,7 @@ def _normalised(value: float, group: list[float], epsilon: float) -> float:
 @given(plays(), st.floats(0, 3), st.floats(0.1, 1))
 def test_it_is_the_papers_formula_by_brute_force(played: Any, weight: float, discount: float) -> None:
     episodes, rewards = played
-    algorithm = AlgorithmConfig(advantage="gigpo", step_weight=weight, step_discount=discount, epsilon=0.01)
+    algorithm = choose_algorithm(advantage="gigpo", step_weight=weight, step_discount=discount, epsilon=0.01)
     found = estimator("gigpo")(episodes, rewards, algorithm)
     steps = [
         (each.problem.problem_id, node.group.agent, node.prompt_tokens, discount ** (turns - node.group.turn) * earned)

@@ -2,10 +2,10 @@
 
 from components.algorithms.grouping import episode_return
 from components.algorithms.grpo import grpo_advantages
-from components.config import AlgorithmConfig
 from tests.components.algorithms.episodes import episode
+from tests.sections import choose_algorithm
 
-GRPO = AlgorithmConfig(advantage="grpo", normalize_std=False)
+GRPO = choose_algorithm(advantage="grpo", normalize_std=False)
 
 
 def test_the_return_is_the_reward_of_the_final_chosen_action() -> None:

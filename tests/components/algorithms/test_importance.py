@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.algorithms.importance import Correction, correction, correction_metrics
-from components.config import LossConfig
+from tests.sections import choose_loss
 
 RATIOS = [4.0, 0.5, 1.0]
 
@@ -17,7 +17,7 @@ RATIOS = [4.0, 0.5, 1.0]
 def of(ratios: list[float], lengths: list[int], **fields):
     sampler = torch.full((len(ratios),), -2.0)
     trainer = (sampler + torch.tensor(ratios).log()).requires_grad_()
-    return correction(trainer, sampler, lengths, LossConfig(**{"importance_cap": 2.0, **fields}))
+    return correction(trainer, sampler, lengths, choose_loss(**{"importance_cap": 2.0, **fields}))
 
 
 def metrics_of(*found: Correction) -> dict[str, float]:
@@ -63,7 +63,7 @@ def test_the_product_over_a_long_answer_does_not_overflow() -> None:
 )
 def test_it_is_the_formula_answer_by_answer(answers: list[list[float]], level: str, cap: float, veto) -> None:
     flat = torch.tensor([d for answer in answers for d in answer], dtype=torch.float64)
-    config = LossConfig(importance_cap=cap, importance_level=level, importance_veto=veto)
+    config = choose_loss(importance_cap=cap, importance_level=level, importance_veto=veto)
     found = correction(flat, torch.zeros_like(flat), [len(answer) for answer in answers], config)
     weights = []
     for answer in answers:
@@ -88,5 +88,5 @@ def test_weights_make_the_samplers_mean_the_trainers() -> None:
     trainer = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     sampler = torch.tensor([0.2, 0.2, 0.6], dtype=torch.float64)
     values = torch.tensor([1.0, -2.0, 5.0], dtype=torch.float64)
-    weights = correction(trainer.log(), sampler.log(), [1, 1, 1], LossConfig(importance_cap=100.0)).weights_N
+    weights = correction(trainer.log(), sampler.log(), [1, 1, 1], choose_loss(importance_cap=100.0)).weights_N
     assert (sampler * weights * values).sum().item() == pytest.approx((trainer * values).sum().item(), rel=1e-6)

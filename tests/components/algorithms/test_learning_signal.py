@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from components.algorithms.learning_signal import has_signal
-from components.config import AlgorithmConfig
 from components.schema import Episode
 from tests.components.algorithms.episodes import episode
+from tests.sections import choose_algorithm
 
-TREE = AlgorithmConfig()
+TREE = choose_algorithm()
 
 
 def earning(played: Episode, *rewards_N_K: tuple[float | None, ...]) -> Episode:
@@ -39,11 +39,11 @@ def test_what_could_not_be_scored_is_no_difference() -> None:
 @pytest.mark.parametrize(("advantage", "expected"), [("at_grpo", False), ("dr_mas", True)])
 def test_nodes_that_differ_from_each_other_teach_where_they_are_compared(advantage: str, expected: bool) -> None:
     played = earning(episode("a", 0, "tptp", num=2), (1.0, 1.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
-    assert has_signal([played], AlgorithmConfig(advantage=advantage)) is expected
+    assert has_signal([played], choose_algorithm(advantage=advantage)) is expected
 
 
 def test_whole_episodes_are_compared_by_what_they_return() -> None:
-    algorithm = AlgorithmConfig(advantage="grpo")
+    algorithm = choose_algorithm(advantage="grpo")
     won, lost = (earning(episode("a", n, "tp"), (0.5,), (r,)) for n, r in ((0, 1.0), (1, 0.0)))
     assert has_signal([won, lost], algorithm)
     assert not has_signal([won, earning(episode("a", 1, "tp"), (0.1,), (1.0,))], algorithm)

@@ -9,6 +9,7 @@ import torch
 from components.algorithms.loss_inputs import LossInputs
 from components.algorithms.loss_statistics import means, mismatch_statistics, token_statistics
 from components.config import LossConfig
+from tests.sections import choose_loss
 
 NAMES = {
     *("clip_frac", "dual_clip_frac", "ratio_mean", "approx_kl", "entropy", "reference_kl"),
@@ -37,7 +38,7 @@ def _means(inputs: LossInputs, config: LossConfig) -> dict[str, float]:
 
 def test_statistics_are_means_of_what_they_say() -> None:
     inputs = _inputs([1.0, 1.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0], entropies_N=torch.tensor([1.0, 2.0, 3.0, 4.0]))
-    values = _means(inputs, LossConfig())
+    values = _means(inputs, choose_loss())
     assert values["clip_frac"] == pytest.approx(0.5)  # the third is beyond the bound and still has its gradient
     assert values["ratio_mean"] == pytest.approx(4.5 / 4)
     assert values["entropy"] == pytest.approx(2.5)
@@ -48,27 +49,27 @@ def test_statistics_are_means_of_what_they_say() -> None:
 
 
 def test_the_dual_clip_removes_gradients_too() -> None:
-    values = _means(_inputs([9.0, 2.0, 9.0, 1.0], [-1.0, -1.0, 1.0, 1.0]), LossConfig(dual_clip=3.0))
+    values = _means(_inputs([9.0, 2.0, 9.0, 1.0], [-1.0, -1.0, 1.0, 1.0]), choose_loss(dual_clip=3.0))
     assert values["dual_clip_frac"] == 0.25
     assert values["clip_frac"] == 0.5
 
 
 def test_gspo_counts_the_tokens_of_clipped_answers() -> None:
     inputs = _inputs([2.0, 0.5, 4.0, 1.0], [1.0, 1.0, 1.0, 1.0], [2, 2])
-    values = _means(inputs, LossConfig(policy_loss="gspo"))
+    values = _means(inputs, choose_loss(policy_loss="gspo"))
     assert values["clip_frac"] == 0.5
     assert values["ratio_mean"] == pytest.approx((1 + 1 + 2 + 2) / 4)
 
 
 def test_cispo_counts_the_weights_that_a_bound_changed() -> None:
-    config = LossConfig(policy_loss="cispo", clip_low=1.0, clip_high=1.0)
+    config = choose_loss(policy_loss="cispo", clip_low=1.0, clip_high=1.0)
     assert _means(_inputs([3.0, 3.0, 0.1, 1.0], [1.0, -1.0, -1.0, 1.0]), config)["clip_frac"] == 0.5
 
 
 @pytest.mark.parametrize(("estimator", "value"), [("k1", -math.log(2)), ("k2", math.log(2) ** 2 / 2), ("k3", 0.3069)])
 def test_the_reference_divergence_is_the_estimate_of_the_loss(estimator: str, value: float) -> None:
     inputs = _inputs([1.0], [1.0], reference_logprobs_N=torch.tensor([-2.0 + math.log(2)]))
-    values = _means(inputs, LossConfig(kl_coefficient=0.1, kl_estimator=estimator))
+    values = _means(inputs, choose_loss(kl_coefficient=0.1, kl_estimator=estimator))
     assert values["reference_kl"] == pytest.approx(value, abs=1e-4)
 
 

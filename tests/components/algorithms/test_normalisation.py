@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.algorithms.normalisation import advantages, center, group_advantages
-from components.config import AlgorithmConfig
+from tests.sections import choose_algorithm
 
 rewards = st.lists(st.floats(-10, 10), min_size=1, max_size=12)
 
@@ -87,7 +87,7 @@ groups = st.lists(st.lists(st.none() | st.floats(-10, 10), max_size=6), max_size
 
 @given(groups, st.booleans())
 def test_over_the_batch_is_one_deviation_of_all_centred_rewards(groups_G_K: list, leave_one_out: bool) -> None:
-    algorithm = AlgorithmConfig(normalize_over="batch", leave_one_out=leave_one_out, epsilon=0.01)
+    algorithm = choose_algorithm(normalize_over="batch", leave_one_out=leave_one_out, epsilon=0.01)
     found = advantages(groups_G_K, algorithm)
     centred_G_K = [center(group, leave_one_out=leave_one_out) for group in groups_G_K]
     known = [value for group in centred_G_K for value in group if value is not None]
@@ -98,8 +98,8 @@ def test_over_the_batch_is_one_deviation_of_all_centred_rewards(groups_G_K: list
 
 def test_over_the_batch_a_group_of_small_differences_stays_small() -> None:
     groups_G_K = [(1.0, 0.0), (0.01, 0.0)]
-    by_group = advantages(groups_G_K, AlgorithmConfig(epsilon=1e-9))
-    by_batch = advantages(groups_G_K, AlgorithmConfig(epsilon=1e-9, normalize_over="batch"))
+    by_group = advantages(groups_G_K, choose_algorithm(epsilon=1e-9))
+    by_batch = advantages(groups_G_K, choose_algorithm(epsilon=1e-9, normalize_over="batch"))
     assert by_group == [pytest.approx((1, -1)), pytest.approx((1, -1))]
     deviation = math.sqrt((2 * 0.5**2 + 2 * 0.005**2) / 4)
     assert by_batch == [

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from components.algorithms.registry import estimator
-from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
 from tests.components.algorithms.episodes import episode
+from tests.sections import choose_algorithm
 
 Own = Callable[[str], str]
 EPISODES = [episode("a", 0, "tp", num=3), episode("b", 0, "t", num=2), episode("c", 0, "")]
@@ -24,7 +24,7 @@ def centred(episodes, rewards, algorithm):
 
 def test_an_own_advantage_gets_rewards_and_fields_and_gives_the_same_shape(own_module: Own) -> None:
     name = f"{own_module(CENTRED)}:centred"
-    found = estimator(name)(EPISODES, REWARDS, AlgorithmConfig(advantage=name, epsilon=0.5))
+    found = estimator(name)(EPISODES, REWARDS, choose_algorithm(advantage=name, epsilon=0.5))
     assert found == [((1.0, -1.0, None), (-1.0, -1.0, 2.0)), ((None, 0.0),), ()]
 
 
@@ -32,7 +32,7 @@ def test_written_out_at_grpo_equals_the_built_in_one(own_module: Own) -> None:
     text = "from components.algorithms.normalisation import advantages\n"
     text += "def mine(e, r, a): return [advantages(rewards_N_K, a) for rewards_N_K in r]\n"
     name = f"{own_module(text)}:mine"
-    algorithm = AlgorithmConfig()
+    algorithm = choose_algorithm()
     assert estimator(name)(EPISODES, REWARDS, algorithm) == estimator("at_grpo")(EPISODES, REWARDS, algorithm)
 
 
@@ -59,7 +59,7 @@ def test_a_wrong_advantage_is_one_line_with_its_file_and_line(own_module: Own, b
     with pytest.raises(
         ConfigurationError, match=rf"^algorithm\.advantage '{module}:mine': .*{module}\.py{told}"
     ) as caught:
-        estimator(f"{module}:mine")(EPISODES, REWARDS, AlgorithmConfig())
+        estimator(f"{module}:mine")(EPISODES, REWARDS, choose_algorithm())
     assert "\n" not in str(caught.value)
 
 

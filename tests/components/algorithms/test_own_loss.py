@@ -10,8 +10,9 @@ from components.algorithms.loss_inputs import LossInputs
 from components.algorithms.loss_registry import POLICY_LOSSES, policy_loss
 from components.algorithms.loss_statistics import token_statistics
 from components.algorithms.losses import token_losses
-from components.config import LossConfig, loss
+from components.config import loss
 from components.errors import ConfigurationError
+from tests.sections import choose_loss
 
 Own = Callable[[str], str]
 REINFORCE = "def mine(inputs, config): return -config.clip_high * inputs.logprobs_N * inputs.advantages_N\n"
@@ -28,7 +29,7 @@ def inputs(num_tokens: int = 3) -> LossInputs:
 
 
 def test_an_own_loss_gets_tokens_and_fields_and_its_gradient_counts(own_module: Own) -> None:
-    config = LossConfig(policy_loss=f"{own_module(REINFORCE)}:mine", clip_high=0.5)
+    config = choose_loss(policy_loss=f"{own_module(REINFORCE)}:mine", clip_high=0.5)
     given = replace(
         inputs(), importance_weights_N=torch.tensor([1.0, 2.0, 1.0]), kept_N=torch.tensor([True, True, False])
     )
@@ -40,15 +41,15 @@ def test_an_own_loss_gets_tokens_and_fields_and_its_gradient_counts(own_module: 
 
 
 def test_what_is_reported_of_an_own_loss_is_what_is_known_of_it(own_module: Own) -> None:
-    sums = token_statistics(inputs(), LossConfig(policy_loss=f"{own_module(REINFORCE)}:mine"))
+    sums = token_statistics(inputs(), choose_loss(policy_loss=f"{own_module(REINFORCE)}:mine"))
     assert "clip_frac" not in sums
     assert sums["ratio_mean"].item() == pytest.approx(2.0 + torch.tensor(0.5).exp().item())
 
 
 def test_a_rank_without_tokens_asks_nobody_and_has_a_gradient(own_module: Own) -> None:
     given = inputs(0)
-    losses_N = policy_loss(LossConfig(policy_loss=f"{own_module('def mine(i, c): 1 / 0')}:mine")).losses(
-        given, LossConfig()
+    losses_N = policy_loss(choose_loss(policy_loss=f"{own_module('def mine(i, c): 1 / 0')}:mine")).losses(
+        given, choose_loss()
     )
     losses_N.sum().backward()
     assert (losses_N.tolist(), given.logprobs_N.grad is not None) == ([], True)
@@ -75,7 +76,7 @@ def test_a_rank_without_tokens_asks_nobody_and_has_a_gradient(own_module: Own) -
 )
 def test_a_wrong_loss_is_one_line_with_its_file_and_line(own_module: Own, body: str, told: str) -> None:
     module = own_module(f"def mine(i, c): {body}\n")
-    config = LossConfig(policy_loss=f"{module}:mine")
+    config = choose_loss(policy_loss=f"{module}:mine")
     with pytest.raises(
         ConfigurationError, match=rf"^loss\.policy_loss '{module}:mine': .*{module}\.py{told}"
     ) as caught:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.algorithms.registry import ESTIMATORS, estimator
-from components.config import AlgorithmConfig
 from components.config.algorithm import ADVANTAGES
 from tests.components.algorithms.episodes import episode
+from tests.sections import choose_algorithm
 
 TREE = ["at_grpo", "dr_mas", "rloo", "reinforce_pp", "dr_grpo", "c3"]
 EPISODES = ["grpo", "dr_mas", "rloo", "reinforce_pp", "dr_grpo", "gigpo"]
@@ -45,7 +45,7 @@ def flat(values_E_N_K: Any) -> list[Any]:
 @given(trees(), st.sampled_from(TREE))
 def test_in_a_tree_a_missing_reward_has_no_advantage_and_the_rest_sums_to_zero(played: Any, name: str) -> None:
     episodes, rewards = played
-    found = estimator(name)(episodes, rewards, AlgorithmConfig(advantage=name))
+    found = estimator(name)(episodes, rewards, choose_algorithm(advantage=name))
     assert [[len(k) for k in n] for n in found] == [[len(k) for k in n] for n in rewards]
     assert [a is None for a in flat(found)] == [r is None for r in flat(rewards)]
     assert math.fsum(a for a in flat(found) if a is not None) == pytest.approx(0.0, abs=1e-9)
@@ -55,7 +55,7 @@ def test_in_a_tree_a_missing_reward_has_no_advantage_and_the_rest_sums_to_zero(p
 @given(independent_episodes(), st.sampled_from(EPISODES))
 def test_a_failed_episode_is_out_and_does_not_move_the_others(played: Any, name: str) -> None:
     episodes, rewards = played
-    algorithm = AlgorithmConfig(advantage=name)
+    algorithm = choose_algorithm(advantage=name)
     found = estimator(name)(episodes, rewards, algorithm)
     sound = [index for index, e in enumerate(episodes) if e.error is None]
     alone = estimator(name)([episodes[i] for i in sound], [rewards[i] for i in sound], algorithm)
@@ -69,7 +69,7 @@ def test_the_order_of_episodes_and_candidates_moves_advantages_and_changes_none(
     played: Any, name: str, rng: Any
 ) -> None:
     episodes, rewards = played
-    algorithm = AlgorithmConfig(advantage=name)
+    algorithm = choose_algorithm(advantage=name)
     found = estimator(name)(episodes, rewards, algorithm)
     order, places = list(range(len(episodes))), [0, 1, 2]
     rng.shuffle(order)
@@ -84,7 +84,7 @@ def test_the_order_of_episodes_and_candidates_moves_advantages_and_changes_none(
 @given(trees(), st.sampled_from(TREE), st.data())
 def test_a_continuation_is_out_and_moves_nobody(played: Any, name: str, data: Any) -> None:
     episodes, rewards = played
-    algorithm = AlgorithmConfig(advantage=name)
+    algorithm = choose_algorithm(advantage=name)
     found = estimator(name)(episodes, rewards, algorithm)
     continued, more = [], []
     for each, rewards_N_K in zip(episodes, rewards, strict=True):
@@ -98,7 +98,7 @@ def test_a_continuation_is_out_and_moves_nobody(played: Any, name: str, data: An
 
 @given(st.sampled_from(sorted({*ESTIMATORS} - {"solver_value", "role_baseline", "gae"})), st.floats(-3, 3))
 def test_one_answer_alone_or_equal_ones_teach_nothing(name: str, earned: float) -> None:
-    algorithm = AlgorithmConfig(advantage=name)
+    algorithm = choose_algorithm(advantage=name)
     for num in (1, 4):
         assert not any(flat(estimator(name)([episode("a", 0, "t", num=num)], [((earned,) * num,)], algorithm)))
 
@@ -111,4 +111,4 @@ def test_an_unknown_estimator_is_refused_by_the_configuration() -> None:
     with pytest.raises(
         ValueError, match="there are 'at_grpo', 'grpo', 'dr_mas', 'rloo', 'dr_grpo', 'reinforce_pp', 'c3'"
     ):
-        AlgorithmConfig(advantage="ppo")
+        choose_algorithm(advantage="ppo")

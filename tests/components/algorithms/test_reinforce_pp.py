@@ -5,10 +5,10 @@ import statistics
 import pytest
 
 from components.algorithms.reinforce_pp import reinforce_pp_advantages
-from components.config import AlgorithmConfig
 from tests.components.algorithms.episodes import episode
+from tests.sections import choose_algorithm
 
-RPP = AlgorithmConfig(advantage="reinforce_pp", epsilon=1e-12)
+RPP = choose_algorithm(advantage="reinforce_pp", epsilon=1e-12)
 
 
 def test_in_a_tree_all_candidates_are_one_batch() -> None:

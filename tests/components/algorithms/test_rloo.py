@@ -3,10 +3,10 @@
 import pytest
 
 from components.algorithms.rloo import leave_one_out
-from components.config import AlgorithmConfig
 from tests.components.algorithms.episodes import episode
+from tests.sections import choose_algorithm
 
-RLOO = AlgorithmConfig(advantage="rloo")
+RLOO = choose_algorithm(advantage="rloo")
 
 
 def test_candidates_of_a_node_are_compared_with_the_others() -> None:
@@ -33,7 +33,7 @@ def test_over_the_batch_it_is_trls_normalisation_up_to_its_sample_deviation() ->
     # RLOOTrainer: baselines = (sum - reward) / (n - 1), then (A - mean) / (std + 1e-4) over the batch.
     raw = (rewards - (rewards.sum(1, keepdim=True) - rewards) / 3).view(-1)
     theirs = ((raw - raw.mean()) / (raw.std() + 1e-4)).tolist()
-    algorithm = AlgorithmConfig(advantage="rloo", normalize_std=True, normalize_over="batch")
+    algorithm = choose_algorithm(advantage="rloo", normalize_std=True, normalize_over="batch")
     episodes = [episode("a", 0, "t", num=4), episode("b", 0, "t", num=4)]
     ours = [
         value

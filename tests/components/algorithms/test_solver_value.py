@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.algorithms.registry import estimator
-from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
 from components.schema import Episode
 from tests.components.algorithms.episodes import episode
+from tests.sections import choose_algorithm
 
-SOLVER = AlgorithmConfig(advantage="solver_value")
+SOLVER = choose_algorithm(advantage="solver_value")
 MALFORMED = "two lists"
 
 
@@ -41,7 +41,7 @@ def test_whole_episodes_need_no_siblings() -> None:
 
 def test_normalised_gains_have_size_one_and_keep_their_signs() -> None:
     played = [gaining(episode("a", 0, "t", num=2), (3.0, 4.0)), gaining(episode("b", 0, "t", num=2), (0.0, None))]
-    algorithm = AlgorithmConfig(advantage="solver_value", normalize_std=True, epsilon=1e-12)
+    algorithm = choose_algorithm(advantage="solver_value", normalize_std=True, epsilon=1e-12)
     found = estimator("solver_value")(played, [((0.0, 0.0),), ((0.0, 0.0),)], algorithm)
     size = (25 / 3) ** 0.5
     assert found == [(pytest.approx((3 / size, 4 / size)),), ((0.0, None),)]

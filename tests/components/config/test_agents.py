@@ -6,7 +6,7 @@ import pytest
 
 from components.config import AgentConfig, RunConfig, parse_config
 from components.errors import ConfigurationError
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 
 def config(agent: dict[str, Any] | None = None, policy: dict[str, Any] | None = None, **sections: Any) -> RunConfig:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from components.config import EvaluationConfig, GenerationConfig, RolloutConfig, TrainingConfig
+from components.config import EvaluationConfig, GenerationConfig, RolloutConfig, TrainingConfig, TransformersGeneration
 from components.frozen import Frozen
 
 ROUNDING = [
     (GenerationConfig, "num_threads"),
-    (GenerationConfig, "max_batch_tokens"),
+    (TransformersGeneration, "max_batch_tokens"),
     (RolloutConfig, "num_shards"),
     (RolloutConfig, "problems_per_block"),
     (TrainingConfig, "num_threads"),

@@ -1,16 +1,16 @@
-"""The section `hybrid`: what has no effect, or does not fit, is refused by name with a remedy."""
+"""The method `hybrid`: what has no effect, or does not fit, is refused by name with a remedy."""
 
 from typing import Any
 
 import pytest
 
 from components.config import parse_config
-from components.config.hybrid import tuned_model
+from components.config.hybrid import Homebrew, tuned_model
 from components.errors import ConfigurationError, ServiceMissing
 from components.hybrid.curriculum import CurriculumRule, Stage
 from components.hybrid.strategies import Strategy
-from components.session import hybrid_settings
-from components.session.hybrid_settings import check_cartridge, check_hybrid
+from components.methods.hybrid import settings
+from components.methods.hybrid.settings import check_cartridge, check_hybrid
 from components.session.scenario import scenario_of
 from flows.presets import preset_values
 
@@ -24,57 +24,52 @@ def stage(name: str, llm_confidence: float) -> dict[str, Any]:
     return {"name": name, "reward_threshold": 1.0, "llm_confidence": llm_confidence}
 
 
-def config(hybrid: dict[str, Any] | None = None, **sections: Any) -> Any:
+def taught(**curriculum: Any) -> dict[str, Any]:
+    return {"mode": {"type": "adaptive", "curriculum": curriculum}}
+
+
+def config(method: dict[str, Any] | None = None, /, **sections: Any) -> Any:
     values = preset_values()["hybrid-tiny"]
-    return parse_config({**values, "hybrid": values["hybrid"] if hybrid is None else hybrid, **sections})
+    return parse_config(
+        {**values, "method": values["method"] if method is None else {"type": "hybrid", **method}, **sections}
+    )
 
 
 @pytest.mark.parametrize(
     ("said", "hybrid", "sections"),
     [
-        ("rom roms/x.gbc: game homebrew needs none", {"rom": "roms/x.gbc"}, {}),
-        ("game crystal needs your own copy of Pokemon Crystal", {"game": "crystal"}, {}),
-        ("starts: game homebrew begins at its start alone", {"starts": {}}, {}),
-        ("strategy and by_confidence have no effect under mode rl_only", {"strategy": "balanced"}, {}),
-        ("hybrid.learner.network cnn: game twin has no screen to see; set hybrid.game to homebrew",
+        ("method.game.rom: unknown key; type crystal has it", {"game": {"type": "homebrew", "rom": "roms/x.gbc"}}, {}),
+        ("method.game.rom: required and missing", {"game": "crystal"}, {}),
+        ("method.game.starts: unknown key; type twin has it", {"game": {"starts": {}}}, {}),
+        ("method.mode.strategy: unknown key; type adaptive has it", {"mode": {"type": "rl_only", "strategy": "balanced"}}, {}),
+        ("learner.network cnn: game twin has no screen to see; set game to homebrew",
          {"game": "twin", "learner": {"network": "cnn"}}, {}),
-        ("state_gains {'x': 25.0} have no effect under network cnn",
-         {"game": "homebrew", "learner": {"network": "cnn", "state_gains": {"x": 25.0}}}, {}),
-        ("exclude each other", {"mode": "adaptive", "strategy": "balanced", "by_confidence": True}, MODEL),
-        ("questions_per_episode 9: mode llm_only has no policy to decide instead",
-         {"mode": "llm_only", "questions_per_episode": 9}, MODEL),
-        ("questions_per_episode 9: mode rl_only asks for no button", {"questions_per_episode": 9}, {}),
-        ("hybrid: curriculum has no effect under mode rl_only, where one decides: leave it out, or set mode to adaptive",
-         {"curriculum": {}}, {}),
-        ("hybrid: strategy balanced and curriculum exclude each other",
-         {"mode": "adaptive", "strategy": "balanced", "curriculum": {}}, MODEL),
-        ("hybrid: by_confidence and curriculum exclude each other",
-         {"mode": "adaptive", "by_confidence": True, "curriculum": {}}, MODEL),
+        ("method.learner.network.state_gains: unknown key; type mlp has it",
+         {"learner": {"network": {"type": "cnn", "state_gains": {"x": 25.0}}}}, {}),
+        ("method.mode.questions_per_episode: unknown key; type adaptive has it",
+         {"mode": {"type": "llm_only", "questions_per_episode": 9}}, MODEL),
+        ("method.mode: strategy balanced and curriculum exclude each other",
+         {"mode": {"type": "adaptive", "strategy": "balanced", "curriculum": {}}}, MODEL),
         ("stages.1.llm_confidence 0.9 is above that of the stage before, 0.5: trust only falls; lower it, or change the order",
-         {"mode": "adaptive", "curriculum": {"stages": [stage("a", 0.5), stage("b", 0.9)]}}, MODEL),
-        ("stages: two are called 'a'; give each a name", {"mode": "adaptive", "curriculum": {"stages": [stage("a", 0.5)] * 2}},
-         MODEL),
-        ("hybrid.curriculum.stages.0.llm_confidense: unknown key",
-         {"mode": "adaptive", "curriculum": {"stages": [{**stage("a", 0.5), "llm_confidense": 1}]}}, MODEL),
-        ("hybrid.curriculum.decay", {"mode": "adaptive", "curriculum": {"decay": 0.0}}, MODEL),
+         taught(stages=[stage("a", 0.5), stage("b", 0.9)]), MODEL),
+        ("stages: two are called 'a'; give each a name", taught(stages=[stage("a", 0.5)] * 2), MODEL),
+        ("method.mode.curriculum.stages.0.llm_confidense: unknown key",
+         taught(stages=[{**stage("a", 0.5), "llm_confidense": 1}]), MODEL),
+        ("method.mode.curriculum.decay", taught(decay=0.0), MODEL),
         ("weights.subgoals pays for subgoals, and there are none", {"weights": {"subgoals": 1.0}}, {}),
-        ("hybrid.conditions: unknown key", {"conditions": "python", "subgoals": ["exit: x > 7"]}, {}),
-        ("share 0.1: help only falls", {"game": "twin", "starts": {"share": 0.1}}, {}),
-        ("hybrid.mode adaptive asks a language model", {"mode": "adaptive"}, {}),
-        ("hybrid.mode rl_only asks no language model", {}, MODEL),
+        ("method.conditions: unknown key", {"conditions": "python", "subgoals": ["exit: x > 7"]}, {}),
+        ("share 0.1: help only falls", {"game": {"type": "twin", "starts": {"share": 0.1}}}, {}),
+        ("method.mode adaptive asks a language model", {"mode": "adaptive"}, {}),
+        ("method.mode rl_only asks no language model", {}, MODEL),
         ("name it player", {"mode": "adaptive"}, {**MODEL, "agents": {"hero": {"policy": "m"}}}),
         ("policies.m.trained: a teacher presses no buttons to learn from", {"mode": "teacher"},
          {**MODEL, "policies": {"m": {"base": "tiny"}}}),
-        ("loss.entropy_coefficient has no effect beside hybrid", {"mode": "adaptive"},
-         {**MODEL, "loss": {"entropy_coefficient": 0.5}}),
-        ("rollout.group_size has no effect beside hybrid", {"mode": "adaptive"},
-         {**MODEL, "policies": {"m": {"base": "tiny"}}, "rollout": {"group_size": 4}}),
-        ("environment.options.game has no effect beside hybrid", {},
+        ("rollout: method hybrid does not read this section", {"mode": "adaptive"}, {**MODEL, "rollout": {"group_size": 4}}),
+        ("algorithm: method hybrid does not read this section; leave it out", {}, {"algorithm": {"advantage": "grpo"}}),
+        ("environment.options.game: leave it out; a hybrid run plays method.game", {},
          {"environment": {"name": "game_boy", "options": {"game": "homebrew"}}}),
         ("hybrid plays game_boy; name that", {}, {"environment": {"name": "plan_path"}}),
-        ("rollout.group_size has no effect beside hybrid", {}, {"rollout": {"group_size": 4}}),
-        ("trained by different flows", {}, {"population": {}, "algorithm": {"advantage": "role_mean"},
-                                            "rollout": {"mode": "independent"}}),
+        ("hybrid: unknown key; write method: {type: hybrid, ...}", {}, {"hybrid": {"game": "twin"}}),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name(said: str, hybrid: dict[str, Any], sections: dict[str, Any]) -> None:
@@ -86,8 +81,8 @@ def test_what_does_not_fit_is_refused_by_name(said: str, hybrid: dict[str, Any],
 @pytest.mark.parametrize(
     ("said", "hybrid"),
     [
-        ("state_gains.altitude: no state variable", {"learner": {"state_gains": {"altitude": 2.0}}}),
-        ("hybrid.subgoals: line 1", {"subgoals": ["win: fight()"]}),
+        ("state_gains.altitude: no state variable", {"learner": {"network": {"state_gains": {"altitude": 2.0}}}}),
+        ("method.subgoals: line 1", {"subgoals": ["win: fight()"]}),
         ("neither party nor badges pays", {"subgoals": ["exit: x > 7"], "weights": {"party": 0.0, "badges": 0.0}}),
         ("weight step 1.0: give a finite number up to 0", {"weights": {"step": 1.0}}),
     ],
@@ -100,7 +95,7 @@ def test_what_the_game_does_not_know_is_refused_before_anything_starts(said: str
 
 def test_a_rom_that_is_not_there_is_asked_for_with_its_place() -> None:
     with pytest.raises(ConfigurationError, match=r"rom roms/crystal.gbc: there is no such file. Put your own copy"):
-        check_cartridge(parse_config(preset_values()["hybrid-crystal"]).hybrid)  # type: ignore[arg-type]
+        check_cartridge("crystal", parse_config(preset_values()["hybrid-crystal"]).method.game.rom)  # type: ignore[union-attr]
 
 
 def test_an_emulator_and_pictures_need_what_draws_them_and_are_turned_off_where_there_are_some(
@@ -110,30 +105,29 @@ def test_an_emulator_and_pictures_need_what_draws_them_and_are_turned_off_where_
     assert not config({"mode": "rl_only", "game": "homebrew"}, **off).tracking.episode_pictures
     with pytest.raises(ConfigurationError, match=r"tracking.episode_pictures false: only a hybrid run on an emulator"):
         config({"mode": "rl_only", "game": "twin"}, **off)
-    homebrew = config({}).hybrid
-    assert homebrew.game == "homebrew"
-    monkeypatch.setattr(hybrid_settings, "find_spec", lambda name: None if name == "pyboy" else name)
+    assert config({}).method.game == Homebrew()
+    monkeypatch.setattr(settings, "find_spec", lambda name: None if name == "pyboy" else name)
     with pytest.raises(
-        ServiceMissing, match=r"PyBoy: get it by `pip install 'troupe\[hybrid\]'`, or set hybrid.game to twin"
+        ServiceMissing, match=r"PyBoy: get it by `pip install 'troupe\[hybrid\]'`, or set method.game to twin"
     ):
-        check_cartridge(homebrew)
-    check_cartridge(config({"game": "twin"}).hybrid)
-    monkeypatch.setattr(hybrid_settings, "find_spec", lambda name: None if name == "PIL" else name)
-    check_cartridge(homebrew)
+        check_cartridge("homebrew")
+    check_cartridge("twin")
+    monkeypatch.setattr(settings, "find_spec", lambda name: None if name == "PIL" else name)
+    check_cartridge("homebrew")
     with pytest.raises(ServiceMissing, match=r"tracking.episode_pictures needs Pillow: .* or set it to false"):
-        check_cartridge(homebrew, makes_pictures=True)
+        check_cartridge("homebrew", makes_pictures=True)
 
 
 def test_a_model_may_be_asked_and_a_history_is_kept_where_it_is() -> None:
-    asked = config({"mode": "adaptive"}, **MODEL).hybrid
+    asked = config({"mode": "adaptive"}, **MODEL).method
     assert (asked.asks_model, asked.has_history) == (True, True)
-    alone = config({"mode": "teacher", "subgoals": ["exit: map_number == 3"]}).hybrid
+    alone = config({"mode": "teacher", "subgoals": ["exit: map_number == 3"]}).method
     assert (alone.asks_model, alone.has_history) == (False, False)
 
 
 def test_a_curriculum_has_the_stages_of_the_configuration_or_ours() -> None:
     def rule(**curriculum: Any) -> Any:
-        return hybrid_settings.curriculum_rule(config({"mode": "adaptive", "curriculum": curriculum}, **MODEL).hybrid)
+        return settings.curriculum_rule(config(taught(**curriculum), **MODEL).method)
 
     assert rule() == CurriculumRule(), "the defaults are those of the rule"
     changed = rule(

@@ -1,10 +1,12 @@
-"""The section `population`: what has no effect is refused by name with a remedy, and what is accepted survives being stored."""
+"""The method `population`: what has no effect is refused by name with a remedy, and what is accepted survives being stored."""
 
-from typing import Any
+from itertools import product
+from typing import Any, get_args
 
 import pytest
 
-from components.config import PopulationConfig, RunConfig, WeightUpdateConfig, parse_config
+from components.config import RunConfig, parse_config
+from components.config.population import TrainingMode, WeightUpdates
 from components.errors import ConfigurationError
 
 ADAPTER = {"adapter": {"rank": 4}}
@@ -15,99 +17,91 @@ VALUES: dict[str, Any] = {
     "policies": {"one": ADAPTER, "two": ADAPTER},
     "rollout": {"mode": "independent"},
     "algorithm": {"advantage": "role_baseline"},
-    "population": {},
+    "method": {"type": "population"},
 }
 ALONE = {"agents": {"player_0": {"policy": "one"}}, "policies": {"one": ADAPTER}}
+
+
+def members(**fields: Any) -> dict[str, Any]:
+    """A population with these fields."""
+    return {"method": {"type": "population", **fields}}
+
+
+def led(mode: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A hierarchical population with these fields of its mode."""
+    return members(training_mode={"type": "hierarchical", **mode}, **fields)
+
+
 TREE = {"rollout": {"mode": "tree"}, "algorithm": {"advantage": "at_grpo"}}
-OF_MODES: dict[str, dict[str, Any]] = {
-    "cooperation_strength": {"value": 0.3, "modes": {"cooperative", "mixed"}},
-    "competition_intensity": {"value": 0.3, "modes": {"competitive", "mixed"}},
-    "team_size": {"value": 1, "modes": {"cooperative", "mixed"}},
-    "leader": {"value": "player_1", "modes": {"hierarchical"}},
-    "leader_term": {"value": 3, "modes": {"hierarchical"}},
-    "compliance_bonus": {"value": 0.3, "modes": {"hierarchical"}},
-}
-OF_STRATEGIES: dict[str, dict[str, Any]] = {
-    "every": {"value": 2, "strategies": {"synchronized", "federated", "asynchronous"}},
-    "staleness_exponent": {"value": 1.0, "strategies": set()},
-    "personal_share": {"value": 0.3, "strategies": {"federated"}},
-    "return_temperature": {"value": 1.0, "strategies": {"federated"}},
-    "proximal": {"value": 0.1, "strategies": {"federated"}},
-    "best_share": {"value": 0.3, "strategies": {"selective"}},
-    "exploration": {"value": 0.3, "strategies": {"selective"}},
-    "max_rounds_waiting": {"value": 1, "strategies": {"selective"}},
-}
 
 
-def test_the_tables_above_have_every_field() -> None:
-    everywhere = {"training_mode", "weight_updates", "discount", "baseline_decay", "rotates_seats", "opponents"}
-    assert PopulationConfig.model_fields.keys() == OF_MODES.keys() | everywhere
-    assert WeightUpdateConfig.model_fields.keys() == OF_STRATEGIES.keys() | {"strategy"}
+def test_a_field_of_another_variant_is_refused_by_name_with_its_owner() -> None:
+    """Of every mode and strategy, and for every field that only others have."""
+    for union, place in ((TrainingMode, "training_mode"), (WeightUpdates, "weight_updates")):
+        variants = get_args(get_args(union)[0])
+        assert len(variants) == 4
+        owners = {
+            field: [each for each in variants if field in each.model_fields]
+            for each in variants
+            for field in each.model_fields.keys() - {"type"}
+        }
+        for variant, (field, having) in product(variants, owners.items()):
+            name, default = variant.model_fields["type"].default, having[0].model_fields[field].default
+            values = VALUES | {"method": {"type": "population", place: {"type": name, field: default}}}
+            if variant in having:
+                assert getattr(getattr(parse_config(values).method, place), field) == default
+                continue
+            named = " and ".join(each.model_fields["type"].default for each in having)
+            with pytest.raises(
+                ConfigurationError, match=rf"^method.{place}.{field}: unknown key; type {named} has it$"
+            ):
+                parse_config(values)
 
 
-@pytest.mark.parametrize("mode", ["cooperative", "competitive", "mixed", "hierarchical"])
-@pytest.mark.parametrize("field", OF_MODES)
-def test_a_field_of_another_mode_is_refused(mode: str, field: str) -> None:
-    value, modes = OF_MODES[field]["value"], OF_MODES[field]["modes"]
-    if mode in modes:
-        assert getattr(PopulationConfig(training_mode=mode, **{field: value}), field) == value  # type: ignore[arg-type]
-        return
-    with pytest.raises(ValueError, match=rf"{field} {value} has no effect under training_mode {mode}: leave it out"):
-        PopulationConfig(training_mode=mode, **{field: value})  # type: ignore[arg-type]
-    default = {field: PopulationConfig.model_fields[field].default}
-    assert PopulationConfig(training_mode=mode, **default)  # type: ignore[arg-type]
-
-
-def test_staleness_counts_where_weights_are_old() -> None:
-    assert WeightUpdateConfig(every=2, staleness_exponent=1.0).staleness_exponent == 1.0
-
-
-@pytest.mark.parametrize("strategy", ["asynchronous", "synchronized", "federated", "selective"])
-@pytest.mark.parametrize("field", OF_STRATEGIES)
-def test_a_field_of_another_strategy_is_refused(strategy: str, field: str) -> None:
-    value, strategies = OF_STRATEGIES[field]["value"], OF_STRATEGIES[field]["strategies"]
-    if strategy in strategies:
-        assert getattr(WeightUpdateConfig(strategy=strategy, **{field: value}), field) == value  # type: ignore[arg-type]
-        return
-    with pytest.raises(ValueError, match=rf"{field} {value} has no effect under strategy {strategy}: leave it out"):
-        WeightUpdateConfig(strategy=strategy, **{field: value})  # type: ignore[arg-type]
+def test_a_name_alone_is_a_variant_with_its_defaults() -> None:
+    short = parse_config(VALUES | {"method": {"type": "population", "training_mode": "competitive"}})
+    long = {"type": "population", "training_mode": {"type": "competitive", "competition_intensity": 0.4}}
+    assert short == parse_config(VALUES | {"method": long})
+    assert parse_config(VALUES | {"method": "population"}) == parse_config(VALUES)
+    with pytest.raises(
+        ConfigurationError, match=r"^method.training_mode.type: unknown; did you mean 'mixed'\? there are"
+    ):
+        parse_config(VALUES | {"method": {"type": "population", "training_mode": "mixd"}})
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"population": None}, "algorithm.advantage role_baseline reads the returns of a population: add its section"),
-    ({"rollout": {"mode": "single"}}, "role_baseline credits the actions of whole episodes: set rollout.mode to indep"),
+    ({"method": "team"}, "algorithm.advantage role_baseline keeps averages of a population's agents: set method to population"),
+    ({"rollout": {"mode": "single"}}, "role_baseline compares whole episodes: set rollout.mode to independent"),
     ({"algorithm": {"advantage": "grpo"}}, "grpo under rollout.mode independent does not know each agent's return"),
     ({"algorithm": {"advantage": "rloo"}}, "rloo under rollout.mode independent does not know each agent's return"),
     ({"rollout": {"mode": "tree"}, "algorithm": {"advantage": "dr_mas"}}, "dr_mas under rollout.mode tree does not"),
-    ({"population": {"training_mode": "hierarchical", "leader": "ann"}}, "leader 'ann' is no agent; agents are player_0"),
-    ({"population": {"training_mode": "hierarchical", "leader_term": 2, "rotates_seats": True}}, "leave one of them out"),
-    ({"population": {"team_size": 3}}, "team_size 3 for 2 agents: use a divisor"),
+    (led({"leader": "ann"}), "leader 'ann' is no agent; agents are player_0"),
+    (led({"leader_term": 2}, rotates_seats=True), "leave one of them out"),
+    (members(training_mode={"type": "mixed", "team_size": 3}), "team_size 3 for 2 agents: use a divisor"),
     (ALONE, "training_mode mixed compares agents, and there is one: add another agent, or set it to cooperative"),
-    ({"algorithm": {"advantage": "gae"}, "population": {"baseline_decay": 0.5}}, "baseline_decay 0.5 has no effect"),
+    ({"algorithm": {"advantage": "gae", "baseline_decay": 0.5}}, "algorithm.baseline_decay: unknown key; advantage role_base"),
     ({"algorithm": {"advantage": "gae"}, "training": {"zero_stage": 1}}, "zero_stage 1 splits optimizers, and algorithm.adv"),
-    ({"algorithm": {"advantage": "gae"}, "loss": {"mask_truncated": True}}, "mask_truncated leaves actions out, and a critic"),
+    ({"algorithm": {"advantage": "gae"}, "loss": {"mask_truncated": True}}, "mask_truncated leaves actions out, and the cr"),
     (
-        {"algorithm": {"advantage": "gae"}, "population": {"weight_updates": {"strategy": "federated"}}},
+        {"algorithm": {"advantage": "gae"}} | members(weight_updates="federated"),
         "federated starts optimizers anew, with which algorithm.advantage gae keeps its critic: set policies.<name>.adapter",
     ),
-    ({"algorithm": {"advantage": "role_baseline", "trace": 0.5}}, "role_baseline has no trace: leave it out, or set advant"),
-    ({"algorithm": {"advantage": "role_mean"}, "population": {"baseline_decay": 0.5}}, "baseline_decay 0.5 has no effect"),
-    (TREE | {"population": {"discount": 0.5}}, "discount 0.5 has no effect under rollout.mode tree: leave it out"),
-    ({"population": {"opponents": {"share": 0.4}}}, "share 0.4 of rollout.num_shards 1 is less than one shard: raise"),
-    ({"population": {"rotates_seats": True}}, "num_shards 1 does not seat each member as each of 2 agents equally often"),
-    ({"population": {"opponents": {"lowest_payoff": 1.0}}}, "lowest_payoff 1 is not below highest_payoff 1"),
-    (ALONE | {"population": {"training_mode": "cooperative", "opponents": {"share": 1.0}}}, "nobody to play against"),
+    ({"algorithm": {"advantage": "role_baseline", "trace": 0.5}}, "algorithm.trace: unknown key; advantage gae has it"),
+    (TREE | {"algorithm": {"advantage": "at_grpo", "discount": 0.5}}, "algorithm.discount: unknown key; advantage role"),
+    (members(opponents={"share": 0.4}), "share 0.4 of rollout.num_shards 1 is less than one shard: raise"),
+    (members(rotates_seats=True), "num_shards 1 does not seat each member as each of 2 agents equally often"),
+    (members(opponents={"lowest_payoff": 1.0}), "lowest_payoff 1 is not below highest_payoff 1"),
+    (ALONE | members(training_mode="cooperative", opponents={"share": 1.0}), "nobody to play against"),
     ({"rollout": {"mode": "independent", "overlap": "one_step"}, "loss": {"importance_cap": 2.0}},
      "rollout.overlap one_step does not know the returns of a population's agents: set it to none"),
     ({"rollout": {"mode": "independent", "max_resamples": 1}}, "rollout.max_resamples 1 does not know"),
     (TREE | {"rewards": {"team_credit": "turn_end"}}, "rewards.team_credit turn_end does not know"),
-    ({"population": {"weight_updates": {"every": 3}}}, "every 3: asynchronous members play by weights of at most one update"),
-    ({"population": {"weight_updates": {"every": 2}}}, "trains on answers of the weights before: set loss.importance_cap"),
-    ({"policies": {"one": {}, "two": ADAPTER}, "population": {"weight_updates": {"strategy": "federated"}}},
-     r"strategy federated mixes adapters, and policies \['one'\] have none: set policies.<name>.adapter"),
-    ({"policies": {"one": {"adapter": {"rank": 2}}, "two": ADAPTER},
-      "population": {"weight_updates": {"strategy": "synchronized"}}},
-     "strategy synchronized: policies one and two differ in base or adapter: give all trained policies the same"),
+    (members(weight_updates={"every": 3}), "method.weight_updates.every: Input should be less than or equal to 2"),
+    (members(weight_updates={"every": 2}), "trains on answers of the weights before: set loss.importance_cap"),
+    ({"policies": {"one": {}, "two": ADAPTER}} | members(weight_updates="federated"),
+     r"weight_updates federated mixes adapters, and policies \['one'\] have none: set policies.<name>.adapter"),
+    ({"policies": {"one": {"adapter": {"rank": 2}}, "two": ADAPTER}} | members(weight_updates="synchronized"),
+     "weight_updates synchronized: policies one and two differ in base or adapter: give all trained policies the same"),
 ]  # fmt: skip
 
 
@@ -124,11 +118,11 @@ def test_what_does_not_go_with_a_population_is_refused_with_a_remedy(values: dic
         TREE,
         TREE | {"algorithm": {"advantage": "rloo"}},
         {"algorithm": {"advantage": "role_mean", "normalize_std": True}},
-        ALONE | {"population": {"training_mode": "cooperative"}},
-        {"population": {"training_mode": "hierarchical", "leader": "player_1"}},
-        {"population": {"weight_updates": {"strategy": "selective", "best_share": 1.0}}, "policies": {"one": {}, "two": {}}},
-        {"policies": {"one": ADAPTER | {"trained": False}, "two": ADAPTER},
-         "population": {"weight_updates": {"strategy": "federated", "personal_share": 0.3}}},
+        ALONE | members(training_mode="cooperative"),
+        led({"leader": "player_1"}),
+        {"policies": {"one": {}, "two": {}}} | members(weight_updates={"type": "selective", "best_share": 1.0}),
+        {"policies": {"one": ADAPTER | {"trained": False}, "two": ADAPTER}}
+        | members(weight_updates={"type": "federated", "personal_share": 0.3}),
     ],
 )  # fmt: skip
 def test_what_goes_with_a_population_survives_being_stored(values: dict[str, Any]) -> None:

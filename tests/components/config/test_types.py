@@ -43,7 +43,8 @@ def test_what_becomes_a_label_or_a_bucket_is_a_name(field: str, name: str) -> No
 def test_an_address_holds_no_password_and_the_error_does_not_show_it(field: str, url: str) -> None:
     api = ["policies.team.api.provider=openai", "policies.team.api.model=m", "policies.team.trained=false"]
     value = f"['{url}']" if field.endswith("urls") else url
-    message = refused(*(api if "api" in field else []), f"{field}={value}")
+    engine = ["generation.engine=vllm"] if "vllm" in field else []
+    message = refused(*(api if "api" in field else []), *engine, f"{field}={value}")
     assert field in message
     assert "must hold no user, password or query" in message
     assert "secret" not in message

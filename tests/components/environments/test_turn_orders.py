@@ -11,7 +11,7 @@ from components.environments.registry import family
 from components.environments.turn_orders import checked_team, turn_order_of
 from components.errors import ConfigurationError
 from components.turn_order import BRANCHING, agents_of
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.rollout.own_teams import Desk, Votes, family_of
 
 ENVIRONMENT = "environment.name 'x:Team'"

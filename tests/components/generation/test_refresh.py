@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.config import GenerationConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, StaleEngine
 from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
@@ -13,6 +12,7 @@ from components.schema import PolicyVersion
 from components.training.base import Probe
 from tests.components.generation.scripted import ScriptedGenerator
 from tests.components.generation.tiny_models import full_logprobs, random_model, saved
+from tests.sections import choose_generation
 
 TOLERANCE = 1e-4
 PROMPT, COMPLETION = (2, 5, 3, 9), (4, 4, 6, 1)
@@ -25,7 +25,7 @@ def probe_of(model: object) -> Probe:
 
 
 def test_a_faithful_engine_agrees_with_the_trainer(tmp_path: Path) -> None:
-    model, engine = random_model(), TransformersGenerator(GenerationConfig())
+    model, engine = random_model(), TransformersGenerator(choose_generation())
     version = saved(model, tmp_path)
     difference = refresh(engine, folder=tmp_path, version=version, probe=probe_of(model), tolerance=TOLERANCE)
     assert 0 <= difference <= 1e-5
@@ -33,7 +33,7 @@ def test_a_faithful_engine_agrees_with_the_trainer(tmp_path: Path) -> None:
 
 
 def test_it_loads_only_when_another_version_is_held(tmp_path: Path) -> None:
-    model, engine = random_model(), TransformersGenerator(GenerationConfig())
+    model, engine = random_model(), TransformersGenerator(choose_generation())
     version = saved(model, tmp_path)
     refresh(engine, folder=tmp_path, version=version, probe=probe_of(model), tolerance=TOLERANCE)
     nowhere = tmp_path / "removed"
@@ -41,7 +41,7 @@ def test_it_loads_only_when_another_version_is_held(tmp_path: Path) -> None:
 
 
 def test_new_weights_under_the_old_name_trip_the_probe(tmp_path: Path) -> None:
-    model, engine = random_model(), TransformersGenerator(GenerationConfig())
+    model, engine = random_model(), TransformersGenerator(choose_generation())
     version = saved(model, tmp_path)
     refresh(engine, folder=tmp_path, version=version, probe=probe_of(model), tolerance=TOLERANCE)
     with torch.no_grad():
@@ -52,7 +52,7 @@ def test_new_weights_under_the_old_name_trip_the_probe(tmp_path: Path) -> None:
 
 def test_a_stale_output_head_trips_the_probe(tmp_path: Path) -> None:
     old, new = random_model(seed=1, tied=False), random_model(seed=2, tied=False)
-    engine = TransformersGenerator(GenerationConfig())
+    engine = TransformersGenerator(choose_generation())
     version = saved(new, tmp_path)
     engine.load(tmp_path, version)
     with torch.no_grad():
@@ -67,7 +67,7 @@ def test_the_tolerance_of_bfloat16_allows_its_rounding_and_no_stale_tensor(stale
     with torch.no_grad():
         for model in (old, new):
             model.lm_head.weight.mul_(5.0)  # log-probabilities as far apart as a trained model's
-    config = GenerationConfig(dtype="bfloat16")
+    config = choose_generation(dtype="bfloat16")
     engine, version = TransformersGenerator(config), saved(new, tmp_path)
     tolerance = config.probe_tolerance
     difference = refresh(engine, folder=tmp_path, version=version, probe=probe_of(new), tolerance=tolerance)
@@ -91,7 +91,7 @@ def test_an_engine_that_keeps_its_old_version_is_stale(tmp_path: Path) -> None:
 
 
 def test_weights_of_another_version_in_the_folder_are_corrupt(tmp_path: Path) -> None:
-    model, engine = random_model(), TransformersGenerator(GenerationConfig())
+    model, engine = random_model(), TransformersGenerator(choose_generation())
     saved(model, tmp_path)
     wrong = PolicyVersion(policy="team", step=0, weights_digest="0" * 64)
     with pytest.raises(ArtifactCorrupt, match="digest"):
@@ -100,7 +100,7 @@ def test_weights_of_another_version_in_the_folder_are_corrupt(tmp_path: Path) ->
 
 
 def test_numbers_that_are_not_finite_never_pass(tmp_path: Path) -> None:
-    model, engine = random_model(), TransformersGenerator(GenerationConfig())
+    model, engine = random_model(), TransformersGenerator(choose_generation())
     version = saved(model, tmp_path)
     engine.load(tmp_path, version)
     with torch.no_grad():

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from components.config import AdapterConfig, GenerationConfig, PolicyConfig, TrainingConfig
+from components.config import AdapterConfig, PolicyConfig, TrainingConfig
 from components.errors import ConfigurationError
 from components.models.memory import GIB, ModelNumbers, check_fits, engine_bytes, host_bytes, training_bytes
 from components.models.model_sizes import model_sizes
+from tests.sections import choose_generation
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ModelNumbers(
@@ -65,14 +66,14 @@ def test_an_adapter_needs_no_reference_and_hardly_an_optimizer() -> None:
 
 
 def test_an_engine_is_its_weights_and_cache_or_its_share_of_the_device() -> None:
-    inside = GenerationConfig(dtype="bfloat16", max_batch_tokens=5000)
+    inside = choose_generation(dtype="bfloat16", max_batch_tokens=5000)
     assert engine_bytes(MODEL, inside, num_tokens=9000, device_bytes=0) == {
         "engine": 3_000_000_000 + 2 * 28 * 256 * 2 * 5000
     }
     vllm = {"gpu_memory_fraction": 0.4, "num_replicas": 2}
-    served = GenerationConfig(engine="vllm", device="cuda", vllm=vllm)
+    served = choose_generation(engine="vllm", device="cuda", vllm=vllm)
     assert engine_bytes(MODEL, served, num_tokens=9000, device_bytes=80 * GIB) == {"engine": 64 * GIB}
-    elsewhere = GenerationConfig(engine="vllm", vllm={"urls": ("https://host:1",)})
+    elsewhere = choose_generation(engine="vllm", vllm={"urls": ("https://host:1",)})
     assert engine_bytes(MODEL, elsewhere, num_tokens=9000, device_bytes=0) == {}
 
 

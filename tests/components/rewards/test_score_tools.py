@@ -7,7 +7,7 @@ import pytest
 
 from components.algorithms.at_grpo import at_grpo_advantages
 from components.artifacts import codec
-from components.config import AlgorithmConfig, RolloutConfig
+from components.config import RolloutConfig
 from components.environments.base import Step, Tools
 from components.errors import TooManyFailedEpisodes, TooManyUnscorable
 from components.rewards.base import Rubric
@@ -18,6 +18,7 @@ from components.schema import Execution, ExecutionResult, Limits, RolloutShard, 
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
 from tests.components.rollout.toy_team import RUBRIC, Toy, ToyFamily, ToyState, toy_problems, toy_router
 from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
+from tests.sections import choose_algorithm
 
 
 class Programs(Toy):
@@ -99,7 +100,7 @@ def test_a_candidate_at_which_the_sandbox_failed_has_no_reward_and_is_never_hand
             assert node.candidates[node.chosen].outcome.unscorable is None
             unscorable += sum(reward is None for reward in rewards_K)
     assert unscorable > 3
-    advantages_E_N_K = at_grpo_advantages(shard.episodes, scored.rewards_E_N_K, AlgorithmConfig())
+    advantages_E_N_K = at_grpo_advantages(shard.episodes, scored.rewards_E_N_K, choose_algorithm())
     for rewards_N_K, advantages_N_K in zip(scored.rewards_E_N_K, advantages_E_N_K, strict=True):
         for rewards_K, advantages_K in zip(rewards_N_K, advantages_N_K, strict=True):
             known_K = [advantage for advantage in advantages_K if advantage is not None]

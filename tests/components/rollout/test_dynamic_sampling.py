@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from components.algorithms.learning_signal import has_signal
 from components.artifacts.local import LocalArtifactStore
-from components.config import AlgorithmConfig, RolloutConfig, RunConfig, parse_config
+from components.config import RolloutConfig, RunConfig, parse_config
 from components.errors import TooManyFailedEpisodes
 from components.rollout.dynamic_sampling import FIRST_REFILL, Refilling, fresh_problems
 from components.rollout.journal import Journal
@@ -19,6 +19,7 @@ from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.shards import NumberedProblem, shard_problems
 from components.schema import Episode, Refills, RolloutShard
 from tests.components.rollout.toy_team import RUBRIC, RecordingGenerator, ToyFamily, ToyOptions, toy_router
+from tests.sections import choose_algorithm
 
 FAMILY = ToyFamily(2)
 OPTIONS = ToyOptions(done_rate=0.0)
@@ -139,7 +140,7 @@ def test_real_rewards_decide_what_is_replaced() -> None:
     run = config()
     refilling = Refilling(
         fresh=fresh_problems(run, FAMILY, OPTIONS, step=3, shard=0),
-        has_signal=partial(has_signal, algorithm=AlgorithmConfig()),
+        has_signal=partial(has_signal, algorithm=choose_algorithm()),
     )
     silent = collect_shard(plan(run), family=FAMILY, router=toy_router(FAMILY), rubric=flat, refilling=refilling)
     assert silent.refills is not None

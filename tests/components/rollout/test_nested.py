@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from components.algorithms.batching import train_batches
 from components.artifacts.local import LocalArtifactStore
-from components.config import AlgorithmConfig, RolloutConfig
+from components.config import RolloutConfig
 from components.environments.base import Step, Tools
 from components.environments.environment import Environment
 from components.errors import ConfigurationError, ExecutionFailed
@@ -46,6 +46,7 @@ from tests.components.rollout.toy_team import (
     toy_problems,
     toy_router,
 )
+from tests.sections import choose_algorithm
 
 FAMILY = ToyFamily(2)
 
@@ -247,7 +248,7 @@ def test_shards_and_blocks_change_no_answer() -> None:
 def test_only_compared_candidates_make_rows() -> None:
     shard = collected(planned(6))
     scored = score_shard(shard, family=FAMILY, rubric=RUBRIC, credit="leaves")
-    batches, metrics = train_batches([shard], [scored], algorithm=AlgorithmConfig(), policies=["p"])
+    batches, metrics = train_batches([shard], [scored], algorithm=choose_algorithm(), policies=["p"])
     compared = [node for episode in shard.episodes for node in episode.nodes if node.is_trained_on]
     assert metrics["signal/num_groups"] == len(compared) == 6 * 3
     rows = sum(len(group.completions_K_T) for group in batches["p"].groups)

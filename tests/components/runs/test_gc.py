@@ -21,7 +21,7 @@ from components.runs.gc import collect_garbage, listed
 from components.runs.lineages import freeze_config, start_lineage
 from components.runs.stage_protocol import run_stage
 from components.schema import Problem
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.artifacts.faulty_proxy import FaultyProxy
 from tests.components.runs.test_lineages import config
 

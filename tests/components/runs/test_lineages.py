@@ -24,7 +24,7 @@ from components.runs.lineages import (
     start_lineage,
     store_option,
 )
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 STAGES = [stage.name for stage in PIPELINE.stages]
 BEGIN = datetime(2026, 1, 2, tzinfo=UTC)

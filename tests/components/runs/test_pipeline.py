@@ -14,7 +14,7 @@ from components.errors import ConfigurationError
 from components.runs.pipeline import NEUTRAL, Pipeline, Stage, When
 from components.runs.run import Run, stage_key
 from flows.presets import preset_config, preset_values
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 NEUTRAL_OF = {HybridConfig: dict(NEUTRAL["hybrid"])}
 DEFAULTS = Path(__file__).with_name("defaults.json")

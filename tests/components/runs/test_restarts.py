@@ -14,7 +14,7 @@ from components.runs.run import Run
 from components.runs.session_records import begin_session, effective_run, end_session
 from components.runs.step_records import step_manifests
 from components.runs.steps import checkpoints_before, first_unfinished_step
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import config_in, finish, reread, stored_run
 from troupe.runs.documents import run_document
 

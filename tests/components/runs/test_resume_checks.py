@@ -17,7 +17,7 @@ from components.runs.provenance import Provenance, changed_libraries, changed_st
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
 from components.runs.run import Run
 from components.runs.session_records import SessionStart, begin_session, end_session, session_records
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import config_in, reread, stored_run
 
 

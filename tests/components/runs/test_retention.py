@@ -26,7 +26,7 @@ from components.runs.run import MixedStep, PolicyUpdate, Run, stage_key
 from components.runs.session_records import begin_session
 from components.runs.stage_protocol import run_stage
 from components.schema import EvalReport
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.runs.test_gc import key, put_checkpoint
 from tests.components.runs.whole_runs import whole_run
 from tests.components.tracking.reports import evaluation

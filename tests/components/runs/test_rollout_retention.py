@@ -12,7 +12,7 @@ from components.runs.retention import ROLLOUT_STAGES
 from components.runs.run import Run
 from components.runs.step_records import stage_of, step_of
 from components.runs.verify import verify_run
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.runs.whole_runs import ADAPTER, whole_run
 from tests.tasks.stored_runs import config_in, reread
 from troupe.runs.documents import run_document

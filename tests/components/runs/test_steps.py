@@ -11,7 +11,7 @@ from components.runs.run import Run
 from components.runs.session_records import begin_session, end_session, run_state
 from components.runs.steps import finish_step, finished_step, first_step, first_unfinished_step
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 CONFIG = preset_config("tiny")
 

@@ -22,7 +22,7 @@ from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.runs.verify import VerifyReport, verify_run
 from components.session.checkpoint_cache import CheckpointCache
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.runs.whole_runs import document, resumed, whole_run
 from troupe.cli import app
 from troupe.runs.documents import run_document

@@ -18,7 +18,7 @@ from components.schema import EvalReport, IterationReport
 from components.tracking.outbox import Outbox
 from components.training.base import MANIFEST_FILE, CheckpointManifest, Probe
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.tracking.reports import evaluation
 from tests.tasks.stored_runs import reread
 

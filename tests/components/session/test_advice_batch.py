@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.hybrid.language_model import Draw
+from components.methods.hybrid.advice_batch import advice_batch
 from components.schema import PolicyVersion, TrainBatch
-from components.session.advice_batch import advice_batch
 
 VERSION = PolicyVersion(policy="player", step=2, weights_digest="0" * 64)
 

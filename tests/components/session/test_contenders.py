@@ -7,9 +7,9 @@ import pytest
 from components.config import RunConfig, StoreConfig, parse_config
 from components.errors import ConfigurationError
 from components.evaluation.subjects import parse_subject
+from components.methods.contenders import ResultsStore, find_team, open_contender
 from components.models.character_tokenizer import character_tokenizer
 from components.models.model_folder import write_model_folder
-from components.session.contenders import ResultsStore, find_team, open_contender
 from flows.presets import preset_config
 from tests.integration.vllm_servers import tiny_model
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from components.hybrid.errors import SaveStateCorrupt
-from components.session.learner_checkpoints import _digests
+from components.methods.hybrid.learner_checkpoints import _digests
 
 pytest.importorskip("pyboy")
 from tests.components.hybrid.game_boy.one_game import opened_games

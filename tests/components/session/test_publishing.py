@@ -24,7 +24,7 @@ from components.tracking.base import PROCESS_TAG, STARTED_TAG, VIEW_TAG, PolicyF
 from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import DrainReport, Outbox
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.tracking.memory import InMemoryTracker
 from tests.components.tracking.reports import evaluation, iteration
 from tests.recorded_calls import Call, RecordedCalls, call, fails

@@ -11,9 +11,9 @@ from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ConfigurationError, LogprobMismatch
 from components.generation.base import GenerationRequest
 from components.generation.hot_swap import HotSwap
+from components.methods.population.served_models import Answer, Question, ServedModel, ServedPolicy
 from components.models.adapters import write_adapter
 from components.schema import PolicyVersion
-from components.session.served_models import Answer, Question, ServedModel, ServedPolicy
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.generation.tiny_models import random_model, saved
 

@@ -7,14 +7,14 @@ import pytest
 
 from components.config import parse_config
 from components.evaluation.suite_play import SuitePlay
+from components.methods.population.against_starts import gain_sentence
 from components.population.seating import past_self
 from components.runs.run import Run
 from components.schema import PolicyVersion
-from components.session.against_starts import gain_sentence
 from components.session.publishing import Publishing
 from components.session.session import Session
 from flows.presets import preset_values
-from flows.train_population import PIPELINE
+from flows.steps import POPULATION_PIPELINE as PIPELINE
 from tasks.play_against_starts import play_against_starts
 from tasks.play_suite import play_suite
 from tests.components.tracking.memory import InMemoryTracker

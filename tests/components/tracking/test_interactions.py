@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from components.artifacts.refs import ArtifactRef
+from components.methods.population.interactions import FILES
 from components.runs.run import Run
-from components.session.interactions import FILES
 from components.session.publishing import Publishing
 from components.session.session import Session
 from flows.presets import preset_config
-from flows.train_population import PIPELINE
+from flows.steps import POPULATION_PIPELINE as PIPELINE
 from tasks import draw_interactions
 from tests.components.tracking.conftest import Tracked
 

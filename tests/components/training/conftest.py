@@ -12,7 +12,7 @@ import torch
 
 from components.artifacts.codec import encode
 from components.child_environment import filtered_environment
-from components.config import LossConfig, TrainingConfig
+from components.config import TrainingConfig
 from components.identity import GroupKey
 from components.schema import TrainBatch, TrainGroup
 from components.training import launcher
@@ -22,6 +22,7 @@ from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
 from components.training.trainer import DeepSpeedTrainer
 from tests.forked_workers import forking
+from tests.sections import choose_loss
 
 VOCABULARY = 30
 DEEPSPEED_FOLDER = Path(__file__).resolve().parents[3] / "infra" / "deepspeed"
@@ -192,7 +193,7 @@ class Jobs:
             "output_folder": self.folder / f"output-{self._number}",
             "temperature": 1.0,
             "training": TRAINING,
-            "loss": LossConfig(mismatch_tolerance=None),
+            "loss": choose_loss(mismatch_tolerance=None),
         }
         return UpdateJob(**{**values, **changes})
 
@@ -225,7 +226,7 @@ def make_job() -> Callable[..., UpdateJob]:
             "output_folder": Path("unused"),
             "temperature": 1.0,
             "training": TrainingConfig(),
-            "loss": LossConfig(),
+            "loss": choose_loss(),
         }
         return UpdateJob(**{**values, **changes})
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from components.config import AdapterConfig, TrainingConfig, WeightUpdateConfig
 from components.errors import ArtifactCorrupt
+from components.methods.population.coordination import mixed_states
 from components.models.adapters import read_adapter_config
 from components.population.adapters import Adapter
-from components.session.coordination import mixed_states
 from components.training.adapter_state import AdapterState, read_adapter_state, write_adapter_checkpoint
 from components.training.base import MODEL_FOLDER, CheckpointManifest
 from components.training.checkpoint import NO_OPTIMIZER, read_manifest, write_initial_adapter

@@ -6,15 +6,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from components.config import AdapterConfig, LossConfig, TrainingConfig
+from components.config import AdapterConfig, TrainingConfig
 from components.models.adapters import ADAPTER_FOLDER
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER
 from components.training.checkpoint import load_model, write_initial_adapter
+from tests.sections import choose_loss
 
 pytestmark = pytest.mark.usefixtures("forked")
 
 TRAINING = TrainingConfig(dtype="bfloat16", learning_rate=1e-3, tokens_per_micro_batch=256, weight_decay=0.01)
-LOSS = LossConfig(importance_cap=2.0, mismatch_tolerance=2.0)
+LOSS = choose_loss(importance_cap=2.0, mismatch_tolerance=2.0)
 
 
 def weights_by_kind(kind: str, initial, folder: Path):

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from components.algorithms.losses import MinibatchSize
-from components.config import AdapterConfig, LossConfig, TrainingConfig
+from components.config import AdapterConfig, TrainingConfig
 from components.models.adapters import ADAPTER_FOLDER
 from components.models.digests import model_digest
 from components.models.value_head import add_value_head, expected, hidden_states
@@ -22,11 +22,12 @@ from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
 from components.training.rank_batches import RecordedValues
 from components.training.ranks import Ranks
+from tests.sections import choose_loss
 
 pytestmark = pytest.mark.usefixtures("forked")
 
 CRITIC = CriticTerms(discount=0.9, trace=0.5, value_coefficient=0.5)
-LOSS = LossConfig(mismatch_tolerance=100.0, importance_cap=2.0)
+LOSS = choose_loss(mismatch_tolerance=100.0, importance_cap=2.0)
 TRAINING = TrainingConfig(learning_rate=1e-2, tokens_per_micro_batch=256, num_minibatches=1)
 
 

@@ -20,14 +20,15 @@ from components.training.reference_logprobs import loss_inputs, record_batch
 from components.training.update import Update
 from tests.components.training.test_rank_padding import Agreeing
 from tests.components.training.test_update import PlainLearner
+from tests.sections import choose_loss
 
 LOSSES = [
-    LossConfig(),
-    LossConfig(aggregation="sequence_mean", entropy_coefficient=0.1),
-    LossConfig(aggregation="fixed_length", fixed_length=9, kl_coefficient=0.2),
-    LossConfig(policy_loss="gspo", clip_low=0.05, clip_high=0.1, kl_coefficient=0.2, kl_estimator="k1"),
-    LossConfig(policy_loss="cispo", clip_low=1.0, clip_high=0.2),
-    LossConfig(importance_cap=1.5, importance_level="sequence", importance_veto=0.7, kl_coefficient=0.1),
+    choose_loss(),
+    choose_loss(aggregation="sequence_mean", entropy_coefficient=0.1),
+    choose_loss(aggregation="fixed_length", fixed_length=9, kl_coefficient=0.2),
+    choose_loss(policy_loss="gspo", clip_low=0.05, clip_high=0.1, kl_coefficient=0.2, kl_estimator="k1"),
+    choose_loss(policy_loss="cispo", clip_low=1.0, clip_high=0.2),
+    choose_loss(importance_cap=1.5, importance_level="sequence", importance_veto=0.7, kl_coefficient=0.1),
 ]
 
 
@@ -85,7 +86,7 @@ def test_ranks_add_up_and_empty_micro_batches_count_nothing(
 ) -> None:
     model, groups = make_model(), score_groups(make_model(), make_groups(3), noise=0.3)
     training = TrainingConfig(tokens_per_micro_batch=64)
-    job = make_job(loss=LossConfig(mismatch_tolerance=None), training=training)
+    job = make_job(loss=choose_loss(mismatch_tolerance=None), training=training)
     recorded = record_batch(model, groups, job, ranks=Ranks(), reference=None)
     shares = GradientShares(batch_of(groups))
     for rank in range(4):
@@ -102,7 +103,7 @@ def test_a_role_whose_groups_are_silent_has_no_share_and_one_role_alone_has_no_m
 ) -> None:
     model, groups = make_model(), make_groups(4)
     silent = [replace(g, advantages_K=(0.0,) * 4) if g.group.agent == "b" else g for g in groups]
-    job = make_job(loss=LossConfig(mismatch_tolerance=None, entropy_coefficient=0.01))
+    job = make_job(loss=choose_loss(mismatch_tolerance=None, entropy_coefficient=0.01))
 
     def shares(batch: TrainBatch) -> dict[str, float]:
         learner = PlainLearner(copy.deepcopy(model), job.training)

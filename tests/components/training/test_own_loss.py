@@ -7,6 +7,7 @@ import pytest
 
 from components.config import LossConfig
 from components.errors import ConfigurationError
+from tests.sections import choose_loss
 
 SURROGATE = """
 import torch
@@ -21,7 +22,7 @@ BOUNDS = "def bounded(ratios_N, config): return ratios_N.clamp(1.0 - config.clip
 
 
 def loss(name: str, **changes: Any) -> LossConfig:
-    return LossConfig(policy_loss=name, mismatch_tolerance=None, **changes)
+    return choose_loss(policy_loss=name, mismatch_tolerance=None, **changes)
 
 
 def test_the_surrogate_written_out_ends_in_the_weights_of_the_built_in_one(

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from components.algorithms.proximal import proximal_term
-from components.config import LossConfig, TrainingConfig, parse_config
+from components.config import TrainingConfig, parse_config
 from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import load_model
 from flows.presets import preset_values
+from tests.sections import choose_loss
 
-LOSS = LossConfig(mismatch_tolerance=100.0)
+LOSS = choose_loss(mismatch_tolerance=100.0)
 TRAINING = TrainingConfig(learning_rate=1e-2, tokens_per_micro_batch=64, num_minibatches=4, max_grad_norm=1e9)
 
 

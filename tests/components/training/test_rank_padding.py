@@ -16,12 +16,13 @@ from components.training.packing import MicroBatch, empty_micro_batch
 from components.training.rank_batches import minibatch_size, rank_micro_batches
 from components.training.ranks import Ranks
 from components.training.reference_logprobs import loss_inputs, record_batch
+from tests.sections import choose_loss
 
 LOSSES = [
-    LossConfig(entropy_coefficient=0.1, kl_coefficient=0.1),
-    LossConfig(aggregation="sequence_mean", importance_cap=1.5, importance_level="sequence", importance_veto=0.7),
-    LossConfig(policy_loss="gspo", clip_low=0.05, clip_high=0.1),
-    LossConfig(policy_loss="cispo", clip_low=1.0, clip_high=0.2),
+    choose_loss(entropy_coefficient=0.1, kl_coefficient=0.1),
+    choose_loss(aggregation="sequence_mean", importance_cap=1.5, importance_level="sequence", importance_veto=0.7),
+    choose_loss(policy_loss="gspo", clip_low=0.05, clip_high=0.1),
+    choose_loss(policy_loss="cispo", clip_low=1.0, clip_high=0.2),
 ]
 
 

@@ -9,19 +9,20 @@ import pytest
 import torch
 
 from components.artifacts.codec import encode
-from components.config import LossConfig, TrainingConfig
+from components.config import TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed
 from components.schema import TrainBatch
 from components.training.base import UpdateJob, UpdateResult
 from components.training.trainer import DeepSpeedTrainer
 from tests.components.training.test_specialisation import Team
+from tests.sections import choose_loss
 
 NOT_A_NUMBER = float("nan")
 
 
 def mismatched(job: UpdateJob) -> UpdateJob:
     """The job with a tolerance that its batch exceeds: it is refused with its first gradient in place."""
-    return job.model_copy(update={"loss": LossConfig(mismatch_tolerance=1e-6)})
+    return job.model_copy(update={"loss": choose_loss(mismatch_tolerance=1e-6)})
 
 
 def broken(job: UpdateJob, groups: list[Any]) -> UpdateJob:

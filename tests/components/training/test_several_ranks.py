@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from components.child_environment import filtered_environment
-from components.config import AdapterConfig, LossConfig, TrainingConfig
+from components.config import AdapterConfig, TrainingConfig
 from components.errors import ArtifactCorrupt
 from components.models.adapters import ADAPTER_FOLDER, load_adapter
 from components.models.digests import model_digest
@@ -20,6 +20,7 @@ from components.training import launcher
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, UpdateJob, UpdateResult
 from components.training.checkpoint import load_model, probe_for, read_manifest, write_initial_adapter
 from components.training.trainer import DeepSpeedTrainer
+from tests.sections import choose_loss
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 DEEPSPEED_FOLDER = Path(__file__).resolve().parents[3] / "infra" / "deepspeed"
@@ -145,7 +146,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_ranks(
 
 @pytest.mark.parametrize("level", [pytest.param("token", marks=pytest.mark.long), "sequence"])
 def test_one_step_corrects_over_ranks_as_it_does_alone(chain: Chain, level: str) -> None:
-    loss = LossConfig(mismatch_tolerance=None, importance_cap=1.05, importance_veto=0.2, importance_level=level)
+    loss = choose_loss(mismatch_tolerance=None, importance_cap=1.05, importance_veto=0.2, importance_level=level)
     alone, spread = chain, chain
     for _ in range(2):
         alone = alone.updated(ALONE.model_copy(update=ONE_STEP), loss=loss)

@@ -11,22 +11,23 @@ import torch
 from components.algorithms.batching import train_batches
 from components.algorithms.loss_inputs import LossInputs
 from components.algorithms.losses import minibatch_loss
-from components.config import AlgorithmConfig, LossConfig, TrainingConfig
+from components.config import LossConfig, TrainingConfig
 from components.schema import Candidate, Episode, RolloutShard, ScoredShard
 from components.training.rank_batches import counted_size
 from components.training.ranks import Ranks
 from components.training.update import Update
 from tests.components.algorithms.episodes import episode, scores, shard
 from tests.components.training.test_update import PlainLearner
+from tests.sections import choose_algorithm, choose_loss
 
-ALGORITHM = AlgorithmConfig(epsilon=0.01)
+ALGORITHM = choose_algorithm(epsilon=0.01)
 TERMS = {"kl_coefficient": 0.1, "entropy_coefficient": 0.01}
 
 
 def test_nine_silent_groups_of_ten_leave_the_terms_as_large_as_none() -> None:
     rewards = [((1.0, 0.0, 1.0, 0.0),), *[((1.0, 1.0, 1.0, 1.0),)] * 9]
     played = shard(*(episode("a", number, "t", num=4) for number in range(10)))
-    config = LossConfig(**TERMS)
+    config = choose_loss(**TERMS)
     batches, _ = train_batches(
         [played], [scores(*rewards)], algorithm=ALGORITHM, policies=["small"], with_silent_groups=True
     )
@@ -118,14 +119,14 @@ def oracle(played: RolloutShard, scored: ScoredShard, model: Any, reference: Any
 @pytest.mark.parametrize(
     "config",
     [
-        LossConfig(**TERMS),
-        LossConfig(**TERMS, average_over="nonzero"),
-        LossConfig(**TERMS, aggregation="sequence_mean"),
-        LossConfig(**TERMS, aggregation="sequence_mean", average_over="nonzero", mask_truncated=True),
-        LossConfig(entropy_coefficient=0.05, mask_truncated=True),
-        LossConfig(kl_coefficient=0.05),
-        LossConfig(),
-        LossConfig(aggregation="sequence_mean"),
+        choose_loss(**TERMS),
+        choose_loss(**TERMS, average_over="nonzero"),
+        choose_loss(**TERMS, aggregation="sequence_mean"),
+        choose_loss(**TERMS, aggregation="sequence_mean", average_over="nonzero", mask_truncated=True),
+        choose_loss(entropy_coefficient=0.05, mask_truncated=True),
+        choose_loss(kl_coefficient=0.05),
+        choose_loss(),
+        choose_loss(aggregation="sequence_mean"),
     ],
     ids=lambda c: f"{c.aggregation}-{c.average_over}-{c.kl_coefficient}-{c.entropy_coefficient}-{c.mask_truncated}",
 )

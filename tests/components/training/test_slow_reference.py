@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from components.config import LossConfig, TrainingConfig
+from components.config import TrainingConfig
 from components.models.adapters import ADAPTER_FOLDER, load_adapter
 from components.training.base import MODEL_FOLDER, UpdateResult
 from components.training.checkpoint import load_model
@@ -15,6 +15,7 @@ from components.training.packing import pack_groups
 from components.training.reference_logprobs import Recorded, loss_inputs
 from components.training.trainer import DeepSpeedTrainer
 from tests.components.training.test_specialisation import Team
+from tests.sections import choose_loss
 
 TRAINING = TrainingConfig(learning_rate=1e-2, tokens_per_micro_batch=256, num_minibatches=1)
 
@@ -31,7 +32,7 @@ def test_an_adapter_is_pulled_to_what_it_was(
 
     def update(kl: float, reference: Path | None, step: int) -> UpdateResult:
         job = team.job(policy, groups, tmp_path / f"other-{next(number)}", TRAINING)
-        loss = LossConfig(kl_coefficient=kl, kl_estimator="k1" if step == 1 else "k3", mismatch_tolerance=None)
+        loss = choose_loss(kl_coefficient=kl, kl_estimator="k1" if step == 1 else "k3", mismatch_tolerance=None)
         return trainer.update(
             job.model_copy(update={"loss": loss, "reference_folder": reference, "reference_step": step})
         )

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from components.artifacts.codec import encode
-from components.config import AdapterConfig, GenerationConfig, LossConfig, TrainingConfig
+from components.config import AdapterConfig, TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch
 from components.generation.local.base_models import BaseModels
 from components.generation.local.engine import TransformersGenerator
@@ -21,6 +21,7 @@ from components.schema import PolicyVersion, TrainBatch
 from components.training.base import MODEL_FOLDER, CheckpointManifest, UpdateJob
 from components.training.checkpoint import read_manifest, write_initial_adapter, write_initial_checkpoint
 from components.training.trainer import DeepSpeedTrainer
+from tests.sections import choose_generation, choose_loss
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 ADAPTER = AdapterConfig(rank=4, alpha=8.0, targets=("q_proj", "v_proj", "up_proj"))
@@ -81,7 +82,7 @@ class Team:
             output_folder=output,
             temperature=1.0,
             training=training,
-            loss=LossConfig(mismatch_tolerance=None),
+            loss=choose_loss(mismatch_tolerance=None),
         )
 
     def updated(self, trainer: DeepSpeedTrainer, job: UpdateJob) -> CheckpointManifest:
@@ -128,7 +129,7 @@ def test_an_update_changes_its_policy_and_no_other(
     together, alone = trainers
     team = Team(tmp_path, level, num_roles, make_model)
     bases = BaseModels()
-    engines = {policy: TransformersGenerator(GenerationConfig(), bases) for policy in team.policies}
+    engines = {policy: TransformersGenerator(choose_generation(), bases) for policy in team.policies}
     digests = {policy: manifest.weights_digest for policy, manifest in team.manifests().items()}
     answers = served(team, engines)
     for number in range(NUM_UPDATES):
@@ -178,7 +179,7 @@ def test_swapped_adapters_are_refused_by_digest(
     job = team.job("role-0", make_groups(3), tmp_path / "role-0-2")
     with pytest.raises(ArtifactCorrupt, match="its weights have digest"):
         trainers[1].update(job)
-    engine, manifest = TransformersGenerator(GenerationConfig()), read_manifest(team.newest["role-0"])
+    engine, manifest = TransformersGenerator(choose_generation()), read_manifest(team.newest["role-0"])
     with pytest.raises(ArtifactCorrupt, match="digest"):
         engine.load(
             team.newest["role-0"] / MODEL_FOLDER,
@@ -193,7 +194,7 @@ def test_another_adapter_s_values_trip_the_probe(
 ) -> None:
     team = Team(tmp_path, "L2", 2, make_model)
     team.updated(trainers[0], team.job("role-0", make_groups(3), tmp_path / "role-0-1"))
-    engines = {policy: TransformersGenerator(GenerationConfig()) for policy in team.policies}
+    engines = {policy: TransformersGenerator(choose_generation()) for policy in team.policies}
     served(team, engines)
     with torch.no_grad():
         for tensor in adapter_tensors(engines["role-0"]._model, "role-0").values():
@@ -223,7 +224,7 @@ def test_adapters_of_one_base_answer_side_by_side(
     for number, policy in enumerate(team.policies):
         team.updated(trainers[0], team.job(policy, make_groups(3, seed=number), tmp_path / f"{policy}-1"))
     bases = BaseModels()
-    engines = {policy: TransformersGenerator(GenerationConfig(), bases) for policy in team.policies}
+    engines = {policy: TransformersGenerator(choose_generation(), bases) for policy in team.policies}
     answers = served(team, engines)
     assert len(set(answers.values())) == 2
     calls = list(team.policies) * 50

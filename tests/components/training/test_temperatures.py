@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from components.algorithms.batching import train_batches
-from components.config import AlgorithmConfig, GenerationConfig, LossConfig
 from components.errors import LogprobMismatch
 from components.generation.local.engine import TransformersGenerator
 from components.identity import GroupKey
@@ -35,6 +34,7 @@ from components.training.packing import pack_groups
 from components.training.rank_batches import rank_micro_batches
 from components.training.ranks import Ranks
 from components.training.trainer import DeepSpeedTrainer
+from tests.sections import choose_algorithm, choose_generation, choose_loss
 
 Groups = list[TrainGroup]
 TEMPERATURES = {"cool": 0.7, "hot": 1.3}
@@ -48,7 +48,7 @@ def sampled(tmp_path_factory: pytest.TempPathFactory, make_model: Callable[..., 
     folder, model = tmp_path_factory.mktemp("sampler"), make_model()
     write_model_folder(model, character_tokenizer("ABCDEFGHIJKLMNOPQRSTUVWXYZ.,"), folder)
     version = PolicyVersion(policy="p", step=0, weights_digest=model_digest(model))
-    engine = TransformersGenerator(GenerationConfig())
+    engine = TransformersGenerator(choose_generation())
     engine.load(folder, version)
     seats = {
         role: RoleBinding(policy="p", prompt_format="compact", max_new_tokens=7, temperature=TEMPERATURES.get(role))
@@ -88,7 +88,7 @@ def sampled(tmp_path_factory: pytest.TempPathFactory, make_model: Callable[..., 
     batches, _ = train_batches(
         [shard],
         [ScoredShard(step=0, shard=0, rewards_E_N_K=(rewards,))],
-        algorithm=AlgorithmConfig(),
+        algorithm=choose_algorithm(),
         policies=["p"],
     )
     return list(batches["p"].groups)
@@ -156,7 +156,7 @@ def test_a_whole_update_agrees_with_the_sampler_and_notices_one_number(
     tmp_path: Path,
 ) -> None:
     jobs = make_jobs(tmp_path)
-    loss = LossConfig(mismatch_tolerance=1e-4, importance_cap=correction, entropy_coefficient=0.01)
+    loss = choose_loss(mismatch_tolerance=1e-4, importance_cap=correction, entropy_coefficient=0.01)
     result = trainer.update(jobs.first(sampled, temperature=0.9, loss=loss))
     assert result.metrics["mismatch_max_abs"] < 1e-5
     assert result.metrics["num_updates"] == 2.0
@@ -170,7 +170,7 @@ def test_the_reference_is_tempered_as_the_policy_is(
 ) -> None:
     """At the first optimizer step policy and reference are equal at every temperature, so their divergence is 0."""
     jobs = make_jobs(tmp_path)
-    loss = LossConfig(mismatch_tolerance=None, kl_coefficient=0.1, kl_estimator="k2")
+    loss = choose_loss(mismatch_tolerance=None, kl_coefficient=0.1, kl_estimator="k2")
     folder = jobs.initial[0]
     training = jobs.first(sampled).training.model_copy(update={"num_minibatches": 1})
     result = trainer.update(jobs.first(sampled, temperature=0.9, loss=loss, reference_folder=folder, training=training))

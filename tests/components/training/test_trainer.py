@@ -13,13 +13,14 @@ import psutil
 import pytest
 
 from components.child_environment import filtered_environment
-from components.config import LossConfig, TrainingConfig
+from components.config import TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed, WorkerDied
 from components.models.digests import model_digest
 from components.share_done import share_listener
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER
 from components.training.checkpoint import NO_OPTIMIZER, load_model, read_manifest
 from tests.processes import alive
+from tests.sections import choose_loss
 
 ROOT = Path(__file__).resolve().parents[3]
 OPTIMIZER_FILE = "optimizer-00000-of-00001.safetensors"
@@ -120,19 +121,19 @@ def test_a_stale_sampler_crosses_as_itself_and_the_worker_goes_on(
     trainer, jobs, make_groups, make_model, score_groups
 ) -> None:
     groups = make_groups(6)
-    stale = jobs.first(score_groups(make_model(seed=1), groups), loss=LossConfig(mismatch_tolerance=1e-3))
+    stale = jobs.first(score_groups(make_model(seed=1), groups), loss=choose_loss(mismatch_tolerance=1e-3))
     trainer.start()
     with pytest.raises(LogprobMismatch, match="mismatch_tolerance"):
         trainer.update(stale)
     assert not stale.output_folder.exists()
     before = trainer._processes.launcher.pid
-    fresh = jobs.first(score_groups(make_model(), groups), loss=LossConfig(mismatch_tolerance=1e-3))
+    fresh = jobs.first(score_groups(make_model(), groups), loss=choose_loss(mismatch_tolerance=1e-3))
     assert trainer.update(fresh).metrics["mismatch_max_abs"] < 1e-5
     assert trainer._processes.launcher.pid == before
 
 
 def test_a_reference_is_loaded_and_reported(trainer, jobs, make_groups, initial) -> None:
-    loss = LossConfig(kl_coefficient=0.1, mismatch_tolerance=None)
+    loss = choose_loss(kl_coefficient=0.1, mismatch_tolerance=None)
     first = jobs.first(make_groups(6), loss=loss, reference_folder=initial[0])
     result = trainer.update(first)
     second = jobs.after(first, result, make_groups(6), loss=loss, reference_folder=initial[0])

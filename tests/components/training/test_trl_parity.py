@@ -14,6 +14,7 @@ from components.training.packing import pack_groups, without_truncated
 from components.training.rank_batches import RecordedValues, minibatch_size, record_logprobs
 from components.training.ranks import Ranks
 from components.training.reference_logprobs import Recorded, loss_inputs, record_batch
+from tests.sections import choose_loss
 
 TEMPERATURE = 0.9
 GROUP_SIZE = 4
@@ -33,21 +34,21 @@ def cases() -> list[Any]:
     clip = {"clip_low": 0.2, "clip_high": 0.28}
     bounds = {"epsilon": 0.2, "epsilon_high": 0.28}
     named = {
-        "dapo": Case(LossConfig(**clip), {"loss_type": "dapo", **bounds}),
-        "grpo": Case(LossConfig(aggregation="sequence_mean"), {"loss_type": "grpo", "epsilon": 0.2}),
+        "dapo": Case(choose_loss(**clip), {"loss_type": "dapo", **bounds}),
+        "grpo": Case(choose_loss(aggregation="sequence_mean"), {"loss_type": "grpo", "epsilon": 0.2}),
         "dr_grpo": Case(
-            LossConfig(aggregation="fixed_length", fixed_length=LONGEST, **clip), {"loss_type": "dr_grpo", **bounds}
+            choose_loss(aggregation="fixed_length", fixed_length=LONGEST, **clip), {"loss_type": "dr_grpo", **bounds}
         ),
         # GSPO in TRL is its mean of completions' means with one ratio a completion.
         "gspo": Case(
-            LossConfig(policy_loss="gspo", clip_low=0.03, clip_high=0.04),
+            choose_loss(policy_loss="gspo", clip_low=0.03, clip_high=0.04),
             {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 0.03, "epsilon_high": 0.04},
         ),
         # TRL's epsilon_high is the largest weight itself, and it has no lower bound.
         "cispo": Case(
-            LossConfig(policy_loss="cispo", clip_low=1.0, clip_high=0.2), {"loss_type": "cispo", "epsilon_high": 1.2}
+            choose_loss(policy_loss="cispo", clip_low=1.0, clip_high=0.2), {"loss_type": "cispo", "epsilon_high": 1.2}
         ),
-        "dual_clip": Case(LossConfig(dual_clip=1.3), {"loss_type": "dapo", "epsilon": 0.2, "delta": 1.3}),
+        "dual_clip": Case(choose_loss(dual_clip=1.3), {"loss_type": "dapo", "epsilon": 0.2, "delta": 1.3}),
     }
     return [
         pytest.param(
@@ -233,7 +234,7 @@ def test_truncated_importance_weights_equal_trls(
         for number, parameter in enumerate(start.parameters()):
             generator = torch.Generator().manual_seed(number)
             parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
-    loss = LossConfig(importance_cap=1.4, importance_level=level)
+    loss = choose_loss(importance_cap=1.4, importance_level=level)
     job = make_job(loss=loss, temperature=TEMPERATURE)
     recorded = record_batch(start, groups, job, ranks=Ranks(), reference=None)
     inputs = _trl_inputs(groups, recorded)
@@ -253,10 +254,10 @@ def test_the_bounds_act_in_these_batches(make_model, make_groups, score_groups, 
     model, groups = _batch(make_model, make_groups, score_groups)
     (micro_batch,) = pack_groups(groups, tokens_per_micro_batch=4096, share_prompts=True)
     inputs = loss_inputs(model, micro_batch, make_job(temperature=TEMPERATURE), Recorded())
-    by_token = policy_loss(LossConfig()).log_ratios(inputs).exp()
+    by_token = policy_loss(choose_loss()).log_ratios(inputs).exp()
     assert (by_token > 1.28).any()
     assert (by_token < 0.8).any()
     assert ((by_token > 1.3) & (inputs.advantages_N < 0)).any()
-    by_answer = policy_loss(LossConfig(policy_loss="gspo")).log_ratios(inputs).exp()
+    by_answer = policy_loss(choose_loss(policy_loss="gspo")).log_ratios(inputs).exp()
     assert ((by_answer > 1.04) & (inputs.advantages_N > 0)).any()
     assert ((by_answer < 0.97) & (inputs.advantages_N < 0)).any()

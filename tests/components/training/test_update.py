@@ -20,6 +20,7 @@ from components.training.rank_batches import counted_size, minibatch_size, rank_
 from components.training.ranks import Ranks
 from components.training.reference_logprobs import Recorded, corrected_here, loss_inputs, record_batch
 from components.training.update import Update
+from tests.sections import choose_loss
 
 
 class PlainLearner:
@@ -100,14 +101,14 @@ class _Simulated(Ranks):
 
 
 LOSSES = [
-    LossConfig(),
-    LossConfig(aggregation="sequence_mean", entropy_coefficient=0.1),
-    LossConfig(aggregation="sequence_sum", dual_clip=1.5),
-    LossConfig(aggregation="fixed_length", fixed_length=9, kl_coefficient=0.1, kl_estimator="k2"),
-    LossConfig(policy_loss="gspo", clip_low=0.05, clip_high=0.1, kl_coefficient=0.1, kl_estimator="k1"),
-    LossConfig(policy_loss="cispo", clip_low=1.0, clip_high=0.2),
-    LossConfig(importance_cap=1.1, kl_coefficient=0.1),
-    LossConfig(importance_cap=1.5, importance_level="sequence", importance_veto=0.7, kl_coefficient=0.1),
+    choose_loss(),
+    choose_loss(aggregation="sequence_mean", entropy_coefficient=0.1),
+    choose_loss(aggregation="sequence_sum", dual_clip=1.5),
+    choose_loss(aggregation="fixed_length", fixed_length=9, kl_coefficient=0.1, kl_estimator="k2"),
+    choose_loss(policy_loss="gspo", clip_low=0.05, clip_high=0.1, kl_coefficient=0.1, kl_estimator="k1"),
+    choose_loss(policy_loss="cispo", clip_low=1.0, clip_high=0.2),
+    choose_loss(importance_cap=1.1, kl_coefficient=0.1),
+    choose_loss(importance_cap=1.5, importance_level="sequence", importance_veto=0.7, kl_coefficient=0.1),
 ]
 CORRECTED = [loss for loss in LOSSES if loss.importance_cap is not None]
 
@@ -191,7 +192,7 @@ def test_a_stale_sampler_is_found_before_the_first_step(make_model, make_groups,
     stale = score_groups(make_model(seed=1), make_groups(6))
     learner = PlainLearner(copy.deepcopy(model), TrainingConfig())
     batch = TrainBatch(policy="p", step=0, groups=tuple(stale), num_groups_without_signal=0)
-    job = make_job(loss=LossConfig(importance_cap=cap))
+    job = make_job(loss=choose_loss(importance_cap=cap))
     with pytest.raises(LogprobMismatch, match=r"policy p, step 0: .* loss\.mismatch_tolerance is 0\.001"):
         Update(learner=learner, job=job, batch=batch, ranks=Ranks(), reference=None).run()
     assert learner.num_steps == 0
@@ -225,9 +226,9 @@ def test_weights_correct_for_a_sampler_that_is_off_and_the_ratio_starts_at_one(
     model = make_model()
     groups = score_groups(model, make_groups(6), noise=0.5)
     training = TrainingConfig(num_minibatches=1)
-    _, plain = _update(model, make_job(training=training, loss=LossConfig(mismatch_tolerance=None)), groups)
+    _, plain = _update(model, make_job(training=training, loss=choose_loss(mismatch_tolerance=None)), groups)
     _, corrected = _update(
-        model, make_job(training=training, loss=LossConfig(mismatch_tolerance=None, importance_cap=1.5)), groups
+        model, make_job(training=training, loss=choose_loss(mismatch_tolerance=None, importance_cap=1.5)), groups
     )
     assert plain["ratio_mean"] > 1.05
     assert corrected["ratio_mean"] == pytest.approx(1.0, abs=1e-6)
@@ -244,7 +245,7 @@ def test_a_reference_pulls_towards_itself(make_model, make_groups, score_groups,
     def divergence(coefficient: float) -> float:
         learner, _ = _update(
             model,
-            make_job(training=training, loss=LossConfig(kl_coefficient=coefficient)),
+            make_job(training=training, loss=choose_loss(kl_coefficient=coefficient)),
             groups,
             reference if coefficient else None,
         )
@@ -260,7 +261,7 @@ def test_the_entropy_bonus_raises_entropy(make_model, make_groups, score_groups,
     groups = score_groups(model, make_groups(6))
     training = TrainingConfig(num_minibatches=1, num_epochs=5, learning_rate=3e-3)
     entropies = [
-        _update(model, make_job(training=training, loss=LossConfig(entropy_coefficient=c)), groups)[1]["entropy"]
+        _update(model, make_job(training=training, loss=choose_loss(entropy_coefficient=c)), groups)[1]["entropy"]
         for c in (0.0, 1.0)
     ]
     assert entropies[1] > entropies[0]
@@ -295,7 +296,7 @@ def test_a_batch_of_the_weights_before_is_corrected_and_not_held_to_the_toleranc
         version=_sampled_by(2, "before"),
     )
     learner = PlainLearner(copy.deepcopy(model), TrainingConfig())
-    job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=2.0))
+    job = make_job(step=3, weights_digest="w", loss=choose_loss(importance_cap=2.0))
     metrics = Update(learner=learner, job=job, batch=batch, ranks=Ranks(), reference=None).run()
     assert learner.num_steps == 2
     assert metrics["sampler_lag"] == 1.0
@@ -350,7 +351,7 @@ def test_one_step_off_the_gradient_is_that_of_decoupled_ppo(make_model, make_gro
     """Answer by answer: -sg[min(start / sampler, cap)] * A * grad log pi, because the clipped ratio is 1 at the start."""
     model = make_model()
     groups = score_groups(make_model(seed=1), make_groups(5))
-    job = make_job(loss=LossConfig(importance_cap=1.3))
+    job = make_job(loss=choose_loss(importance_cap=1.3))
     _, found = _loss_and_gradient(model, groups, job, 1)
     model.zero_grad()
     num_tokens = minibatch_size(groups).num_tokens
@@ -381,7 +382,7 @@ def test_weights_that_nobody_asked_for_are_a_broken_invariant(
     model = make_model()
     groups = tuple(score_groups(model, make_groups(2)))
     batch = TrainBatch(policy="p", step=3, groups=groups, num_groups_without_signal=0, version=version)
-    job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=cap))
+    job = make_job(step=3, weights_digest="w", loss=choose_loss(importance_cap=cap))
     learner = PlainLearner(copy.deepcopy(model), job.training)
     with pytest.raises(AssertionError, match=message):
         Update(learner=learner, job=job, batch=batch, ranks=Ranks(), reference=None).run()
@@ -394,7 +395,7 @@ def test_the_tolerance_holds_for_a_fresh_batch_that_names_its_version(
     model = make_model()
     groups = tuple(score_groups(make_model(seed=1), make_groups(3)))
     batch = TrainBatch(policy="p", step=3, groups=groups, num_groups_without_signal=0, version=_sampled_by(3))
-    job = make_job(step=3, weights_digest="w", loss=LossConfig(importance_cap=2.0))
+    job = make_job(step=3, weights_digest="w", loss=choose_loss(importance_cap=2.0))
     with pytest.raises(LogprobMismatch, match=r"loss\.mismatch_tolerance"):
         Update(learner=PlainLearner(model, job.training), job=job, batch=batch, ranks=Ranks(), reference=None).run()
 
@@ -422,8 +423,8 @@ def test_truncated_answers_are_left_out_as_if_they_had_not_been_drawn(
             )
         )
     training = TrainingConfig(num_minibatches=1)
-    masking = make_job(training=training, loss=LossConfig(mask_truncated=True, aggregation="sequence_mean"))
-    plain = make_job(training=training, loss=LossConfig(aggregation="sequence_mean"))
+    masking = make_job(training=training, loss=choose_loss(mask_truncated=True, aggregation="sequence_mean"))
+    plain = make_job(training=training, loss=choose_loss(aggregation="sequence_mean"))
     masked_learner, masked = _update(model, masking, marked)
     learner, metrics = _update(model, plain, fewer)
     assert torch.equal(_weights(masked_learner.module), _weights(learner.module))
@@ -435,7 +436,7 @@ def test_truncated_answers_are_left_out_as_if_they_had_not_been_drawn(
 def test_a_batch_of_truncated_answers_alone_takes_no_step(make_model, make_groups, score_groups, make_job) -> None:
     model = make_model()
     groups = [replace(group, truncated_K=(True,) * 4) for group in score_groups(model, make_groups(2))]
-    learner, metrics = _update(model, make_job(loss=LossConfig(mask_truncated=True)), groups)
+    learner, metrics = _update(model, make_job(loss=choose_loss(mask_truncated=True)), groups)
     assert (learner.num_steps, metrics["num_updates"], metrics["masked_frac"]) == (0, 0.0, 1.0)
 
 
@@ -447,7 +448,7 @@ def test_a_vetoed_answer_adds_nothing_and_keeps_its_place_in_the_mean(
     logprobs = [list(t) for t in groups[1].sampler_logprobs_K_T]
     logprobs[2][0] -= math.log(0.5) * 8  # the trainer gives this token 1/256 of what the sampler gave
     groups[1] = replace(groups[1], sampler_logprobs_K_T=tuple(tuple(t) for t in logprobs))
-    loss = LossConfig(importance_cap=2.0, importance_veto=0.01, mismatch_tolerance=None, entropy_coefficient=0.1)
+    loss = choose_loss(importance_cap=2.0, importance_veto=0.01, mismatch_tolerance=None, entropy_coefficient=0.1)
     vetoed_loss, vetoed = _loss_and_gradient(model, groups, make_job(loss=loss), 1)
     without = replace(
         groups[1],
@@ -485,9 +486,9 @@ def test_means_over_all_answers_are_those_of_a_batch_that_left_nothing_out(
     training = TrainingConfig(num_minibatches=1, max_grad_norm=1e9)
     moved = {}
     for name, batch, loss in (
-        ("all", left_out, LossConfig(aggregation=aggregation)),
-        ("nonzero", left_out, LossConfig(aggregation=aggregation, average_over="nonzero")),
-        ("whole", whole, LossConfig(aggregation=aggregation)),
+        ("all", left_out, choose_loss(aggregation=aggregation)),
+        ("nonzero", left_out, choose_loss(aggregation=aggregation, average_over="nonzero")),
+        ("whole", whole, choose_loss(aggregation=aggregation)),
     ):
         learner = PlainLearner(copy.deepcopy(model), training)
         learner.optimizer = torch.optim.SGD(learner.module.parameters(), lr=1.0)
@@ -508,11 +509,11 @@ def test_minibatches_share_the_answers_that_were_left_out(make_groups) -> None:
         lengths_without_signal=(3,) * 8,
         truncated_without_signal=(True,) * 4 + (False,) * 4,
     )
-    own, loss = minibatch_size(groups), LossConfig()
+    own, loss = minibatch_size(groups), choose_loss()
     whole = counted_size(batch, range(8), loss)
     assert (whole.num_completions, whole.num_tokens) == (own.num_completions + 8, own.num_tokens + 24)
     parts = [counted_size(batch, indices, loss) for indices in (range(4), range(4, 8))]
     assert sum(part.num_tokens for part in parts) == pytest.approx(whole.num_tokens, abs=2)
-    masked = counted_size(batch, range(8), LossConfig(mask_truncated=True))
+    masked = counted_size(batch, range(8), choose_loss(mask_truncated=True))
     assert masked.num_tokens == own.num_tokens + 12
-    assert counted_size(batch, range(8), LossConfig(average_over="nonzero")) == own
+    assert counted_size(batch, range(8), choose_loss(average_over="nonzero")) == own

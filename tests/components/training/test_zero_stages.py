@@ -9,14 +9,15 @@ import psutil
 import pytest
 import torch
 
-from components.config import LossConfig, TrainingConfig
+from components.config import TrainingConfig
 from components.errors import ArtifactCorrupt, WorkerDied
 from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import load_model
+from tests.sections import choose_loss
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 
-LOSS = LossConfig(mismatch_tolerance=None, entropy_coefficient=0.01, kl_coefficient=0.1, importance_cap=2.0)
+LOSS = choose_loss(mismatch_tolerance=None, entropy_coefficient=0.01, kl_coefficient=0.1, importance_cap=2.0)
 
 
 def _training(stage: int, num_ranks: int) -> TrainingConfig:
@@ -106,7 +107,7 @@ def _rank(trainer, rank: int) -> int:
 def test_a_lost_rank_ends_the_others_and_can_be_tried_again(make_trainer, jobs, make_groups) -> None:
     training = TrainingConfig(num_ranks=2, tokens_per_micro_batch=256, num_epochs=200)
     trainer = make_trainer(training)
-    loss = LossConfig(mismatch_tolerance=None)
+    loss = choose_loss(mismatch_tolerance=None)
     small = jobs.first([], training=training, loss=loss)
     big = jobs.first(make_groups(400, group_size=8), training=training, loss=loss)
     try:
@@ -122,7 +123,7 @@ def test_a_lost_rank_ends_the_others_and_can_be_tried_again(make_trainer, jobs, 
 
 def test_a_damaged_part_of_one_rank_is_named(make_trainer, jobs, make_groups) -> None:
     training = TrainingConfig(num_ranks=2, zero_stage=2, tokens_per_micro_batch=256)
-    loss = LossConfig(mismatch_tolerance=None)
+    loss = choose_loss(mismatch_tolerance=None)
     trainer = make_trainer(training)
     try:
         first = jobs.first(make_groups(4), training=training, loss=loss)

@@ -20,6 +20,7 @@ from infra.services.service import NotReady
 from infra.services.vllm_server import START, ServedModel, VllmService, check_head_size, key_file, lora_rank_for
 from infra.services.vllm_stack import down_vllm, up_vllm, vllm_addresses
 from tests.components.generation.vllm.wire_server import KEY, wire_server
+from tests.sections import choose_generation
 
 TINY = "{base: tiny, tiny: {hidden_size: 96, num_heads: 3}}"
 ADAPTED = "{base: tiny, adapter: {rank: 12}}"
@@ -62,7 +63,7 @@ def flags_of(config: GenerationConfig, model: ServedModel, home: Path, *, index:
 
 
 def test_a_server_of_full_weights_on_the_cpu(installed: Path, tmp_path: Path) -> None:
-    config = GenerationConfig(vllm=VllmConfig(kv_cache_gib=0.5, max_model_tokens=300))
+    config = choose_generation(vllm=VllmConfig(kv_cache_gib=0.5, max_model_tokens=300))
     flags = flags_of(config, ServedModel(name="team", folder=tmp_path / "m"), tmp_path)
     assert flags["--model"] == str(tmp_path / "m")
     assert flags["--served-model-name"] == "team"
@@ -77,7 +78,7 @@ def test_a_server_of_full_weights_on_the_cpu(installed: Path, tmp_path: Path) ->
 
 
 def test_adapters_and_a_gpu_change_the_flags(installed: Path, tmp_path: Path) -> None:
-    config = GenerationConfig(device="cuda", dtype="bfloat16", vllm=VllmConfig(gpu_memory_fraction=0.3))
+    config = choose_generation(device="cuda", dtype="bfloat16", vllm=VllmConfig(gpu_memory_fraction=0.3))
     flags = flags_of(config, ServedModel(name="a+b", folder=tmp_path, num_adapters=2, max_rank=12), tmp_path)
     assert (flags["--max-loras"], flags["--max-cpu-loras"], flags["--max-lora-rank"]) == ("2", "5", "16")
     assert flags["--gpu-memory-utilization"] == "0.3"
@@ -89,11 +90,11 @@ def test_servers_take_turns_at_the_cpus(installed: Path, tmp_path: Path) -> None
     allowed = sorted(os.sched_getaffinity(0))
     bound = []
     for index in range(len(allowed) + 1):
-        service = VllmService(index, ServedModel(name="m", folder=tmp_path), GenerationConfig(num_threads=1))
+        service = VllmService(index, ServedModel(name="m", folder=tmp_path), choose_generation(num_threads=1))
         launch = service.launch(tmp_path, {"vllm": 1}, {})
         bound.append(int(launch.env["VLLM_CPU_OMP_THREADS_BIND"]))
     assert bound == [*allowed, allowed[0]]
-    many = VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig(num_threads=500))
+    many = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation(num_threads=500))
     assert many.launch(tmp_path, {"vllm": 1}, {}).env["VLLM_CPU_OMP_THREADS_BIND"] == ",".join(map(str, allowed))
 
 
@@ -106,7 +107,7 @@ def test_a_server_finds_its_extension_and_keeps_what_it_inherits() -> None:
 
 
 def test_what_a_server_leaves_in_its_scratch_folder_goes_with_it(installed: Path, tmp_path: Path) -> None:
-    service = VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig())
+    service = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation())
     scratch = Path(service.launch(tmp_path, {"vllm": 1}, {}).env["TMPDIR"])
     (scratch / "socket").touch()
     assert Path(service.launch(tmp_path, {"vllm": 1}, {}).env["TMPDIR"]) == scratch
@@ -119,7 +120,7 @@ def test_what_a_server_leaves_in_its_scratch_folder_goes_with_it(installed: Path
 
 @pytest.mark.parametrize("kind", ["link", "file"])
 def test_what_is_planted_at_the_scratch_folders_name_is_refused(kind: str, installed: Path, tmp_path: Path) -> None:
-    service = VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig())
+    service = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation())
     scratch = Path(service.launch(tmp_path, {"vllm": 1}, {}).env["TMPDIR"])
     shutil.rmtree(scratch.parent)
     (tmp_path / "victim" / "1").mkdir(parents=True)
@@ -131,7 +132,7 @@ def test_what_is_planted_at_the_scratch_folders_name_is_refused(kind: str, insta
 
 
 def test_the_key_is_in_a_private_file_and_nowhere_else(installed: Path, tmp_path: Path) -> None:
-    service = VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig())
+    service = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation())
     launch = service.launch(tmp_path, {"vllm": 1}, {})
     file = Path(launch.env["TROUPE_VLLM_KEY_FILE"])
     assert file == key_file(tmp_path)
@@ -142,7 +143,7 @@ def test_the_key_is_in_a_private_file_and_nowhere_else(installed: Path, tmp_path
 
 
 def test_a_server_is_ready_when_it_answers_to_its_key(tmp_path: Path) -> None:
-    service = VllmService(0, ServedModel(name="team", folder=tmp_path), GenerationConfig())
+    service = VllmService(0, ServedModel(name="team", folder=tmp_path), choose_generation())
     with wire_server() as server:
         ports = {"vllm": server.server_port}
         with pytest.raises(NotReady, match="HTTP 401"):
@@ -205,7 +206,7 @@ def test_without_libnuma_it_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(vllm_server, "find_library", lambda name: None)
     on_cpu, on_gpu = (
-        VllmService(0, ServedModel(name="m", folder=tmp_path), GenerationConfig(device=device))
+        VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation(device=device))
         for device in ("cpu", "cuda")
     )
     with pytest.raises(ServiceMissing, match="apt-get install -y libnuma1"):

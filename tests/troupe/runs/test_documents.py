@@ -16,7 +16,7 @@ from components.runs.session_records import begin_session
 from components.runs.step_records import step_record_key
 from components.runs.steps import finished_step
 from components.runs.stored_runs import read_run
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.committed_runs import CONFIG, commit_evaluation, commit_step, ended_run, stage_key, started_run
 from troupe.runs.documents import run_document, run_rows
 

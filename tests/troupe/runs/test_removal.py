@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from components.artifacts.local import LocalArtifactStore
 from components.config import TrackingConfig
 from components.errors import ConfigurationError
+from components.methods.hybrid.decision_histories import history_file
 from components.runs.lineages import list_runs, read_lineages
 from components.runs.removal import removal_of_run, remove
 from components.runs.restarts import Restart, record_restart
@@ -19,8 +20,7 @@ from components.runs.resume_checks import validate_start
 from components.runs.session_records import begin_session, end_session
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
-from components.session.decision_histories import history_file
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import config_in, finish, reread, stored_run
 from troupe.cli import app
 from troupe.runs import removal as removals

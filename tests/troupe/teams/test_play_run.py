@@ -22,7 +22,7 @@ from components.session.engines import Engines
 from components.session.session import Session
 from components.training.checkpoint import write_initial_checkpoint
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tasks.warm_start import warm_start
 from troupe.cli import app
 from troupe.teams.play import play

@@ -31,7 +31,7 @@ from components.training.checkpoint import (
     write_manifest,
 )
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tasks import play_suite
 from tasks.warm_start import warm_start
 from tests.components.generation.api.wire_server import KEY, MODEL, wire_server

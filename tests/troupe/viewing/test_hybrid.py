@@ -26,14 +26,14 @@ from components.hybrid.held_out_games import trained_agent
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.scripted_advisers import CompetentAdviser
 from components.hybrid.visited_tiles import visited_maps
+from components.methods.hybrid.decision_histories import history_file, record_step
+from components.methods.hybrid.settings import emulated_games, hybrid_config
 from components.runs.lineages import freeze_config
 from components.runs.run import CollectedStep, Run
 from components.runs.stage_protocol import run_stage
-from components.session.decision_histories import history_file, record_step
-from components.session.hybrid_settings import emulated_games, hybrid_config
 from components.session.session import Session
 from flows.presets import preset_values
-from flows.train_hybrid import PIPELINE
+from flows.steps import HYBRID_PIPELINE as PIPELINE
 from tests.committed_runs import stage_key
 from troupe.cli import app
 from troupe.viewing.hybrid import NO_PRESSES, NUM_PARTS, hybrid_document

@@ -16,7 +16,7 @@ from components.runs.steps import finish_step
 from components.session.session import Session
 from components.training.checkpoint import write_initial_checkpoint
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tasks.warm_start import warm_start
 from tests.recorded_rollouts import commit_rollouts
 from troupe.cli import app

@@ -15,15 +15,15 @@ from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.config import RunConfig, parse_config
 from components.identity import INTERACTIONS
+from components.methods.population.interactions import PAGE
 from components.population.credit import PopulationState
 from components.population.payoffs import PayoffMatrix, games_by_pair
 from components.runs.lineages import freeze_config
 from components.runs.run import MixedStep, Run
 from components.runs.stage_protocol import run_stage
 from components.schema import Candidate, Episode, Node, ScoredShard
-from components.session.interactions import PAGE
 from flows.presets import preset_values
-from flows.train_population import PIPELINE
+from flows.steps import POPULATION_PIPELINE as PIPELINE
 from tests.committed_runs import stage_key
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
 from troupe.cli import app

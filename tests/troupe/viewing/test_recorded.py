@@ -12,7 +12,7 @@ from components.errors import ConfigurationError
 from components.runs.lineages import start_lineage
 from components.session.prompt_texts import prompt_texts
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.committed_runs import CONFIG, started_run
 from tests.exported_runs import PROMPTS, exported_run
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard

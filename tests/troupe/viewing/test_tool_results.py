@@ -17,7 +17,7 @@ from components.session.scenario import Scenario, scenario_of
 from components.session.tool_runs import ProgramRun, runs_in
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
 from flows.presets import preset_config
-from flows.train import PIPELINE
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.sandbox.scripted import ScriptedSandbox, sandbox_failed
 from tests.recorded_rollouts import commit_rollouts

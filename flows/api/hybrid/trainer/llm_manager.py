@@ -12,7 +12,7 @@ from components.hybrid.game_facts import LARGEST, Action
 from components.hybrid.language_model import ADVISER_TASK, WORDS
 from components.hybrid.scripted_advisers import competent_action
 from components.identity import seed_for
-from components.session.served_models import Question, ServedModel, ServedPolicy
+from components.methods.population.served_models import Question, ServedModel, ServedPolicy
 from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
 
 _WORDS = re.compile(r"\b(?:A|B|(?i:start|select|up|down|left|right|none))\b")

@@ -47,8 +47,9 @@ def train(
     run = Run(run_id=checked_run_id(run_id or settled.preset), config=settled)
     from flows import train as training  # imports Prefect, which takes seconds
     from flows.prefect_runtime.settings import patient_with_temporary_server
+    from flows.steps import TEAM_PIPELINE
 
     with training.checked_session(run) as session:
-        validate_start(session.store, run.run_id, settled, training.PIPELINE)
+        validate_start(session.store, run.run_id, settled, TEAM_PIPELINE)
         with training.using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return training.train(settled, run.run_id)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from components.config import GenerationConfig
 from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
@@ -18,6 +17,7 @@ from components.models.model_folder import write_model_folder
 from components.models.stored_models import EXACT_BASES
 from components.schema import PolicyVersion
 from tests.components.model_types import MODEL_TYPES, NUM_TOKENS
+from tests.sections import choose_generation
 
 ALPHABET = "".join(map(chr, range(48, 48 + NUM_TOKENS - 2)))
 
@@ -25,7 +25,7 @@ ALPHABET = "".join(map(chr, range(48, 48 + NUM_TOKENS - 2)))
 def random_engine(model: Any, folder: Path) -> tuple[TransformersGenerator, PolicyVersion]:
     write_model_folder(model, character_tokenizer(ALPHABET), folder)
     version = PolicyVersion(policy="p", step=0, weights_digest=model_digest(model))
-    engine = TransformersGenerator(GenerationConfig())
+    engine = TransformersGenerator(choose_generation())
     engine.load(folder, version)
     return engine, version
 
@@ -65,7 +65,7 @@ def test_a_model_that_is_not_computed_exactly_is_refused_by_name_when_it_is_load
 def test_a_model_is_refused_again_when_it_is_loaded_again(tmp_path: Path) -> None:
     model = MODEL_TYPES["diffllama"].model()
     write_model_folder(model, character_tokenizer(ALPHABET), tmp_path)
-    engine = TransformersGenerator(GenerationConfig())
+    engine = TransformersGenerator(choose_generation())
     for _ in range(2):
         with pytest.raises(ConfigurationError, match=r"DiffLlama.* differ by \d[\d.]* from those of its own forward"):
             engine.load(tmp_path, PolicyVersion(policy="p", step=0, weights_digest=model_digest(model)))

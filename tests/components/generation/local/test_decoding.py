@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from components.config import GenerationConfig
 from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
 from tests.components.generation.tiny_models import full_logprobs, random_model, saved
+from tests.sections import choose_generation
 
 END = 1
 WIDE = 65536
@@ -23,7 +23,7 @@ WIDE = 65536
 def engine_of(model: Any, folder: Path, *, max_batch_tokens: int = WIDE) -> Any:
     """What completes requests with `model`'s weights, and the engine behind it."""
     version = saved(model, folder)
-    engine = TransformersGenerator(GenerationConfig(max_batch_tokens=max_batch_tokens))
+    engine = TransformersGenerator(choose_generation(max_batch_tokens=max_batch_tokens))
     engine.load(folder, version)
     return engine, lambda requests: engine.generate(requests, version)
 

@@ -8,7 +8,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from components import share_done
-from components.config import GenerationConfig
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.engine import TransformersGenerator
@@ -16,13 +15,14 @@ from components.schema import PolicyVersion
 from components.share_done import share_listener
 from tests.components.generation.local.test_sampling import splitmix64
 from tests.components.generation.tiny_models import full_logprobs, random_model, saved
+from tests.sections import choose_generation
 
 END = 1
 
 
 def loaded(model: Any, folder: Path, **config: Any) -> tuple[TransformersGenerator, PolicyVersion]:
     version = saved(model, folder)
-    engine = TransformersGenerator(GenerationConfig(**config))
+    engine = TransformersGenerator(choose_generation(**config))
     engine.load(folder, version)
     return engine, version
 
@@ -223,7 +223,7 @@ def test_another_version_than_the_one_held_is_stale(tmp_path: Path) -> None:
     with pytest.raises(StaleEngine, match="step=1"):
         engine.generate(mixed_requests(0), newer)
     with pytest.raises(StaleEngine):
-        TransformersGenerator(GenerationConfig()).generate(mixed_requests(0), version)
+        TransformersGenerator(choose_generation()).generate(mixed_requests(0), version)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -252,7 +252,7 @@ def test_another_architecture_is_built_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fresh", [True, False])
 def test_altered_weights_are_refused_and_leave_no_version(tmp_path: Path, fresh: bool) -> None:
     version = saved(random_model(), tmp_path)
-    engine = TransformersGenerator(GenerationConfig())
+    engine = TransformersGenerator(choose_generation())
     if not fresh:
         engine.load(tmp_path, version)
     tensors = load_file(tmp_path / "model.safetensors")
@@ -268,7 +268,7 @@ def test_altered_weights_are_refused_and_leave_no_version(tmp_path: Path, fresh:
 @pytest.mark.parametrize("fresh", [True, False])
 def test_a_torn_file_is_refused_and_the_next_good_one_is_taken(tmp_path: Path, fresh: bool) -> None:
     version = saved(random_model(), tmp_path)
-    engine = TransformersGenerator(GenerationConfig())
+    engine = TransformersGenerator(choose_generation())
     if not fresh:
         engine.load(tmp_path, version)
     weights = tmp_path / "model.safetensors"
@@ -285,7 +285,7 @@ def test_a_torn_file_is_refused_and_the_next_good_one_is_taken(tmp_path: Path, f
 def test_a_folder_that_is_no_model_is_missing(tmp_path: Path) -> None:
     version = PolicyVersion(policy="team", step=0, weights_digest="x")
     with pytest.raises(ArtifactMissing, match=r"config\.json"):
-        TransformersGenerator(GenerationConfig()).load(tmp_path, version)
+        TransformersGenerator(choose_generation()).load(tmp_path, version)
 
 
 def test_an_answer_beyond_the_context_is_refused_before_any_work(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_a_model_with_sliding_windows_is_refused(tmp_path: Path) -> None:
     model.config.use_sliding_window = True
     version = saved(model, tmp_path)
     with pytest.raises(ConfigurationError, match="sliding_attention"):
-        TransformersGenerator(GenerationConfig()).load(tmp_path, version)
+        TransformersGenerator(choose_generation()).load(tmp_path, version)
 
 
 def test_bfloat16_serves_float32_weights_under_their_own_digest(tmp_path: Path) -> None:

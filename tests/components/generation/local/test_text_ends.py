@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from components.config import GenerationConfig
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.engine import TransformersGenerator
 from components.generation.stop_tracking import StopTracker
@@ -14,6 +13,7 @@ from components.models.digests import model_digest
 from components.models.model_folder import write_model_folder
 from components.schema import PolicyVersion
 from tests.components.generation.tiny_models import random_model, tagged_tokenizer
+from tests.sections import choose_generation
 
 SEEDS = tuple(range(60))
 
@@ -26,7 +26,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> tuple[TransformersGenera
     model = random_model(vocab_size=len(tokenizer))
     write_model_folder(model, tokenizer, folder)
     version = PolicyVersion(policy="team", step=0, weights_digest=model_digest(model))
-    engine = TransformersGenerator(GenerationConfig())
+    engine = TransformersGenerator(choose_generation())
     engine.load(folder, version)
     return engine, version, model
 

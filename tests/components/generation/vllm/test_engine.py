@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from components.config import AdapterConfig, GenerationConfig, VllmConfig
+from components.config import AdapterConfig, VllmConfig
 from components.errors import ArtifactCorrupt, ConfigurationError, EngineUnavailable, LogprobMismatch, StaleEngine
 from components.generation.base import GenerationRequest
 from components.generation.refresh import refresh
@@ -33,6 +33,7 @@ from tests.components.generation.vllm.wire_server import (
     sampled_tokens,
     wire_server,
 )
+from tests.sections import choose_generation
 
 SHAPE = AdapterConfig(rank=2, alpha=4.0)
 PROMPT, COMPLETION = (2, 5, 3, 9), (4, 4, 6, 1)
@@ -81,7 +82,7 @@ def make() -> Iterator[Make]:
 
     def generator(*servers: VllmWireServer, model: str = "team", **options: Any) -> VllmGenerator:
         vllm = {"max_requests_at_once": 4, "health_timeout_seconds": 0.5, "request_timeout_seconds": 15, **options}
-        config = GenerationConfig(vllm=VllmConfig(**vllm))
+        config = choose_generation(vllm=VllmConfig(**vllm))
         made.append(VllmGenerator(config, model=model, urls=[server.url for server in servers], key=KEY))
         return made[-1]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.config import GenerationConfig, VllmConfig
+from components.config import VllmConfig
 from components.errors import ConfigurationError
 from components.generation.base import Completion, GenerationRequest
 from components.generation.vllm.engine import VllmGenerator
@@ -17,6 +17,7 @@ from components.schema import PolicyVersion
 from tests.components.generation.tiny_models import random_model, tagged_tokenizer
 from tests.components.generation.vllm import wire_server as wire
 from tests.components.generation.vllm.wire_server import KEY, VllmWireServer, wire_server
+from tests.sections import choose_generation
 
 TOKENIZER = HuggingFaceTokenizer(tagged_tokenizer())
 PROMPT = (5, 6, 7)
@@ -63,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PolicyVersio
 @pytest.fixture
 def served(folder: tuple[Path, PolicyVersion]) -> Iterator[tuple[VllmGenerator, PolicyVersion, VllmWireServer]]:
     with wire_server() as server:
-        engine = VllmGenerator(GenerationConfig(vllm=VllmConfig()), model="team", urls=[server.url], key=KEY)
+        engine = VllmGenerator(choose_generation(vllm=VllmConfig()), model="team", urls=[server.url], key=KEY)
         engine.load(*folder)
         yield engine, folder[1], server
         engine.close()

@@ -78,7 +78,7 @@ def test_what_may_change_between_two_calls_keeps_the_name_of_the_run() -> None:
     [
         (
             {"training_mode": TrainingMode.COOPERATIVE, "competition_intensity": 0.9},
-            "competition_intensity 0.9 has no effect",
+            "competition_intensity: unknown key; type competitive and mixed has it",
         ),
         ({"base_port": 9001}, "base_port 9001: .*own process"),
         ({"max_episodes": 25}, "max_episodes 25: .*use 20 or 30"),
@@ -140,8 +140,8 @@ def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
         cooperation_factor=team,
     )
     run = population_config(config, env, learner)
-    assert run.population is not None
-    assert (run.population.discount, run.population.cooperation_strength, run.population.team_size) == (0.5, 0.9, 2)
+    mode = run.method.training_mode  # type: ignore[union-attr]
+    assert (run.algorithm.discount, mode.cooperation_strength, mode.team_size) == (0.5, 0.9, 2)  # type: ignore[union-attr]
     assert (run.loss.clip_low, run.training.num_epochs, run.training.max_grad_norm) == (0.1, 2, 0.2)
     assert run.training.tokens_per_micro_batch == 2048
     assert (run.algorithm.advantage, run.algorithm.trace, run.algorithm.value_coefficient) == ("gae", 0.8, 0.2)

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from components.errors import ArtifactCorrupt, LogprobMismatch
 from components.models.adapters import write_adapter
-from components.session.served_models import ServedPolicy
+from components.methods.population.served_models import ServedPolicy
 from flows.api.multi_model.configs import LoRAConfig
 from flows.api.multi_model.lora import create_distributed_lora_scheduler, create_lora_manager
 from tests.components.generation.tiny_models import random_model, saved

@@ -22,7 +22,7 @@ from flows.api.multi_model.configs import MonitoringConfig, MultiModelConfig, RL
 from flows.api.multi_model.environments import create_multi_model_coop_compete_env
 from flows.api.multi_model.monitoring import create_unified_monitor, newest_monitor
 from flows.api.multi_model.trainer import MultiModelTrainer, quick_start_multimodel_training
-from flows.train_population import train_population as flow
+from flows.train import train_population as flow
 from tests.components.generation.api.wire_server import KEY, MODEL, openai_error, wire_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -51,7 +51,7 @@ def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> 
     monitor = create_unified_monitor(MonitoringConfig(log_file_path=str(folder / "metrics.json")))
     monitor.start()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("flows.train_population.train_population", patient_flow)
+        patched.setattr("flows.train.train_population", patient_flow)
         first = asyncio.run(trainer.train_multi_model_episode(0))
     assert (first["episode"], first["weight_coordination"]["strategy"]) == (0, "asynchronous")
     assert sorted(first["weight_coordination"]["models_updated"]) == ["model_0_tiny", "model_1_tiny"]

@@ -7,8 +7,10 @@ from pathlib import Path
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef
-from components.config import RunConfig
+from components.config import PopulationMethod, RunConfig
+from components.config.population import Federated
 from components.errors import ArtifactCorrupt
+from components.methods.population.credits import state_before
 from components.metrics import train
 from components.population.credit import PopulationState
 from components.population.graph_page import Frame, graph_page, graph_picture
@@ -16,7 +18,6 @@ from components.population.interaction_graph import InteractionGraph, graphml
 from components.runs.history import read_history
 from components.runs.lineages import lineage_for, read_config
 from components.runs.run import Run
-from components.session.population import state_before
 from components.session.session import Session
 
 PAGE = "interactions.html"
@@ -86,7 +87,8 @@ def _transfers_of_step(config: RunConfig, metrics: Mapping[str, float]) -> Itera
     **Example** shares .75 and .25, each keeps .2 of its own: .6 of the first goes to the second, .2 of the second to the first.
     """
     shares = {name: metrics[train(name, SHARE)] for name in sorted(config.policies) if train(name, SHARE) in metrics}
-    own = 0.0 if config.population is None else config.population.weight_updates.personal_share
+    updates = config.method.weight_updates if isinstance(config.method, PopulationMethod) else None
+    own = updates.personal_share if isinstance(updates, Federated) else 0.0
     yield from (
         (source, target, (1 - own) * share) for source, share in shares.items() for target in shares if target != source
     )

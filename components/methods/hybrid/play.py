@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING
 
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.config.hybrid import PLAYER, tuned_model
+from components.config import RunConfig
+from components.config.hybrid import PLAYER, REFLEXES, Crystal, Teacher, tuned_model
 from components.evaluation.held_out import Sampling
 from components.evaluation.statistics import wilson_interval
 from components.identity import fingerprint, seed_for
+from components.methods.hybrid.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
+from components.methods.hybrid.settings import emulated_games, games_opener, hybrid_config, hybrid_settings
 from components.metrics import SUCCESS_RATE
 from components.metrics import evaluation as named
 from components.runs.run import CollectedStep, PolicyUpdate
 from components.schema import EvalReport, PolicyVersion
-from components.session.hybrid_settings import emulated_games, games_opener, hybrid_config, hybrid_settings
-from components.session.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
 from components.session.scenario import SUITE_SEED
 from components.session.session import Session
 from components.torch_state import computing_with
@@ -38,7 +39,7 @@ def adviser_for(session: Session, versions: Mapping[str, PolicyVersion], *, draw
     """
     from components.hybrid.language_model import LanguageModelAdviser, LearningAdviser
 
-    if not hybrid_config(session.config).asks_for_buttons:
+    if not hybrid_config(session.config).mode.asks_for_buttons:
         return None
     policy, seed = session.config.agents[PLAYER].policy, session.config.seed
     engine, version = session.engines.of(policy), versions[policy]
@@ -54,7 +55,7 @@ def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> C
 
     config = hybrid_config(session.config)
     lesson = "\n".join(config.subgoals)
-    if config.mode == "teacher" and not lesson:
+    if isinstance(config.mode, Teacher) and not lesson:
         lesson = _written_lesson(session, models)
     settings = hybrid_settings(session.scenario, lesson)
     with computing_with(1):
@@ -103,7 +104,7 @@ def _stored_advice(
 ) -> tuple[ArtifactRef | None, dict[str, float]]:
     """The batch that the language model learns from, and its metrics; None where it learns nothing."""
     from components.hybrid.language_model import LearningAdviser
-    from components.session.advice_batch import advice_batch
+    from components.methods.hybrid.advice_batch import advice_batch
 
     if not isinstance(adviser, LearningAdviser):
         return None, {}
@@ -111,6 +112,16 @@ def _stored_advice(
         adviser.draws, advised.draws_T_N, advised.advantages_T_N, agent=PLAYER, step=step, version=adviser.version
     )
     return put(session.store, batch), {f"signal/{name}": value for name, value in batch.metrics.items()}
+
+
+def learned_parts(config: RunConfig, played: CollectedStep) -> dict[str, ArtifactRef]:
+    """What each policy that learns has to learn from: the RL learner its experience, a language model its own buttons."""
+    parts = {REFLEXES: played.experience}
+    if played.advice is not None:
+        model = tuned_model(config)
+        assert model is not None, "only a model that learns leaves advice"
+        parts[model] = played.advice
+    return parts
 
 
 def updated(session: Session, step: int, checkpoint: CheckpointRef, experience: ArtifactRef) -> PolicyUpdate:
@@ -200,14 +211,15 @@ def episode_picture(
 
 def suite_title(session: Session) -> str:
     """**Example** "game_boy/homebrew", on the cartridge as on its rules in NumPy."""
-    return f"{session.config.environment.name}/{'crystal' if hybrid_config(session.config).game == 'crystal' else 'homebrew'}"
+    game = "crystal" if isinstance(hybrid_config(session.config).game, Crystal) else "homebrew"
+    return f"{session.config.environment.name}/{game}"
 
 
 def suite_digest(session: Session) -> str:
     """12 hex digits that two evaluations share if their starts, goal and length are equal."""
     settings, evaluation = hybrid_settings(session.scenario), session.config.evaluation
     goal = {"goal": settings.goal_badges, "steps": settings.max_steps}
-    rules = {"game": hybrid_config(session.config).game, "starts": "held out", **goal}
+    rules = {"game": hybrid_config(session.config).game.type, "starts": "held out", **goal}
     return fingerprint({**rules, "n": evaluation.num_problems, "block": evaluation.problems_per_block})[:12]
 
 

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
-from components.config import AgentConfig, ApiConfig, PolicyConfig, RunConfig, StoreConfig, parse_config
+from components.config import AgentConfig, ApiConfig, HybridMethod, PolicyConfig, RunConfig, StoreConfig, parse_config
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.subjects import (
@@ -163,7 +163,7 @@ def team_order(config: RunConfig, played: RunConfig, *, team: str) -> TurnOrder:
 def run_checkpoints(run: Run, step: int | None) -> tuple[int, dict[str, CheckpointRef]]:
     """The number of updates, and the checkpoints after `step` of them (None: all that are finished). Raises
     ConfigurationError."""
-    if run.config.hybrid is not None:
+    if isinstance(run.config.method, HybridMethod):
         raise ConfigurationError(
             f"run {run.run_id}: it trained a player of buttons, no language model; `troupe evaluate {run.run_id}` plays its "
             "games"

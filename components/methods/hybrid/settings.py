@@ -1,12 +1,13 @@
-"""The section `hybrid` of a configuration as values of `components/hybrid`: settings and games, and checks of both."""
+"""The method `hybrid` of a configuration as values of `components/hybrid`: settings and games, and checks of both."""
 
 from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.config import HybridConfig, RunConfig
-from components.config.hybrid import tuned_model
+from components.config import HybridMethod, RunConfig
+from components.config.hybrid import Adaptive, Twin, tuned_model
 from components.errors import ConfigurationError, ServiceMissing
 from components.session.scenario import Scenario
 
@@ -15,19 +16,18 @@ if TYPE_CHECKING:
     from components.hybrid.experience import GamesOpener, HybridSettings
     from components.hybrid.game_boy.cartridges import Cartridge
     from components.hybrid.game_boy.games import EmulatedGames
-    from components.hybrid.game_environment import GameBoyOptions
     from components.hybrid.masked_ppo import PPORule
     from components.hybrid.rewards import RewardWeights
     from components.hybrid.subgoals import Lesson
 
 _LESSON_PAY = 10.0
-"""Wished of each subgoal unless `hybrid.weights` says otherwise."""
+"""Wished of each subgoal unless `method.weights` says otherwise."""
 
 
-def hybrid_config(config: RunConfig) -> HybridConfig:
-    """The section `hybrid` of a run that has one."""
-    assert config.hybrid is not None, "this run has no hybrid"
-    return config.hybrid
+def hybrid_config(config: RunConfig) -> HybridMethod:
+    """The method of a hybrid run."""
+    assert isinstance(config.method, HybridMethod), "this run has no hybrid"
+    return config.method
 
 
 def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
@@ -40,12 +40,12 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
     from components.hybrid.strategies import Strategy
 
     config = hybrid_config(scenario.config)
-    starts = config.starts
+    starts = config.game.starts if isinstance(config.game, Twin) else None
+    shared = config.mode if isinstance(config.mode, Adaptive) else Adaptive()
     read = _read_lesson(lesson)
     control = ControlRule(
-        arbitration=ArbitrationRule(mode=Mode(config.mode)),
-        strategy=None if config.strategy is None else Strategy(config.strategy),
-        by_confidence=config.by_confidence,
+        arbitration=ArbitrationRule(mode=Mode(config.mode.type)),
+        strategy=None if shared.strategy is None else Strategy(shared.strategy),
     )
     return HybridSettings(
         num_games=config.num_games,
@@ -57,7 +57,7 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
         agent=AgentRule(
             control=control,
             draws_anew=tuned_model(scenario.config) is not None,
-            questions_per_episode=config.questions_per_episode,
+            questions_per_episode=shared.questions_per_episode,
         ),
         starts=None
         if starts is None
@@ -67,12 +67,12 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
     )
 
 
-def curriculum_rule(config: HybridConfig) -> "CurriculumRule | None":
+def curriculum_rule(config: HybridMethod) -> "CurriculumRule | None":
     """The curriculum of the configuration; None without one."""
     from components.hybrid.curriculum import CurriculumRule, Stage
     from components.hybrid.strategies import Strategy
 
-    curriculum = config.curriculum
+    curriculum = config.mode.curriculum if isinstance(config.mode, Adaptive) else None
     if curriculum is None:
         return None
     rule = CurriculumRule(**curriculum.model_dump(exclude={"stages"}))
@@ -82,20 +82,22 @@ def curriculum_rule(config: HybridConfig) -> "CurriculumRule | None":
     return replace(rule, stages=tuple(stages))
 
 
-def _learner_rule(config: HybridConfig) -> "PPORule":
+def _learner_rule(config: HybridMethod) -> "PPORule":
     from components.hybrid.game_facts import STATE_VARIABLES
     from components.hybrid.masked_ppo import PPORule
 
-    gains = config.learner.state_gains
+    network = config.learner.network
+    gains = network.state_gains
     if unknown := sorted(set(gains) - set(STATE_VARIABLES)):
         raise ConfigurationError(
-            f"hybrid.learner.state_gains.{unknown[0]}: no state variable; they are {', '.join(STATE_VARIABLES)}"
+            f"method.learner.network.state_gains.{unknown[0]}: no state variable; they are {', '.join(STATE_VARIABLES)}"
         )
     gains_S = tuple(gains.get(name, 1.0) for name in STATE_VARIABLES) if gains else ()
-    return PPORule(**config.learner.model_dump(exclude={"state_gains"}), state_gains=gains_S)
+    chosen = config.learner.model_dump(exclude={"network"})
+    return PPORule(**chosen, network=network.type, width=network.width, state_gains=gains_S)
 
 
-def _weights(config: HybridConfig, lesson: "Lesson") -> "RewardWeights":
+def _weights(config: HybridMethod, lesson: "Lesson") -> "RewardWeights":
     from components.hybrid.rewards import RewardWeights
     from components.hybrid.teacher import weights_with_lesson
 
@@ -103,7 +105,7 @@ def _weights(config: HybridConfig, lesson: "Lesson") -> "RewardWeights":
     if not lesson.subgoals:
         return weights
     if weights.party <= 0 and weights.badges <= 0:
-        raise ConfigurationError("hybrid.weights: neither party nor badges pays, so subgoals have no goal; pay for one")
+        raise ConfigurationError("method.weights: neither party nor badges pays, so subgoals have no goal; pay for one")
     return weights_with_lesson(weights, lesson, wanted=config.weights.get("subgoals", _LESSON_PAY))
 
 
@@ -113,7 +115,7 @@ def _read_lesson(text: str) -> "Lesson":
 
     lesson = read_lesson(text, LARGEST)
     if lesson.refusals:
-        raise ConfigurationError(f"hybrid.subgoals: {lesson.refusals[0]}")
+        raise ConfigurationError(f"method.subgoals: {lesson.refusals[0]}")
     return lesson
 
 
@@ -123,41 +125,41 @@ def check_hybrid(scenario: Scenario) -> None:
 
 
 def check_cartridge(
-    config: "HybridConfig | GameBoyOptions", *, field: str = "hybrid.game", makes_pictures: bool = False
+    game: str, rom: Path | None = None, *, field: str = "method.game", makes_pictures: bool = False
 ) -> None:
     """Raise RomMissing or WrongRom for an emulated game without its ROM, and ServiceMissing without the emulator or, if
     episodes are kept as pictures, without what draws them. `field` is where the game is named."""
-    if config.game == "twin":
+    if game == "twin":
         return
-    cartridge(config)
+    open_cartridge(rom)
     if find_spec("pyboy") is None:
-        twin = "" if config.game == "crystal" else f", or set {field} to twin, which plays the same rules without it"
-        raise ServiceMissing(f"{field} {config.game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`{twin}")
+        twin = "" if game == "crystal" else f", or set {field} to twin, which plays the same rules without it"
+        raise ServiceMissing(f"{field} {game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`{twin}")
     if makes_pictures and find_spec("PIL") is None:
         raise ServiceMissing(
             "tracking.episode_pictures needs Pillow: get it by `pip install 'troupe[hybrid]'`, or set it to false"
         )
 
 
-def cartridge(config: "HybridConfig | GameBoyOptions") -> "Cartridge":
-    """The cartridge of an emulated game. Raises RomMissing and WrongRom."""
+def open_cartridge(rom: Path | None) -> "Cartridge":
+    """The cartridge of an emulated game, our own without `rom`. Raises RomMissing and WrongRom."""
     from components.hybrid.game_boy.cartridges import crystal_cartridge, homebrew_cartridge
 
-    return homebrew_cartridge() if config.rom is None else crystal_cartridge(config.rom)
+    return homebrew_cartridge() if rom is None else crystal_cartridge(rom)
 
 
-def games_opener(config: HybridConfig) -> "GamesOpener":
+def games_opener(config: HybridMethod) -> "GamesOpener":
     """What opens the games of the configuration."""
     from components.hybrid.experience import open_twins
 
-    if config.game == "twin":
+    if not config.game.is_emulated:
         return open_twins
 
     return lambda settings, seed: emulated_games(config, settings, seed)
 
 
 def emulated_games(
-    config: HybridConfig, settings: "HybridSettings", seed: int, *, renders: bool = False
+    config: HybridMethod, settings: "HybridSettings", seed: int, *, renders: bool = False
 ) -> "closing[EmulatedGames]":
     """The games on the cartridge: for `twin`, that whose rules it plays.
 
@@ -166,7 +168,7 @@ def emulated_games(
     from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
     from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
 
-    played = cartridge(config)
+    played = open_cartridge(config.game.rom)
     rule = EpisodeRule(
         max_steps=settings.max_steps,
         goal_badges=settings.goal_badges,

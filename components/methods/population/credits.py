@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.config import RunConfig, WeightUpdateConfig
+from components.config import PopulationMethod, RunConfig
+from components.config.population import Asynchronous, Selective
 from components.population.asynchronous import played_step
 from components.population.credit import CreditedStep, Played, PopulationState, credited_step
 from components.population.move_rewards import Move, move_numbers, moves_of
@@ -40,7 +41,7 @@ def credited_shards(
 ) -> tuple[list[ScoredShard], CreditedStep]:
     """The step's shards with credits in place of rewards, and all that crediting gave, the metrics of raw rewards included."""
     config = session.config
-    assert config.population is not None, "this run has no population"
+    assert isinstance(config.method, PopulationMethod), "this run has no population"
     shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
     scores = [session.kept.get(ref, ScoredShard) for ref in scored]
     agents = tuple(config.agents)
@@ -64,8 +65,8 @@ def credited_shards(
         before,
         episodes,
         agents=agents,
-        config=config.population,
-        subtracts_baseline=config.algorithm.advantage == "role_baseline",
+        method=config.method,
+        algorithm=config.algorithm,
     )
     homes = _homes(session, shards[0].step, before)
     credited = replace(credited, state=replace(credited.state, homes=homes))
@@ -100,14 +101,14 @@ def moves_of_step(session: Session, shards: list[RolloutShard]) -> list[tuple[in
 def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Seating, ...]:
     """Who plays which agent in each shard of a step, by the state before it."""
     config = session.config
-    assert config.population is not None, "this run has no population"
+    assert isinstance(config.method, PopulationMethod), "this run has no population"
     known = PopulationState() if state is None else get(session.store, state, PopulationState)
     _warn_of_range(session, known)
     return step_seatings(
         _homes(session, step, known),
         known.pools,
         known.payoffs,
-        config=config.population,
+        method=config.method,
         step=step,
         num_shards=config.rollout.num_shards,
         seed=config.seed,
@@ -115,20 +116,20 @@ def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Se
 
 
 def _warn_of_range(session: Session, state: PopulationState) -> None:
-    population, topic = session.config.population, "population.opponents"
-    if population is None or population.opponents is None or topic in session.warned:
+    method, topic = session.config.method, "method.opponents"
+    if not isinstance(method, PopulationMethod) or method.opponents is None or topic in session.warned:
         return
-    if (warning := range_warning(state.payoffs, population.opponents)) is not None:
+    if (warning := range_warning(state.payoffs, method.opponents)) is not None:
         session.warned.add(topic)
         _log.warning("%s", warning)
 
 
 def _homes(session: Session, step: int, state: PopulationState) -> dict[str, str]:
     config = session.config
-    assert config.population is not None, "this run has no population"
+    assert isinstance(config.method, PopulationMethod), "this run has no population"
     homes = state.homes or {agent: settings.policy for agent, settings in config.agents.items()}
     averages = {member: record.average_return or 0.0 for member, record in state.records.items()}
-    return homes_in_step(homes, averages, config.population, step)
+    return homes_in_step(homes, averages, config.method, step)
 
 
 def played_checkpoints(
@@ -145,12 +146,12 @@ def played_checkpoints(
     return found
 
 
-def asynchronous_updates(config: RunConfig) -> WeightUpdateConfig | None:
+def asynchronous_updates(config: RunConfig) -> Asynchronous | None:
     """The section of a run whose members may play by older weights; None of any other."""
-    if config.population is None:
+    if not isinstance(config.method, PopulationMethod):
         return None
-    updates = config.population.weight_updates
-    return updates if updates.strategy == "asynchronous" and updates.every > 1 else None
+    updates = config.method.weight_updates
+    return updates if isinstance(updates, Asynchronous) and updates.every > 1 else None
 
 
 def seated_versions(
@@ -205,23 +206,23 @@ def _needed_steps(
 def _with_past_selves(
     session: Session, step: int, rollouts: list[ArtifactRef], state: PopulationState
 ) -> PopulationState:
-    config, trained = session.config.population, _trained(session)
-    if config is None or config.opponents is None:
+    method, trained = session.config.method, _trained(session)
+    if not isinstance(method, PopulationMethod) or method.opponents is None:
         return state
     versions = {}
     for ref in rollouts:
         for member, version in session.kept.get(ref, RolloutShard).policy_versions.items():
             if member in trained:
                 versions[member] = (version.step, version.weights_digest)
-    return replace(state, pools=pools_after(state.pools, versions, config=config.opponents, step=step))
+    return replace(state, pools=pools_after(state.pools, versions, config=method.opponents, step=step))
 
 
 def _learning(session: Session, step: int, state: PopulationState) -> tuple[list[str], PopulationState]:
     """The members that learn in this step, and the state in which that is recorded."""
     config, trained = session.config, _trained(session)
-    assert config.population is not None, "this run has no population"
-    settings = config.population.weight_updates
-    if settings.strategy != "selective":
+    assert isinstance(config.method, PopulationMethod), "this run has no population"
+    settings = config.method.weight_updates
+    if not isinstance(settings, Selective):
         return trained, state
     records = {member: state.records[member] for member in trained if member in state.records}
     chosen = selected_members(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.config import PopulationConfig, WeightUpdateConfig
+from components.config import PopulationMethod
+from components.config.population import Federated, Synchronized
 from components.population.credit import PopulationState
 from components.runs.run import PolicyUpdate
 from components.session.session import Session
@@ -29,8 +30,7 @@ def coordinated(
 ) -> dict[str, PolicyUpdate]:
     """The updates with which the step ends: those given, or ones with mixed adapters, whose metrics say how they were mixed."""
     settings = _settings(session).weight_updates
-    is_round = settings.strategy in ("synchronized", "federated") and (step + 1) % settings.every == 0
-    if not is_round or len(updates) < 2:
+    if not isinstance(settings, Synchronized | Federated) or (step + 1) % settings.every or len(updates) < 2:
         return dict(updates)
     from components.training.adapter_state import read_adapter_state
 
@@ -55,16 +55,16 @@ def coordinated(
     }
 
 
-def _settings(session: Session) -> PopulationConfig:
-    assert session.config.population is not None, "this run has no population"
-    return session.config.population
+def _settings(session: Session) -> PopulationMethod:
+    assert isinstance(session.config.method, PopulationMethod), "this run has no population"
+    return session.config.method
 
 
-def _shares(settings: WeightUpdateConfig, state: PopulationState, members: list[str]) -> dict[str, float]:
+def _shares(settings: Synchronized | Federated, state: PopulationState, members: list[str]) -> dict[str, float]:
     """How much each member counts in a round."""
     from components.population.federated import round_shares
 
-    if settings.strategy == "synchronized":
+    if isinstance(settings, Synchronized):
         return {member: 1 / len(members) for member in members}
     returns = None
     if settings.return_temperature is not None:
@@ -74,7 +74,7 @@ def _shares(settings: WeightUpdateConfig, state: PopulationState, members: list[
 
 
 def mixed_states(
-    settings: WeightUpdateConfig, states: Mapping[str, "AdapterState"], shares: Mapping[str, float]
+    settings: Synchronized | Federated, states: Mapping[str, "AdapterState"], shares: Mapping[str, float]
 ) -> tuple[dict[str, "AdapterState"], float]:
     """The members' states after a round, and the share of the exact mean that is lost by keeping the rank.
 
@@ -87,7 +87,7 @@ def mixed_states(
     learners = {member: _learner(state) for member, state in states.items()}
     if len({learner.num_updates for learner in learners.values()}) > 1:
         learners = {member: Learner(adapter=learner.adapter) for member, learner in learners.items()}
-    if settings.strategy == "synchronized":
+    if isinstance(settings, Synchronized):
         whole = synchronized_learner(learners)
         return {member: _with_learner(state, whole) for member, state in states.items()}, 0.0
     whole, merge = federated_learner(learners, shares)

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING
 
-from components.config import AdapterConfig, GenerationConfig, PolicyConfig
+from components.config import AdapterConfig, PolicyConfig, TransformersGeneration
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.freed import Freed
 from components.generation.base import GenerationRequest
@@ -71,7 +71,7 @@ class ServedModel(Freed):
         """
         self.settings = PolicyConfig(base=base) if base == "tiny" else model_settings(base)
         check_base("model", self.settings)
-        self._config = GenerationConfig.model_validate({"device": device, "dtype": dtype})
+        self._config = TransformersGeneration.model_validate({"device": device, "dtype": dtype})
         self._ends = ExitStack()
         self._work = Path(mkdtemp(prefix="model-", dir=scratch_folder()))
         self._ends.callback(shutil.rmtree, self._work, ignore_errors=True)

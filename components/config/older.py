@@ -1,0 +1,93 @@
+"""Configurations as earlier versions stored them, in the form of today: what is stored stays readable."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from components.config.algorithm import ADVANTAGES, AlgorithmConfig, OwnAdvantage
+from components.config.loss import POLICY_LOSSES, LossConfig, OwnLoss
+from components.config.method import unread_sections
+from components.config.run import RunConfig
+
+
+def upgrade_values(values: Any) -> Any:
+    """A stored configuration's plain values, with `method` in place of the sections `population` and `hybrid`, and without the
+    fields that its variants do not have. Anything else stays as it is.
+
+    **Example** {"population": {"training_mode": "mixed", ...}} becomes {"method": {"type": "population", "training_mode":
+    {"type": "mixed", ...}, ...}}.
+    """
+    if not isinstance(values, Mapping) or "method" in values or not {"population", "hybrid"} & values.keys():
+        return values
+    found = {name: value for name, value in values.items() if name not in ("population", "hybrid")}
+    algorithm = dict(found.get("algorithm", {}))
+    if population := values.get("population"):
+        found["method"] = _population(population)
+        algorithm |= {name: population[name] for name in ("discount", "baseline_decay") if name in population}
+    if hybrid := values.get("hybrid"):
+        found["method"] = _hybrid(hybrid)
+    if algorithm:
+        variant: type[AlgorithmConfig] = ADVANTAGES.get(algorithm.get("advantage", "at_grpo"), OwnAdvantage)
+        found["algorithm"] = _of_variant(algorithm, variant)
+    if loss := found.get("loss"):
+        kind: type[LossConfig] = POLICY_LOSSES.get(loss.get("policy_loss", "clip"), OwnLoss)
+        found["loss"] = _of_variant(loss, kind)
+    found = {name: value for name, value in found.items() if name not in unread_sections(found)}
+    if generation := found.get("generation"):
+        unread = "max_batch_tokens" if generation.get("engine") == "vllm" else "vllm"
+        found["generation"] = {name: value for name, value in generation.items() if name != unread}
+    return found
+
+
+def _population(section: Mapping[str, Any]) -> dict[str, Any]:
+    of_mode = {
+        "cooperative": ("cooperation_strength", "team_size"),
+        "competitive": ("competition_intensity",),
+        "mixed": ("cooperation_strength", "competition_intensity", "team_size"),
+        "hierarchical": ("leader", "leader_term", "compliance_bonus"),
+    }
+    of_strategy = {
+        "asynchronous": ("every", "staleness_exponent"),
+        "synchronized": ("every",),
+        "federated": ("every", "personal_share", "return_temperature", "proximal"),
+        "selective": ("best_share", "exploration", "max_rounds_waiting"),
+    }
+    mode, updates = section.get("training_mode", "mixed"), section.get("weight_updates", {})
+    strategy = updates.get("strategy", "asynchronous")
+    return {
+        "type": "population",
+        "training_mode": {"type": mode} | _given(section, of_mode[mode]),
+        "weight_updates": {"type": strategy} | _given(updates, of_strategy[strategy]),
+        **_given(section, ("rotates_seats", "opponents")),
+    }
+
+
+def _hybrid(section: Mapping[str, Any]) -> dict[str, Any]:
+    mode, game = section.get("mode", "rl_only"), section.get("game", "homebrew")
+    learner = dict(section.get("learner", {}))
+    network = learner.pop("network", "mlp")
+    of_network = {name: learner.pop(name) for name in ("width", "state_gains") if name in learner}
+    if network == "cnn":
+        of_network.pop("state_gains", None)
+    of_mode = ("strategy", "curriculum", "questions_per_episode") if mode == "adaptive" else ()
+    of_game = {"twin": ("starts",), "crystal": ("rom",)}.get(game, ())
+    return {
+        "type": "hybrid",
+        "mode": {"type": mode} | _given(section, of_mode),
+        "game": {"type": game} | _given(section, of_game),
+        "learner": {**learner, "network": {"type": network, **of_network}},
+        **_given(section, ("num_games", "subgoals", "keeps_decisions", "weights")),
+    }
+
+
+def _given(section: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: section[name] for name in names if name in section}
+
+
+def _of_variant(section: Mapping[str, Any], variant: type[AlgorithmConfig] | type[LossConfig]) -> dict[str, Any]:
+    return {name: value for name, value in section.items() if name in variant.model_fields}
+
+
+StoredConfig = Annotated[RunConfig, BeforeValidator(upgrade_values)]
+"""A configuration as it is read from a store."""

@@ -1,0 +1,1 @@
+"""Hybrid players: games, the learner, decisions."""

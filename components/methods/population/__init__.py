@@ -1,0 +1,1 @@
+"""Populations: credits, matches, weights that are coordinated."""
