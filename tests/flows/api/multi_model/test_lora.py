@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import save_file
 
 from components.errors import ArtifactCorrupt, LogprobMismatch
-from components.models.adapters import write_adapter
 from components.methods.population.served_models import ServedPolicy
+from components.models.adapters import write_adapter
 from flows.api.multi_model.configs import LoRAConfig
 from flows.api.multi_model.lora import create_distributed_lora_scheduler, create_lora_manager
 from tests.components.generation.tiny_models import random_model, saved
