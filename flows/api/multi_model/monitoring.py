@@ -18,7 +18,7 @@ from components.schema import IterationReport
 from components.tracking.base import Tracker
 from components.whole_files import write_whole
 from flows.api.multi_model.configs import MonitoringConfig
-from flows.api.multi_model.fields import Finite, Text, as_json, checked_call
+from flows.api.multi_model.fields import Finite, Text, as_json, changed_fields, checked_call
 from flows.api.multi_model.graph import GraphVisualizer
 
 _log = logging.getLogger(__name__)
@@ -59,6 +59,12 @@ class UnifiedMonitor:
         if tracker is not None and not hasattr(tracker, "publish_iteration"):
             raise ConfigurationError(f"tracker {tracker!r}: has no method publish_iteration; give a tracker, or None")
         self.config = config or MonitoringConfig()
+        for name, needed in (
+            ("log_file_path", "enable_file_logging"),
+            ("metrics_sampling_interval", "enable_console_logging"),
+        ):
+            if name in changed_fields(self.config) and not getattr(self.config, needed):
+                raise ConfigurationError(f"{name}: has no effect with {needed} False; leave one of them out")
         self.graph_visualizer = visualizer
         self._tracker, self._run_id = tracker, run_id
         self._lock = threading.RLock()

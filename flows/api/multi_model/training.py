@@ -308,6 +308,11 @@ def _check_effects(config: MultiModelConfig, rl: RLConfig) -> None:
             f"base_port {config.base_port}: members are sampled in the trainer's own process, behind no port; leave it out, or "
             "give it to create_unified_scheduler"
         )
+    if not config.enable_monitoring and config.log_metrics_interval != MultiModelConfig.log_metrics_interval:
+        raise ConfigurationError(
+            f"log_metrics_interval {config.log_metrics_interval}: no monitor hears of it with enable_monitoring False; leave one of "
+            "them out"
+        )
     behind_apis = sorted({kind for kind in config.member_types().values() if kind in PROVIDERS})
     for kind, settings in config.api_settings.items():
         if kind not in behind_apis:

@@ -152,6 +152,11 @@ def test_a_training_reports_to_the_newest_monitor_that_has_not_ended(tmp_path: P
     ("make", "said"),
     [
         (lambda: create_unified_monitor({"log_path": "x"}), "log_path"),  # type: ignore[arg-type]
+        (lambda: create_unified_monitor(MonitoringConfig(False, True, "x")), "log_file_path: has no effect"),
+        (
+            lambda: create_unified_monitor(MonitoringConfig(enable_console_logging=False, metrics_sampling_interval=2)),
+            "metrics_sampling_interval: has no effect",
+        ),
         (lambda: create_unified_monitor(tracker=5), "tracker 5"),  # type: ignore[arg-type]
         (lambda: create_unified_monitor().add_alert_callback("x"), "callback 'x'"),  # type: ignore[arg-type]
         (lambda: create_unified_monitor().update_metrics([1]), r"metrics \[1\]"),  # type: ignore[arg-type]

@@ -132,7 +132,9 @@ def test_a_trainer_goes_on_from_a_checkpoint_and_repeats_what_followed(
     trained: tuple[MultiModelTrainer, Any],
 ) -> None:
     trainer, results = trained
-    again = MultiModelTrainer(replace(trainer.config, enable_monitoring=False), trainer.rl_config)
+    again = MultiModelTrainer(
+        replace(trainer.config, enable_monitoring=False, log_metrics_interval=10), trainer.rl_config
+    )
     assert not again.load_checkpoint("nobody@1")
     assert again.load_checkpoint(f"{results['run_id']}@1")
     again.config.episode_length = 3
