@@ -307,8 +307,11 @@ class MultiModelTrainer:
         finally:
             self.is_training, self._session, self._step_began_seconds = False, None, None
             self._seconds += time.monotonic() - self._began_seconds
-        if self._resumed is not None:  # it has gone back; from here it goes on
-            self._resumed = (self._resumed[0], config.num_steps)
+        if (
+            self._resumed is not None
+        ):  # it has gone back; from here it goes on, under its own name if that is the configuration's
+            run, own = self._resumed[0], run_name(population_config(self.config, self.environment, self.rl_config))
+            self._resumed = None if run.run_id == own else (run, config.num_steps)
 
     def _on_progress(self, progress: Progress) -> None:
         if progress.stage == FIRST_STAGE and self._step_began_seconds is None:

@@ -310,8 +310,7 @@ def _check_effects(config: MultiModelConfig, rl: RLConfig) -> None:
         )
     if not config.enable_monitoring and config.log_metrics_interval != MultiModelConfig.log_metrics_interval:
         raise ConfigurationError(
-            f"log_metrics_interval {config.log_metrics_interval}: no monitor hears of it with enable_monitoring False; leave one of "
-            "them out"
+            f"log_metrics_interval {config.log_metrics_interval}: has no effect with enable_monitoring False; leave one out"
         )
     behind_apis = sorted({kind for kind in config.member_types().values() if kind in PROVIDERS})
     for kind, settings in config.api_settings.items():

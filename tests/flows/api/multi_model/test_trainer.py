@@ -150,6 +150,8 @@ def test_a_trainer_goes_on_from_a_checkpoint_and_repeats_what_followed(
         name: each["weights_digest"] for name, each in before["models"].items()
     }
     assert again.monitor is None
+    again.environment = create_multi_model_coop_compete_env(2, 0.9)
+    assert again.current_episode == 0, "another game is another run, once the checkpoint's has ended"
 
 
 @pytest.mark.usefixtures("trained")
