@@ -1,10 +1,7 @@
 """The benchmark of two learners that cooperate or compete, with the documented names."""
 
-import csv
-import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from pathlib import Path
 from statistics import fmean, median, pstdev
 from typing import Any
 
@@ -14,7 +11,6 @@ from components.errors import ConfigurationError
 from components.evaluation.comparison import payoff_difference
 from components.identity import seed_for
 from components.population.pairs import KINDS, Kind, OurMethodPolicy, PairRun, SimplePG, play_pair, target_value
-from components.whole_files import write_whole
 from flows.api.multi_model.fields import Count, Share, checked_call
 
 __all__ = ["CoopCompeteEnv", "OurMethodPolicy", "SimplePG", "run_benchmark"]
@@ -60,15 +56,12 @@ def run_benchmark(
     difficulty: Share = 0.3,
     horizon: Count = 32,
     seed: int = 42,
-    *,
-    report_path: str | Path | None = None,
 ) -> dict[str, Any]:
     """Pairs that always cooperate (AC), always compete (AP), learn (PG), and learn and know their opponent (OUR).
 
     `params`; `metrics` by kind: the mean reward a step of A and B with deviations over runs, that of the last 20 episodes with
     its 95% interval, episodes until the target, the final cooperation rate and exploitability; `comparison` of OUR with PG on
-    paired seeds, whose `verdict` says which is better. With `report_path`, the report is written there as JSON, and the
-    metrics beside it as CSV. Raises ConfigurationError.
+    paired seeds, whose `verdict` says which is better. All is JSON. Raises ConfigurationError.
 
     **Example** the defaults: `metrics.PG.last_20_mean` .847.
     """
@@ -82,24 +75,12 @@ def run_benchmark(
     played = {kind: play(kind) for kind in KINDS}
     matched = play("PG", [each.mean_step_scale for each in played["OUR"]])
     params = {"runs": runs, "episodes": episodes, "horizon": horizon, "coop_level": coop_level, "seed": seed}
-    report = {
+    return {
         "params": params
         | {"difficulty": difficulty, "target_per_step": target_value(game), "learning_rate": LEARNING_RATE},
         "metrics": {kind: _numbers(pairs) for kind, pairs in played.items()},
         "comparison": _comparison(played, matched, episodes),
     }
-    if report_path is not None:
-        _write_report(report, Path(report_path))
-    return report
-
-
-def _write_report(report: Mapping[str, Any], path: Path) -> None:
-    """Write the report as JSON, and its metrics beside it as CSV, a row for each kind."""
-    write_whole(path, json.dumps(report, indent=2))
-    with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, ["kind", *report["metrics"]["PG"]], lineterminator="\n")
-        table.writeheader()
-        table.writerows({"kind": kind, **numbers} for kind, numbers in report["metrics"].items())
 
 
 def _numbers(pairs: Sequence[PairRun]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The documented configurations, with the documented defaults. Each field does something, or is refused by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -41,36 +41,30 @@ MODEL_NAMES: Mapping[str, str] = {
 LOCAL_TYPES: Mapping[str, str] = {"tiny": "tiny", "smollm2-135m": "smollm2-135m"}
 """Types that are models of this machine and need no network."""
 _OF_ADAPTERS = ("lora_rank", "lora_alpha", "update_strategy", "min_learning_rate", "max_learning_rate")
-_REFUSED_ALGORITHMS: Mapping[RLAlgorithm, str] = {
-    RLAlgorithm.SAC: "algorithm SAC learns values of all actions from a replay buffer, and texts are too many; use ppo or grpo",
-    RLAlgorithm.TD3: "algorithm TD3 takes a critic's gradient in a continuous action, and texts are discrete; use ppo or grpo",
-}
 
 
-def _check_num_models(value: int) -> int:
-    if value < 1:
-        raise ConfigurationError(f"Invalid number of models: num_models {value}: use 1 or more")
-    return value
+def _refuse(is_wrong: Callable[[Any], bool], message: str) -> AfterValidator:
+    """A validator that refuses values with a message, in which {} is the value."""
+
+    def check(value: Any) -> Any:
+        if is_wrong(value):
+            raise ConfigurationError(message.format(value))
+        return value
+
+    return AfterValidator(check)
 
 
-def _check_algorithm(value: RLAlgorithm) -> RLAlgorithm:
-    if value in _REFUSED_ALGORITHMS:
-        raise ConfigurationError(_REFUSED_ALGORITHMS[value])
-    return value
-
-
-def _check_dropout(value: float) -> float:
-    if value not in (0, 0.1):
-        raise ConfigurationError(
-            f"dropout {value!r}: has no effect: adapters answer without it, and new weights come from outside; leave it out"
-        )
-    return value
-
-
-def _check_max_checkpoints(value: int) -> int:
-    if value < 2 and value != -1:
-        raise ConfigurationError(f"max_checkpoints {value}: use 2 or more, or -1 for all")
-    return value
+_NUM_MODELS = _refuse(lambda value: value < 1, "Invalid number of models: num_models {}: use 1 or more")
+_MAX_CHECKPOINTS = _refuse(lambda value: value < 2 and value != -1, "max_checkpoints {}: use 2 or more, or -1 for all")
+_DROPOUT = _refuse(
+    lambda value: value not in (0, 0.1),
+    "dropout {}: has no effect: adapters answer without it, and new weights come from outside; leave it out",
+)
+_ALGORITHM = _refuse(
+    lambda value: value in (RLAlgorithm.SAC, RLAlgorithm.TD3),
+    "algorithm {}: SAC learns values of all actions from a replay buffer, and texts are too many; TD3 takes a gradient in "
+    "a continuous action, and texts are discrete; use ppo or grpo",
+)
 
 
 @documented
@@ -158,7 +152,7 @@ class RLConfig:
     **Example** `RLConfig(algorithm=RLAlgorithm.SAC)` raises ValueError with the reason.
     """
 
-    algorithm: Annotated[RLAlgorithm, AfterValidator(_check_algorithm)] = RLAlgorithm.PPO
+    algorithm: Annotated[RLAlgorithm, _ALGORITHM] = RLAlgorithm.PPO
     """PPO with a critic, or GRPO, which compares what a member could have done in one state."""
     learning_rate: Above0 = 3e-4
     gamma: Share = 0.99
@@ -185,7 +179,7 @@ class LoRAConfig:
     lora_id: Whole
     rank: Count = 16
     alpha: Above0 = 32.0
-    dropout: Annotated[float, AfterValidator(_check_dropout)] = 0.1
+    dropout: Annotated[float, _DROPOUT] = 0.1
     """Adapters answer without dropout, and their new weights come from outside: another than the default, or 0, is refused."""
     target_modules: Annotated[list[Text], Field(min_length=1)] = field(
         default_factory=lambda: ["q_proj", "v_proj", "k_proj", "o_proj"]
@@ -231,7 +225,7 @@ class MultiModelConfig:
     **Example** on a laptop: `MultiModelConfig(num_models=6, model_types=["tiny"], max_episodes=500)`.
     """
 
-    num_models: Annotated[int, AfterValidator(_check_num_models)] = 4
+    num_models: Annotated[int, _NUM_MODELS] = 4
     model_types: Annotated[list[Text], Field(min_length=1)] = field(default_factory=lambda: list(MODEL_NAMES))
     """The type of member i is `model_types[i % len(model_types)]`; openai and claude play and are never updated; "tiny" and
     "smollm2-135m" are models of this machine."""
@@ -267,7 +261,7 @@ class MultiModelConfig:
     save_interval: Count = 100
     """Episodes between two checkpoints that are kept beyond the newest `max_checkpoints`, as a multiple of `update_frequency`;
     the default is rounded down to one. Without an effect, and refused, where `max_checkpoints` is -1."""
-    max_checkpoints: Annotated[int, AfterValidator(_check_max_checkpoints)] = 10
+    max_checkpoints: Annotated[int, _MAX_CHECKPOINTS] = 10
     """The newest checkpoints that `train` leaves when it ends; -1 leaves all. It leaves the start (@0), the best by evaluation
     and what a restart begins with, too, so that there may be more."""
     kv_cache_size: Annotated[int, Field(ge=64)] = 10000
