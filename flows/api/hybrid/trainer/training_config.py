@@ -49,7 +49,7 @@ class TrainingConfig:
         return as_json(self)
 
 
-KEYS = tuple(each.name for each in fields(TrainingConfig))  # type: ignore[arg-type]
+KEYS = tuple(each.name for each in fields(TrainingConfig))
 
 
 def read_training_config(path: str | Path) -> TrainingConfig:
