@@ -7,6 +7,8 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from pydantic import StrictBool
+
 from components.errors import ConfigurationError
 from components.hybrid.strategies import Strategy
 from components.suggestions import suggest
@@ -27,7 +29,7 @@ class TrainingConfig:
     """Your copy of Pokemon Crystal, "homebrew" (our own cartridge), or "twin" (its rules, without screen)."""
     llm_model: Text
     """"tiny", "smollm2-135m", a model folder, a name on the hub, or "scripted"."""
-    headless: bool = True
+    headless: StrictBool = True
     """False opens a window."""
     observation_type: ObservationType = "multi_modal"
     max_context_length: Count = 2048
