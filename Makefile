@@ -5,7 +5,7 @@ BIN := .venv/bin
 LOCKS := pyproject.toml $(wildcard requirements/*.txt)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup sandbox demo test test-quick test-long lint docs up down clean lock smollm extras vllm
+.PHONY: setup sandbox demo test test-quick test-long lint docs pages up down clean lock smollm extras vllm
 
 setup: .venv/.installed        ## .venv with the locked dependencies of training
 .venv/.installed: $(LOCKS)
@@ -45,6 +45,9 @@ test-quick: extras             ## part of the test suite, for a first answer
 
 docs: extras                   ## build the pages of docs/ into docs/_build; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+
+pages: extras                  ## write the generated pages and tables of docs/ from the code and from benchmarks/measured
+	$(BIN)/python docs/generated.py
 
 lint: extras                   ## format, lint and types, without changing a file
 	$(BIN)/ruff format --check .

@@ -34,7 +34,7 @@ def differences_told(made: Sequence[Comparison]) -> str:
     if hints:
         uncorrected = f"{len(hints)} more leave 0 out of intervals that are not corrected, and may be chance:"
         parts.append("\n".join([uncorrected, *_means_by_pair(hints)]))
-    parts.append(f"In the other {len(made) - len(surviving) - len(hints)} nothing can be told.")
+    parts.append(f"The other {len(made) - len(surviving) - len(hints)} are open.")
     return "\n\n".join(parts)
 
 

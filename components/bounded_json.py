@@ -18,8 +18,9 @@ def bounded_json(
     max_length: int | None = None,
     max_values: int = MAX_VALUES,
     object_hook: Callable[[dict[str, Any]], Any] | None = None,
+    parse_int: Callable[[str], Any] | None = None,
 ) -> Any:
-    """The parsed `content`; `object_hook` is that of `json.loads`.
+    """The parsed `content`; `object_hook` and `parse_int` are those of `json.loads`.
 
     Raises ValueError if it is longer than `max_length` (characters of text, or bytes), has more than `max_values` values or a
     number of thousands of digits, is nested too deep, or is not JSON.
@@ -32,7 +33,7 @@ def bounded_json(
     if _num_marks(text) > max_values and (found := _num_marks(_STRING.sub("", text))) > max_values:
         raise ValueError(f"JSON of {found} values; at most {max_values} are read")
     try:
-        return json.loads(text, object_hook=object_hook)
+        return json.loads(text, object_hook=object_hook, parse_int=parse_int)
     except RecursionError as error:
         raise ValueError("JSON that is nested too deep") from error
 

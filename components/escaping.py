@@ -24,7 +24,10 @@ def without_passwords(text: str) -> str:
 
 def shown_value(value: Any) -> str:
     """An invalid value for an error message: without passwords, at most 120 characters."""
-    shown = without_passwords(repr(value))
+    try:
+        shown = without_passwords(repr(value))
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        shown = f"{type(value).__name__} with an integer of thousands of digits"
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
 
 

@@ -14,19 +14,6 @@ from components.errors import ConfigurationError
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-ADVANTAGES = "compute_advantages"
-"""The stage in which all shards of a step and their rewards meet."""
-STEP_END = "publish_checkpoint"
-"""The stage that ends a step, in every flow: the record of a finished step is of its lineage."""
-EVALUATION = "evaluate_policy"
-"""The stage that evaluates what a step has left, in every flow: a step is finished without it."""
-PICTURE = "picture_episode"
-"""The stage that draws an episode of an evaluation; a step is finished without it too."""
-INTERACTIONS = "draw_interactions"
-"""The stage that draws a population's graph at the end of a run; a step is finished without it too."""
-
-AGAINST_STARTS = "play_against_starts"
-"""The stage in which a population's members meet their partners' start, at the end of a run; a step is finished without it."""
 
 
 def checked_run_id(run_id: str) -> str:

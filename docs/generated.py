@@ -1,42 +1,35 @@
-"""The parts of pages that are generated when the site is built; run as a program, it writes the pages of reference_pages.py.
+"""Writes the generated pages and parts of pages: `make pages`. A test holds them equal to the code and the measured rows.
 
-`<!-- generated: NAME -->` in a page is replaced by one, with the lines right below it, which say to readers of the file itself
-where to find the part.
+A part stands in its page between `<!-- generated: NAME -->` and `<!-- end -->`.
 """
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import multi_model_table
-import petting_table
-import reference_pages
-import results_tables
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent))
 
-ROOT = Path(__file__).resolve().parent.parent
-MARK = re.compile(r"^<!-- generated: ([a-z ]+) -->(?:\n.+)*$", re.MULTILINE)
+import multi_model_table  # noqa: E402
+import petting_table  # noqa: E402
+import reference_pages  # noqa: E402
+import results_tables  # noqa: E402
 
-
-def security() -> str:
-    """The security page of `infra/`, with how to report from the checkout's own."""
-    page = (ROOT / "infra" / "SECURITY.md").read_text(encoding="utf-8").partition("## Reporting")[0]
-    reporting = (ROOT / "SECURITY.md").read_text(encoding="utf-8").partition("**Reporting.** ")[2]
-    assert reporting, "SECURITY.md says nothing of reporting"
-    return f"{page}## Reporting\n\n{reporting}"
-
-
+PART = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 PARTS: Mapping[str, Callable[[], str]] = {
-    "security": security,
     "petting keys": petting_table.table,
     "multi model fields": multi_model_table.table,
     **results_tables.TABLES,
 }
 
 
-def filled_in(text: str) -> str:
-    """The page with its generated parts. Raises KeyError for a name that nothing generates."""
-    return MARK.sub(lambda found: PARTS[found[1]](), text)
+def fill_parts(page: str) -> str:
+    """The page with its parts as they are today. Raises KeyError for a part that nothing generates."""
+    return PART.sub(lambda found: f"{found[1]}\n{PARTS[found[2]]()}\n\n", page)
 
 
 if __name__ == "__main__":
     reference_pages.write()
+    for file in DOCS.glob("*.md"):
+        file.write_text(fill_parts(file.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,14 +1,17 @@
-"""The table of the keys of PettingLLMs' configurations, from the settings themselves."""
+"""The table of the keys of PettingLLMs' configurations."""
 
-from flows.api.petting.run_configs import NAMING
-from flows.api.petting.settings import SETTINGS
+from flows.api.petting.run_configs import SETTINGS
+
+NAMING = (
+    ("config_name", "A configuration, a preset or a file."),
+    ("env_name", "One of the domain's environments."),
+    ("base_model", "The initial weights: tiny, a model folder or a hub name."),
+)
 
 
 def table() -> str:
-    """A row for each key: the fields that it sets, and what it is."""
-    rows = [f"| `{key}` | | {meaning} |" for key, meaning in NAMING.items()]
-    for key, setting in SETTINGS.items():
-        places = ", ".join(f"`{place}`" for place in setting.places)
-        rows.append(f"| `{key}` | {places} | {setting.meaning} |")
-    rows.append("| `overrides` | any | A list of `a.b=c`, as for `--set`, for every other field. |")
-    return "\n".join(["| key | sets | what it is |", "|---|---|---|", *rows])
+    """A row for each key: the fields that it sets, or what it is."""
+    rows = [f"| `{key}` | {meaning} |" for key, meaning in NAMING]
+    rows += [f"| `{key}` | {', '.join(f'`{place}`' for place in places)} |" for key, places in SETTINGS.items()]
+    rows.append("| `overrides` | A list of `a.b=c`, as for `--set`, for every other field. |")
+    return "\n".join(["| key | sets |", "|---|---|", *rows])

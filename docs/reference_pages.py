@@ -1,4 +1,4 @@
-"""The pages that are generated as a whole and lie in the repository: `PYTHONPATH=. python docs/generated.py` writes them."""
+"""The pages that are generated as a whole. `make pages` writes them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ import configuration_reference
 import preset_table
 
 FOLDER = Path(__file__).resolve().parent
-_MARK = "<!-- PYTHONPATH=. python docs/generated.py writes this page. -->"
+_MARK = "<!-- `make pages` writes this page. -->"
 
 
 def presets() -> str:

@@ -5,6 +5,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import figure_tables
+
 from benchmarks import (
     arm_runs,
     arm_table,
@@ -22,14 +24,16 @@ from benchmarks.kept import recorded
 MEASURED = Path(__file__).resolve().parent.parent / "benchmarks" / "measured"
 BUDGET_TOKENS = 300_000
 NUM_SEEDS = 3
+FIGURES = {"gyms": "hybrid_learning", "hybrid": "hybrid_modes", "leduc": "leduc", "trading": "trading"}
 
 
-def record(name: str) -> str:
+def write_record(name: str) -> str:
     """What measured a record, as a sentence."""
     measured = recorded(MEASURED / name)
     assert measured is not None, f"{MEASURED / name} is no record"
     stages = ", ".join(f"`{stage}` {version}" for stage, version in sorted(measured["stages"].items()))
-    return f"Measured by commit {measured['commit']}, with these versions of stages: {stages}."
+    kept = f" Versions of stages: {stages}." if stages else " The runs were not kept, only these figures."
+    return f"Measured by commit {measured['commit']}.{kept}"
 
 
 @cache
@@ -69,30 +73,45 @@ def population_rows() -> Sequence[Any]:
     return population_runs.rows_of_record(MEASURED / "populations")
 
 
-def fenced(text: str) -> str:
+def fence(text: str) -> str:
     return f"```text\n{text}\n```"
 
 
+def write_poker() -> str:
+    """The table of Kuhn poker, and below it a point for what else the report says of each run."""
+    rows = [row for row in population_rows() if row.game == "kuhn"]
+    table, _, *lines = population_report.poker_lines("kuhn", rows)
+    return "\n".join([table, "", *(f"- {line}" for line in lines)])
+
+
+def write_games(lines_of: Callable[[Sequence[Any]], list[str]], *games: str) -> str:
+    """A table of the report of populations, of the games whose names begin so."""
+    return "\n".join(lines_of([row for row in population_rows() if row.game.startswith(games)]))
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
-    "arms record": partial(record, "arms"),
+    "arms record": partial(write_record, "arms"),
     "arms success": lambda: arm_table.success_table(arms_rows()),
     "arms differences": lambda: arm_table.difference_table(arms_rows()),
     "arms doses": lambda: arm_table.dose_table(arms_rows()),
     "arms claims": lambda: claims(arms_rows(), budget_tokens=BUDGET_TOKENS),
-    "credit record": partial(record, "credit"),
+    "credit record": partial(write_record, "credit"),
     "credit summary": lambda: credit.summary(credit_studies()),
-    "pretrained record": partial(record, "pretrained"),
+    "pretrained record": partial(write_record, "pretrained"),
     "pretrained untrained": lambda: pretrained_table.pass_table(pretrained_rows()),
     "pretrained gains": lambda: pretrained_table.gain_table(pretrained_rows()),
     "pretrained differences": lambda: pretrained_table.comparison_table(pretrained_rows()),
     "pretrained doses": lambda: pretrained_table.dose_table(pretrained_rows()),
-    "pretrained curves": lambda: fenced(pretrained_table.curves(pretrained_rows())),
-    "pretrained failures": lambda: fenced(pretrained.failures(pretrained_orders(), MEASURED / "pretrained")),
-    "pretrained verdict": lambda: fenced(pretrained_table.verdict(pretrained_rows(), num_seeds=NUM_SEEDS)),
-    "populations record": partial(record, "populations"),
-    "populations report": lambda: "\n".join(population_report.lines_of(population_rows())).rstrip(),
-    "program record": partial(record, "lone_program"),
+    "pretrained curves": lambda: fence(pretrained_table.curves(pretrained_rows())),
+    "populations record": partial(write_record, "populations"),
+    "populations poker": write_poker,
+    "populations games": partial(write_games, population_report.game_lines, "coop", "maze", "staged", "team"),
+    "populations modes": partial(write_games, population_report.mode_lines, "public_goods,"),
+    "populations led": partial(write_games, population_report.led_lines, "public_goods .95"),
+    "program record": partial(write_record, "lone_program"),
     "program gains": lambda: pretrained_table.gain_table(program_rows()),
     "program untrained": lambda: pretrained_table.pass_table(program_rows()),
     "program doses": lambda: pretrained_table.dose_table(program_rows()),
+    **{f"{name} record": partial(write_record, folder) for name, folder in FIGURES.items()},
+    **figure_tables.TABLES,
 }

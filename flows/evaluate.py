@@ -13,7 +13,7 @@ from prefect import runtime
 from components.artifacts.base import ArtifactStore
 from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
-from components.config import HybridMethod, ResourceConfig, RunConfig, StoreConfig
+from components.config import ResourceConfig, RunConfig, StoreConfig
 from components.errors import ConfigurationError, StoreRefused, StoreUnavailable
 from components.evaluation.held_out import Heading, Sampling, report_from
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
@@ -106,7 +106,7 @@ def evaluate_subject(
     parsed = parse_subject(subject)
     if isinstance(parsed, RunSubject | RegisteredSubject):
         run, step = found_run = find_run(parsed)
-        if isinstance(run.config.method, HybridMethod):
+        if not run.config.method.writes_answers:
             return games_report(
                 run,
                 step,

@@ -48,7 +48,9 @@ def evaluate_population(session: Session, step: int, checkpoints: dict[str, Chec
 def meet_starts(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> None:
     """Play each trained agent against its partners' start, as its first way of sampling draws, and tell what it gained."""
     config = session.config
-    if config.generation.engine != "transformers":
+    if not config.evaluation.sampling:
+        return
+    if not config.generation.serves_past_selves:
         _log.warning(
             "generation.engine %s serves no past selves: nobody plays its partners' start", config.generation.engine
         )

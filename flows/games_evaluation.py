@@ -50,8 +50,8 @@ PLAY_GAMES = Stage(
     timeout_seconds=4 * 3600,
 )
 _EFFECTIVE = (
-    "hybrid.game",
-    "hybrid.rom",
+    "method.game",
+    "method.game.rom",
     "environment.max_turns",
     "environment.options.goal_badges",
     "evaluation.num_problems",
@@ -157,5 +157,5 @@ def _games_config(run: Run, overrides: Sequence[str], num_problems: int | None) 
     # What a choice of theirs sets in the engine is a default, and none of these is one.
     values["generation"] = run.config.generation.model_dump(mode="json", exclude_defaults=True)
     # Held-out games begin at the start, and an emulated game has no other starts.
-    values["method"] = {**values["method"], "starts": None}
+    values["method"]["game"].pop("starts", None)
     return parse_config(with_overrides(values, overrides))

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 
 from components.artifacts.base import ArtifactStore
-from components.config import HybridMethod, StoreConfig
+from components.config import StoreConfig
 from components.errors import TroupeError
 from components.evaluation.night_records import read_nights
 from components.evaluation.nightly import SuiteNight, changes_since
@@ -30,7 +30,7 @@ def games_nights(store: ArtifactStore, kept: StoreConfig, tonight: str, active: 
     players = [
         run.kept_in(kept)
         for run in active
-        if isinstance(run.config.method, HybridMethod) and read_newest_step(store, run) is not None
+        if run.config.method.nights == "games" and read_newest_step(store, run) is not None
     ]
     suites: dict[str, list[Run]] = {}
     for run in players:

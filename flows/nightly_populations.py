@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from components.artifacts.base import ArtifactStore
-from components.config import PopulationMethod, StoreConfig
+from components.config import StoreConfig
 from components.errors import TroupeError
 from components.evaluation.comparison import payoff_differences
 from components.evaluation.night_records import read_nights
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 def population_nights(store: ArtifactStore, kept: StoreConfig, tonight: str, active: Sequence[Run]) -> list[SuiteNight]:
     """The nights of the active populations, each under its own name. One that cannot be played is among its failures and ends
     no other."""
-    ready = [(run, read_newest_step(store, run)) for run in active if isinstance(run.config.method, PopulationMethod)]
+    ready = [(run, read_newest_step(store, run)) for run in active if run.config.method.nights == "returns"]
     return [_night(run, step, store, kept, tonight) for run, step in ready if step is not None]
 
 

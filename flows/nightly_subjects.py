@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from components.artifacts.base import ArtifactStore
-from components.config import HybridMethod, PopulationMethod, StoreConfig
+from components.config import StoreConfig
 from components.errors import ArtifactMissing, ConfigurationError
 from components.evaluation.nightly import NightlySuite, SuiteNight
 from components.evaluation.promotion import Contestant, run_named
@@ -21,12 +21,11 @@ def newest_checkpoints(store: ArtifactStore, nightly: NightlySuite, active: Sequ
     and so have populations, which a suite plays only if it names their preset."""
     for run in active:
         is_wanted = (
-            run.config.environment.name == nightly.suite.environment.name
-            and not isinstance(run.config.method, PopulationMethod)
+            run.config.environment.name == nightly.suite.environment.name and run.config.method.nights == "suites"
             if nightly.presets is None
             else run.config.preset in nightly.presets
         )
-        if is_wanted and not isinstance(run.config.method, HybridMethod):
+        if is_wanted and run.config.method.nights != "games":
             step = read_newest_step(store, run)
             if step is not None:
                 yield Contestant(name=f"{run.run_id}@{step}", weights=read_weights(store, run, step))

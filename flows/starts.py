@@ -16,7 +16,7 @@ from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.stores import open_store
 from components.session.user_sources import with_sources
-from flows.preflight.problem_counts import keep_suite, lower_default_counts
+from flows.preflight.problem_counts import keep_counts, lower_default_counts
 from flows.presets import with_overrides
 from flows.steps import steps_for
 
@@ -87,18 +87,18 @@ def settle_counts(config: RunConfig, run_id: str) -> tuple[RunConfig, list[str]]
     """`config` with every number of problems: those that nobody chose are as many as there are, or as a run of this name was
     started with; and a line for each that a user may not expect."""
     lowered, lines = lower_default_counts(scenario_of(config))
-    return keep_recorded_suite(lowered, lines, chosen=config, run_id=run_id)
+    return keep_recorded_counts(lowered, lines, chosen=config, run_id=run_id)
 
 
-def keep_recorded_suite(
+def keep_recorded_counts(
     lowered: RunConfig, lines: list[str], *, chosen: RunConfig, run_id: str
 ) -> tuple[RunConfig, list[str]]:
-    """What `lower_default_counts` gave for `chosen`, with the test problems of a run of this name that has been started."""
+    """What `lower_default_counts` gave for `chosen`, with the numbers of problems of the run of this name."""
     if lowered is chosen:
         return chosen, []
     recorded = recorded_config(open_store(chosen.store), run_id)
-    kept, of_suite = keep_suite(lowered, chosen, recorded)
-    return kept, [*([] if recorded else lines), *of_suite]
+    kept, of_run = keep_counts(lowered, chosen, recorded)
+    return kept, [*([] if recorded else lines), *of_run]
 
 
 def recorded_restart(session: Session, restart: Restart) -> list[str]:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
@@ -99,7 +99,8 @@ train_hybrid = train.with_options(name="train-hybrid")
 
 def flow_for(config: RunConfig) -> Callable[..., dict[str, Any]]:
     """The flow under the name of a configuration's method."""
-    return {"population": train_population, "hybrid": train_hybrid}.get(config.method.type, train)
+    named: Mapping[str, Callable[..., dict[str, Any]]] = {"population": train_population, "hybrid": train_hybrid}
+    return named.get(config.method.type, train)
 
 
 def train_run(config: RunConfig, request: StartRequest) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tasks.stage import stage
     "collect_experience",
     version=4,
     reads=("seed", "environment", "agents", "policies", "generation", "method"),
+    writes="experience",
     timeout_seconds=4 * 3600,
     decisive=lambda collected: collected.experience,
 )

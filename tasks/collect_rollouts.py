@@ -24,6 +24,8 @@ from tasks.stage import current_key, stage
         When(path="algorithm", applies=lambda config: config.rollout.max_resamples > 0),
         When(path="algorithm.advantage", applies=lambda config: config.algorithm.reads_solver),
     ),
+    writes="rollouts",
+    expires_with="rollouts",
     timeout_seconds=4 * 3600,
 )
 def collect_rollouts(

@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
         ),
     ),
     needs=("collect_rollouts", "compute_rewards"),
+    writes="batches",
+    expires_with="rollouts",
     timeout_seconds=600,
 )
 def compute_advantages(

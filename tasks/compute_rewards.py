@@ -20,6 +20,8 @@ from tasks.stage import current_key, stage
         When(path="agents", applies=lambda config: config.rewards.overlong_buffer > 0),
     ),
     needs=("collect_rollouts",),
+    writes="rewards",
+    expires_with="rollouts",
     timeout_seconds=3600,
 )
 def compute_rewards(session: Session, step: int, part: int, rollouts: ArtifactRef) -> ArtifactRef:

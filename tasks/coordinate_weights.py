@@ -12,6 +12,8 @@ from tasks.stage import stage
     version=2,
     reads=("policies", "method"),
     needs=("update_policy", "mix_returns"),
+    writes="mixed checkpoints",
+    expires_with="checkpoints",
     timeout_seconds=3600,
     decisive=lambda updates: {policy: update.checkpoint for policy, update in updates.items()},
 )

@@ -1,13 +1,20 @@
 """Draws who did what to whom in a population run, from what is stored: a page, a picture, and a graph for other programs."""
 
 from components.artifacts.refs import ArtifactRef
-from components.identity import INTERACTIONS
 from components.methods.population.interactions import FILES, file_in, stored_interactions
 from components.session.session import Session
 from tasks.stage import stage
 
 
-@stage(INTERACTIONS, version=2, reads=("method",), retries=2, timeout_seconds=3600)
+@stage(
+    "draw_interactions",
+    version=2,
+    reads=("method",),
+    writes="interactions",
+    optional=True,
+    retries=2,
+    timeout_seconds=3600,
+)
 def draw_interactions(session: Session, step: int, state: ArtifactRef) -> ArtifactRef:
     """The folder of the three files after `step` updates, stored and, once it is durable, queued for MLflow. `state` is the
     population's after them."""
@@ -18,7 +25,7 @@ def draw_interactions(session: Session, step: int, state: ArtifactRef) -> Artifa
                 step,
                 f"interactions/{step:06d}{name.removeprefix('interactions')}",
                 file_in(drawn, name),
-                stage=INTERACTIONS,
+                stage="draw_interactions",
             )
         )
     return drawn

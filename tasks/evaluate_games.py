@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from components.artifacts.refs import CheckpointRef
 from components.evaluation.held_out import Sampling
-from components.identity import EVALUATION
 from components.methods.hybrid.play import evaluated
 from components.runs.history import index_evaluation
 from components.schema import EvalReport, PolicyVersion
@@ -14,9 +13,11 @@ from tasks.stage import current_key, stage
 
 
 @stage(
-    EVALUATION,
-    version=5,
+    "evaluate_games",
+    version=6,
     reads=("seed", "environment", "agents", "policies", "generation", "method", "evaluation"),
+    writes="evaluations",
+    optional=True,
     retries=2,
     timeout_seconds=4 * 3600,
     decisive=lambda report: replace(report, metrics={}),

@@ -8,7 +8,6 @@ from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.evaluation.held_out import EvalPlan, Heading, Sampling, report_from
 from components.evaluation.suite_play import joined
-from components.identity import EVALUATION
 from components.runs.history import index_evaluation
 from components.runs.run import stage_key
 from components.runs.stage_protocol import committed
@@ -20,12 +19,14 @@ from tasks.stage import current_key, stage
 
 
 @stage(
-    EVALUATION,
+    "evaluate_policy",
     version=11,
     reads=(
         *("seed", "environment", "agents", "policies", "generation", "evaluation", "rollout", "execution"),
         *("rewards.weights", "rewards.team_weight"),
     ),
+    writes="evaluations",
+    optional=True,
     retries=2,
     timeout_seconds=4 * 3600,
     decisive=lambda report: replace(report, metrics={}),

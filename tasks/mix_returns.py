@@ -12,6 +12,7 @@ from tasks.stage import stage
     version=2,
     reads=("seed", "environment", "agents", "policies", "rollout", "rewards", "algorithm", "method"),
     needs=("collect_rollouts", "compute_rewards"),
+    writes="returns",
     timeout_seconds=600,
 )
 def mix_returns(

@@ -2,7 +2,6 @@
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.evaluation.held_out import Sampling
-from components.identity import PICTURE
 from components.methods.hybrid.play import episode_picture
 from components.schema import PolicyVersion
 from components.session.session import Session
@@ -11,9 +10,10 @@ from tasks.stage import stage
 
 
 @stage(
-    PICTURE,
+    "picture_episode",
     version=5,
     reads=("seed", "environment", "agents", "policies", "generation", "method"),
+    optional=True,
     retries=2,
     timeout_seconds=3600,
 )
@@ -24,5 +24,5 @@ def picture_episode(
     ensure_loaded(session, versions)
     picture = session.store.put_bytes(episode_picture(session, part, checkpoint, versions), kind="EpisodePicture")
     name = f"episodes/{step:06d}-{part}.gif"
-    session.store.after_writes(lambda: session.published.post_file(step, name, picture, stage=PICTURE))
+    session.store.after_writes(lambda: session.published.post_file(step, name, picture, stage="picture_episode"))
     return picture

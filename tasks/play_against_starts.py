@@ -3,7 +3,6 @@
 from components.evaluation.comparison import payoff_difference
 from components.evaluation.held_out import Sampling
 from components.evaluation.suite_play import SuitePlay, joined
-from components.identity import AGAINST_STARTS
 from components.methods.population.against_starts import (
     StartGains,
     seating_at_start,
@@ -19,7 +18,14 @@ from tasks.play_suite import block_plans, play_suite, players_of
 from tasks.stage import stage
 
 
-@stage(AGAINST_STARTS, version=2, reads=evaluate_policy.stage.reads, retries=2, timeout_seconds=4 * 3600)
+@stage(
+    "play_against_starts",
+    version=2,
+    reads=evaluate_policy.stage.reads,
+    optional=True,
+    retries=2,
+    timeout_seconds=4 * 3600,
+)
 def play_against_starts(
     session: Session, step: int, part: Sampling, versions: dict[str, PolicyVersion], starts: dict[str, PolicyVersion]
 ) -> StartGains:
@@ -33,7 +39,7 @@ def play_against_starts(
         gains.append(payoff_difference(agent, _average_earnings(before, agent), _average_earnings(after, agent)))
     told = StartGains(gains=tuple(gains), num_problems=len(before.problems_P))
     if gains:
-        session.published.post_metrics(step, told.metrics, stage=AGAINST_STARTS)
+        session.published.post_metrics(step, told.metrics, stage="play_against_starts")
     return told
 
 

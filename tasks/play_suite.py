@@ -31,6 +31,8 @@ SCRIPT = "script"
     reads=("environment", "generation", "execution", "rewards.weights", "rewards.team_weight"),
     scope="shared",
     ignores=("versions", "weights", "seating"),
+    writes="plays",
+    optional=True,
     retries=2,
     timeout_seconds=4 * 3600,
     decisive=partial(replace, seconds=0.0),

@@ -1,6 +1,5 @@
 """Ends a step: writes its report and the outbox entries for MLflow."""
 
-from components.identity import STEP_END
 from components.runs.run import PolicyUpdate, StepBatches
 from components.schema import IterationReport
 from components.session.reports import iteration_report
@@ -9,9 +8,10 @@ from tasks.stage import stage
 
 
 @stage(
-    STEP_END,
+    "publish_checkpoint",
     version=1,
-    needs=("update_policy",),
+    needs=("checkpoints",),
+    ends_step=True,
     retries=5,
     timeout_seconds=1800,
     decisive=lambda report: (report.checkpoint_digest, report.optimizer_digest),

@@ -27,6 +27,7 @@ from components.runs.run import stage_key
 from components.runs.stage_protocol import manifest_key, run_stage
 from components.session.session import Session
 from components.session.step_snapshot import seen_attempts
+from components.stage_roles import Retention, Writes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,13 +93,18 @@ def stage(
     delay_seconds: float = 5,
     timeout_seconds: float = 3600,
     ignores: tuple[str, ...] = (),
+    writes: Writes | None = None,
+    ends_step: bool = False,
+    optional: bool = False,
+    expires_with: Retention | None = None,
     decisive: Callable[[Any], object] = lambda output: output,
 ) -> Callable[[Callable[P, R]], StageTask[P, R]]:
     """Make a stage of a function `(session, step, ...) -> reference`, run under the stage protocol.
 
     The function is called only if its inputs have no manifest. Its return annotation is the type of the committed output.
-    `reads`, `needs`, `ignores` and `scope`: see Stage. Raise `version` when equal inputs should give a new result. `decisive`
-    selects what later steps depend on: two processes may commit outputs that differ in the rest, such as times.
+    `reads`, `needs`, `ignores` and `scope`: see Stage; `writes`, `ends_step`, `optional` and `expires_with`: see Role. Raise
+    `version` when equal inputs should give a new result. `decisive` selects what later steps depend on: two processes may
+    commit outputs that differ in the rest, such as times.
 
     **Example** `@stage("compute_rewards", version=5, reads=("seed", "rewards"), needs=("collect_rollouts",))`.
     """
@@ -109,17 +115,19 @@ def stage(
         needs=needs,
         scope=scope,
         ignores=ignores,
+        writes=writes,
+        ends_step=ends_step,
+        optional=optional,
+        expires_with=expires_with,
         retries=retries,
         delay_seconds=delay_seconds,
         timeout_seconds=timeout_seconds,
     )
-    return stage_as(declared, decisive=decisive)
+    return _under_protocol(declared, decisive)
 
 
-def stage_as(
-    declared: Stage, *, decisive: Callable[[Any], object] = lambda output: output
-) -> Callable[[Callable[P, R]], StageTask[P, R]]:
-    """The decorator of a stage whose declaration stands elsewhere."""
+def _under_protocol(declared: Stage, decisive: Callable[[Any], object]) -> Callable[[Callable[P, R]], StageTask[P, R]]:
+    """The decorator of a declared stage."""
 
     def decorate(compute: Callable[P, R]) -> StageTask[P, R]:
         signature = inspect.signature(compute)

@@ -2,9 +2,8 @@
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.config.hybrid import REFLEXES, tuned_model
+from components.config.hybrid import tuned_model
 from components.methods.hybrid.play import updated
-from components.runs.expected_records import UPDATE
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
 from components.session.session import Session
@@ -17,14 +16,16 @@ def _tunes(config: RunConfig) -> bool:
 
 
 @stage(
-    UPDATE,  # the name by which garbage collection, `verify` and restarts know what writes checkpoints
-    version=2,
+    "update_learner",
+    version=3,
     reads=(
         *("seed", "environment", "method"),
         *(When(path=path, applies=_tunes) for path in ("policies", "training", "loss", "rollout")),
         When(path="num_steps", applies=lambda config: _tunes(config) and config.training.lr_schedule != "constant"),
     ),
     needs=("collect_experience",),
+    writes="checkpoints",
+    expires_with="checkpoints",
     retries=2,
     timeout_seconds=4 * 3600,
     decisive=lambda update: update.checkpoint,
@@ -34,6 +35,6 @@ def update_learner(
 ) -> PolicyUpdate:
     """The next checkpoint of policy `part`, stored before the stage is committed. `experience` is the Experience of the
     learner, and the batch of a language model."""
-    if part == REFLEXES:
-        return updated(session, step, checkpoint, experience)
-    return updated_model(session, step, part, checkpoint, experience)
+    if part in session.config.policies:
+        return updated_model(session, step, part, checkpoint, experience)
+    return updated(session, step, checkpoint, experience)

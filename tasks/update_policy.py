@@ -6,8 +6,7 @@ from contextlib import contextmanager
 
 from components import progress
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.config import Gae, PopulationMethod, RunConfig
-from components.config.population import Federated
+from components.config import Gae, RunConfig
 from components.methods.population.credits import asynchronous_updates
 from components.population.asynchronous import batch_weight
 from components.runs.pipeline import When
@@ -29,9 +28,11 @@ from tasks.stage import stage
         When(path="num_steps", applies=lambda config: config.training.lr_schedule != "constant"),
         *(When(path=path, applies=lambda config: config.algorithm.has_critic) for path in ("algorithm",)),
         When(path="method.weight_updates.staleness_exponent", applies=lambda config: _ages_advantages(config)),
-        When(path="method.weight_updates.proximal", applies=lambda config: _proximal(config) > 0),
+        When(path="method.weight_updates.proximal", applies=lambda config: config.method.proximal > 0),
     ),
     needs=("compute_advantages",),
+    writes="checkpoints",
+    expires_with="checkpoints",
     retries=2,
     timeout_seconds=12 * 3600,
     decisive=lambda update: update.checkpoint,
@@ -81,15 +82,10 @@ def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: Ar
             training=training_of(config, checkpoint.policy),
             loss=config.loss,
             critic=_critic_terms(session, batch),
-            proximal=_proximal(config),
+            proximal=config.method.proximal,
         )
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _proximal(config: RunConfig) -> float:
-    updates = config.method.weight_updates if isinstance(config.method, PopulationMethod) else None
-    return updates.proximal if isinstance(updates, Federated) else 0.0
 
 
 def _ages_advantages(config: RunConfig) -> bool:

@@ -11,6 +11,7 @@ from components.generation.local.engine import TransformersGenerator
 from components.identity import GroupKey
 from components.models.adapters import ADAPTER_FOLDER
 from components.models.tokenizer import HuggingFaceTokenizer
+from components.runs.initial_checkpoints import record_initial_checkpoints
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.runs.run import stage_key as real_stage_key
@@ -73,6 +74,7 @@ def exported_run(root: Path) -> ExportedRun:
     base = store.put_folder(root / "base")
     key = real_stage_key(PIPELINE["warm_start"], run)
     run_stage(store, key, lambda: _checkpoints(made, root, 0, base), dict[str, CheckpointRef])
+    record_initial_checkpoints(store, run, PIPELINE)
     for step in range(2):
         _commit_rollouts(made, step)
         finish_step(store, run, step, _checkpoints(made, root, step + 1, base))

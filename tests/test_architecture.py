@@ -1,6 +1,8 @@
 """The house rules that a machine can check."""
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from components.environments.registry import ENTRY_POINTS, FAMILIES
+from components.runs.pipeline import Pipeline
 from tests.imports import LAYERS, ROOT, circles, import_graph, imported_modules, module_name, sources, syntax_tree
 
 LEAVES = {path.stem for path in (ROOT / "components").glob("*.py")} | {"config"}
@@ -69,7 +72,9 @@ MEETING_PLACES = {
     "exporting": {"generation", "models", "training"},
 }
 COMPOSITION_ROOT = "session"
-"""The one package that uses them all."""
+"""The package that uses them all, and opens what a run needs."""
+METHODS = "methods"
+"""The floor above it: what teams, populations and hybrid players differ in."""
 
 
 def test_circles_of_imports_are_found_however_long() -> None:
@@ -157,7 +162,7 @@ def nothing(): ...
     assert list(cached_by_argument(ast.parse(text))) == ["store"]
 
 
-@pytest.mark.parametrize("package", sorted({*PACKAGES} - {COMPOSITION_ROOT}))
+@pytest.mark.parametrize("package", sorted({*PACKAGES} - {COMPOSITION_ROOT, METHODS}))
 def test_packages_meet_at_each_others_base_alone(package: str) -> None:
     """An exemption that nobody needs fails, too."""
     used = {
@@ -183,7 +188,38 @@ def test_nobody_below_the_flows_opens_a_session() -> None:
         for module, used in import_graph().items()
         if module.startswith("components.") and any(each.startswith(f"components.{COMPOSITION_ROOT}.") for each in used)
     }
-    assert users == {COMPOSITION_ROOT}
+    assert users == {COMPOSITION_ROOT, METHODS}
+
+
+def test_the_core_knows_no_method() -> None:
+    """Neither by importing one nor by its name; what a method is to others, it says of itself."""
+    for top in ("components", "tasks", "flows", "troupe", "infra"):
+        paths = [path for path in (ROOT / top).rglob("*.py") if not _may_know_methods(path)]
+        assert breaches(_named_methods, paths) == {}
+    inside = (ROOT / "components").rglob("*.py")
+    below = [path for path in inside if path.relative_to(ROOT / "components").parts[0] != METHODS]
+    assert (
+        breaches(lambda path: [m for m in imported_modules(path) if m.startswith(f"components.{METHODS}")], below) == {}
+    )
+
+
+_CLASSES_OF_METHODS = {"TeamMethod", "PopulationMethod", "HybridMethod"}
+_METHODS_OWN = ("components/methods", "components/config", "components/population", "components/hybrid", "flows/api")
+NAMING_METHODS = {
+    "flows.steps",  # the three step functions
+    "flows.train",  # the names that Prefect shows
+}
+
+
+def _may_know_methods(path: Path) -> bool:
+    return path.relative_to(ROOT).as_posix().startswith(_METHODS_OWN) or module_name(path) in NAMING_METHODS
+
+
+def _named_methods(path: Path) -> list[str]:
+    """The names of methods in code, but for imports and documentation."""
+    nodes = list(ast.walk(syntax_tree(path)))
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)} & {"population", "hybrid"}
+    return sorted(read | ({node.id for node in nodes if isinstance(node, ast.Name)} & _CLASSES_OF_METHODS))
 
 
 STAGES = sorted({*(ROOT / "tasks").glob("*.py")} - {ROOT / "tasks" / name for name in ("__init__.py", "stage.py")})
@@ -196,10 +232,38 @@ def test_every_file_of_tasks_is_a_stage_of_its_name() -> None:
             for node in syntax_tree(path).body
             if isinstance(node, ast.FunctionDef)
             for each in node.decorator_list
-            if isinstance(each, ast.Call) and ast.unparse(each.func) in {"stage", "stage_as", "effect"}
+            if isinstance(each, ast.Call) and ast.unparse(each.func) in {"stage", "effect"}
         }
 
     assert breaches(declared, STAGES) == {module_name(path): {path.stem} for path in STAGES}
+
+
+def test_the_ledger_and_what_reads_it_hold_no_stages_name() -> None:
+    """They ask the roles that stages declare. Strings in code count, whole or in part; documentation does not, nor does a
+    section of the configuration that has the name of a stage, as in "warm_start.max_steps"."""
+    flows = [importlib.import_module(module_name(path)) for path in sorted((ROOT / "flows").glob("*.py"))]
+    pipelines = [each for flow in flows for each in vars(flow).values() if isinstance(each, Pipeline)]
+    names = {stage.name for pipeline in pipelines for stage in pipeline.stages}
+    assert names >= {path.stem for path in STAGES}, "a stage is of no flow"
+
+    def held(path: Path) -> set[str]:
+        texts = list(code_strings(syntax_tree(path)))
+        return {name for name in names if any(re.search(rf"{name}(?!\.)", text) for text in texts)}
+
+    readers = [path for folder in LEDGER for path in (ROOT / folder).rglob("*.py")]
+    assert breaches(held, readers) == {}
+    assert [*code_strings(ast.parse('"""a"""\ndef f(b="c"):\n    "d"\n    "e"\n    return f"g{b}"'))] == ["c", "g"]
+
+
+LEDGER = ("components/runs", "components/tracking", "troupe")
+
+
+def code_strings(tree: ast.AST) -> Iterator[str]:
+    """The strings of a module but for those that stand alone, which document it."""
+    alone = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in alone:
+            yield node.value
 
 
 def test_only_one_folder_knows_the_inside_of_prefect() -> None:

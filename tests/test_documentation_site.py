@@ -1,4 +1,4 @@
-"""The site of docs/: it builds without a warning, and its generated parts are what the classes and the records say."""
+"""The site of docs/: it builds without a warning, and its reference has every field and preset."""
 
 import html
 import re
@@ -10,15 +10,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from benchmarks import arm_runs, arm_table, credit, pretrained, pretrained_runs, pretrained_table
-from benchmarks.credit_study import Study
 from components import config
 from components.config import RunConfig
 from flows.presets import preset_values
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS = ROOT / "docs"
-MEASURED = ROOT / "benchmarks" / "measured"
 pytestmark = pytest.mark.slow
 
 
@@ -40,13 +36,6 @@ def text_of(page: Path) -> str:
 def code_in(page: Path) -> set[str]:
     codes = re.findall(r"<code[^>]*>(.*?)</code>", page.read_text(), re.DOTALL)
     return {html.unescape(re.sub(r"<[^>]*>", "", code)) for code in codes}
-
-
-def cells_of(table: str) -> Iterator[str]:
-    """The rows of a table in Markdown, as the site shows them."""
-    for line in table.splitlines():
-        if not line.startswith("|---"):
-            yield " ".join(re.sub(r"[|*`]", " ", line).split())
 
 
 def fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -83,42 +72,5 @@ def test_the_reference_shows_the_documentation_under_a_field(site: Path) -> None
             assert " ".join(first.split()) in page
 
 
-def test_what_stands_for_a_generated_part_in_the_repository_is_not_on_the_site(site: Path) -> None:
-    marks = re.findall(
-        r"^<!-- generated: .* -->\n(.+)", "\n".join(page.read_text() for page in DOCS.glob("*.md")), re.MULTILINE
-    )
-    assert len(marks) > 20
-    whole = "".join(map(text_of, site.glob("*.html")))
-    assert [line for line in marks if " ".join(re.sub(r"[`*]|\]\(.*?\)|\[", "", line).split()) in whole] == []
-
-
 def test_every_preset_is_in_the_table(site: Path) -> None:
     assert preset_values().keys() <= code_in(site / "presets.html")
-
-
-def test_the_results_are_those_of_the_records(site: Path) -> None:
-    page = text_of(site / "results.html")
-    wanted = arm_runs.orders(arm_runs.GAMES, list(arm_runs.RUNS), budget_tokens=300_000)
-    arms_rows = arm_runs.rows_of(wanted, MEASURED / "arms")
-    assert len(arms_rows) >= 70
-    asked = pretrained.orders(list(pretrained.TRAINED), num_seeds=3, num_steps=10, num_problems=300)
-    pretrained_rows = pretrained.rows_of(asked, MEASURED / "pretrained")
-    assert len(pretrained_rows) > 6
-    alone = pretrained.orders([pretrained_runs.SINGLE_PROGRAM], num_seeds=1, num_steps=10, num_problems=300)
-    program_rows = pretrained.rows_of(alone, MEASURED / "lone_program")
-    assert len(program_rows) == 4
-    gains = [pretrained_table.gain_table(rows) for rows in (pretrained_rows, program_rows)]
-    for table in (arm_table.success_table(arms_rows), *gains):
-        for row in cells_of(table):
-            assert row in page
-    study = Study(
-        game="sokoban", seed=0, num_steps=20, num_decisions=200, num_continuations=64, home=MEASURED / "credit"
-    )
-    assert [*study.estimators] == [name for name in study.estimators if name in page]
-    assert "3 seeds" in page
-    assert len(credit.GAMES) == len([game for game in credit.GAMES if f"{game}, 3 seeds" in page])
-
-
-@pytest.mark.parametrize("commit", ["cc58d08", "e6b4f61", "eaaccb5", "315939d", "95fd452"])
-def test_the_results_name_the_commits_that_measured_them(site: Path, commit: str) -> None:
-    assert commit in text_of(site / "results.html")

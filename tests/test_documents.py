@@ -27,6 +27,9 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 DOCUMENTS = [README, *PAGES]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCUMENTS}
 EVERYTHING = "\n".join(TEXTS.values())
+PARTS = re.findall(r"^<!-- generated: ([a-z ]+) -->\n\n(.*?)\n\n<!-- end -->$", EVERYTHING, re.DOTALL | re.MULTILINE)
+OF_RUNS = ("arms", "credit", "pretrained", "populations", "program")
+"""First words of the parts whose rows are whole runs: some seconds each."""
 COMMANDS = typer.main.get_command(app)
 PYTHON_BLOCKS = [
     pytest.param(block, id=f"{name}-{number}")
@@ -87,7 +90,7 @@ def test_every_page_is_in_the_table_of_contents_and_linked_from_the_readme() -> 
     [listed] = re.findall(r"```\{toctree\}\n(.*?)```", TEXTS["docs/index.md"], re.DOTALL)
     assert set(listed.split()) - {":maxdepth:", "1"} == names
     linked = set(re.findall(r"\(docs/(\w+)\.md", TEXTS["README.md"]))
-    assert linked == names - {"security"}  # which leads to the text itself
+    assert linked == names
 
 
 def test_every_command_is_documented_and_the_other_way_round() -> None:
@@ -200,6 +203,17 @@ def test_every_path_that_is_named_exists() -> None:
     assert [path for path in named - {"docs/_build"} if not (ROOT / path).exists()] == []
 
 
+def test_every_function_on_the_way_of_a_prompt_is_in_its_file() -> None:
+    rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| `([\w/]+\.py)` \|", TEXTS["docs/concepts.md"], re.MULTILINE)
+    named = [(name, path) for names, path in rows for name in re.findall(r"[\w.]+", names)]
+    assert ("Router.encode", "components/rollout/router.py") in named
+    for name, path in named:
+        text = (ROOT / path).read_text()
+        owner, _, function = name.rpartition(".")
+        assert re.search(rf"^ *def {function}\(", text, re.MULTILINE), name
+        assert not owner or re.search(rf"^class {owner}\b", text, re.MULTILINE), name
+
+
 @pytest.mark.parametrize("block", PYTHON_BLOCKS)
 def test_every_python_block_compiles(block: str) -> None:
     compile(block, "block", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)  # as notebooks allow
@@ -232,17 +246,45 @@ def test_the_environment_that_is_shown_keeps_the_contract(tmp_path: Path) -> Non
     check_environment(module_of(shown, tmp_path / "shown.py").Guess)
 
 
-def test_every_generated_part_has_a_generator() -> None:
-    tables = "".join((ROOT / "docs" / name).read_text() for name in ("generated.py", "results_tables.py"))
-    known = re.findall(r'^    "([a-z ]+)": \w+', tables, re.MULTILINE)
-    assert sorted(re.findall(r"^<!-- generated: (.*) -->$", EVERYTHING, re.MULTILINE)) == sorted(known)
+@pytest.fixture
+def generated(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What writes the generated pages and parts."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    return importlib.import_module("generated")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name.split()[0] in OF_RUNS else ()) for name in dict(PARTS)]
+)
+def test_a_generated_part_is_that_of_the_code_and_the_rows(name: str, generated: ModuleType) -> None:
+    assert dict(PARTS)[name] == generated.PARTS[name](), "run `make pages`"
+
+
+def test_every_generated_part_stands_in_one_page(generated: ModuleType) -> None:
+    assert sorted(name for name, _ in PARTS) == sorted(generated.PARTS)
+    assert EVERYTHING.count("<!-- generated") == EVERYTHING.count("<!-- end -->") == len(PARTS)
+
+
+def test_only_what_stands_between_the_marks_is_written(generated: ModuleType) -> None:
+    page = "before\n<!-- generated: petting keys -->\nstale\n<!-- end -->\nafter\n"
+    written = generated.fill_parts(page)
+    assert written.startswith("before\n<!-- generated: petting keys -->\n\n| key |")
+    assert written.endswith(" |\n\n<!-- end -->\nafter\n")
+    assert generated.fill_parts(written) == written
+    with pytest.raises(KeyError, match="nothing"):
+        generated.fill_parts(page.replace("petting keys", "nothing"))
+
+
+def test_a_figure_is_spelled_without_a_leading_zero_alone(generated: ModuleType) -> None:
+    spell = importlib.import_module("figure_tables").spell
+    assert [spell(0.667, ".3f"), spell(-0.03, "+.3f"), spell(10.5, ".1f"), spell(100, ",d"), spell(None, "d")] == [
+        *(".667", "-.030", "10.5", "100", "never")
+    ]
 
 
 @pytest.mark.parametrize("name", ["presets.md", "configuration_fields.md"])
-def test_the_generated_pages_are_those_of_the_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    written = importlib.import_module("reference_pages").page(name)
-    assert TEXTS[f"docs/{name}"] == written, "run PYTHONPATH=. python docs/generated.py"
+def test_the_generated_pages_are_those_of_the_code(name: str, generated: ModuleType) -> None:
+    assert TEXTS[f"docs/{name}"] == generated.reference_pages.page(name), "run `make pages`"
 
 
 def test_every_extra_that_a_remedy_names_exists() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("components", "tasks", "flows", "infra", "troupe")
-FOR_CHECKOUTS_ALONE = {"README.md", "SECURITY.md", "set_up.sh", "requirements-cpu.in", "requirements-gpu.in"}
+FOR_CHECKOUTS_ALONE = {"README.md", "set_up.sh", "requirements-cpu.in", "requirements-gpu.in"}
 OWN_CODE_BY_PATH = {
     # What these read or hand to a process lies in Python files, which every wheel holds.
     *("components/user_code.py", "components/training/launcher.py", "components/environments/math/verifier.py"),

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from components.errors import ArtifactCorrupt
-from components.identity import EVALUATION
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -58,15 +57,15 @@ def damaged(key: str, what: str) -> ArtifactCorrupt:
 def remedy(key: str) -> str:
     """What to do about a damaged record.
 
-    **Example** of `runs/r7/steps/000012/compute_rewards-v1/0/l0-9f/manifest.json`: "`troupe resume r7 --from-stage
-    compute_rewards --step 12` computes it again".
+    **Example** of `runs/r7/steps/000012/compute_rewards-v1/0/l0-9f/manifest.json`: "delete it, and `troupe resume r7` computes
+    it again; if its step is finished, `troupe resume r7 --from-stage compute_rewards --step 12` does".
     """
     if stage := _STAGE.fullmatch(key):
         if stage["run"] == "_shared":
             return "delete it, and `troupe resume` makes it again"
-        if stage["stage"] == EVALUATION:
-            return f"delete it, and `troupe resume {stage['run']}` evaluates again"
-        return f"`troupe resume {stage['run']} --from-stage {stage['stage']} --step {int(stage['step'])}` computes it again"
+        again = f"troupe resume {stage['run']}"
+        restart = f"`{again} --from-stage {stage['stage']} --step {int(stage['step'])}`"
+        return f"delete it, and `{again}` computes it again; if its step is finished, {restart} does"
     found = _RUN.fullmatch(key)
     run, kind = (found["run"], found["kind"]) if found else ("", "")
     return {

@@ -221,6 +221,8 @@ class HybridMethod(MethodConfig):
 
     unread = frozenset({"rollout", "rewards", "algorithm", "execution", "sandbox"})
     writes_answers = False
+    nights = "games"
+    own_policies = (REFLEXES,)
 
     type: Literal["hybrid"] = "hybrid"
     mode: Mode = RlOnly()

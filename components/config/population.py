@@ -146,6 +146,8 @@ class PopulationMethod(MethodConfig):
     """Train the policies as the members of a population."""
 
     learns_from_credits = True
+    draws_graph = True
+    nights = "returns"
 
     type: Literal["population"] = "population"
     training_mode: TrainingMode = Mixed()
@@ -156,6 +158,11 @@ class PopulationMethod(MethodConfig):
     """Frozen past selves to play against; None: members play each other as they are."""
     weight_updates: WeightUpdates = Asynchronous()
     """What happens to the members' weights after their updates."""
+
+    @property
+    def proximal(self) -> float:
+        """FedProx's pull, of federated updates."""
+        return self.weight_updates.proximal if isinstance(self.weight_updates, Federated) else 0.0
 
     def check(self, config: Sections) -> None:
         """Raise ValueError for what other sections have that does not go with a population."""

@@ -52,9 +52,20 @@ class MethodConfig(Variant):
     writes_answers: ClassVar[bool] = True
     """Whether its policies answer in text, and learn from it."""
     learns_from_credits: ClassVar[bool] = False
-    """Whether rewards become credits before they are learned from."""
+    """Whether rewards become credits before they are learned from, each agent its own."""
+    draws_graph: ClassVar[bool] = False
+    """Whether its end draws who did what to whom."""
+    nights: ClassVar[Literal["suites", "returns", "games"]] = "suites"
+    """By what a night compares its runs: suites of problems, returns against each other, or its own games."""
+    own_policies: ClassVar[tuple[str, ...]] = ()
+    """Policies that it trains beside those of the section `policies`."""
 
     type: str
+
+    @property
+    def proximal(self) -> float:
+        """How strongly an optimizer step is pulled towards the weights before the update."""
+        return 0.0
 
     @property
     def makes_pictures(self) -> bool:

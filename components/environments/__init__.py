@@ -1,1 +1,1 @@
-"""Multi-agent environments: games now, other domains beside them. One file an environment; `registry` names them."""
+"""Environments, in one folder for each domain; `registry` names them."""

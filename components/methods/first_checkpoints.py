@@ -8,12 +8,10 @@ from pathlib import Path
 
 from components import progress
 from components.artifacts.refs import CheckpointRef
-from components.config import HybridMethod
-from components.config.hybrid import REFLEXES
 from components.environments.family import is_cloned, require_expert, scratch_alphabet
 from components.evaluation.held_out import Setting, success_rate
 from components.identity import seed_for
-from components.methods.hybrid.play import initial_reflexes
+from components.methods.base import method_for
 from components.models.model_groups import initial_models
 from components.rollout.prompts import encode_observation
 from components.schema import PolicyVersion
@@ -32,8 +30,7 @@ def initial_policies(session: Session) -> dict[str, CheckpointRef]:
         checkpoints: dict[str, CheckpointRef] = {}
         for model, policies in models.items():
             checkpoints |= stored_policies(session, policies, folders[model], Path(name))
-        if isinstance(session.config.method, HybridMethod):
-            checkpoints[REFLEXES] = initial_reflexes(session, checkpoints)
+        checkpoints |= method_for(session.config).add_first_checkpoints(session, checkpoints)
         session.store.flush()  # a base lies in this folder until it is written
         return checkpoints
 

@@ -15,12 +15,12 @@ from components.artifacts.records import damaged, first_complaint, read_as, veri
 from components.artifacts.refs import StageManifest
 from components.config import RetentionConfig
 from components.errors import ArtifactCorrupt
-from components.identity import EVALUATION
 from components.runs.lineages import Lineage
-from components.runs.retention import NEEDING, Evaluated, expired_rollouts, expired_updates
+from components.runs.retention import Evaluated, expired_rollouts, expired_updates
 from components.runs.run import SHARED, RunAddress
 from components.runs.shared_results import shared_manifests, unused_results
-from components.runs.step_records import step_record_key
+from components.runs.step_records import step_of, step_record_key
+from components.stage_roles import Roles
 
 _REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
 _LINEAGE = re.compile(r"runs/([^/]+)/lineages/[^/]+")
@@ -34,7 +34,7 @@ _RECORD = re.compile(r"runs/[^/]+/.*\.json")
 _RUN = re.compile(r"runs/([^/]+)/.*")
 _SESSION = re.compile(r"runs/([^/]+)/sessions/[^/]+/start\.json")
 _EVALUATION = re.compile(
-    rf"runs/(?P<run>[^/]+)/(?P<kind>steps|evaluations)/(?P<name>(?P<step>\d+)/{EVALUATION}-v\d+/[^/]+/[^/]+?)"
+    r"runs/(?P<run>[^/]+)/(?P<kind>steps|evaluations)/(?P<name>(?P<step>\d+)/(?P<stage>\w+)-v\d+/[^/]+/[^/]+?)"
     r"(?:/manifest\.json|\.json)"
 )
 
@@ -89,19 +89,25 @@ class Records:
             evaluations=self._evaluations(keys),
             restarts=restarts,
             needed=self._needed_steps(keys),
+            roles=self._roles,
         )
         return [each for each in self._found if each.key in expired and each.age_seconds >= grace_seconds]
 
     def expired_rollouts(self, *, grace_seconds: float) -> list[StoredObject]:
         """The records of expired rollouts, of runs without unreadable records, manifests first."""
         keys = [each.key for each in self._found if _run(each.key) not in self.damaged]
-        gone = expired_rollouts(keys, retention=self._retention, num_finished=self._num_finished)
+        gone = expired_rollouts(keys, retention=self._retention, num_finished=self._num_finished, roles=self._roles)
         expired = [each for each in self._found if each.key in gone and each.age_seconds >= grace_seconds]
         return sorted(expired, key=lambda each: not each.key.endswith("/manifest.json"))
 
     def unused_shared(self, *, age_seconds: float) -> list[StoredObject]:
         """The records of shared results that no run uses; none while a record cannot be read."""
         return [] if self.damaged else unused_results(self._found, self._contents, age_seconds=age_seconds)
+
+    def _roles(self, run_id: str) -> Roles:
+        """Those that the run's newest session has recorded."""
+        key = self._newest_sessions.get(run_id)
+        return Roles() if key is None else _roles_in(key, self._contents[key])
 
     def _num_finished(self, run_id: str) -> int:
         """The number of steps that are finished since the run's newest restart."""
@@ -126,9 +132,9 @@ class Records:
         """(run_id, step) -> the steps before which policies must be known to go on after it."""
         found: dict[tuple[str, int], set[int]] = defaultdict(set)
         for key in keys:
-            if match := NEEDING.fullmatch(key):
-                output = json.loads(self._contents[key])["output"]
-                found[match["run"], int(match["step"])].update(output.get("needed_steps", ()))
+            content = self._contents.get(key, b"") if key.endswith("/manifest.json") else b""
+            if b'"needed_steps"' in content and isinstance(output := json.loads(content)["output"], dict):
+                found[_run(key), step_of(key)].update(output.get("needed_steps", ()))
         return found
 
     def _evaluations(self, keys: Iterable[str]) -> dict[str, list[Evaluated]]:
@@ -139,6 +145,8 @@ class Records:
         for key in keys:
             match = _EVALUATION.fullmatch(key)
             if match is None or match["run"] == SHARED:
+                continue
+            if match["kind"] == "steps" and self._roles(match["run"])[match["stage"]].writes != "evaluations":
                 continue
             shared = (
                 f"runs/{SHARED}/steps/{match['name']}/manifest.json",
@@ -195,6 +203,7 @@ def _check(key: str, content: bytes) -> None:
         raise damaged(key, "its from_step is not a number")
     elif _SESSION.fullmatch(key) or key.endswith("/config.json"):
         _retention_in(key, content)
+        _roles_in(key, content)
 
 
 def _retention_in(key: str, content: bytes) -> RetentionConfig | None:
@@ -205,6 +214,14 @@ def _retention_in(key: str, content: bytes) -> RetentionConfig | None:
         return None if found is None else RetentionConfig.model_validate(found)
     except ValidationError as error:
         raise damaged(key, f"its retention is none of this version of Troupe ({first_complaint(error)})") from error
+
+
+def _roles_in(key: str, content: bytes) -> Roles:
+    """The roles of stages that the start of a session names; none for another record."""
+    try:
+        return Roles.model_validate(verified(key, content).get("roles", {}))
+    except ValidationError as error:
+        raise damaged(key, f"its roles are none of this version of Troupe ({first_complaint(error)})") from error
 
 
 def _evaluated(step: int, manifest: bytes) -> Evaluated:

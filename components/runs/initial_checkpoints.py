@@ -1,41 +1,60 @@
-"""The policies before training, as committed by the warm start."""
+"""The policies before training, as a run has recorded them: made by its warm start, which runs of equal configuration share."""
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.refs import CheckpointRef
-from components.config import RunConfig
-from components.runs.pipeline import Stage, When
-from components.runs.run import SHARED, Run, stage_key
+from components.artifacts.records import read_as, with_digest
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.frozen import Frozen
+from components.runs.pipeline import Pipeline
+from components.runs.run import Run, RunAddress, stage_key
 from components.runs.stage_protocol import committed, manifest_key
 
-WARM_START = Stage(
-    name="warm_start",
-    version=5,
-    reads=(
-        *("seed", "environment", "agents", "policies", "warm_start", "generation", "execution", "method"),
-        When(
-            path="rollout.mode", applies=lambda config: config.rollout.mode == "single"
-        ),  # only the agent that plays is cloned
-    ),
-    scope="shared",
-    retries=1,
-    delay_seconds=5,
-    timeout_seconds=4 * 3600,
-)
-"""Declared here, since whoever reads a run needs its first result."""
+
+class InitialRecord(Frozen):
+    """The policies before training, and the manifest of the shared result that they are."""
+
+    manifest: str
+    checkpoints: dict[str, CheckpointRef]
+
+    @property
+    def content(self) -> tuple[ArtifactRef, ...]:
+        """The folders of the policies and of their bases."""
+        folders = ((each.folder, each.base) for each in self.checkpoints.values())
+        return tuple(ref for both in folders for ref in both if ref is not None)
 
 
-def warm_start_key(config: RunConfig) -> str:
-    """The key of the manifest of the policies that runs with this configuration begin with."""
-    return manifest_key(stage_key(WARM_START, Run(run_id=SHARED, config=config)))
-
-
-def initial_checkpoints(store: ArtifactStore, run: Run) -> dict[str, CheckpointRef]:
-    """The policies before training of a run that has started."""
-    found = committed_initial_checkpoints(store, run)
+def record_initial_checkpoints(store: ArtifactStore, run: Run, pipeline: Pipeline) -> dict[str, CheckpointRef]:
+    """The policies with which the run's newest restart begins, recorded. Their warm start is committed."""
+    key = stage_key(pipeline.first, run)
+    found = committed(store, key, dict[str, CheckpointRef])
     assert found is not None, f"run {run.run_id} has no committed warm start in {store.uri}"
+    record = InitialRecord(manifest=manifest_key(key), checkpoints=found)
+    newest = run.lineages[-1].lineage if run.lineages else 0
+    store.create(initial_key(run.run_id, newest), with_digest(record.model_dump(mode="json")))
     return found
 
 
-def committed_initial_checkpoints(store: ArtifactStore, run: Run) -> dict[str, CheckpointRef] | None:
-    """The policies before training; None if the run has not started, or started under another version of the stage."""
-    return committed(store, stage_key(WARM_START, run), dict[str, CheckpointRef])
+def initial_checkpoints(store: ArtifactStore, run: RunAddress) -> dict[str, CheckpointRef]:
+    """The policies before training of a run that has started."""
+    found = committed_initial_checkpoints(store, run)
+    assert found is not None, f"run {run.run_id} has no record of its first policies in {store.uri}"
+    return found
+
+
+def committed_initial_checkpoints(store: ArtifactStore, run: RunAddress) -> dict[str, CheckpointRef] | None:
+    """The policies before training; None if the run has not started, or a Troupe started it that did not record them."""
+    record = read_initial_record(store, run)
+    return None if record is None else record.checkpoints
+
+
+def read_initial_record(store: ArtifactStore, run: RunAddress) -> InitialRecord | None:
+    """The record of the newest restart that has begun; None if there is none. Raises ArtifactCorrupt."""
+    for number in (*(each.lineage for each in reversed(run.lineages)), 0):
+        key = initial_key(run.run_id, number)
+        if (content := store.read(key)) is not None:
+            return read_as(key, content, InitialRecord)
+    return None
+
+
+def initial_key(run_id: str, lineage: int) -> str:
+    """The key of the record of the policies with which a lineage begins."""
+    return f"runs/{run_id}/initial/policies-l{lineage}.json"

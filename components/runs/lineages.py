@@ -14,6 +14,7 @@ from components.frozen import Frozen
 from components.identity import checked_run_id, config_key
 from components.runs.pipeline import Pipeline
 from components.runs.stage_protocol import Clock, utc_now
+from components.stage_roles import Roles
 
 _INDEX = "index/runs/"
 """The prefix of one small record per run, so that listing runs does not list all their steps."""
@@ -33,6 +34,8 @@ class Lineage(Frozen):
     """The versions that compute this lineage."""
     requested_by: str | None = None
     """The flow run whose parameters ask for it; a Retry of that flow run asks for no other."""
+    roles: Roles = Roles()
+    """Those of the pipeline that computes this lineage."""
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -115,6 +118,7 @@ def start_lineage(
     config: RunConfig,
     stage_versions: Mapping[str, int] | None = None,
     requested_by: str | None = None,
+    roles: Roles | None = None,
     clock: Clock = utc_now,
 ) -> int:
     """Record a restart of the run and return its number (1, 2, …). Earlier outputs stay readable.
@@ -134,6 +138,7 @@ def start_lineage(
         config=config,
         stage_versions=stage_versions or {},
         requested_by=requested_by,
+        roles=roles or Roles(),
     )
     while True:
         lineages = read_lineages(store, run_id)
@@ -181,6 +186,19 @@ def lineage_for(lineages: Sequence[Lineage], step: int, stage: str) -> int:
 
     def covers(lineage: Lineage) -> bool:
         return lineage.from_step < step or (lineage.from_step == step and stage in lineage.repeats)
+
+    return max((each.lineage for each in lineages if covers(each)), default=0)
+
+
+def lineage_at_end(lineages: Sequence[Lineage], step: int) -> int:
+    """The newest lineage that has, or will have, ended this step.
+
+    **Example** after a restart at the evaluations of step 3, step 3 itself ended in lineage 0, and step 4 in lineage 1.
+    """
+
+    def covers(lineage: Lineage) -> bool:
+        repeats_end = any(lineage.roles[stage].ends_step for stage in lineage.repeats)
+        return lineage.from_step < step or (lineage.from_step == step and repeats_end)
 
     return max((each.lineage for each in lineages if covers(each)), default=0)
 

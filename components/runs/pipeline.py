@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from components.config import RunConfig
 from components.errors import ConfigurationError
+from components.stage_roles import Retention, Role, Roles, Writes
 
 _SERVERS: Mapping[str, Any] = {"generation": {"vllm"}}
 """Server settings in sections that decide results."""
@@ -27,9 +28,10 @@ class Stage:
     """What a stage declares of itself.
 
     `reads` names the sections or fields of the configuration that decide its result, `needs` the stages of the same step
-    whose results it reads. Results of scope "shared" are keyed by configuration and arguments alone, so that runs share them.
-    `ignores` names arguments that say where an input is found, not what it is.
-    A stage without a version is an effect: it stores nothing and is repeated on every resume.
+    whose results it reads, by their names or by what they write. Results of scope "shared" are keyed by configuration and
+    arguments alone, so that runs share them.
+    `ignores` names arguments that say where an input is found, not what it is. `writes`, `ends_step`, `optional` and
+    `expires_with`: see Role. A stage without a version is an effect: it stores nothing and is repeated on every resume.
     """
 
     name: str
@@ -38,10 +40,25 @@ class Stage:
     needs: tuple[str, ...] = ()
     scope: Literal["run", "shared"] = "run"
     ignores: tuple[str, ...] = ()
+    writes: Writes | None = None
+    ends_step: bool = False
+    optional: bool = False
+    expires_with: Retention | None = None
     retries: int
     delay_seconds: float
     """Before the first retry; doubled each time."""
     timeout_seconds: float
+
+    @property
+    def role(self) -> Role:
+        """What the stage is to the ledger."""
+        return Role(
+            name=self.name,
+            writes=self.writes,
+            ends_step=self.ends_step,
+            optional=self.optional,
+            expires_with=self.expires_with,
+        )
 
     def config_fields(self, config: RunConfig) -> dict[str, Any]:
         """The part of `config` that decides the stage's result, as JSON, without what stands at its default.
@@ -83,7 +100,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         for stage in self.stages:
             assert stage.name not in self._by_name, f"two stages are called {stage.name}"
-            missing = set(stage.needs) - set(self._by_name)
+            missing = set(stage.needs) - set(self._by_name) - {each.writes for each in self._by_name.values()}
             assert not missing, f"{stage.name} needs {sorted(missing)}, which no earlier stage makes"
             self._by_name[stage.name] = stage
 
@@ -98,9 +115,24 @@ class Pipeline:
         return {stage.name: stage.version for stage in self.stages if stage.version is not None}
 
     @cached_property
+    def roles(self) -> Roles:
+        """The roles of all stages with a result."""
+        return Roles(stages=tuple(stage.role for stage in self.stages if stage.version is not None))
+
+    @property
+    def first(self) -> Stage:
+        """The stage that makes the policies before training."""
+        return next(stage for stage in self.stages if stage.writes == "initial checkpoints")
+
+    @cached_property
     def restartable(self) -> tuple[str, ...]:
         """The stages at which a step can be restarted: those with a result of the run's own."""
         return tuple(stage.name for stage in self.stages if stage.version is not None and stage.scope == "run")
+
+    def inputs(self, name: str) -> tuple[str, ...]:
+        """The stages of the same step whose results a stage reads."""
+        needs = self[name].needs
+        return tuple(each.name for each in self.stages if each.name in needs or each.writes in needs)
 
     def repeats(self, first: str) -> tuple[str, ...]:
         """The stages that a restart at stage `first` computes again in its step. Raises ConfigurationError."""

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 
 from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
-from components.runs.history import has_checkpoint_files, read_history
-from components.runs.initial_checkpoints import committed_initial_checkpoints, warm_start_key
+from components.runs.initial_checkpoints import read_initial_record
+from components.runs.lineages import store_option
 from components.runs.run import Run
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
-from components.runs.steps import first_unfinished_step
 
 _PAYLOAD = re.compile(r"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -42,28 +41,25 @@ def with_recovery_hints(store: ArtifactStore, run: Run, step: int) -> Iterator[N
 
 def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
     """The command that recomputes the payload or folder at `key`, an input of a stage of `step`."""
-    if key in _first_folders(store, run):
-        return f"delete {warm_start_key(run.config)} in {store.uri}, and `troupe resume {run.run_id}` makes it again"
+    if manifest := _first_with(store, run, key):
+        return f"delete {manifest} in {store.uri}, and `troupe resume {run.run_id}` makes it again"
     for at in (step, step - 1) if step else (step,):
         keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{at:06d}/"))
         if named := [manifest for manifest in keys if key.encode() in (store.read(manifest) or b"")]:
             stage = stage_of(min(named, key=lambda manifest: _finished_at(store, manifest)))
             return f"`troupe resume {run.run_id} --from-stage {stage} --step {at}` computes it again"
-    if step == 0:
-        return (
-            "it is of the policy before training: delete the manifest of warm_start that names it, below "
-            f"runs/_shared/ in {store.uri}, and `troupe resume {run.run_id}` makes it again"
-        )
-    return _removed(store, run, step)
+    return (
+        f"`troupe verify {run.run_id}{store_option(store)}` says what computes it again, or that `troupe gc` removed it"
+    )
 
 
-def _first_folders(store: ArtifactStore, run: Run) -> set[str]:
-    """The folders of the policies before training and of their bases, which later checkpoints name, too."""
+def _first_with(store: ArtifactStore, run: Run, key: str) -> str | None:
+    """The manifest of the policies before training, whose bases later checkpoints name, too, if `key` is a folder of them."""
     try:
-        first = committed_initial_checkpoints(store, run) or {}
+        record = read_initial_record(store, run)
     except ArtifactCorrupt:
-        return set()
-    return {ref.key for each in first.values() for ref in (each.folder, each.base) if ref is not None}
+        return None
+    return record.manifest if record is not None and key in {ref.key for ref in record.content} else None
 
 
 def _finished_at(store: ArtifactStore, manifest: str) -> str:
@@ -72,19 +68,6 @@ def _finished_at(store: ArtifactStore, manifest: str) -> str:
         return read_manifest_at(store, manifest).finished_at
     except ArtifactCorrupt:
         return ""
-
-
-def _removed(store: ArtifactStore, run: Run, step: int) -> str:
-    """The nearest kept checkpoints, for the one after `step` updates whose manifest is gone."""
-    history = read_history(store, run, first_unfinished_step(store, run))
-    left = {shown.step + 1: shown for shown in history.steps}
-    below = next((at for at in sorted(left, reverse=True) if at < step and has_checkpoint_files(store, left[at])), 0)
-    above = next((at for at in sorted(left) if at > step and has_checkpoint_files(store, left[at])), None)
-    nearest = str(below) if above is None else f"{below} and {above}"
-    return (
-        f"`troupe gc` removed the checkpoint after {step} updates; the nearest that are kept are those after {nearest}, and "
-        f"`troupe resume {run.run_id} --from-stage update_policy --step {below}` trains again from there"
-    )
 
 
 def _is_full_disk(error: BaseException) -> bool:

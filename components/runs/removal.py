@@ -53,7 +53,7 @@ def removal_of_lineage(store: ArtifactStore, run_id: str, lineage: int) -> Remov
     """The removal of what a restart wrote; the record of the restart itself stays."""
     own = re.compile(
         rf"runs/{re.escape(run_id)}/("
-        rf"(steps|evaluations)/[^/]+/[^/]+/[^/]+/l{lineage}-.+|(iterations|outbox)/[^/]+-l{lineage}\.(json|published))"
+        rf"(steps|evaluations)/[^/]+/[^/]+/[^/]+/l{lineage}-.+|(iterations|initial|outbox)/[^/]+-l{lineage}\.(json|published))"
     )
     return _removal(store, run_id, lambda key: own.fullmatch(key) is not None)
 

@@ -1,7 +1,5 @@
 """Restarts of a run at a stage of a step. The inputs of that stage must be complete."""
 
-from collections.abc import Sequence
-
 from components.artifacts.base import ArtifactStore
 from components.artifacts.layout import FOLDER_KIND
 from components.artifacts.refs import references_in
@@ -9,10 +7,8 @@ from components.config import differing_fields
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.frozen import Frozen
 from components.runs.available_checkpoints import checkpoints_after, has_folder, is_available
-from components.runs.initial_checkpoints import WARM_START, committed_initial_checkpoints
 from components.runs.lineages import start_lineage, store_option
-from components.runs.pipeline import Pipeline
-from components.runs.retention import ROLLOUT_STAGES
+from components.runs.pipeline import Pipeline, Stage
 from components.runs.run import Run
 from components.runs.step_records import manifest_keys, read_manifest_at, read_step_record, stage_of
 from components.runs.steps import first_unfinished_step
@@ -40,6 +36,7 @@ def record_restart(store: ArtifactStore, run: Run, restart: Restart, pipeline: P
         config=run.config,
         stage_versions=pipeline.versions,
         requested_by=restart.requested_by,
+        roles=pipeline.roles,
     )
 
 
@@ -58,7 +55,7 @@ def check_restart(store: ArtifactStore, run: Run, restart: Restart, pipeline: Pi
             f"--step {restart.step}: {num_finished} steps of run {run.run_id!r} are finished; restart one of 0 to "
             f"{num_finished}{_newest_restart(store, run)}"
         )
-    if changed := _changes_of_warm_start(store, run, restart.step):
+    if changed := _changes_of_warm_start(store, run, restart.step, pipeline.first):
         raise ConfigurationError(
             f"step {restart.step} of run {run.run_id!r} cannot be restarted with {'; '.join(changed)}: the policies before "
             "training would be others, and it begins with those; restart a later step, or train under another --run-id"
@@ -70,13 +67,16 @@ def check_restart(store: ArtifactStore, run: Run, restart: Restart, pipeline: Pi
             f"step {restart.step} of run {run.run_id!r} cannot be restarted: {lost} (`troupe gc` removes old checkpoints). "
             f"Steps that can: {', '.join(possible) or 'none'}"
         )
-    _check_results_before(store, run, restart, pipeline[restart.stage].needs)
+    _check_results_before(store, run, restart, pipeline)
 
 
 def lost_checkpoint(store: ArtifactStore, run: Run, step: int) -> str | None:
     """The first incomplete checkpoint at the beginning of a step, in words; None if all are complete."""
     for begun in _checkpoints_read(run, step):
-        if (checkpoints := checkpoints_after(store, run, begun)) is None:
+        checkpoints = checkpoints_after(store, run, begun)
+        if checkpoints is None and begun == 0:
+            continue  # the warm start makes them
+        if checkpoints is None:
             return f"{store.uri} has no policies after {begun} updates under this configuration"
         for checkpoint in checkpoints.values():
             if not is_available(store, checkpoint):
@@ -89,12 +89,13 @@ def _checkpoints_read(run: Run, step: int) -> list[int]:
     return [step - 1, step] if run.config.rollout.overlap == "one_step" and step > 0 else [step]
 
 
-def _changes_of_warm_start(store: ArtifactStore, run: Run, step: int) -> list[str]:
+def _changes_of_warm_start(store: ArtifactStore, run: Run, step: int, warm_start: Stage) -> list[str]:
     """What `run.config` changes, if a restart at `step` would begin with policies that its warm start has not made."""
-    if 0 not in _checkpoints_read(run, step) or committed_initial_checkpoints(store, run) is not None:
-        return []
     before = read_run(store, run.run_id).config
-    sections = tuple(WARM_START.config_fields(before) | WARM_START.config_fields(run.config))
+    fields, others = warm_start.config_fields(before), warm_start.config_fields(run.config)
+    if 0 not in _checkpoints_read(run, step) or fields == others:
+        return []
+    sections = tuple(fields | others)
     changes = differing_fields(before.result_fields(), run.config.result_fields())
     return [each for each in changes if each.startswith(sections)]
 
@@ -110,15 +111,16 @@ def _newest_restart(store: ArtifactStore, run: Run) -> str:
     )
 
 
-def _check_results_before(store: ArtifactStore, run: Run, restart: Restart, needs: Sequence[str]) -> None:
+def _check_results_before(store: ArtifactStore, run: Run, restart: Restart, pipeline: Pipeline) -> None:
     """Results of earlier stages of the step are read, not recomputed, so they must be complete."""
     keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{restart.step:06d}/"))
-    removed = [stage for stage in needs if stage in ROLLOUT_STAGES and stage not in map(stage_of, keys)]
+    needs, expiring = pipeline.inputs(restart.stage), list(pipeline.roles.expiring_with("rollouts"))
+    removed = [stage for stage in needs if stage in expiring and stage not in map(stage_of, keys)]
     if removed and read_step_record(store, run, restart.step) is not None:
         raise ConfigurationError(
             f"--from-stage {restart.stage}: the results of {', '.join(removed)} in step {restart.step} are needed and were "
             f"removed (`troupe gc` keeps those of retention.rollouts {run.config.retention.rollouts}); restart with "
-            f"--from-stage {ROLLOUT_STAGES[0]} --step {restart.step}"
+            f"--from-stage {expiring[0]} --step {restart.step}"
         )
     for key in keys:
         stage = stage_of(key)

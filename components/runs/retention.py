@@ -2,29 +2,19 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from components.config import RetentionConfig
 from components.frozen import Frozen
-from components.identity import ADVANTAGES
+from components.stage_roles import Retention, Roles
 
-_UPDATE = re.compile(
-    r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?P<stage>update_policy|coordinate_weights)-v\d+/(?P<part>[^/]+)"
-    r"/l(?P<lineage>\d+)-[^/]+/manifest\.json"
+_RECORD = re.compile(
+    r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?P<stage>\w+)-v\d+/(?P<part>[^/]+)/l(?P<lineage>\d+)-[^/]+/(?P<name>.+)"
 )
-"""The results that name a step's new checkpoints."""
-NEEDING = re.compile(
-    r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?:update_policy|mix_returns)-v\d+/[^/]+/l\d+-[^/]+/manifest\.json"
-)
-"""The results with `needed_steps`."""
 
-ROLLOUT_STAGES = ("collect_rollouts", "compute_rewards", ADVANTAGES)
-"""The stages whose results only their own step and those who look at it read."""
-_ROLLOUT = re.compile(rf"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?:{'|'.join(ROLLOUT_STAGES)})-v\d+/.+")
-
-_FEWEST_KEPT = 2
+FEWEST_KEPT = 2
 
 
 class Collected(Frozen):
@@ -50,11 +40,12 @@ def expired_updates(
     evaluations: Mapping[str, Iterable[Evaluated]],
     restarts: Mapping[str, Iterable[int]],
     needed: Mapping[tuple[str, int], Iterable[int]] = MappingProxyType({}),
+    roles: Callable[[str], Roles] = lambda run_id: Roles(),
 ) -> frozenset[str]:
     """The manifests of updates, and of what a population made of them, whose checkpoints may be removed.
 
-    `retention`, `evaluations` and `restarts` (from_steps) are by run_id; `needed`, by run_id and step, are the steps before
-    which policies must be known to go on after that step: those of past selves and of references. Of each policy in each
+    `retention`, `evaluations`, `restarts` (from_steps) and `roles` are by run_id; `needed`, by run_id and step, are the steps
+    before which policies must be known to go on after that step: those of past selves and of references. Of each policy in each
     lineage the newest are kept, and at least two, because an iteration that is interrupted after its update restarts from the
     weights before it; also those that `retention` names, those that a restart begins with, and what a kept step needs. The
     policy before training has no update and is kept.
@@ -62,7 +53,7 @@ def expired_updates(
     **Example** updates at steps 0 to 9, newest 2, an evaluation at step 5 (of the weights after 5 updates, written by the
     update at step 4): steps 0 to 7 except 4 are returned; with `every` 3, the updates at steps 2 and 5 stay, too.
     """
-    updates = [match for key in keys if (match := _UPDATE.fullmatch(key))]
+    updates = [match for match in _expiring(keys, "checkpoints", roles) if match["name"] == "manifest.json"]
     kept = {run: retention(run) for run in {update["run"] for update in updates}}
     evaluated = {
         (run, step - 1) for run in kept for step in _kept_evaluations(evaluations.get(run, ()), kept[run].evaluated)
@@ -72,7 +63,7 @@ def expired_updates(
     for update in updates:
         steps_by_series[update.group("run", "stage", "part", "lineage")].add(int(update["step"]))
     newest = {
-        series: set(sorted(steps)[-max(_FEWEST_KEPT, kept[series[0]].newest) :])
+        series: set(sorted(steps)[-max(FEWEST_KEPT, kept[series[0]].newest) :])
         for series, steps in steps_by_series.items()
     }
 
@@ -89,18 +80,34 @@ def expired_updates(
 
 
 def expired_rollouts(
-    keys: Iterable[str], *, retention: Callable[[str], RetentionConfig], num_finished: Callable[[str], int]
+    keys: Iterable[str],
+    *,
+    retention: Callable[[str], RetentionConfig],
+    num_finished: Callable[[str], int],
+    roles: Callable[[str], Roles] = lambda run_id: Roles(),
 ) -> frozenset[str]:
     """The records of rollouts, rewards and batches that may be removed.
 
-    `retention` and `num_finished`, the number of finished steps since the newest restart, are by run_id. A step that is not
-    finished loses nothing: its resume reads what it has.
+    `retention`, `roles` and `num_finished`, the number of finished steps since the newest restart, are by run_id. A step that
+    is not finished loses nothing: its resume reads what it has.
 
     **Example** 10 finished steps, rollouts 3: the records of steps 0 to 6, and none of steps 7 to 10.
     """
-    found = [match for key in keys if (match := _ROLLOUT.fullmatch(key))]
+    found = list(_expiring(keys, "rollouts", roles))
     first_kept = {run: _first_kept(retention(run), num_finished, run) for run in {match["run"] for match in found}}
     return frozenset(match[0] for match in found if int(match["step"]) < first_kept[match["run"]])
+
+
+def _expiring(keys: Iterable[str], retention: Retention, roles: Callable[[str], Roles]) -> Iterator[re.Match[str]]:
+    """The records of stages whose results expire with this."""
+    known: dict[str, Roles] = {}
+    for key in keys:
+        if match := _RECORD.fullmatch(key):
+            run = match["run"]
+            if run not in known:
+                known[run] = roles(run)
+            if known[run][match["stage"]].expires_with == retention:
+                yield match
 
 
 def _first_kept(retention: RetentionConfig, num_finished: Callable[[str], int], run: str) -> int:

@@ -1,62 +1,35 @@
-"""All records of a run, read once: what they say, what they name, and which of them still count."""
+"""All records of a run, read once: which of them still count, and which must exist beside them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from typing import NamedTuple
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
-from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.frozen import Frozen
 from components.identity import config_key
 from components.runs.history import block_key
-from components.runs.initial_checkpoints import WARM_START, warm_start_key
+from components.runs.initial_checkpoints import initial_key
 from components.runs.lineages import Lineage, index_key
+from components.runs.retention import FEWEST_KEPT, Collected
 from components.runs.run import SHARED, RunAddress
-from components.runs.session_records import SessionStart, standing_lineages
-from components.runs.step_records import is_current, step_of, step_record_key
+from components.runs.session_records import SessionEnd, SessionStart, end_key, standing_lineages
+from components.runs.step_records import is_current, stage_of, step_of, step_record_key
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_records import Problem, RecordFacts, is_record, read_facts
+from components.stage_roles import Roles
 
-_AT_ONCE = 512
-"""Records whose content is in memory at once."""
 _NUM_PARTS = 7
-"""Of the key of a stage: `runs/<run>/steps/<step>/<stage>/<part>/<lineage>`."""
+"""Of the key of a result: `runs/<run>/steps/<step>/<stage>/<part>/<lineage>`."""
 
 
-class NamedCheckpoint(NamedTuple):
-    """A checkpoint as a record names it, with the keys of its folder and of its base's."""
-
-    policy: str
-    step: int
-    folder: str
-    base: str | None
-    weights_digest: str
-    optimizer_digest: str
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Survey:
-    """A run's records: about two kilobytes for each, with a reference for each payload and folder."""
+    """A run's records, about two kilobytes for each."""
 
     run_id: str
-    keys: frozenset[str]
-    """Of the run's records and of the shared ones that were read."""
-    problems: list[Problem] = field(default_factory=list)
-    refs: dict[str, ArtifactRef] = field(default_factory=dict)
-    """The key of a payload or folder -> its reference."""
-    content: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Record -> the keys of the payloads and folders that it names."""
-    checkpoints: dict[str, tuple[NamedCheckpoint, ...]] = field(default_factory=dict)
-    stages: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The record of a step -> its stages with a result."""
-    needed: dict[tuple[str, int], set[int]] = field(default_factory=dict)
-    """(run_id, step) -> the steps before which policies must be known to go on after it."""
-    values: dict[str, Frozen] = field(default_factory=dict)
-    shared: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Record -> the manifests of shared results that it names: of an evaluation, by its entry in the run's index."""
+    keys: set[str]
+    """Of the run's records and of the shared ones that they name."""
+    facts: dict[str, RecordFacts] = field(default_factory=dict)
     address: RunAddress | None = None
     """None if a restart cannot be read: then nobody knows which records count."""
     num_finished: int = 0
@@ -64,91 +37,124 @@ class Survey:
     @property
     def sessions(self) -> list[SessionStart]:
         """The readable starts of sessions, oldest first."""
-        return [value for _, value in sorted(self.values.items()) if isinstance(value, SessionStart)]
+        return [each.value for _, each in sorted(self.facts.items()) if isinstance(each.value, SessionStart)]
 
     @property
-    def config(self) -> RunConfig | None:
-        """The newest configuration; None if it cannot be read."""
-        if self.address is not None and self.address.lineages:
-            return self.address.lineages[-1].config
-        found = self.values.get(config_key(self.run_id))
-        return found if isinstance(found, RunConfig) else None
-
-    @property
-    def warm_starts(self) -> tuple[str, ...]:
-        """The manifests of the policies before training: of the first configuration, and of each restart with results."""
-        first = self.values.get(config_key(self.run_id))
-        configs = [first] if isinstance(first, RunConfig) else []
-        for lineage in self.address.lineages if self.address else ():
-            if any(f"/l{lineage.lineage}-" in key and key.endswith("/manifest.json") for key in self.keys):
-                configs.append(lineage.config)
-        return tuple(dict.fromkeys(map(warm_start_key, configs)))
+    def roles(self) -> Roles:
+        """Those that the newest readable session has recorded."""
+        return next((each.roles for each in reversed(self.sessions)), Roles())
 
     def counts(self, key: str) -> bool:
         """Whether the run still depends on this record: no restart has replaced it. True if the restarts are unknown."""
         kind = key.split("/")[2] if key.startswith(f"runs/{self.run_id}/") else ""
+        if kind == "lineages":
+            return key.replace("/lineages/", "/dropped/") not in self.keys
         if self.address is None:
             return True
         if kind == "steps":
-            return is_current(self.address, f"{stage_prefix(key)}/manifest.json")
-        if kind == "iterations":
-            return key == step_record_key(self.address, int(key.split("/")[3].split("-")[0]))
+            return is_current(self.address, manifest_of(key))
         if kind == "evaluations":
             return is_current(self.address, evaluation_manifest(key))
-        if kind == "history":
-            return key == block_key(self.address, int(key.split("/")[3].split("-")[0]))
-        return kind != "lineages" or key.replace("/lineages/", "/dropped/") not in self.keys
+        if kind == "iterations":
+            return key == step_record_key(self.address, step_in(key))
+        return kind != "history" or key == block_key(self.address, step_in(key))
 
-    def current_manifests(self) -> Iterator[str]:
-        """The keys of the manifests of the run's own stages that still count."""
-        own = f"runs/{self.run_id}/steps/"
-        return (key for key in self.keys if key.startswith(own) and key.endswith("/manifest.json") and self.counts(key))
-
-    def add(self, facts: RecordFacts) -> None:
-        """Take in what one record says."""
-        if facts.problem is not None:
-            self.problems.append(facts.problem)
-        if isinstance(facts.value, Frozen):
-            self.values[facts.key] = facts.value
-        for ref in facts.content:
-            self.refs.setdefault(ref.key, ref)
-        if facts.content:
-            self.content[facts.key] = tuple(ref.key for ref in facts.content)
-        if facts.checkpoints:
-            self.checkpoints[facts.key] = tuple(map(_named, facts.checkpoints))
-        if facts.stages:
-            self.stages[facts.key] = facts.stages
-        if facts.needed_steps:
-            self.needed.setdefault((self.run_id, step_of(facts.key)), set()).update(facts.needed_steps)
-        if facts.shared:
-            self.shared[facts.key] = facts.shared
+    def of_kind(self, kind: str) -> Iterator[str]:
+        """The keys of the run's own records of a kind that count."""
+        return (key for key in self.keys if key.startswith(f"runs/{self.run_id}/{kind}/") and self.counts(key))
 
 
 def survey(store: ArtifactStore, run_id: str, done: Callable[[int], None]) -> Survey:
     """All records of a run, and the shared ones that it uses. `done` gets the number read so far. Raises StoreUnavailable."""
-    keys = [*filter(is_record, store.list(f"runs/{run_id}/")), index_key(run_id)]
-    found = Survey(run_id=run_id, keys=frozenset(keys))
-    _read(store, keys, found, done)
-    found.address = _address(store, found)
-    if found.address is not None:
-        found.num_finished = first_unfinished_step(store, found.address)
-    found.shared |= _shared_evaluations(store, found)
-    shared = {manifest for manifests in found.shared.values() for manifest in manifests}
-    shared |= {key for key in found.warm_starts if is_expected_warm_start(found, key, store)}
-    _read(store, sorted(shared), found, lambda count: done(len(keys) + count))
+    found = Survey(run_id=run_id, keys={*filter(is_record, store.list(f"runs/{run_id}/")), index_key(run_id)})
+    evaluations = {evaluation_manifest(key) for key in found.keys if f"runs/{run_id}/evaluations/" in key}
+
+    def read(keys: Iterable[str]) -> None:
+        before = len(found.facts)
+        for each in in_parallel(
+            lambda key: read_facts(store, key, is_evaluation=key in evaluations),
+            sorted(keys),
+            done=lambda count: done(before + count),
+        ):
+            found.facts[each.key] = each
+
+    read(found.keys)
+    keys = sorted(found.of_kind("lineages"))
+    lineages = [value for key in keys if isinstance(value := found.facts[key].value, Lineage)]
+    if len(lineages) == len(keys):
+        address = RunAddress(run_id=run_id, lineages=standing_lineages(store, run_id, tuple(lineages)))
+        found.address, found.num_finished = address, first_unfinished_step(store, address)
+    evaluations = {key.replace(f"runs/{run_id}/", f"runs/{SHARED}/", 1) for key in evaluations - found.keys}
+    shared = evaluations & set(store.list(f"runs/{SHARED}/steps/")) if evaluations else set()
+    shared |= {manifest for each in found.facts.values() for manifest in each.shared}
     found.keys |= shared
+    read(shared)
     return found
 
 
-def is_expected_warm_start(found: Survey, key: str, store: ArtifactStore) -> bool:
-    """False for one that is not there if an earlier version of Troupe began the run: its key cannot be told."""
-    versions = {each.provenance.stage_versions.get(WARM_START.name, WARM_START.version) for each in found.sessions}
-    return versions <= {WARM_START.version} or any(store.list(key))
+def missing_records(found: Survey) -> Iterator[Problem]:
+    """The records that must exist and do not, with what `troupe gc` has removed.
+
+    An attempt tells of a manifest, an entry of the index of an evaluation, a later record of the earlier ones.
+    """
+    if config_key(found.run_id) not in found.keys:
+        yield missing(config_key(found.run_id), "the run has other records")
+    for kind, ending in (("lineages", ".json"), ("sessions", "/start.json")):
+        numbers = {
+            key.split("/")[3].removesuffix(".json")
+            for key in found.keys
+            if key.startswith(f"runs/{found.run_id}/{kind}/")
+        }
+        for number in range(1, max(map(int, numbers), default=0)):
+            key = f"runs/{found.run_id}/{kind}/{number:0{len(max(numbers))}d}{ending}"
+            if key not in found.keys:
+                yield missing(key, "a later one exists")
+    if found.address is not None:
+        yield from _missing_steps(found, found.address)
 
 
-def stage_prefix(key: str) -> str:
-    """The key of the stage that a record below `steps/` belongs to."""
-    return "/".join(key.split("/")[:_NUM_PARTS])
+def _missing_steps(found: Survey, address: RunAddress) -> Iterator[Problem]:
+    records_policies = bool(found.sessions) and bool(found.sessions[0].roles.stages)
+    if records_policies and any(found.of_kind("steps")) and not any(found.of_kind("initial")):
+        yield missing(initial_key(found.run_id, 0), "the run has results")
+    recorded = set(map(step_in, found.of_kind("iterations")))
+    evaluations = set(_evaluations(found))
+    finished = max([*(step + 1 for step in recorded), *map(step_of, evaluations & found.keys)], default=0)
+    for step in sorted({*range(finished)} - recorded):
+        yield missing(step_record_key(address, step), "what came after it shows that the step was finished")
+    there = {_result(key) for key in found.of_kind("steps") if is_manifest(key)}
+    begun = {
+        manifest_of(key) for key in found.of_kind("steps") if "/attempts/" in key and _must_end(found, key, recorded)
+    }
+    begun |= {key for key in evaluations - found.keys if _went_on(found, key)}
+    for key in sorted(key for key in begun if _result(key) not in there):
+        yield missing(key, "the step is finished, and this result of it is not there")
+
+
+def is_collected(found: Survey, key: str) -> bool:
+    """Whether `troupe gc` has removed this manifest: by its records, or as one that it may have where it kept none."""
+    if found.roles[stage_of(key)].expires_with != "checkpoints":
+        return False
+    records = [each for name, each in found.facts.items() if "/collected/" in name]
+    is_recorded = bool(found.sessions) and found.sessions[0].records_collections
+    if not is_recorded or any(each.problem for each in records):
+        return step_of(key) < found.num_finished - FEWEST_KEPT
+    return any(isinstance(each.value, Collected) and key in each.value.manifests for each in records)
+
+
+def missing(key: str, what: str) -> Problem:
+    """The problem of a record that must exist."""
+    return Problem(key=key, state="missing", what=f"it is not in the store; {what}")
+
+
+def manifest_of(key: str) -> str:
+    """The manifest of the result that a record below `steps/` belongs to."""
+    return "/".join([*key.split("/")[:_NUM_PARTS], "manifest.json"])
+
+
+def is_manifest(key: str) -> bool:
+    """Whether this is the key of a stage's manifest."""
+    return key.endswith("/manifest.json")
 
 
 def evaluation_manifest(index_key: str) -> str:
@@ -156,53 +162,51 @@ def evaluation_manifest(index_key: str) -> str:
     return index_key.replace("/evaluations/", "/steps/", 1).removesuffix(".json") + "/manifest.json"
 
 
-def step_in(key: str) -> int | None:
-    """The step that a record is of, None for others."""
-    parts = key.split("/")
-    if parts[0] != "runs" or parts[1] == SHARED or len(parts) < 4 or parts[2] not in ("steps", "iterations"):
-        return None
-    return step_of(key) if parts[2] == "steps" else int(parts[3].split("-")[0])
+def step_in(key: str) -> int:
+    """The number of the step, or of the block of steps, that a record has in its name."""
+    return int(key.split("/")[3].split("-")[0])
 
 
-def _read(store: ArtifactStore, keys: Sequence[str], found: Survey, done: Callable[[int], None]) -> None:
-    """Read records into `found`."""
-    for first in range(0, len(keys), _AT_ONCE):
-
-        def told(count: int, before: int = first) -> None:
-            done(before + count)
-
-        for facts in in_parallel(partial(read_facts, store), keys[first : first + _AT_ONCE], done=told):
-            found.add(facts)
+def _result(key: str) -> tuple[int, str, str]:
+    """The step, the stage and the part that a record below `steps/` is of."""
+    return step_of(key), stage_of(key), key.split("/")[5]
 
 
-def _shared_evaluations(store: ArtifactStore, found: Survey) -> dict[str, tuple[str, ...]]:
-    """The evaluations of the run's index that lie under the same name among the shared results."""
-    without = {key for key in found.keys - found.shared.keys() if f"runs/{found.run_id}/evaluations/" in key}
-    wanted = {
-        evaluation_manifest(key).replace(f"runs/{found.run_id}/", f"runs/{SHARED}/", 1): key
-        for key in without
-        if evaluation_manifest(key) not in found.keys
-    }
-    there = store.list(f"runs/{SHARED}/steps/") if wanted else ()
-    return {wanted[manifest]: (manifest,) for manifest in there if manifest in wanted}
+def _evaluations(found: Survey) -> Iterator[str]:
+    """The manifests of the evaluations in the run's index, its own or those that it shares."""
+    for entry in found.of_kind("evaluations"):
+        own = evaluation_manifest(entry)
+        shared = own.replace(f"runs/{found.run_id}/", f"runs/{SHARED}/", 1)
+        yield next(iter(found.facts[entry].shared), shared if shared in found.keys and own not in found.keys else own)
 
 
-def _address(store: ArtifactStore, found: Survey) -> RunAddress | None:
-    """The run's standing restarts; None if one cannot be read."""
-    keys = [key for key in sorted(found.keys) if key.startswith(f"runs/{found.run_id}/lineages/")]
-    standing = [key for key in keys if key.replace("/lineages/", "/dropped/") not in found.keys]
-    lineages = [value for key in standing if isinstance(value := found.values.get(key), Lineage)]
-    if len(lineages) < len(standing):
-        return None
-    return RunAddress(run_id=found.run_id, lineages=standing_lineages(store, found.run_id, tuple(lineages)))
+def _must_end(found: Survey, attempt: str, recorded: set[int]) -> bool:
+    """Whether what was begun must have ended: its step is finished, and its results have not expired. What a step may lack is
+    made after the last step of a session that ended well."""
+    role, step = found.roles[stage_of(attempt)], step_of(attempt)
+    if not role.optional:
+        return step in recorded and not _has_expired(found, attempt)
+    ends = {each.num_steps: found.facts.get(end_key(found.run_id, each.number)) for each in found.sessions}
+    ended_well = [
+        num_steps
+        for num_steps, end in ends.items()
+        if end is not None and isinstance(end.value, SessionEnd) and end.value.error is None
+    ]
+    return role.writes == "interactions" and step in ended_well
 
 
-def _named(checkpoint: CheckpointRef) -> NamedCheckpoint:
-    return NamedCheckpoint(
-        policy=checkpoint.policy,
-        step=checkpoint.step,
-        folder=checkpoint.folder.key,
-        base=None if checkpoint.base is None else checkpoint.base.key,
-        weights_digest=checkpoint.weights_digest,
-        optimizer_digest=checkpoint.optimizer_digest,
-    )
+def _has_expired(found: Survey, key: str) -> bool:
+    """Whether a result is of rollouts that `troupe gc` may have removed."""
+    if found.roles[stage_of(key)].expires_with != "rollouts":
+        return False
+    config = found.facts[config_key(found.run_id)].value if config_key(found.run_id) in found.facts else None
+    asked = [each.retention for each in found.sessions] + [config.retention if isinstance(config, RunConfig) else None]
+    kept = [each.rollouts for each in asked if each is not None and each.rollouts is not None]
+    return bool(kept) and step_of(key) < found.num_finished - min(kept)
+
+
+def _went_on(found: Survey, evaluation: str) -> bool:
+    """Whether the run went on after an evaluation, or ended; a killed one leaves an entry without a result."""
+    in_step = (key for key in found.of_kind("steps") if step_of(key) == step_of(evaluation))
+    has_ended = any(key.endswith("/end.json") for key in found.keys)
+    return has_ended or any(not found.roles[stage_of(key)].optional for key in in_step)

@@ -16,6 +16,7 @@ from components.runs.lineages import Lineage, read_config
 from components.runs.pipeline import Pipeline
 from components.runs.provenance import Provenance, provenance
 from components.runs.run import Run
+from components.stage_roles import Roles
 
 
 class SessionStart(Frozen):
@@ -38,6 +39,8 @@ class SessionStart(Frozen):
     """The digest of the image in which its programs run; None: it runs none, or an older Troupe began it."""
     records_collections: bool = False
     """Whether garbage collection records what it removes of the run; an older Troupe's did not."""
+    roles: Roles = Roles()
+    """Those of the stages, whose versions `provenance` has."""
 
     @property
     def is_alive(self) -> bool:
@@ -80,6 +83,7 @@ def begin_session(
             retention=run.config.retention,
             sandbox_image=sandbox_image,
             records_collections=True,
+            roles=pipeline.roles,
         )
         if store.create(_start_key(run.run_id, number), with_digest(start.model_dump(mode="json"))):
             return start
@@ -90,7 +94,7 @@ def end_session(store: ArtifactStore, run_id: str, start: SessionStart, error: B
     """Record how the session ended."""
     text = None if error is None else f"{type(error).__name__}: {error}"
     end = SessionEnd(ended_at=datetime.now(UTC).isoformat(timespec="seconds"), error=text)
-    store.create(_end_key(run_id, start.number), with_digest(end.model_dump(mode="json")))
+    store.create(end_key(run_id, start.number), with_digest(end.model_dump(mode="json")))
 
 
 def session_records(store: ArtifactStore, run_id: str) -> list[SessionStart]:
@@ -110,6 +114,11 @@ def live_sessions(store: ArtifactStore, run_id: str) -> list[SessionStart]:
 def readable_sessions(store: ArtifactStore, run_id: str) -> list[SessionStart]:
     """A run's readable session starts, oldest first. Damaged ones are skipped."""
     return _readable(store, _start_keys(store, run_id))
+
+
+def recorded_roles(store: ArtifactStore, run_id: str) -> Roles:
+    """The roles of a run's stages, from the newest start of a session that can be read."""
+    return next((each.roles for each in reversed(readable_sessions(store, run_id))), Roles())
 
 
 def _readable(store: ArtifactStore, keys: Sequence[str]) -> list[SessionStart]:
@@ -158,9 +167,9 @@ def run_state(store: ArtifactStore, run: Run, num_finished: int) -> RunState:
     standing = {0, *(lineage.lineage for lineage in run.lineages)}
     records = [record for record in session_records(store, run.run_id) if record.lineage in standing]
     num_steps = records[-1].num_steps if records else run.config.num_steps
-    end_key = _end_key(run.run_id, records[-1].number) if records else ""
-    content = store.read(end_key) if end_key else None
-    end = None if content is None else read_as(end_key, content, SessionEnd)
+    key = end_key(run.run_id, records[-1].number) if records else ""
+    content = store.read(key) if key else None
+    end = None if content is None else read_as(key, content, SessionEnd)
     if end is None and records and records[-1].is_alive:
         return RunState(name="running", error=None, num_steps=num_steps)
     if end is not None and end.error is not None:
@@ -177,5 +186,6 @@ def _start_key(run_id: str, number: int) -> str:
     return f"runs/{run_id}/sessions/{number:04d}/start.json"
 
 
-def _end_key(run_id: str, number: int) -> str:
+def end_key(run_id: str, number: int) -> str:
+    """The key of the record of how a session ended."""
     return f"runs/{run_id}/sessions/{number:04d}/end.json"

@@ -10,9 +10,9 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.records import damaged, read_as
 from components.artifacts.refs import CheckpointRef, StageManifest
 from components.frozen import Frozen
-from components.identity import EVALUATION, STEP_END
-from components.runs.lineages import lineage_for
+from components.runs.lineages import lineage_at_end, lineage_for
 from components.runs.run import RunAddress
+from components.runs.session_records import recorded_roles
 from components.schema import IterationReport
 
 _MANIFEST = re.compile(
@@ -37,7 +37,7 @@ class StepRecord(Frozen):
 
 def step_record_key(run: RunAddress, step: int) -> str:
     """The record's key, in the newest restart that covers the end of this step."""
-    return f"runs/{run.run_id}/iterations/{step:06d}-l{lineage_for(run.lineages, step, STEP_END)}.json"
+    return f"runs/{run.run_id}/iterations/{step:06d}-l{lineage_at_end(run.lineages, step)}.json"
 
 
 def read_step_record(store: ArtifactStore, run: RunAddress, step: int) -> StepRecord | None:
@@ -50,7 +50,8 @@ def read_step_record(store: ArtifactStore, run: RunAddress, step: int) -> StepRe
 def summarised(store: ArtifactStore, run: RunAddress, step: int, report: IterationReport | None = None) -> StepSummary:
     """The summary of a step from its stages' records: one listing, and one read unless `report` is given."""
     keys = list(store.list(f"runs/{run.run_id}/steps/{step:06d}/"))
-    manifests = [key for key in manifest_keys(run, keys) if stage_of(key) != EVALUATION]
+    roles = recorded_roles(store, run.run_id)
+    manifests = [key for key in manifest_keys(run, keys) if not roles[stage_of(key)].optional]
     attempts: dict[str, int] = {}
     for manifest in manifests:
         # The maximum over parts: two shards with one attempt each are not two attempts.
@@ -59,7 +60,7 @@ def summarised(store: ArtifactStore, run: RunAddress, step: int, report: Iterati
         attempts[stage_of(manifest)] = max(attempts.get(stage_of(manifest), 0), num_attempts)
     if report is not None:
         return StepSummary(metrics=report.metrics, timings=report.timings, attempts=attempts)
-    reported = next((key for key in manifests if stage_of(key) == STEP_END), None)
+    reported = next((key for key in manifests if roles[stage_of(key)].ends_step), None)
     if reported is None:
         return StepSummary(attempts=attempts)
     output = read_manifest_at(store, reported).output
@@ -70,11 +71,10 @@ def summarised(store: ArtifactStore, run: RunAddress, step: int, report: Iterati
 
 
 def most_attempts(stages: Iterable[StageManifest]) -> dict[str, int]:
-    """The number of attempts per stage, the maximum over its parts, without evaluations."""
+    """The number of attempts per stage, the maximum over its parts."""
     attempts: dict[str, int] = {}
     for each in stages:
-        if each.stage != EVALUATION:
-            attempts[each.stage] = max(attempts.get(each.stage, 0), each.attempt)
+        attempts[each.stage] = max(attempts.get(each.stage, 0), each.attempt)
     return attempts
 
 

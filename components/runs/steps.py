@@ -39,7 +39,7 @@ def finish_step(
 ) -> dict[str, CheckpointRef]:
     """Record that the step is finished; the checkpoints of the process that recorded it first.
 
-    `report` and the committed `stages` are read unless given.
+    `report` and the committed `stages`, without those that a step may lack, are read unless given.
     """
     if report is not None and stages is not None:
         summary = StepSummary(metrics=report.metrics, timings=report.timings, attempts=most_attempts(stages))

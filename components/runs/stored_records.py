@@ -3,7 +3,7 @@
 import errno
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -12,14 +12,15 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.records import DIGEST, damaged, first_complaint, read_as, remedy, verified
 from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest, references_in
 from components.config import RunConfig
+from components.config.older import upgrade_values
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, StoreUnavailable
 from components.frozen import Frozen
-from components.identity import EVALUATION
 from components.runs.history import HistoryBlock
+from components.runs.initial_checkpoints import InitialRecord
 from components.runs.lineages import Lineage
 from components.runs.retention import Collected
 from components.runs.session_records import SessionEnd, SessionStart
-from components.runs.step_records import StepRecord, stage_of
+from components.runs.step_records import StepRecord
 from components.schema import EvalReport
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ _TYPES: tuple[tuple[re.Pattern[str], type[BaseModel] | None], ...] = (
     (re.compile(r"runs/[^/]+/lineages/\d+\.json"), Lineage),
     (re.compile(r"runs/[^/]+/sessions/\d+/start\.json"), SessionStart),
     (re.compile(r"runs/[^/]+/sessions/\d+/end\.json"), SessionEnd),
+    (re.compile(r"runs/[^/]+/initial/policies-l\d+\.json"), InitialRecord),
     (re.compile(r"runs/[^/]+/iterations/\d+-l\d+\.json"), StepRecord),
     (re.compile(r"runs/[^/]+/history/[^/]+\.json"), HistoryBlock),
     (re.compile(r"runs/[^/]+/steps/.+/manifest\.json"), StageManifest),
@@ -60,11 +62,7 @@ class RecordFacts:
     """Of configurations, restarts, sessions and garbage collections."""
     content: tuple[ArtifactRef, ...] = ()
     checkpoints: tuple[CheckpointRef, ...] = ()
-    stages: tuple[str, ...] = ()
-    """Of the record of a step: its stages with a result."""
-    needed_steps: tuple[int, ...] = ()
-    """Of a result: the steps before which policies must be known to go on after it."""
-    shared: tuple[str, ...] = field(default=())
+    shared: tuple[str, ...] = ()
     """The manifests of shared results that it names."""
 
 
@@ -73,9 +71,9 @@ def is_record(key: str) -> bool:
     return any(pattern.fullmatch(key) for pattern, _ in _TYPES)
 
 
-def read_facts(store: ArtifactStore, key: str) -> RecordFacts:
-    """The facts of the record at `key`. Raises StoreUnavailable."""
-    facts, problem = examined(key, lambda: _facts(store, key))
+def read_facts(store: ArtifactStore, key: str, *, is_evaluation: bool = False) -> RecordFacts:
+    """The facts of the record at `key`, a report if it is the manifest of an evaluation. Raises StoreUnavailable."""
+    facts, problem = examined(key, lambda: _facts(store, key, is_evaluation))
     return RecordFacts(key=key, problem=problem) if facts is None else facts
 
 
@@ -94,7 +92,7 @@ def examined(key: str, read: Callable[[], T], *, named_by: str | None = None) ->
     return None, Problem(key=key, state="damaged", what=what, named_by=named_by)
 
 
-def _facts(store: ArtifactStore, key: str) -> RecordFacts:
+def _facts(store: ArtifactStore, key: str, is_evaluation: bool) -> RecordFacts:
     content = store.read(key)
     if content is None:
         raise ArtifactMissing(key)
@@ -104,8 +102,10 @@ def _facts(store: ArtifactStore, key: str) -> RecordFacts:
     as_type = next(as_type for pattern, as_type in _TYPES if pattern.fullmatch(key))
     if as_type is None:
         return RecordFacts(key=key, shared=tuple(_shared_keys(verified(key, content))))
-    value = read_as(key, content, as_type)
+    value = read_as(key, content, as_type, upgrade_values) if as_type is RunConfig else read_as(key, content, as_type)
     try:
+        if isinstance(value, StageManifest) and is_evaluation:
+            _EVALUATION.validate_python(value.output)
         return _facts_of(key, value)
     except ValidationError as error:
         raise damaged(key, f"its output is none of this version of Troupe ({first_complaint(error)})") from error
@@ -115,20 +115,13 @@ def _facts_of(key: str, value: BaseModel) -> RecordFacts:
     if isinstance(value, StageManifest):
         if f"{value.key}/manifest.json" != key:
             raise damaged(key, f"it is the manifest of {value.key}")
-        if stage_of(key) == EVALUATION:
-            _EVALUATION.validate_python(value.output)
         checkpoints = tuple(_checkpoints_in(value.output))
-        needed = value.output.get("needed_steps", ()) if isinstance(value.output, dict) else ()
-        return RecordFacts(
-            key=key,
-            content=tuple(references_in(value.output)),
-            checkpoints=checkpoints,
-            needed_steps=tuple(map(int, needed)),
-        )
-    if isinstance(value, StepRecord):
+        return RecordFacts(key=key, content=tuple(references_in(value.output)), checkpoints=checkpoints)
+    if isinstance(value, StepRecord):  # it names its checkpoints for good, and keeps no files
+        return RecordFacts(key=key, checkpoints=tuple(value.checkpoints.values()))
+    if isinstance(value, InitialRecord):
         checkpoints = tuple(value.checkpoints.values())
-        folders = tuple(ref for each in checkpoints for ref in (each.folder, each.base) if ref is not None)
-        return RecordFacts(key=key, content=folders, checkpoints=checkpoints, stages=tuple(value.summary.attempts))
+        return RecordFacts(key=key, content=value.content, checkpoints=checkpoints, shared=(value.manifest,))
     if isinstance(value, ArtifactRef):
         return RecordFacts(key=key, content=(value,))
     return RecordFacts(key=key, value=value if isinstance(value, _KEPT) else None)

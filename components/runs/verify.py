@@ -4,10 +4,8 @@ Only the store is read, nothing is written: it works on a read-only store and be
 number of records, not by the size of what they name: files and payloads are read in chunks.
 """
 
-import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from pydantic import Field, ValidationError
 
@@ -18,19 +16,26 @@ from components.artifacts.records import first_complaint
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.frozen import Frozen
-from components.runs.expected_records import Update, missing_records, removed_updates
-from components.runs.initial_checkpoints import WARM_START
 from components.runs.lineages import store_option
-from components.runs.pipeline import Pipeline
-from components.runs.remedies import Remedies, content_name
 from components.runs.run import SHARED
-from components.runs.run_survey import NamedCheckpoint, Survey, step_in, survey
-from components.runs.step_records import stage_of
+from components.runs.run_survey import (
+    Survey,
+    evaluation_manifest,
+    is_collected,
+    is_manifest,
+    missing_records,
+    step_in,
+    survey,
+)
+from components.runs.step_records import stage_of, step_of
 from components.runs.stored_records import Problem, examined
 from components.training.base import MANIFEST_FILE, CheckpointManifest
 
 _SHARED = f"runs/{SHARED}/"
 REPLACED = "nothing needs it: a restart has replaced it, and could be taken back only with it"
+IRREPLACEABLE = "restore it from a backup: it cannot be computed again"
+_IRREPLACEABLE = ("config.json", "lineages", "dropped", "collected")
+"""What says how the run was started, which of its results count, and what was removed."""
 Progress = Callable[[float, int], None]
 """Called with the objects read so far, and how many are known to be read."""
 
@@ -64,123 +69,117 @@ class VerifyReport(Frozen):
         return not self.problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Content:
-    """The payloads and folders that are needed, and the record that each was made with."""
-
-    refs: Mapping[str, ArtifactRef]
-    owners: Mapping[str, str]
+Content = Mapping[str, tuple[str, ArtifactRef]]
+"""The key of a payload or folder -> the record that it was made with, and its reference."""
 
 
-def verify_run(
-    store: ArtifactStore, run_id: str, pipeline: Pipeline, progress: Progress = lambda done, total: None
-) -> VerifyReport:
+def verify_run(store: ArtifactStore, run_id: str, progress: Progress = lambda done, total: None) -> VerifyReport:
     """Read everything that a run refers to. Raises StoreUnavailable; an unknown run has one problem, its configuration."""
     found = survey(store, run_id, lambda count: progress(count, count))
-    removed = removed_updates(found)
-    problems = [*found.problems, *missing_records(store, found, removed)]
-    content = _needed(found, pipeline, removed)
+    absent = list(missing_records(found))
+    removed = [each.key for each in absent if is_manifest(each.key) and is_collected(found, each.key)]
+    problems = [each.problem for each in found.facts.values() if each.problem is not None]
+    problems += [each for each in absent if each.key not in removed and store.read(each.key) is None]
+    content = _needed(found)
     objects, damaged_listings = _objects(content)
-    num_records = len(found.keys)
-    total = num_records + len(objects)
+    total = len(found.keys) + len(objects)
     problems += damaged_listings
-    problems += _damaged_objects(store, objects, content, lambda done: progress(num_records + done, total))
+    problems += _damaged_objects(store, objects, content, lambda done: progress(len(found.keys) + done, total))
     problems += _foreign_checkpoints(store, found, content, {content_name(each.key) for each in problems})
     problems = [each for each in problems if not _is_gone_with_its_record(store, each)]
-    remedies = Remedies(
-        found=found,
-        pipeline=pipeline,
-        option=store_option(store),
-        removed=[each for each in removed if found.counts(each.record)],
-        lost=frozenset(content_name(each.key) for each in problems),
-        owners=content.owners,
-    )
-    makers = {each.key: content.owners.get(content_name(each.key), each.key) for each in problems}
-    problems.sort(key=lambda each: _rank(makers[each.key], pipeline))
+    makers = {
+        each.key: content[name][0] if (name := content_name(each.key)) in content else each.key for each in problems
+    }
+    problems.sort(key=lambda each: _rank(found, makers[each.key]))
     standing = [each for each in problems if found.counts(makers[each.key])]
     return VerifyReport(
         run_id=run_id,
-        num_records=num_records,
+        num_records=len(found.keys),
         num_objects=len(objects),
         num_bytes=sum(num_bytes for _, num_bytes in objects.values()),
-        problems=tuple(Finding(**dict(each), remedy=remedies.of(each)) for each in standing),
+        problems=tuple(
+            Finding(**dict(each), remedy=_remedy(found, makers[each.key], each, store_option(store)))
+            for each in standing
+        ),
         replaced=tuple(Finding(**dict(each), remedy=REPLACED) for each in problems if each not in standing),
-        removed=_by_policy(update for update in removed if found.counts(update.record)),
+        removed=_by_policy(found, removed),
         unchecked=tuple(_unchecked(found)),
     )
 
 
-def _needed(found: Survey, pipeline: Pipeline, removed: list[Update]) -> _Content:
-    """All content but that of removed updates, each with the record that it was made with."""
-    gone = {(update.record, update.folder) for update in removed}
-    owners: dict[str, str] = {}
-    for record in sorted(found.content, key=lambda key: (not found.counts(key), _rank(key, pipeline))):
-        for name in found.content[record]:
-            if (record, name) not in gone:
-                owners.setdefault(name, record)
-    for warm_start in found.warm_starts[-1:]:
-        for each in itertools.chain.from_iterable(found.checkpoints.values()):
-            first = each.base if each.step else each.folder
-            if first in owners and not owners[first].startswith(_SHARED):
-                owners[first] = warm_start  # which cannot be read
-    return _Content(refs={name: found.refs[name] for name in owners}, owners=owners)
+def _remedy(found: Survey, maker: str, problem: Problem, option: str) -> str:
+    """What computes again what the record `maker` is, or names."""
+    resume = f"troupe resume {found.run_id}"
+    kind = maker.split("/")[2]
+    if kind in _IRREPLACEABLE:
+        return IRREPLACEABLE
+    if is_manifest(maker) and not maker.startswith(_SHARED) and not found.roles[stage_of(maker)].optional:
+        return f"`{resume} --from-stage {stage_of(maker)} --step {step_of(maker)}{option}` computes it again"
+    if problem.key == maker and problem.state == "missing":
+        return f"`{resume}{option}` makes it again"
+    entry = f" and {evaluation_manifest(maker)}" if kind == "evaluations" else ""
+    return f"delete {maker}{entry}, and `{resume}{option}` makes it again if it is needed"
 
 
-def _objects(content: _Content) -> tuple[dict[str, tuple[str, int]], list[Problem]]:
+def _needed(found: Survey) -> Content:
+    content: dict[str, tuple[str, ArtifactRef]] = {}
+    for record in sorted(found.facts, key=lambda key: (not found.counts(key), _rank(found, key))):
+        for ref in found.facts[record].content:
+            content.setdefault(ref.key, (record, ref))
+    return content
+
+
+def _objects(content: Content) -> tuple[dict[str, tuple[str, int]], list[Problem]]:
     """Key -> (sha256, num_bytes) of payloads and files, and the folders whose listings are damaged."""
     objects: dict[str, tuple[str, int]] = {}
     problems: list[Problem] = []
-    for name, ref in content.refs.items():
+    for name, (record, ref) in content.items():
         if ref.kind != FOLDER_KIND:
             objects[name] = (ref.sha256, ref.num_bytes)
             continue
         try:
             objects |= {f"{name}/{path}": promised for path, promised in checked_listing(ref).items()}
         except ArtifactCorrupt as error:
-            problems.append(Problem(key=name, state="damaged", what=str(error), named_by=content.owners[name]))
+            problems.append(Problem(key=name, state="damaged", what=str(error), named_by=record))
     return objects, problems
 
 
 def _damaged_objects(
-    store: ArtifactStore, objects: Mapping[str, tuple[str, int]], content: _Content, done: Callable[[int], None]
+    store: ArtifactStore, objects: Mapping[str, tuple[str, int]], content: Content, done: Callable[[int], None]
 ) -> list[Problem]:
     def problem_of(key: str) -> Problem | None:
-        owner = content.owners[content_name(key)]
+        owner, _ = content[content_name(key)]
         return examined(key, lambda: check_digest(key, objects[key], store.digest(key)), named_by=owner)[1]
 
     return [found for found in in_parallel(problem_of, objects, done=done) if found is not None]
 
 
-def _foreign_checkpoints(
-    store: ArtifactStore, found: Survey, content: _Content, damaged: Set[str]
-) -> Iterator[Problem]:
+def _foreign_checkpoints(store: ArtifactStore, found: Survey, content: Content, damaged: Set[str]) -> list[Problem]:
     """The whole folders that hold another checkpoint than the record of it says."""
-    named: dict[NamedCheckpoint, str] = {}
-    for record, checkpoints in found.checkpoints.items():
-        for each in checkpoints:
-            if each.folder in content.refs and each.folder not in damaged:
-                named.setdefault(each, record)
+    named = {
+        (each.folder.key, each.weights_digest, each.optimizer_digest): record
+        for record, facts in found.facts.items()
+        for each in facts.checkpoints
+        if each.folder.key in content and each.folder.key not in damaged
+    }
 
-    def problem_of(checkpoint: NamedCheckpoint) -> Problem | None:
-        key = f"{checkpoint.folder}/{MANIFEST_FILE}"
+    def problem_of(checkpoint: tuple[str, str, str]) -> Problem | None:
+        key = f"{checkpoint[0]}/{MANIFEST_FILE}"
         return examined(key, lambda: _check_same(key, store.read(key), checkpoint), named_by=named[checkpoint])[1]
 
-    yield from (problem for problem in in_parallel(problem_of, named) if problem is not None)
+    return [problem for problem in in_parallel(problem_of, named) if problem is not None]
 
 
-def _check_same(key: str, content: bytes | None, checkpoint: NamedCheckpoint) -> None:
+def _check_same(key: str, content: bytes | None, checkpoint: tuple[str, str, str]) -> None:
     if content is None:
         raise ArtifactMissing(key)
     try:
         manifest = CheckpointManifest.model_validate_json(content)
     except ValidationError as error:
         raise ArtifactCorrupt(f"no manifest of a checkpoint ({first_complaint(error)})") from error
-    for kind in ("weights_digest", "optimizer_digest"):
-        if getattr(manifest, kind) != getattr(checkpoint, kind):
-            raise ArtifactCorrupt(
-                f"it has the {kind} {getattr(manifest, kind)[:16]}…, and the record of the checkpoint has "
-                f"{getattr(checkpoint, kind)[:16]}…"
-            )
+    for kind, named in zip(("weights_digest", "optimizer_digest"), checkpoint[1:], strict=True):
+        if (own := getattr(manifest, kind)) != named:
+            raise ArtifactCorrupt(f"it has the {kind} {own[:16]}…, and the record of the checkpoint has {named[:16]}…")
 
 
 def _is_gone_with_its_record(store: ArtifactStore, problem: Problem) -> bool:
@@ -191,28 +190,33 @@ def _is_gone_with_its_record(store: ArtifactStore, problem: Problem) -> bool:
 def _unchecked(found: Survey) -> Iterator[str]:
     if found.address is None:
         yield "which results count, and which are missing: a restart cannot be read"
-    if not found.warm_starts:
-        yield "the policies before training: their key follows from the configuration, which cannot be read"
-    elif not set(found.warm_starts) <= found.keys:
-        yield f"the policies before training: another version of {WARM_START.name} made them, whose key is unknown"
+    if not any(found.of_kind("initial")):
+        yield "the policies before training: the run has no record of them"
 
 
-def _by_policy(removed: Iterable[Update]) -> dict[str, tuple[int, ...]]:
+def _by_policy(found: Survey, removed: list[str]) -> dict[str, tuple[int, ...]]:
+    """Policy -> the numbers of updates whose manifests, which have its name as their part, were removed."""
     steps: dict[str, set[int]] = defaultdict(set)
-    for update in removed:
-        steps[update.policy].add(update.step + 1)
+    for key in removed:
+        if found.roles[stage_of(key)].writes == "checkpoints":
+            steps[key.split("/")[5]].add(step_of(key) + 1)
     return {policy: tuple(sorted(numbers)) for policy, numbers in sorted(steps.items())}
 
 
-def _rank(key: str, pipeline: Pipeline) -> tuple[int, int, int, str]:
+def _rank(found: Survey, key: str) -> tuple[int, int, int, str]:
     """The order in which problems are healed, and in which records own content: causes before what follows from them."""
     if key.startswith(_SHARED):
         return 1, 0, 0, key
-    step, names = step_in(key), [stage.name for stage in pipeline.stages]
-    if step is None:
-        return (0 if key.split("/")[-2:-1] == ["lineages"] or key.endswith("/config.json") else 3), 0, 0, key
-    if "/iterations/" in key:
-        return 2, step, len(names), key
-    stage = stage_of(key)
-    is_own = key.endswith("/manifest.json")
-    return 2, step, names.index(stage) if is_own and stage in names else len(names) + 1, key
+    kind = key.split("/")[2]
+    if kind in ("config.json", "lineages", "initial"):
+        return (1 if kind == "initial" else 0), 1, 0, key
+    if kind not in ("steps", "iterations"):
+        return 3, 0, 0, key
+    names = [each.name for each in found.roles.stages]
+    stage = stage_of(key) if is_manifest(key) else ""
+    return 2, step_in(key), names.index(stage) if stage in names else len(names) + (kind == "steps"), key
+
+
+def content_name(key: str) -> str:
+    """The key that a reference names: the payload itself, or the folder of a file."""
+    return "/".join(key.split("/")[:2]) if key.startswith("folders/") else key

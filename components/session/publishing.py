@@ -9,12 +9,12 @@ from typing import Any
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.identity import ADVANTAGES, EVALUATION, STEP_END, fingerprint
-from components.metrics import PEAK_MEMORY
+from components.identity import fingerprint
+from components.metrics import GENERATED_TOKENS_PER_SECOND, NUM_GENERATED_TOKENS, PEAK_MEMORY, seconds
 from components.outages import is_interrupted
 from components.peak_memory import peak_memory_mib
 from components.process_ids import this_process
-from components.runs.lineages import lineage_for, view_command
+from components.runs.lineages import lineage_at_end, lineage_for, view_command
 from components.runs.pipeline import Pipeline
 from components.runs.provenance import provenance
 from components.runs.run import Run
@@ -61,8 +61,10 @@ class Publishing:
         `tracing` None shows no episodes.
         """
         self._run = run
+        self._roles = pipeline.roles
         self._store = store
         self._first = dict(first)
+        self._trained = {name for name, policy in run.config.policies.items() if policy.trained}
         self._tracing = tracing
         tags = {
             **run_tags(run.config, pipeline),
@@ -79,17 +81,20 @@ class Publishing:
             problems=[training_problems(run.config)],
             model=run.config.preset,
         )
-        self._post_checkpoint(0, {})
+        self._post_checkpoint(0, first)
         self._drain = OutboxDrain(self.outbox, tracker)
 
     def post_iteration(self, report: IterationReport, checkpoints: dict[str, CheckpointRef]) -> None:
         """Queue a step's report and checkpoints without waiting for the tracking server.
 
-        The peak of memory is added here: the stored report is the same on every machine.
+        The peak of memory and the speed of rollouts are added here: the stored report is the same on every machine.
         """
-        peak = peak_memory_mib()
-        measured = report if peak is None else replace(report, metrics={**report.metrics, PEAK_MEMORY: peak})
-        self.outbox.post_iteration(measured, lineage=self._lineage(report.step, STEP_END))
+        measured = {} if (peak := peak_memory_mib()) is None else {PEAK_MEMORY: peak}
+        rollout_seconds = sum(report.timings.get(seconds(each), 0.0) for each in self._roles.writing("rollouts"))
+        if rollout_seconds and NUM_GENERATED_TOKENS in report.metrics:
+            measured[GENERATED_TOKENS_PER_SECOND] = report.metrics[NUM_GENERATED_TOKENS] / rollout_seconds
+        posted = replace(report, metrics={**report.metrics, **measured})
+        self.outbox.post_iteration(posted, lineage=lineage_at_end(self._run.lineages, report.step))
         self._post_checkpoint(report.step + 1, checkpoints)
         self._drain.poke()
 
@@ -102,12 +107,12 @@ class Publishing:
         except Exception as error:  # the border to what is only shown: environments play their episodes again here
             _log.warning("no traces of step %d: %s: %s", step, type(error).__name__, error)
             return
-        self.outbox.post_traces(step, traces, lineage=self._lineage(step, ADVANTAGES))
+        self.outbox.post_traces(step, traces, lineage=self._lineage(step, *self._roles.writing("batches")))
         self._drain.poke()
 
     def post_evaluation(self, report: EvalReport) -> None:
         """Queue an evaluation."""
-        self.outbox.post_evaluation(report, lineage=self._lineage(report.step, EVALUATION))
+        self.outbox.post_evaluation(report, lineage=self._lineage(report.step, *self._roles.writing("evaluations")))
         self._drain.poke()
 
     def post_metrics(self, step: int, metrics: Mapping[str, float], *, stage: str) -> None:
@@ -129,12 +134,13 @@ class Publishing:
             _log.log(level, "%d reports wait for the tracking server: %s", report.num_pending, report.error)
 
     def _post_checkpoint(self, step: int, updated: Mapping[str, CheckpointRef]) -> None:
-        """Queue the team after `step` updates: those of its policies that are trained, and the others as they were before."""
+        """Queue the team after `step` updates: the policies that the last one changed, and those that are not trained."""
         policies = {
             policy: PolicyFiles(
                 weights_digest=checkpoint.weights_digest, folder_uri=self._store.folder_uri(checkpoint.folder)
             )
             for policy, checkpoint in {**self._first, **updated}.items()
+            if policy in updated or policy not in self._trained
         }
         if policies:
             self.outbox.post_checkpoint(TeamCheckpoint(model=self._run.config.preset, step=step, policies=policies))

@@ -10,7 +10,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import StageManifest
 from components.artifacts.write_behind import WriteBehindStore
-from components.config import HybridMethod, RunConfig
+from components.config import RunConfig
 from components.freed import Freed
 from components.outages import is_interrupted
 from components.rollout.router import Router
@@ -25,6 +25,7 @@ from components.session.stores import open_store
 from components.session.toolbox import Toolbox
 from components.session.trackers import tracker_of
 from components.session.trainers import Trainers
+from components.stage_roles import Roles
 from components.tracking.base import Tracker
 
 _LAST_WORDS_SECONDS = 10.0
@@ -50,6 +51,7 @@ class Session(Freed):
         "manifests",
         "on_step",
         "publishing",
+        "roles",
         "run",
         "scenario",
         "started_ms",
@@ -73,6 +75,8 @@ class Session(Freed):
         """When it began, since 1970."""
         self.publishing: Publishing | None = None
         """None until the run's configuration is frozen."""
+        self.roles = Roles()
+        """Those of the stages of the pipeline that trains the run."""
         self.on_step: Callable[[IterationReport], None] | None = None
         """Called with the report of each step that this session finishes, once it is durable."""
         self.look_ahead: Future[Any] | None = None
@@ -108,7 +112,7 @@ class Session(Freed):
         """Local copies of the run's checkpoints."""
         if self._copies is None:
             self._copies = CheckpointCache(
-                self.store, num_policies=len(self.config.policies) + (isinstance(self.config.method, HybridMethod))
+                self.store, num_policies=len(self.config.policies) + len(self.config.method.own_policies)
             )
         return self._copies
 

@@ -6,18 +6,19 @@ from contextvars import ContextVar, copy_context
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef, StageManifest
-from components.identity import EVALUATION, StageKey
+from components.identity import StageKey
 from components.runs.run import RunAddress
 from components.runs.stage_protocol import manifest_key
 from components.runs.step_records import stage_of, step_of
 from components.runs.steps import finished_step
 from components.session.session import Session
+from components.stage_roles import Roles
 
 
 class StepSnapshot:
     """A step's records at one moment. It answers once per stage, so that a retry asks the store."""
 
-    def __init__(self, store: ArtifactStore, run: RunAddress, step: int) -> None:
+    def __init__(self, store: ArtifactStore, run: RunAddress, step: int, roles: Roles) -> None:
         """Two requests. Raises ArtifactCorrupt if the step's final record is damaged."""
         self.step = step
         self.finished: dict[str, CheckpointRef] | None = finished_step(store, run, step)
@@ -25,11 +26,12 @@ class StepSnapshot:
         self._prefix = f"runs/{run.run_id}/steps/{step:06d}/"
         self._keys = frozenset(store.list(self._prefix)) if self.finished is None else frozenset()
         self._asked: set[str] = set()
+        self._roles = roles
 
     @property
     def is_blank(self) -> bool:
-        """Whether no stage of the step had started. Evaluations do not count."""
-        return all(stage_of(key) == EVALUATION for key in self._keys)
+        """Whether no stage of the step had started. What a step may lack does not count."""
+        return all(self._roles[stage_of(key)].optional for key in self._keys)
 
     def seen_attempts(self, key: StageKey) -> int | None:
         """The number of attempts, if the stage had no manifest. None if unknown."""
@@ -60,12 +62,18 @@ def snapshot_of(session: Session, step: int) -> StepSnapshot:
     """A look at the step: the one taken ahead if it succeeded, else a new one."""
     ahead, session.look_ahead = session.look_ahead, None
     look: StepSnapshot | None = None if ahead is None or ahead.exception() is not None else ahead.result()
-    return look if look is not None and look.step == step else StepSnapshot(session.store, session.run, step)
+    return (
+        look
+        if look is not None and look.step == step
+        else StepSnapshot(session.store, session.run, step, session.roles)
+    )
 
 
 def prefetch_snapshot(session: Session, step: int) -> None:
     """Look at the step in the background, for the next `snapshot_of`. Only while no stage of the step is under way."""
-    session.look_ahead = session.looking.submit(copy_context().run, StepSnapshot, session.store, session.run, step)
+    session.look_ahead = session.looking.submit(
+        copy_context().run, StepSnapshot, session.store, session.run, step, session.roles
+    )
 
 
 def locally_computed_stages(session: Session, step: int) -> list[StageManifest] | None:
@@ -77,6 +85,12 @@ def locally_computed_stages(session: Session, step: int) -> list[StageManifest] 
     if look is None or not look.is_blank or not session.computes_all:
         return None
     return [session.manifests[key] for key in sorted(session.manifests) if step_of(key) == step]
+
+
+def own_stages(session: Session, step: int) -> list[StageManifest] | None:
+    """Those of the locally computed stages that a step may not lack; None if unknown."""
+    stages = locally_computed_stages(session, step)
+    return None if stages is None else [each for each in stages if not session.roles[each.stage].optional]
 
 
 def seen_attempts(key: StageKey) -> int | None:

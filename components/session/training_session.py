@@ -10,9 +10,8 @@ from typing import Any
 
 from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
-from components.config import PopulationMethod
 from components.outages import interruptible
-from components.runs.initial_checkpoints import initial_checkpoints
+from components.runs.initial_checkpoints import record_initial_checkpoints
 from components.runs.lineages import freeze_config, store_option, view_command
 from components.runs.pipeline import Pipeline
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
@@ -32,6 +31,7 @@ def training_session(session: Session, pipeline: Pipeline) -> Iterator[None]:
     Raises ConfigDrift if the run exists under another configuration, and the other errors of `validate_start`. On any exit
     the workers are ended and the outbox is published as far as MLflow allows.
     """
+    session.roles = pipeline.roles
     session.run = run = validate_start(session.store, session.run.run_id, session.config, pipeline)
     for line in [*resume_warnings(session.store, run), *surplus_line(session.store, run)]:
         _log.info("%s", line)
@@ -63,13 +63,14 @@ def freeze_run(session: Session, pipeline: Pipeline, changed: Mapping[str, str] 
     parameters in which the run differs from its preset.
     """
     freeze_config(session.store, session.run.run_id, session.config, pipeline)
+    first = record_initial_checkpoints(session.store, session.run, pipeline)
     store = session.store.durable
     session.publishing = Publishing(
         session.run,
         pipeline,
         store,
         session.tracker,
-        first=initial_checkpoints(session.store, session.run),
+        first=first,
         tracing=tracing_of(session.run, store, session.scenario, session.toolbox),
         changed=changed,
         started_ms=session.started_ms,
@@ -103,9 +104,7 @@ def summary(
 def _graph_command(session: Session) -> str | None:
     """The command that shows who did what to whom; None unless a population is trained."""
     return (
-        None
-        if not isinstance(session.config.method, PopulationMethod)
-        else f"{view_command(session.store, session.run.run_id)} --graph"
+        None if not session.config.method.draws_graph else f"{view_command(session.store, session.run.run_id)} --graph"
     )
 
 

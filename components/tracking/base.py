@@ -29,7 +29,10 @@ class PolicyFiles(Frozen):
 
 
 class TeamCheckpoint(Frozen):
-    """All policies of a team after `step` updates. `model` is the line of teams that it belongs to: the run's preset."""
+    """The policies of a team after `step` updates, without those that could learn and did not in the last one.
+
+    `model` is the line of teams that it belongs to: the run's preset.
+    """
 
     model: str
     step: int

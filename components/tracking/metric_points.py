@@ -1,21 +1,17 @@
 """Metric names and values of a report, the same for every tracker."""
 
-from components.metrics import GENERATED_TOKENS_PER_SECOND, NUM_GENERATED_TOKENS, STEP_SECONDS, evaluation, seconds
+from components.metrics import STEP_SECONDS, evaluation
 from components.schema import EvalReport, IterationReport
 
 
 def iteration_points(report: IterationReport) -> dict[str, float]:
-    """The metrics and the timings of one step, by name; with the seconds of all stages, and tokens per second of rollouts.
+    """The metrics and the timings of one step, by name; with the seconds of all stages.
 
-    **Example** 800 generated tokens, 2 s of rollouts and 1 s of updates give `time/step_seconds` 3 and
-    `rollout/tokens_per_second` 400.
+    **Example** 2 s of rollouts and 1 s of updates give `time/step_seconds` 3.
     """
     points = {**report.metrics, **report.timings}
     if report.timings:
         points[STEP_SECONDS] = sum(report.timings.values())
-    rollout_seconds = report.timings.get(seconds("collect_rollouts"))
-    if rollout_seconds and NUM_GENERATED_TOKENS in report.metrics:
-        points[GENERATED_TOKENS_PER_SECOND] = report.metrics[NUM_GENERATED_TOKENS] / rollout_seconds
     return points
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from components.algorithms.registry import estimator
 from components.artifacts.base import ArtifactStore
-from components.config import HybridMethod, RunConfig, StoreConfig
+from components.config import RunConfig, StoreConfig
 from components.config.hybrid import GAME_BOY
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
-from components.methods.hybrid.settings import check_cartridge, check_hybrid
+from components.methods.base import method_for
+from components.methods.hybrid.settings import check_cartridge
 from components.rollout.rules import branching_factors
 from components.session.bases import check_bases
 from components.session.engines import Engines
@@ -28,6 +29,7 @@ from flows.preflight.memory import check_memory
 from flows.preflight.problem_counts import check_problem_counts
 from flows.preflight.prompts import check_prompts, warnings_of_instructions
 from flows.runners import check_ray, task_runner
+from tasks.warm_start import warm_start
 
 _log = logging.getLogger(__name__)
 LEAST_FREE_BYTES = 500 * 2**20
@@ -44,12 +46,9 @@ def preflight(session: Session) -> None:
 def check_configuration(scenario: Scenario) -> None:
     """Check the configuration and everything it names, except local services."""
     config = scenario.config
-    check_environment(scenario)
-    if isinstance(config.method, HybridMethod):
-        check_cartridge(
-            config.method.game.type, config.method.game.rom, makes_pictures=config.tracking.episode_pictures
-        )
-    else:
+    method_for(config).check(scenario)
+    if config.method.writes_answers:
+        check_environment(scenario)
         if config.environment.name == GAME_BOY:
             check_cartridge(
                 scenario.options.game,  # type: ignore[attr-defined]
@@ -99,7 +98,7 @@ def check_services(session: Session, *, expects_tracking: bool = True) -> None:
 
 def check_store(scenario: Scenario) -> None:
     """Check that the store works, and that it holds the policies before training or these can be made."""
-    check_bases(probe_store(scenario.config.store), scenario)
+    check_bases(probe_store(scenario.config.store), scenario, warm_start.stage)
 
 
 def check_base_names(config: RunConfig) -> None:
@@ -121,9 +120,6 @@ def check_tracking(tracker: Tracker) -> None:
 def check_environment(scenario: Scenario) -> None:
     """Check the environment's name and options, the roles, its solver if one is needed, and the components of the rubric."""
     config, roles = scenario.config, scenario.family.roles
-    if isinstance(config.method, HybridMethod):
-        check_hybrid(scenario)
-        return
     playing = agents_of(scenario.turn_order, roles)
     missing, unknown = set(playing) - set(config.agents), set(config.agents) - set(roles)
     if missing or unknown:

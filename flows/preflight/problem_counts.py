@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from components.config import HybridMethod, RunConfig
+from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.evaluation.suites import different_problems
 from components.session.scenario import SUITE_SEED, Scenario
@@ -36,7 +36,7 @@ def lower_default_counts(scenario: Scenario) -> tuple[RunConfig, list[str]]:
     They count as chosen afterwards: whoever continues the run finds them in its configuration.
     """
     config, lines = scenario.config, list[str]()
-    if isinstance(config.method, HybridMethod):
+    if not config.method.writes_answers:
         return config, lines
     for demand in required_problems(config):
         section, _, name = demand.field.partition(".")
@@ -54,23 +54,24 @@ def lower_default_counts(scenario: Scenario) -> tuple[RunConfig, list[str]]:
     return config, lines
 
 
-def keep_suite(config: RunConfig, chosen: RunConfig, recorded: RunConfig | None) -> tuple[RunConfig, list[str]]:
-    """`config` with the test problems that the run was started with, and a line if they are others than a new run would have.
+def keep_counts(config: RunConfig, chosen: RunConfig, recorded: RunConfig | None) -> tuple[RunConfig, list[str]]:
+    """`config` with the numbers of problems that the run was started with, and a line for each that a new run would have
+    differently.
 
-    Only where `chosen`, the configuration before defaults were lowered, has no number: a file of problems that has grown since
-    changes no evaluation of the run.
+    Only where `chosen`, the configuration before defaults were lowered, has no number: data that have grown since change
+    neither the steps nor the evaluation of the run.
     """
-    if (
-        recorded is None
-        or isinstance(config.method, HybridMethod)
-        or "num_problems" in chosen.evaluation.model_fields_set
-    ):
-        return config, []
-    number = recorded.evaluation.num_problems
-    if number == config.evaluation.num_problems:
-        return config, []
-    line = f"evaluation.num_problems is {number}, as the run was started with; set it to be evaluated on others"
-    return _with_count(config, "evaluation", "num_problems", number), [line]
+    lines = list[str]()
+    if recorded is None or not config.method.writes_answers:
+        return config, lines
+    for demand in required_problems(config):
+        section, _, name = demand.field.partition(".")
+        number = getattr(getattr(recorded, section), name)
+        if name in getattr(chosen, section).model_fields_set or number == demand.num_problems:
+            continue
+        lines.append(f"{demand.field} is {number}, as the run was started with; set it for a run with others")
+        config = _with_count(config, section, name, number)
+    return config, lines
 
 
 def _with_count(config: RunConfig, section: str, name: str, number: int) -> RunConfig:

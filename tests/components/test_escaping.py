@@ -37,6 +37,7 @@ def test_passwords_in_addresses_are_not_shown() -> None:
     assert without_passwords("mail me@host, see http://host/@path") == "mail me@host, see http://host/@path"
     assert "secret" not in shown_value({"url": "http://me:secret@host"})
     assert len(shown_value("x" * 10_000)) < 130
+    assert shown_value([10**5000]) == "list with an integer of thousands of digits"
 
 
 def test_a_cell_of_a_page_is_letters_and_nothing_else() -> None:

@@ -11,12 +11,10 @@ from tests.smollm import needs_smollm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 MEASURED = ROOT / "benchmarks" / "measured"
-ONE_STEP = "--seeds 1 --steps 1"
 SMALLEST = {
     # name, and its kind where it has several: (arguments, what the last lines that it prints hold)
     "orchestration": ("--preset tiny --steps 4", r"overhead: -?\d\.\d+ s"),
     "preset_minutes": ("--presets tiny --steps 2 --home {home}", r"\| tiny \| 3 \| \d"),
-    "learning": (f"--preset tiny {ONE_STEP} --no-control", r"median gain  trained  greedy"),
     "sandbox": (
         "--repeats 1 --seconds 0.2 --jobs 20 --one-shots 1",
         r"20 mixed jobs, 1 hostile, 4 at once: 0 wrong, 0 not run.*\n.*\nboxes left: 0",
@@ -24,13 +22,10 @@ SMALLEST = {
     "rollout": ("--shape tiny --problems 2 --repeats 1 --group-size 2", r"generate +\d+ +1\.00"),
     "versus_trl": ("--quick --problems 4 --arms troupe 'trl tuned'", r"troupe's step: \d"),
     "overlap": ("--steps 2 --repeats 1 --problems 8", r"with overlap over without: \d"),
-    "house": ("", r"circles: none"),
-    "reading": ("--steps 2 --every 1 --stores local --repeats 1", r"troupe gc --dry-run"),
     "game_boy": (
         "--steps 160 --games 1 --processes 1 2 --repeats 1 --decisions 40 --soak-minutes 0.01",
         r"\| 2 \| drawn[^\n]*\n\| twin[^$]*\| all \| 40 \| \d+\.\d[^$]*minute 0\.0: \d+\.\d MiB",
     ),
-    "decision_history": ("--decisions 3000", r"random: 0 patterns"),
     "hybrid_learning": (
         "--most-steps 8192 --episodes 4 --no-emulator",
         r"\| greedy, seed 0 \| twin \|[^\n]*\n\| random, seed 0 \| twin \|",
@@ -50,7 +45,7 @@ SMALLEST = {
         "--games tiny --runs team-grpo --seeds 1 --budget-tokens 1 --home {home} --set evaluation.problems_per_block=500",
         r"\| team, GRPO \|",
     ),
-    "credit": (f"--games tiny {ONE_STEP} --decisions 2 --continuations 2 --home {{home}}", r"\*ceiling\*"),
+    "credit": ("--games tiny --seeds 1 --steps 1 --decisions 2 --continuations 2 --home {home}", r"\*ceiling\*"),
     "populations": (
         "--games kuhn 'public_goods, mixed' --seeds 1 --steps 2 --home {home}",
         r"\| seed 0 \| 2 \|[^$]*by OpenSpiel u\d < u\d < u\d[^$]*\| mixed \|",

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,11 @@ from components.environments.shared.own_rows import json_lines
 from components.generation.api.chat import KEY_VARIABLES
 from components.session.bases import check_bases
 from components.session.scenario import scenario_of
+from flows.presets import preset_values, with_overrides
+from tasks.warm_start import warm_start
 from tests.components.generation.api import wire_server
+from tests.integration.outcomes import order, outcome
+from tests.integration.trainings import Trainings
 from tests.smollm import needs_smollm
 from tests.waits import lines_without_waits
 from troupe.cli import app
@@ -127,7 +132,7 @@ def test_a_game_of_ones_own_needs_no_turn_order_no_weight_and_no_warm_start(
     monkeypatch.chdir(project)
     scenario = scenario_of(troupe.load_config("hands.yaml"))
     assert scenario.turn_order == (("ann", "bob"),)
-    check_bases(LocalArtifactStore(project / "store"), scenario)
+    check_bases(LocalArtifactStore(project / "store"), scenario, warm_start.stage)
     assert not is_cloned(scenario.family)
     check_environment(type(scenario.family.environment))
     (broken,) = {scenario.family.problem(scenario.options, split="train", index=0, seed=0).payload["broken"]}
@@ -380,10 +385,32 @@ def test_a_chat_model_that_is_told_nothing_is_named_before_after_the_first_evalu
         assert words in done.stdout
 
 
-def test_the_plain_loop_ends_in_the_weights_of_the_flow(uninterrupted: dict[str, Any]) -> None:
-    loop = ROOT / "examples" / "plain_loop" / "plain_loop.py"
-    ended = subprocess.run(
-        [sys.executable, str(loop), "tiny", "3"], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+def lines_of(example: str, *arguments: str) -> list[str]:
+    """What a program of `examples/` prints."""
+    command = [sys.executable, str(ROOT / "examples" / example), *arguments]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-1] == f"team: {uninterrupted['steps'][-1]['checkpoint_digest']['team']}"
+    return ended.stdout.splitlines()
+
+
+def test_the_plain_loop_ends_in_the_weights_of_the_flow(uninterrupted: dict[str, Any]) -> None:
+    *_, last = lines_of("plain_loop/plain_loop.py", "tiny", "3")
+    assert last == f"team: {uninterrupted['steps'][-1]['checkpoint_digest']['team']}"
+
+
+@pytest.mark.parametrize(
+    ("example", "arguments", "preset"),
+    [("plain_population.py", ["3"], "population-tiny"), ("plain_hybrid.py", ["hybrid-tiny", "3"], "hybrid-tiny")],
+)
+def test_a_plain_loop_of_each_method_ends_in_the_weights_of_its_flow(
+    example: str, arguments: list[str], preset: str, trainings: Trainings, tmp_path: Path
+) -> None:
+    changes = runpy.run_path(str(ROOT / "examples" / example)).get("TWO_MEMBERS", ())
+    config = with_overrides(preset_values()[preset], changes)
+    local = {"store": {"kind": "local", "root": str(tmp_path / "store")}, "tracking": {"kind": "none"}}
+    assert trainings.run(order(tmp_path, "flow", config={**config, **local})).code == 0, trainings.log()
+    steps = outcome(LocalArtifactStore(tmp_path / "store"), "flow")["steps"]
+    learned = [{*step["checkpoint_digest"].values()} for step in steps]
+    assert not set.intersection(*learned), "the updates change nothing"
+    printed = lines_of(example, *arguments)[3:]
+    assert printed == [f"{name}: {digest}" for name, digest in sorted(steps[-1]["checkpoint_digest"].items())]

@@ -19,10 +19,10 @@ from components.hybrid.decision_history import DecisionHistory
 from components.methods.contenders import run_checkpoints
 from components.methods.hybrid.decision_histories import history_file, record_step
 from components.methods.hybrid.learner_checkpoints import read_learner, store_learner
-from components.runs.expected_records import is_manifest
 from components.runs.gc import collect_garbage
 from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.removal import removal_of_run, remove
+from components.runs.run_survey import is_manifest
 from components.runs.step_records import step_of
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
@@ -39,11 +39,11 @@ from troupe.viewing import episode_gif
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 BOUNDARIES = (
-    "/steps/000000/evaluate_policy-v*/greedy/",
+    "/steps/000000/evaluate_games-v*/greedy/",
     "/steps/000001/collect_experience-v*/",
-    "/steps/000001/update_policy-v*/reflexes/",
+    "/steps/000001/update_learner-v*/reflexes/",
     "/steps/000001/publish_checkpoint-v*/",
-    "/steps/000003/evaluate_policy-v*/sample/",
+    "/steps/000003/evaluate_games-v*/sample/",
 )
 
 
@@ -131,7 +131,7 @@ def test_a_model_that_learns_is_another_after_each_step_killed_or_not(
         return {**values, "hybrid": {**values["hybrid"], "mode": "llm_only", "learner": learner}, "num_steps": 2}
 
     assert trainings.run(order(whole, "whole", config=learning(whole))).code == 0, trainings.log()
-    for part in ("/steps/000000/update_policy-v*/player/", "/steps/000001/collect_experience-v*/"):
+    for part in ("/steps/000000/update_learner-v*/player/", "/steps/000001/collect_experience-v*/"):
         stop = {"part": part, "moment": "computed"}
         ended = trainings.run(order(cut, "cut", config=learning(cut), stop=stop))
         assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"

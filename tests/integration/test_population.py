@@ -24,7 +24,6 @@ from components.runs.verify import verify_run
 from components.schema import Episode, RolloutShard
 from components.training.adapter_state import read_adapter_state
 from flows.presets import preset_values
-from flows.steps import POPULATION_PIPELINE as PIPELINE
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
 from troupe.runs.documents import run_document
@@ -109,7 +108,7 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     collect_garbage(other, keep_checkpoints=2, grace_seconds=0, dry_run=False)
     kept = {step: checkpoints_before(other, read_run(other, "p"), step)["fifth"].folder for step in range(4)}
     assert [step for step, folder in kept.items() if [*other.list(folder.key)]] == [0, 1, 2, 3], "a past self is gone"
-    assert verify_run(other, "p", PIPELINE).is_whole
+    assert verify_run(other, "p").is_whole
     for lost in (
         "000000/update_policy-v*/fifth",
         "000000/coordinate_weights-v*/all",
@@ -118,7 +117,7 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
         (manifest,) = (whole / "store/runs/p/steps").glob(f"{lost}/*/manifest.json")
         content = manifest.read_bytes()
         manifest.unlink()
-        found = verify_run(one, "p", PIPELINE)
+        found = verify_run(one, "p")
         manifest.write_bytes(content)
         assert [each.key for each in found.problems] == [manifest.relative_to(whole / "store").as_posix()]
 

@@ -12,7 +12,6 @@ from components.artifacts.local import LocalArtifactStore
 from components.runs.gc import collect_garbage
 from components.runs.lineages import list_runs
 from components.runs.verify import verify_run
-from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
 from troupe.runs.documents import run_document
@@ -104,7 +103,7 @@ def test_a_run_verifies_whole_and_the_remedy_for_its_damage_is_a_command_that_he
     trainings: Trainings, uninterrupted: dict[str, Any], whole_run: LocalArtifactStore, tmp_path: Path, place: str
 ) -> None:
     store = whole_run
-    report = verify_run(store, "whole", PIPELINE)
+    report = verify_run(store, "whole")
     assert (report.problems, report.unchecked, report.removed, report.replaced) == ((), (), {}, ())
     content = [each for folder in ("payloads/", "folders/") for each in store.scan(folder)]
     assert (report.num_objects, report.num_bytes) == (len(content), sum(each.num_bytes for each in content))
@@ -116,12 +115,12 @@ def test_a_run_verifies_whole_and_the_remedy_for_its_damage_is_a_command_that_he
     weights = tmp_path / "store" / folder / "model" / "model.safetensors"
     content_before = weights.read_bytes()
     weights.write_bytes(content_before[:-1] + bytes([content_before[-1] ^ 1]))
-    [problem] = verify_run(store, "whole", PIPELINE).problems
+    [problem] = verify_run(store, "whole").problems
     assert (problem.key, problem.state) == (f"{folder}/model/model.safetensors", "damaged")
     for key in re.findall(r"delete (\S+),", problem.remedy):
         store.delete(key)
     [resume] = re.findall(r"`troupe (.*)`", problem.remedy)
     assert trainings.run({"command": shlex.split(resume)}).code == 0, trainings.log()
-    assert verify_run(store, "whole", PIPELINE).is_whole
+    assert verify_run(store, "whole").is_whole
     assert weights.read_bytes() == content_before
     assert outcome(store, "whole") == uninterrupted

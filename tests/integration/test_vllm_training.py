@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
+from components.runs.initial_checkpoints import record_initial_checkpoints
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.session.session import Session
@@ -82,6 +83,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     with Session(Run(run_id="cloned", config=preset_config("tiny", local))) as session:
         warm_start.fn(session)
         freeze_config(session.store, "cloned", session.config, PIPELINE)
+        record_initial_checkpoints(session.store, session.run, PIPELINE)
     return ["--store", f"file://{root / 'store'}", "--json"]
 
 

@@ -6,6 +6,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
+from components.runs.initial_checkpoints import record_initial_checkpoints
 from components.runs.lineages import freeze_config, read_lineages
 from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
 from components.runs.stage_protocol import run_stage
@@ -32,6 +33,7 @@ def stored_run(root: Path, run_id: str, *, num_finished: int = 3, config: RunCon
         lambda: {"team": checkpoint(store, root, 0, "start")},
         dict[str, CheckpointRef],
     ).output
+    record_initial_checkpoints(store, run, PIPELINE)
     for step in range(num_finished):
         checkpoints = finish(store, run, step, checkpoints, root)
     return run

@@ -80,7 +80,7 @@ def resume(
     configuration they ran with.
     """
     if (from_stage is None) != (step is None):
-        raise ConfigurationError("--from-stage and --step go together: --from-stage compute_rewards --step 7")
+        raise ConfigurationError("--from-stage and --step go together: --from-stage STAGE --step 7")
     if overrides and from_stage is None:
         raise ConfigurationError(
             "--set changes a run's configuration, which needs a restart: add --from-stage and --step"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
-from components.config import HybridMethod, RunConfig
+from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.exporting.placing import checked_place, filled_at_once
 from components.frozen import Frozen
@@ -63,7 +63,7 @@ def export(
 def _chosen_policies(run: Run, policy: str | None, left_out: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the exported policies, sorted."""
     known = run.config.policies
-    if isinstance(run.config.method, HybridMethod):
+    if not run.config.method.writes_answers:
         raise ConfigurationError(
             f"run {run.run_id}: it trained a player of buttons, no language model, so that there is no model folder to export"
         )

@@ -7,14 +7,11 @@ from rich.console import Group
 from rich.text import Text
 
 from components.artifacts.base import ArtifactStore
-from components.errors import TroupeError
 from components.identity import checked_run_id, config_key
 from components.runs.available_checkpoints import format_ranges
 from components.runs.lineages import store_option
-from components.runs.pipeline import Pipeline
-from components.runs.stored_runs import read_run, unknown_run
+from components.runs.stored_runs import unknown_run
 from components.runs.verify import Progress, verify_run
-from flows.steps import TEAM_PIPELINE, steps_for
 
 _MOST_SHOWN = 24
 
@@ -26,7 +23,7 @@ def verify_document(store: ArtifactStore, run_id: str, progress: Progress = lamb
     """
     if store.read(config_key(checked_run_id(run_id))) is None and not any(store.list(f"runs/{run_id}/")):
         raise unknown_run(store, run_id)
-    report = verify_run(store, run_id, _pipeline(store, run_id), progress)
+    report = verify_run(store, run_id, progress)
     document = report.model_dump(mode="json")
     first = report.problems[0].remedy if report.problems else None
     return {
@@ -35,14 +32,6 @@ def verify_document(store: ArtifactStore, run_id: str, progress: Progress = lamb
         "next": first,
         "store_option": store_option(store),
     }
-
-
-def _pipeline(store: ArtifactStore, run_id: str) -> Pipeline:
-    """The stages of the run's kind; those of a team where its configuration is damaged."""
-    try:
-        return steps_for(read_run(store, run_id).config).pipeline
-    except TroupeError:
-        return TEAM_PIPELINE
 
 
 def verify_text(document: Mapping[str, Any]) -> Group:

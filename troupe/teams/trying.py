@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from components.config import HybridMethod, RunConfig, StoreConfig, TrackingConfig
+from components.config import RunConfig, StoreConfig, TrackingConfig
 from components.errors import ConfigurationError, MalformedAction
 from components.escaping import printable
 from components.evaluation.suites import different_problems
@@ -80,7 +80,7 @@ def try_policies(
     services are needed. `num_problems` None is at most 16. `begin` is called with their number after all checks. Raises
     ConfigurationError.
     """
-    if isinstance(config.method, HybridMethod):
+    if not config.method.writes_answers:
         raise ConfigurationError(
             "hybrid: its player presses buttons before it has learned anything; `troupe try` is for policies that write"
         )

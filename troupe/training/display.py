@@ -18,12 +18,12 @@ from components import metrics as m
 from components.progress import Progress as StageProgress
 from components.progress import subscribe
 from components.schema import EvalReport
+from components.stage_roles import Roles
 from troupe.consoles import Heartbeat
 from troupe.runs.tables import scaled_spark, share
 
 _STAGE_WORDS = re.compile(r"^(collect|compute)_|_(policy|checkpoint)$")
 """The parts of a stage's name that the display leaves out."""
-_STAGE_NAMES = {"play_suite": "held-out play", "evaluate_policy": "held-out play"}
 _LONGEST_COURSE = 24
 _STEPS_ESTIMATED_FROM = 5
 LINE_EVERY_SECONDS = 5.0
@@ -80,8 +80,10 @@ class _Remaining(ProgressColumn):
 class TrainingDisplay:
     """Shows progress reports: redrawn in place on a terminal; elsewhere as lines, with no long silence between two."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, roles: Roles | None = None) -> None:
+        """`roles` are those of the stages that report; None: those of a team."""
         self._console = console
+        self._roles = roles or Roles()
         self._clock = StepClock()
         columns = (TextColumn("{task.description:16}"), BarColumn(24))
         self._steps = Progress(
@@ -130,9 +132,11 @@ class TrainingDisplay:
         if progress.stage in taken:
             taken[progress.stage](progress)
             return
-        if progress.stage == "collect_rollouts":
+        written = self._roles[progress.stage].writes
+        if written in ("rollouts", "experience"):
             self._clock.start()
-        name = _STAGE_NAMES.get(progress.stage, _STAGE_WORDS.sub("", progress.stage).replace("_", " "))
+        is_held_out = written in ("plays", "evaluations")
+        name = "held-out play" if is_held_out else _STAGE_WORDS.sub("", progress.stage).replace("_", " ")
         if name != self._stage.tasks[0].description:
             self._stage.reset(self._stage_bar)
             self._policy_shares.clear()
@@ -140,7 +144,7 @@ class TrainingDisplay:
         facts = stage_facts(progress.facts)
         shown = f"{int(done)}/{total}" if progress.total != 1 else f"{done / total:.0%}" if done else ""
         self._stage.update(self._stage_bar, description=name, completed=done, total=total, facts=facts, done=shown)
-        if progress.stage == "warm_start" and progress.facts:
+        if written == "initial checkpoints" and progress.facts:
             self._show_warm_start(progress, facts)
 
     def _count_done(self, progress: StageProgress) -> tuple[float, int]:

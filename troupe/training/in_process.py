@@ -29,7 +29,7 @@ from components.session.user_sources import with_sources
 from flows.prefect_runtime.active_runs import mark_in_bucket
 from flows.preflight.checks import check_base_names, check_configuration, check_services
 from flows.preflight.problem_counts import lower_default_counts
-from flows.starts import keep_recorded_suite, overridden_config, recorded_restart
+from flows.starts import keep_recorded_counts, overridden_config, recorded_restart
 from infra.services.client import join_local_services
 from infra.services.environment import StackStatus
 from infra.services.own_prefect import OwnPrefect, own_prefect
@@ -74,7 +74,7 @@ def run_training(
     check_configuration(replace(scenario, config=lowered))
     if not alone:
         check_servers(config, services)
-    config, settled = keep_recorded_suite(lowered, settled, chosen=config, run_id=run_id)
+    config, settled = keep_recorded_counts(lowered, settled, chosen=config, run_id=run_id)
     scenario = replace(scenario, config=config)
     console = console or made_console()
     for line in lines:
@@ -106,13 +106,14 @@ def _train(
         session.on_step = on_step
         with show_wait("checking services and configuration", console):
             check_services(session, expects_tracking=server is None)
-            lines = [*settled, *_admitted(session, restart, steps_for(config).pipeline)]
+            pipeline = steps_for(config).pipeline
+            lines = [*settled, *_admitted(session, restart, pipeline)]
             if server is not None:
                 server.wait(config.resources.prefect_patience_seconds)
         for line in lines:
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
         with (
-            TrainingDisplay(console).shown(),
+            TrainingDisplay(console, pipeline.roles).shown(),
             current_server(),
             using(session, is_server_temporary=server is not None),
         ):

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from components.artifacts.refs import ArtifactRef
-from components.config import HybridMethod
 from components.config.hybrid import REFLEXES
 from components.errors import ConfigurationError
 from components.methods.contenders import checked_step
@@ -28,7 +27,7 @@ def write_episode(run_id: str, file: Path, *, step: int | None, store_uri: str |
     **Example** "an episode after 50 updates, kept by its evaluation".
     """
     run = stored_run(run_id, store_uri)
-    if not isinstance(run.config.method, HybridMethod):
+    if run.config.method.writes_answers:
         raise ConfigurationError(f"--gif: run {run_id!r} played no games with a screen; name a run of train-hybrid")
     at = checked_step(run, step)
     picture, origin = _picture(run, at)

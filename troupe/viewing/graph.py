@@ -4,12 +4,10 @@ from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef
-from components.config import PopulationMethod
 from components.errors import ConfigurationError
-from components.identity import INTERACTIONS
 from components.methods.population.interactions import PAGE, file_in
 from components.runs.lineages import store_option
-from components.runs.session_records import effective_run
+from components.runs.session_records import effective_run, recorded_roles
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.runs.stored_runs import read_run
 
@@ -18,7 +16,8 @@ def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
     """The page of the newest graph of a run; None if none was drawn. Raises ConfigurationError for an unknown run."""
     run = effective_run(store, read_run(store, run_id))
     keys = manifest_keys(run, store.list(f"runs/{run_id}/steps/"))
-    drawn = sorted(key for key in keys if stage_of(key) == INTERACTIONS)
+    roles = recorded_roles(store, run_id)
+    drawn = sorted(key for key in keys if roles[stage_of(key)].writes == "interactions")
     if not drawn:
         return None
     folder = ArtifactRef.model_validate(read_manifest_at(store, drawn[-1]).output)
@@ -27,7 +26,7 @@ def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
 
 def no_graph(store: ArtifactStore, run_id: str) -> ConfigurationError:
     """The error that says why a run has no graph."""
-    if not isinstance(read_run(store, run_id).config.method, PopulationMethod):
+    if not read_run(store, run_id).config.method.draws_graph:
         return ConfigurationError(f"--graph: run {run_id!r} is no population's, so nobody met; leave it out")
     resume = f"`troupe resume {run_id}{store_option(store)}`"
     return ConfigurationError(f"--graph: run {run_id!r} has none; it is drawn at the run's end: {resume}")

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from components.config import PopulationMethod
 from components.rewards.credit import credit_rule
 from components.rewards.score import score_shard
 from components.rollout.sampler import ShardPlan, collect_shard
@@ -33,7 +32,7 @@ def played_by(
         scenario = team.session.scenario
         shard, scored = _played(team, _plan(scenario, recorded, problem), progress)
     note = f"played now by the weights of step {num_updates}, with the problems and seeds of step {recorded.step}"
-    if isinstance(run.config.method, PopulationMethod):
+    if run.config.method.learns_from_credits:
         note += "; each member plays its own agent of the configuration, and no past self plays"
     played = as_recorded(run, num_updates, recorded.config, {"0": shard}, {"0": scored})
     return replace(played, notes=(note, *played.notes))

@@ -1,6 +1,6 @@
 """The rollouts of a step as they are stored, with rewards and advantages. Damaged parts are named; intact ones are read."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -10,22 +10,21 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef, StageManifest
-from components.config import HybridMethod, PopulationMethod, RunConfig
+from components.config import RunConfig
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StoreRefused
-from components.methods.population.credits import MIX_RETURNS
 from components.population.credit import PopulationState
 from components.runs.available_checkpoints import format_ranges
 from components.runs.lineages import lineage_for, read_config
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.run import MixedStep, Run
-from components.runs.session_records import effective_run, readable_sessions
+from components.runs.session_records import effective_run, readable_sessions, recorded_roles
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of, step_of
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import Episode, PolicyVersion, RolloutShard, ScoredShard, ToolRecord
+from components.stage_roles import Roles, Writes
 
 T = TypeVar("T")
-_SHARDS, _SCORES, _ADVANTAGES = "collect_rollouts", "compute_rewards", "compute_advantages"
 _MISSING_CREDITS = "no advantages: they need the mixed returns of all shards of the step"
 
 
@@ -81,27 +80,27 @@ def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) ->
     Raises ConfigurationError if the run or its rollouts are unknown, ArtifactCorrupt if the run's configuration is damaged.
     """
     run = effective_run(store, read_run(store, run_id))
-    if isinstance(run.config.method, HybridMethod):
+    if not run.config.method.writes_answers:
         raise ConfigurationError(
             f"run {run_id!r}: it trained a player of buttons, whose games are no texts; `troupe view {run_id}` shows them"
         )
-    reached = first_unfinished_step(store, run)
+    reached, roles = first_unfinished_step(store, run), recorded_roles(store, run_id)
     candidates = [step] if step is not None else [each for each in (reached, reached - 1) if each >= 0]
     for at in candidates:
-        if any(store.list(f"{_folder(run, at)}{_SHARDS}-")):
-            return _read_step(store, run, at)
-    raise _no_rollouts(store, run, step, reached)
+        if any(roles[stage_of(key)].writes == "rollouts" for key in store.list(_folder(run, at))):
+            return _read_step(store, run, at, roles)
+    raise _no_rollouts(store, run, step, reached, roles)
 
 
-def _read_step(store: ArtifactStore, run: Run, step: int) -> RecordedStep:
-    config, reading = _config_at(store, run, step), _Reading(store, run, step)
-    manifests = reading.manifests((_SHARDS, _SCORES))
-    shards = reading.payloads(manifests, _SHARDS, RolloutShard)
-    scores = reading.payloads(manifests, _SCORES, ScoredShard)
-    mixed = reading.mixed_step() if isinstance(config.method, PopulationMethod) else None
+def _read_step(store: ArtifactStore, run: Run, step: int, roles: Roles) -> RecordedStep:
+    config, reading = _config_at(store, run, step, roles), _Reading(store, run, step, roles)
+    manifests = reading.manifests(("rollouts", "rewards"))
+    shards = reading.payloads(manifests, "rollouts", RolloutShard)
+    scores = reading.payloads(manifests, "rewards", ScoredShard)
+    mixed = reading.mixed_step() if config.method.learns_from_credits else None
     credited = {} if mixed is None else reading.credited(mixed)
     read = as_recorded(run, step, config, shards, scores, credited, is_whole=reading.is_whole)
-    if isinstance(config.method, PopulationMethod):
+    if config.method.learns_from_credits:
         learning = None if mixed is None else tuple(mixed.learning)
         read = replace(
             read,
@@ -130,7 +129,7 @@ def as_recorded(
     if unscored := sorted(set(shards) - set(scores)):
         notes.append(f"no rewards of shard {', '.join(unscored)}: shown are those by which the sampler chose")
     missing = _missing_advantages(config, is_whole=is_whole and not unscored)
-    if missing is None and isinstance(config.method, PopulationMethod) and set(shards) - set(credited):
+    if missing is None and config.method.learns_from_credits and set(shards) - set(credited):
         missing = _MISSING_CREDITS
     if missing is not None:
         notes.append(missing)
@@ -187,8 +186,8 @@ def _with_advantages(episodes: Sequence[RecordedEpisode], config: RunConfig) -> 
 class _Reading:
     """Reads one step; what cannot be read is noted and skipped."""
 
-    def __init__(self, store: ArtifactStore, run: Run, step: int) -> None:
-        self._store, self._run, self._step = store, run, step
+    def __init__(self, store: ArtifactStore, run: Run, step: int, roles: Roles) -> None:
+        self._store, self._run, self._step, self._roles = store, run, step, roles
         self.notes: list[str] = []
         self.is_whole = True
         """Whether everything that is stored could be read."""
@@ -197,20 +196,20 @@ class _Reading:
         if text not in self.notes:
             self.notes.append(text)
 
-    def manifests(self, stages: Collection[str], step: int | None = None) -> list[StageManifest]:
-        """The committed results of `stages` in the run's newest lineages, the newest last; of another step if one is given."""
+    def manifests(self, writing: tuple[Writes, ...], step: int | None = None) -> list[StageManifest]:
+        """The committed results with these, in the run's newest lineages, the newest last; of another step if one is given."""
         folder = _folder(self._run, self._step if step is None else step)
         keys = manifest_keys(self._run, self._store.list(folder))
-        wanted = [key for key in keys if stage_of(key) in stages]
+        wanted = [key for key in keys if self._roles[stage_of(key)].writes in writing]
         found = [self._part(lambda key=key: read_manifest_at(self._store, key)) for key in wanted]  # type: ignore[misc]
         return sorted((each for each in found if each is not None), key=lambda each: each.finished_at)
 
-    def payloads(self, manifests: list[StageManifest], stage: str, as_type: type[T]) -> dict[str, T]:
-        """The stage's results by part, in the order of the parts."""
+    def payloads(self, manifests: list[StageManifest], written: Writes, as_type: type[T]) -> dict[str, T]:
+        """What was written of one kind by part, in the order of the parts."""
         refs = {
             manifest.key.split("/")[5]: ArtifactRef.model_validate(manifest.output)
             for manifest in manifests
-            if manifest.stage == stage
+            if self._roles[manifest.stage].writes == written
         }
         parts = sorted(refs, key=lambda part: (len(part), part))
         read = in_parallel(lambda part: self._part(lambda: get(self._store, refs[part], as_type)), parts)
@@ -218,7 +217,7 @@ class _Reading:
 
     def mixed_step(self, step: int | None = None) -> MixedStep | None:
         """What the step's mixing of returns came to; None while it has not come so far."""
-        found = self.manifests((MIX_RETURNS,), step)
+        found = self.manifests(("returns",), step)
         return MixedStep.model_validate(found[-1].output) if found else None
 
     def credited(self, mixed: MixedStep) -> dict[str, ScoredShard]:
@@ -248,9 +247,9 @@ class _Reading:
             return None
 
 
-def _config_at(store: ArtifactStore, run: Run, step: int) -> RunConfig:
+def _config_at(store: ArtifactStore, run: Run, step: int, roles: Roles) -> RunConfig:
     """The configuration under which the step's advantages were computed."""
-    number = lineage_for(run.lineages, step, _ADVANTAGES)
+    number = max((lineage_for(run.lineages, step, each) for each in roles.writing("batches")), default=0)
     known = {lineage.lineage: lineage.config for lineage in run.lineages}
     return known.get(number) or read_config(store, run.run_id) or run.config
 
@@ -259,11 +258,12 @@ def _folder(run: Run, step: int) -> str:
     return f"runs/{run.run_id}/steps/{step:06d}/"
 
 
-def _no_rollouts(store: ArtifactStore, run: Run, step: int | None, reached: int) -> ConfigurationError:
+def _no_rollouts(store: ArtifactStore, run: Run, step: int | None, reached: int, roles: Roles) -> ConfigurationError:
     if step is None:
         return ConfigurationError(f"run {run.run_id!r} has no rollouts yet; train it first")
     if 0 <= step < reached:
-        kept = sorted({step_of(key) for key in store.list(f"runs/{run.run_id}/steps/") if stage_of(key) == _SHARDS})
+        keys = store.list(f"runs/{run.run_id}/steps/")
+        kept = sorted({step_of(key) for key in keys if roles[stage_of(key)].writes == "rollouts"})
         return ConfigurationError(
             f"--step {step}: the rollouts of step {step} of run {run.run_id!r} were removed (`troupe gc`, "
             f"retention.rollouts); those of steps {format_ranges(kept) or 'none'} are there"

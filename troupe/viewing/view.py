@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
-from components.config import HybridMethod, PopulationMethod
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.escaping import printable
 from components.runs.session_records import effective_run
@@ -40,7 +39,7 @@ def view_document(
     nothing of the step can be read.
     """
     run = effective_run(store, read_run(store, run_id))
-    if isinstance(run.config.method, HybridMethod):
+    if not run.config.method.writes_answers:
         if problem is not None or against is not None:
             raise ConfigurationError(
                 f"run {run_id!r} played games, whose problems are seeds: leave out --problem and --against"
@@ -92,7 +91,7 @@ def _document(store: ArtifactStore, recorded: RecordedStep, problem: str | None)
 
 def _foreign_tags(recorded: RecordedStep) -> tuple[str, ...]:
     """The tags that no episode of such a run can have."""
-    return ("past self",) if not isinstance(recorded.config.method, PopulationMethod) else ("repaired", "spoiled")
+    return ("past self",) if not recorded.config.method.learns_from_credits else ("repaired", "spoiled")
 
 
 def _check_shared(recorded: RecordedStep, other: RecordedStep) -> None:

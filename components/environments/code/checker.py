@@ -2,6 +2,7 @@
 
 import math
 import re
+from decimal import Decimal
 from typing import Any
 
 TOLERANCE = 1e-6
@@ -43,9 +44,11 @@ def values_match(actual: Any, expected: Any) -> bool:
         )
     if isinstance(expected, bool | str | None):
         return type(actual) is type(expected) and bool(actual == expected)
-    if isinstance(actual, bool) or not isinstance(actual, int | float):
+    if isinstance(actual, bool) or not isinstance(actual, int | float | Decimal):
         return False
-    return actual == expected or (isinstance(expected, float) and _close(actual, expected))
+    return actual == expected or (
+        isinstance(actual, int | float) and isinstance(expected, float) and _close(actual, expected)
+    )
 
 
 def _tokens_match(actual: str, expected: str) -> bool:

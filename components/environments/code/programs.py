@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from io import StringIO
 
@@ -45,6 +46,7 @@ _warning_filters = threading.Lock()
 """Warning filters belong to the process, so one thread at a time sets them."""
 MAX_OUTPUT_KIB = 4096
 """The longest output that a box sends back."""
+_LONGEST_INTEGER = 4300
 _LEAST_MEMORY_MIB = 96
 """Python and the modules of a box need about 60 MiB of address space."""
 _INTERPRETER_MIB = 32
@@ -191,7 +193,7 @@ def agrees(given: str, expected: str, kind: Kind, grader: Grader = "usual") -> b
     """Whether printed text, or the JSON of a returned value, is what `grader` accepts for `expected`."""
     if kind == "stdin":
         return printed_match(grader, given, expected)
-    return returned_match(grader, json.loads(given), json.loads(expected))
+    return returned_match(grader, *(json.loads(value, parse_int=_read_integer) for value in (given, expected)))
 
 
 def framed_value(stdout: str) -> str | None:
@@ -199,10 +201,18 @@ def framed_value(stdout: str) -> str | None:
     last = stdout.rstrip("\n").rpartition("\n")[2]
     if not last.startswith(FRAME) or nests_deep(last):
         return None
+    content = last[len(FRAME) :]
     try:
-        return json.dumps(bounded_json(last[len(FRAME) :]))
+        return json.dumps(bounded_json(content, parse_int=_read_integer))
+    except TypeError:  # a long integer, which Python does not write
+        return content.strip()
     except ValueError:
         return None
+
+
+def _read_integer(digits: str) -> int | Decimal:
+    """An integer; Python reads one of more than 4,300 digits only as a decimal, exactly."""
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else Decimal(digits)
 
 
 def escaped(text: str) -> str:

@@ -9,7 +9,22 @@ from functools import partial
 from typing import Any
 
 from math_verify import grader  # type: ignore[import-untyped, unused-ignore]
-from sympy import Eq, FiniteSet, Float, MatrixBase, MatrixExpr, Rational, Set, expand
+from sympy import (
+    Eq,
+    FiniteSet,
+    Float,
+    Intersection,
+    MatrixBase,
+    MatrixExpr,
+    Rational,
+    Reals,
+    Set,
+    Symbol,
+    expand,
+    nan,
+    oo,
+    zoo,
+)
 from sympy import solve as solutions
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
@@ -92,10 +107,44 @@ def may_be_compared(answer: Any, expected: Any) -> bool:
     links = _links(relation)
     if isinstance(value, Set):
         is_listed = isinstance(value, FiniteSet) and len(value) > 0
-        return not any(map(_is_about_nothing, links)) and (
+        return not any(_is_about_nothing(link) and not _is_unbounded(link) for link in links) and (
             is_listed or not (value.is_empty or any(isinstance(link, Eq) for link in links))
         )
     return all(_unknowns(link.lhs, link.rhs) or _holds(link) for link in links)
+
+
+def write_as_set(one: Any, other: Any) -> Any:
+    """`one`, or where inequalities of polynomials in one unknown are compared to a set, the set for which they hold.
+
+    **Example** `x^2 > -1` beside an interval is the set of all real numbers.
+    """
+    if not grader.is_relation(one) or not isinstance(other, Set):
+        return one
+    links = _links(one)
+    if len(_unknowns(*(side for link in links for side in (link.lhs, link.rhs)))) != 1:
+        return one
+    sets = [_solve(link) for link in links]
+    return one if None in sets else Intersection(*sets)
+
+
+def _solve(link: Any) -> Any:
+    """The set for which an inequality of polynomials in one unknown holds, with its decimals read as fractions and their
+    results as decimals again; None for another relation."""
+    if _is_unbounded(link):
+        return Reals
+    difference = link.lhs - link.rhs
+    decimals = difference.atoms(Float)
+    exact = difference.xreplace({each: Rational(str(each)) for each in decimals})
+    if isinstance(link, Eq) or difference.atoms(AppliedUndef) or not exact.is_polynomial():
+        return None
+    found = type(link)(exact, 0, evaluate=False).as_set()
+    return found.evalf(_FIRST_DIGITS) if decimals else found
+
+
+def _is_unbounded(link: Any) -> bool:
+    """Whether a relation tells that an unknown is finite, as `x < oo`."""
+    sides = {link.lhs, link.rhs}
+    return bool(sides & {oo, -oo}) and any(isinstance(side, Symbol) for side in sides) and not isinstance(link, Eq)
 
 
 def _links(relation: Any) -> Sequence[Any]:
@@ -106,6 +155,8 @@ def _same_constant(one: Any, other: Any) -> bool:
     if one.has(Float) and other.has(Float) and not isinstance(one, Float) and not isinstance(other, Float):
         one, other = (each.xreplace({part: Rational(str(part)) for part in each.atoms(Float)}) for each in (one, other))
     one, other = grader.safe_sympy_doit(one), grader.safe_sympy_doit(other)
+    if one == other:
+        return one not in (nan, zoo)
     if one.has(Float) or other.has(Float):
         first, second = one.evalf(_FIRST_DIGITS), other.evalf(_FIRST_DIGITS)
         most = min(_ABSOLUTE_TOLERANCE, _RELATIVE_TOLERANCE * abs(first))
@@ -120,10 +171,13 @@ def _same_constant(one: Any, other: Any) -> bool:
 
 
 def _agree(one: Any, other: Any, digits: int) -> bool:
-    """Whether two constants agree in `digits` digits. Raises PrecisionExhausted for one whose digits cancel out."""
+    """Whether two constants agree in `digits` digits; what is infinite does not.
+
+    Raises PrecisionExhausted for one whose digits cancel out.
+    """
     evaluated = [each.evalf(digits + 10, maxn=_MAX_DIGITS + 20, strict=True) for each in (one, other)]
     apart, size = abs(evaluated[0] - evaluated[1]), max(map(abs, evaluated))
-    return bool(size > 0 and apart.evalf(digits + 10) <= size * Rational(1, 10**digits))
+    return bool(size > 0 and size.is_finite and apart.evalf(digits + 10) <= size * Rational(1, 10**digits))
 
 
 def _same_everywhere(one: Any, other: Any, numeric_precision: int) -> bool:

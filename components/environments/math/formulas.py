@@ -60,7 +60,7 @@ def same_formula(answer: str, expected: str) -> bool:
     from latex2sympy2_extended.math_normalization import NormalizationConfig  # type: ignore[import-untyped, unused-ignore]
     from math_verify import LatexExtractionConfig, parse, verify
 
-    from components.environments.math.exactness import may_be_compared
+    from components.environments.math.exactness import may_be_compared, write_as_set
 
     # Its own unit handling mistakes the last letter of `2ab` and `n m` for a unit; ours ran before.
     normalization = NormalizationConfig(malformed_operators=True, nits=True, units=False, boxed="none")
@@ -81,6 +81,7 @@ def same_formula(answer: str, expected: str) -> bool:
     gold = parsed(expected) if target else []  # parsing takes most of the time
     if not gold or not may_be_compared(target[0], gold[0]):
         return False
+    gold[0], target[0] = write_as_set(gold[0], target[0]), write_as_set(target[0], gold[0])
     return bool(verify(gold, target, allow_set_relation_comp=True, timeout_seconds=None))
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from components.environments.search.grading import normalized
 from components.environments.search.grammar import single_line
 from components.environments.search.questions import Hop, Question, Text
+from components.environments.shared.splits import tell_of_contradictions
 from components.errors import ConfigurationError
 
 _REFERENCE = re.compile(r"#(\d+)")
@@ -44,7 +45,18 @@ def read_rows(rows: Iterable[Row], *, field: str) -> QuestionsAndPassages:
         passages.update(dict.fromkeys(brought))
         if question is not None:
             questions.append(question)
+    _tell_of_contradictions(field, questions)
     return tuple(questions), tuple(passages)
+
+
+def _tell_of_contradictions(field: str, questions: Sequence[Question]) -> None:
+    """Log a warning if two rows ask the same and share no answer."""
+    first, told = dict[str, Question](), list[tuple[str, str]]()
+    for question in questions:
+        earlier = first.setdefault(question.content, question)
+        if not {*map(normalized, earlier.answers)} & {*map(normalized, question.answers)}:
+            told += [(question.content, " / ".join(each.answers)) for each in (earlier, question)]
+    tell_of_contradictions(field, told)
 
 
 def question_of(row: Row) -> tuple[Question | None, tuple[Text, ...]]:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import NamedTuple
 
-from components.environments.shared.denials import check_is_meant, joint
+from components.environments.shared.denials import check_is_meant, check_is_whole, joint
 from components.errors import MalformedAction
 
 REASON_FIRST = "You may reason first, at any length; a correction counts, because only the end of your answer is read:"
@@ -174,6 +174,8 @@ def last_meant(text: str, candidates: Iterable[Candidate], *, is_value: bool = F
         return None
     last = ordered[-1]
     check_is_meant(text[: last.start], text[last.end :], is_value=is_value)
+    if is_value:
+        check_is_whole(text[: last.start], last.content, text[last.end :])
     others = [each for each in ordered if each.end <= last.start and each.content != last.content]
     names_itself = last.is_answer and others and others[-1].is_loose
     if others and not names_itself and joint(text[others[-1].end : last.start]) in ("marks", "choice"):

@@ -96,6 +96,16 @@ _ENDS_IN_DENIAL = re.compile(r"\b(?:not|never|cannot|neither|nor|instead of|rath
 """Also at the end of the line above."""
 _OPEN_BRACKET = re.compile(r"(?<!\\)\[\s*\Z")
 """Of a list; `\\[` begins a display."""
+_OPENING, _CLOSING = "([{", ")]}"
+_WORD = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{2}")
+_GOES_ON_LIST = re.compile(r"[\s$]{0,9}[,;][^\n)\]}]{0,80}[)\]}]")
+_OPERATES = re.compile(r"(?:\d|(?:\A|[^-])-|[\d}][ \t]*[+×/][ \t]*)\Z")
+"""A digit, a sign or an operator that stands against what follows it."""
+_VARIABLE = re.compile(r"[ \t$]*(?:[b-fijkn-rt-z]|ab|xyz?)(?![\w'’(])")
+"""A letter that is neither a word nor a unit."""
+_TAKES_ARGUMENT = re.compile(
+    r"(?:\\(?:sqrt(?:\[[^\]]{0,9}\])?|[dtc]?frac|[dt]?binom|log|ln|exp|sin|cos|tan)|[\^_}])[ \t]*\Z"
+)
 _OPEN_FENCE = re.compile(r"(?<![`~])(?:`{3,}+|~{3,}+)\w{0,20}\s{0,9}\Z")
 _KEY = re.compile(r"""["']([^"'\n]{0,60})["']\s{0,9}:\s{0,9}["'\s]{0,9}\Z""")
 _OWN_KEY = re.compile(
@@ -122,6 +132,41 @@ def check_is_meant(before: str, after: str, *, is_value: bool = False) -> None:
     goes_on, fails = (_VALUE_GOES_ON, _VALUE_FAILS) if is_value else (_GOES_ON, _FAILS)
     if found := goes_on.match(after) or _TAKES_BACK.search(after) or fails.search(after):
         raise MalformedAction(f"the answer goes on or is taken back: {found[0].strip()!r} follows it")
+
+
+def check_is_whole(before: str, content: str, after: str) -> None:
+    r"""Raise MalformedAction if a value is one of an open list, or a sign, factor, function or variable stands against it.
+
+    **Example** `[13, \boxed{42}]`, `\sqrt{\boxed{42}}` and `\boxed{5}x` do not tell the value of the box.
+    """
+    after = printed(after)
+    if _is_part_of_formula(printed(before[-_LOOK_BACK:]), after) or (
+        content.strip()[-1:].isdigit() and _VARIABLE.match(after)
+    ):
+        raise MalformedAction("the answer is part of a list or a formula")
+
+
+def _is_part_of_formula(before: str, after: str) -> bool:
+    r"""Whether a list is open before a value, or a sign, a factor or a function stands against it.
+
+    **Example** `[13, `, `-` and `\sqrt{` begin something else; `(that is, ` and `{\color{red}` do not.
+    """
+    if _OPERATES.search(before):
+        return True
+    depth, start = 0, max(before.rfind("\n\n"), 0)
+    for place in range(len(before) - 1, start - 1, -1):
+        depth += (before[place] in _CLOSING) - (before[place] in _OPENING)
+        if depth >= 0:
+            continue
+        depth, inside = 0, before[place + 1 :]
+        if _WORD.search(inside):
+            return False
+        if before[place] == "{" and _TAKES_ARGUMENT.search(before[:place]):
+            return True
+        goes_on = _GOES_ON_LIST.match(after)
+        if re.search("[,;]", inside) or (goes_on and not _WORD.search(goes_on[0])):
+            return True
+    return False
 
 
 def _denies(clause: str, *, is_value: bool) -> bool:

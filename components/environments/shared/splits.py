@@ -50,7 +50,7 @@ def train_without_test(train: Sequence[str], test: Sequence[str]) -> tuple[int, 
 
 
 def tell_of_contradictions(named: str, rows: Iterable[tuple[str, str]]) -> None:
-    """Log a warning if rows (what is asked, its answer) ask the same and have different answers: the first one counts."""
+    """Log a warning if rows (what is asked, its answer) ask the same and have different answers."""
     first, contradicted = dict[str, str](), dict[str, tuple[str, str]]()
     for asked, answer in rows:
         if first.setdefault(asked, answer) != answer:
@@ -58,7 +58,7 @@ def tell_of_contradictions(named: str, rows: Iterable[tuple[str, str]]) -> None:
     if contradicted:
         asked, (kept, other) = next(iter(contradicted.items()))
         _log.warning(
-            "%s: rows that ask the same have different answers, of which the first counts (%d): %r has %r and %r; correct them",
+            "%s: rows that ask the same have different answers (%d): %r has %r and %r; correct them",
             named,
             len(contradicted),
             shortened(" ".join(asked.split()), 60),

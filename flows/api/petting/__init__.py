@@ -11,7 +11,6 @@
 """
 
 from flows.api.petting.agents import PolicyAgent as PolicyAgent
-from flows.api.petting.agents import ScriptedAgent as ScriptedAgent
 from flows.api.petting.configs import config_names as config_names
 from flows.api.petting.evaluate import evaluate as evaluate
 from flows.api.petting.multi_agent_env import CodeEnv as CodeEnv

@@ -1,57 +1,38 @@
-"""Agents that answer what an environment shows them."""
+"""Teams of checkpoints and models, whose policies answer what an environment shows them."""
 
 from contextlib import ExitStack
 from pathlib import Path
-from random import Random
-from typing import Any, Protocol
+from typing import Any
 
-from components.environments.family import Family, require_expert
-from components.errors import ConfigurationError
 from components.evaluation.held_out import temperature_of
 from components.freed import Freed
 from components.identity import seed_for
 from components.rollout.router import RoleRequest
 from components.schema import Observation
-from components.suggestions import suggest
-from flows.api.petting.model_paths import checked_sampling, loaded_team
+from flows.api.petting.model_paths import checked_sampling, named_team, opened_team
 from flows.api.petting.multi_agent_env.base import Observed
-from flows.api.petting.multi_agent_env.team_env import TeamEnv
-
-SCRIPTS = ("expert", "random", "noop")
+from flows.api.petting.run_configs import stated_config
 
 
-class Agent(Protocol):
-    """Whoever plays."""
+class LoadedTeam(Freed):
+    """The team of a checkpoint or a model, its weights loaded and verified; freed by `close` or a `with` block."""
 
-    def act(self, obs: Observed) -> str:
-        """The answer to what the agent sees."""
+    def __init__(self, model_path: str | Path, config_name: str | dict[str, Any] | None = None) -> None:
+        """`model_path` and `config_name` are those of `evaluate`. Raises ConfigurationError."""
+        stated = None if config_name is None else stated_config(config_name, None, {})
+        with ExitStack() as opened:
+            team = opened.enter_context(opened_team(named_team(model_path, stated)))
+            team.load()
+            self._session, self._router = team.session, team.session.router(dict(team.versions))
+            self._ends = opened.pop_all()
 
-
-class ScriptedAgent:
-    """Plays every role of an environment: as its expert, at random but well-formed, or with empty answers.
-
-    **Example** `ScriptedAgent(env, "expert").act(env.reset())` is the right answer of the first agent.
-    """
-
-    def __init__(self, env: TeamEnv, script: str = "expert", *, seed: int = 0) -> None:
-        """Raises ConfigurationError for an unknown script, or an environment without an expert."""
-        if script not in SCRIPTS:
-            raise ConfigurationError(f"script {script!r}: {suggest(script, SCRIPTS)}")
-        self._env, self._script, self._rng = env, script, Random(seed)
-        if script == "expert":
-            require_expert(env.family)
-
-    def act(self, obs: Observed) -> str:
-        """The script's answer for `obs["agent"]` where the episode stands."""
-        family: Family = self._env.family
-        position, agent = self._env.playthrough.position, str(obs["agent"])
-        if self._script == "random":
-            return family.random_action(position, agent, self._rng)
-        return family.expert_action(position, agent) if self._script == "expert" else ""
+    def close(self) -> None:
+        """Free engines and sandboxes."""
+        self._ends.close()
 
 
-class PolicyAgent(Freed):
-    """Plays every role of a team by the policies of a checkpoint, or by a model; freed by `close` or a `with` block.
+class PolicyAgent(LoadedTeam):
+    """Plays every role of a team by the policies of a checkpoint, or by a model.
 
     **Example** `with PolicyAgent("checkpoints/model_2000", "code_single_policy") as agent: agent.act(obs)`.
     """
@@ -64,12 +45,9 @@ class PolicyAgent(Freed):
         sampling: str = "greedy",
         seed: int = 0,
     ) -> None:
-        """`model_path` and `config_name` are those of `evaluate`. Raises ConfigurationError."""
         self._temperature = temperature_of(checked_sampling(sampling))
         self._seed, self._num_answers = seed, 0
-        self._ends = ExitStack()
-        team = self._ends.enter_context(loaded_team(model_path, config_name))
-        self._router = team.session.router(dict(team.versions))
+        super().__init__(model_path, config_name)
 
     def act(self, obs: Observed) -> str:
         """The answer of the policy that plays `obs["agent"]`. Sampled ones have a seed each."""
@@ -82,7 +60,3 @@ class PolicyAgent(Freed):
         request = RoleRequest(role=role, prompt_tokens=prompt_tokens, seeds_K=(seed,))
         ((completion,),) = router.generate([request], temperature=self._temperature)
         return router.decode(role, completion.tokens, prompt_tokens)
-
-    def close(self) -> None:
-        """Free the engines."""
-        self._ends.close()

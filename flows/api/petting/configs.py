@@ -13,27 +13,13 @@ from components.suggestions import did_you_mean, suggest
 from components.turn_order import in_phases
 from flows.presets import all_preset_values, file_values, is_file, with_overrides
 
+_BOARDS = {"plan_path": "plan-path", "sokoban": "sokoban", "sudoku": "sudoku"}
+_PUZZLES = {"blocksworld": "stateful-blocksworld", "eight_queens": "stateful-eight-queens"}
+_WORLDS = {"shop": "stateful-shop", "calendar": "stateful-calendar", "file_tree": "stateful-file-tree"}
 DOMAINS: Mapping[str, Mapping[str, str]] = {
-    "code": {"code": "code-tiny"},
-    "math": {"math": "math-tiny"},
-    "search": {"search": "search-tiny"},
-    "stateful": {
-        "blocksworld": "stateful-blocksworld",
-        "eight_queens": "stateful-eight-queens",
-        "shop": "stateful-shop",
-        "calendar": "stateful-calendar",
-        "file_tree": "stateful-file-tree",
-        "plan_path": "plan-path",
-        "sokoban": "sokoban",
-        "sudoku": "sudoku",
-    },
-    "games": {
-        "plan_path": "plan-path",
-        "sokoban": "sokoban",
-        "sudoku": "sudoku",
-        "blocksworld": "stateful-blocksworld",
-        "eight_queens": "stateful-eight-queens",
-    },
+    **{domain: {domain: f"{domain}-tiny"} for domain in ("code", "math", "search")},
+    "stateful": {**_PUZZLES, **_WORLDS, **_BOARDS},
+    "games": {**_BOARDS, **_PUZZLES},
 }
 """Domain -> its environments, the default first -> the preset in which the environment is trained, of the current folder's
 `prefect.yaml` before Troupe's own."""
@@ -89,9 +75,8 @@ def at_level(values: Mapping[str, Any], level: str) -> dict[str, Any]:
         settings = values["environment"]
         environment = family(settings["name"]).under(family_options(settings["name"], settings.get("options", {})))
         role = in_phases(turn_order_of(environment, settings.get("turn_order")))[-1][-1]
-        rollout = {key: each for key, each in values["rollout"].items() if key != "random_handoff_probability"}
-        alone = {"rollout": {**rollout, "mode": "single"}, "algorithm": {"advantage": "grpo"}}
-        return {**values, **alone, "agents": {role: agents[role]}}
+        rollout = without(values["rollout"], "random_handoff_probability") | {"mode": "single"}
+        return {**values, "rollout": rollout, "algorithm": {"advantage": "grpo"}, "agents": {role: agents[role]}}
     if level == "l1":
         return dict(values)
     adapted = next(iter(all_preset_values()[_ADAPTED]["policies"].values())) if level == "l2" else {}
@@ -99,17 +84,21 @@ def at_level(values: Mapping[str, Any], level: str) -> dict[str, Any]:
     return {
         **values,
         "agents": {role: {**agent, "policy": role} for role, agent in agents.items()},
-        "policies": {role: {**deepcopy(policy), **deepcopy(own)} for role in agents},
+        "policies": {role: deepcopy({**policy, **own}) for role in agents},
     }
+
+
+def without(section: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """The section without these keys."""
+    return {key: value for key, value in section.items() if key not in keys}
 
 
 def _named_values(name: str, env_name: str | None) -> dict[str, Any]:
     """The values of a preset or a file."""
     presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
     if name not in presets:
-        known = [*config_names(), *presets]
         raise ConfigurationError(
-            f"config_name {name!r} does not exist; {did_you_mean(name, known)}configurations: "
+            f"config_name {name!r} does not exist; {did_you_mean(name, [*config_names(), *presets])}configurations: "
             f"{', '.join(config_names())}; every preset of `troupe presets`; or a file, as mine.yaml"
         )
     values = with_overrides(presets[name], ())  # a copy in which YAML aliases are sections of their own

@@ -1,7 +1,7 @@
 """What a model path names, a run's checkpoint or models: a team, and a session in which it plays."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from components.runs.run import Run
 from components.session.checkpoint_loading import check_model, model_settings
 from components.session.stores import open_store
 from components.session.user_sources import with_environment_source
-from flows.api.petting.run_configs import OVERRIDES, run_config, stated_config
+from flows.api.petting.run_configs import OVERRIDES, run_config
 from flows.suites import as_own
 
 _MODEL = re.compile(r"model_([0-9]{1,9})")
@@ -52,20 +52,17 @@ def named_team(model_path: str | Path, stated: Mapping[str, Any] | None) -> Name
 
 
 @contextmanager
-def opened_team(named: NamedTeam) -> Iterator[Contender]:
-    """The team in a session of its own, which ends with the block. Its results are kept in the store of its run."""
+def opened_team(
+    named: NamedTeam, adjust: Callable[[RunConfig], RunConfig] = lambda config: config
+) -> Iterator[Contender]:
+    """The team in a session of its own, which ends with the block. Its results are kept in the store of its run. `adjust`
+    changes the configuration in which it plays."""
     from flows.evaluate import kept_in
 
-    with kept_in(named.store) as store, open_contender(named.team, named.played, store=store) as contender:
-        yield contender
-
-
-@contextmanager
-def loaded_team(model_path: str | Path, config_name: str | dict[str, Any] | None) -> Iterator[Contender]:
-    """The team of a model path, its weights loaded and verified. Raises ConfigurationError."""
-    stated = None if config_name is None else stated_config(config_name, None, {})
-    with opened_team(named_team(model_path, stated)) as contender:
-        contender.load()
+    with (
+        kept_in(named.store) as store,
+        open_contender(named.team, named.played, store=store, adjust=adjust) as contender,
+    ):
         yield contender
 
 
@@ -92,10 +89,11 @@ def _named_run(model_path: str | Path, run_id: str | None) -> tuple[StoreConfig,
     path = Path(model_path).expanduser().absolute()
     model = _MODEL.fullmatch(path.name)
     place, step = (path.parent, int(model[1])) if model else (path, None)
-    if _is_store(place):
-        return _store(place), RunSubject(_only_run(place, run_id, path), step)
-    if _is_store(place.parent):
-        return _store(place.parent), RunSubject(place.name, step)
+    for folder, name in ((place, None), (place.parent, place.name)):
+        if (folder / "format.json").is_file():
+            store = StoreConfig(kind="local", root=str(folder))
+            check_format(open_store(store))
+            return store, RunSubject(name or _only_run(store, run_id, path), step)
     has_folder = "/" in str(model_path) and path.parent.exists()
     if model or (has_folder and not path.exists()):  # no name on a hub
         raise ConfigurationError(
@@ -104,11 +102,30 @@ def _named_run(model_path: str | Path, run_id: str | None) -> tuple[StoreConfig,
     return None
 
 
+def _only_run(store: StoreConfig, run_id: str | None, path: Path) -> str:
+    runs = indexed_runs(open_store(store))
+    if run_id in runs:
+        return str(run_id)
+    if len(runs) != 1:
+        raise ConfigurationError(
+            f"model_path {str(path)!r}: the folder has the runs {runs}; name one, as {store.root}/RUN/{path.name}"
+        )
+    return runs[0]
+
+
 def _models(model_path: str | Path, stated: Mapping[str, Any] | None) -> NamedTeam:
-    """The team of a configuration whose policies are models. Raises ConfigurationError if there are none."""
+    """The team whose policies are models, each in a folder of its name below the path, else all the path itself. Raises
+    ConfigurationError if there are none."""
     if stated is None:
         raise ConfigurationError(f"config_name: name what the model {str(model_path)!r} plays, as code_single_policy")
-    models = _by_policy(str(model_path), run_config(stated))
+    policies, path = run_config(stated).policies, Path(model_path).expanduser()
+    own = {name: str(path / name) for name in policies if is_model_folder(path / name)}
+    if own and len(own) < len(policies):
+        raise ConfigurationError(
+            f"model_path {str(model_path)!r}: has models of {sorted(own)}, but the policies are {sorted(policies)}; name a "
+            "configuration with these policies, or one model's folder"
+        )
+    models = own or dict.fromkeys(policies, str(path))
     for model in models.values():
         check_model(model)
     bases = {policy: model_settings(model).base for policy, model in models.items()}
@@ -118,36 +135,3 @@ def _models(model_path: str | Path, stated: Mapping[str, Any] | None) -> NamedTe
         for policy, settings in played.policies.items()
     }
     return NamedTeam(team=Team(name=str(model_path), agents=played.agents, players=players), played=played, store=None)
-
-
-def _by_policy(model_path: str, config: RunConfig) -> dict[str, str]:
-    """The model of each policy: a folder of its own below the path, else the path itself."""
-    path = Path(model_path).expanduser()
-    own = {name: str(path / name) for name in config.policies if is_model_folder(path / name)}
-    if own and len(own) < len(config.policies):
-        raise ConfigurationError(
-            f"model_path {model_path!r}: has models of {sorted(own)}, but the policies are {sorted(config.policies)}; name a "
-            "configuration with these policies, or one model's folder"
-        )
-    return own or dict.fromkeys(config.policies, str(path))
-
-
-def _is_store(folder: Path) -> bool:
-    return (folder / "format.json").is_file()
-
-
-def _store(folder: Path) -> StoreConfig:
-    store = StoreConfig(kind="local", root=str(folder))
-    check_format(open_store(store))
-    return store
-
-
-def _only_run(folder: Path, run_id: str | None, path: Path) -> str:
-    runs = indexed_runs(open_store(_store(folder)))
-    if run_id in runs:
-        return str(run_id)
-    if len(runs) != 1:
-        raise ConfigurationError(
-            f"model_path {str(path)!r}: the folder has the runs {runs}; name one, as {folder / 'RUN' / path.name}"
-        )
-    return runs[0]

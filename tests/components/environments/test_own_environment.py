@@ -194,6 +194,10 @@ def test_a_malformed_answer_is_an_outcome_and_changes_nothing(written: Written, 
                 ("return Step(state=state, done='no')", r": done is 'no'; use True or False"),
                 ("return Step(state=state, success=[])", r": success is \[\]; use True or False"),
                 ("return Step(state=state, team=0.5)", r": team is 0\.5; give a dict of numbers"),
+                (
+                    "return Step(state=state, team={'x': 10**5000})",
+                    r": team\['x'\] is int with an integer of thousands of",
+                ),
                 ("return Step(state=state, team={'solved': 'a'})", r": team\['solved'\] is 'a', not a finite number"),
                 ("return Step(state=state, team={'solved': float('nan')})", r": team\['solved'\] is nan, not a finite"),
                 (

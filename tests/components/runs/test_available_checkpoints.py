@@ -54,5 +54,5 @@ def test_a_checkpoint_that_lacks_one_file_is_not_kept(tmp_path: Path) -> None:
 def test_a_run_that_has_not_begun_has_none(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
     run = stored_run(tmp_path / "store", "r", num_finished=0)
-    moved = run.model_copy(update={"config": run.config.model_copy(update={"seed": 9})})
-    assert available_steps(store, moved) == []
+    assert available_steps(store, run) == [0]
+    assert available_steps(store, run.model_copy(update={"run_id": "other"})) == []

@@ -1,5 +1,6 @@
 """The records of a run: its configuration cannot drift, and restarts hide nothing."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from components.runs.lineages import (
     freeze_config,
     has_leftovers,
     index_key,
+    lineage_at_end,
     lineage_for,
     list_runs,
     read_config,
@@ -24,9 +26,11 @@ from components.runs.lineages import (
     start_lineage,
     store_option,
 )
+from components.stage_roles import Role, Roles
 from flows.steps import TEAM_PIPELINE as PIPELINE
 
 STAGES = [stage.name for stage in PIPELINE.stages]
+END = "publish_checkpoint"
 BEGIN = datetime(2026, 1, 2, tzinfo=UTC)
 
 
@@ -40,6 +44,27 @@ def config(**changes: Any) -> RunConfig:
             **changes,
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("roles", "name_of"),
+    [
+        (PIPELINE.roles, str),
+        (Roles(), str),
+        (Roles(stages=(Role(name="finish", ends_step=True),)), {END: "finish"}.get),
+    ],
+    ids=["recorded", "of before roles", "another name"],
+)
+def test_a_step_is_of_the_lineage_in_which_its_last_stage_ran_whatever_that_is_called(
+    roles: Roles, name_of: Callable[[str], str]
+) -> None:
+    def restart(number: int, from_stage: str) -> Lineage:
+        repeats = tuple(name_of(each) or each for each in PIPELINE.repeats(from_stage))
+        about: dict[str, Any] = {"started_at": BEGIN, "config": config(), "roles": roles}
+        return Lineage(lineage=number, from_step=3 * number, from_stage=from_stage, repeats=repeats, **about)
+
+    lineages = [restart(1, "evaluate_policy"), restart(2, "update_policy")]
+    assert [lineage_at_end(lineages, step) for step in range(2, 8)] == [0, 0, 1, 1, 2, 2]
 
 
 def test_the_first_start_freezes_the_configuration(store: ArtifactStore) -> None:

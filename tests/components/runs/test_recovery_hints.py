@@ -11,14 +11,17 @@ from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, StoreUnavailable, UpdateFailed
 from components.runs.gc import collect_garbage
+from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.run import Run
 from components.runs.stage_protocol import manifest_key, run_stage
+from components.runs.steps import finished_step
 from components.schema import Problem
 from components.session.session import Session
 from flows.presets import preset_config
 from tasks.refresh_weights import refresh_weights
-from tests.committed_runs import commit_evaluation, commit_step, stage_key
+from tests.committed_runs import commit_step, stage_key
+from tests.components.runs.whole_runs import whole_run
 
 
 @pytest.fixture
@@ -93,28 +96,24 @@ def test_a_damaged_checkpoint_is_made_again_by_the_update_before(
         store.get_folder(refs[1], tmp_path / "into")
 
 
-def test_a_damaged_policy_before_training_names_its_manifest(
-    store: LocalArtifactStore, run: Run, tmp_path: Path
-) -> None:
-    with pytest.raises(ArtifactMissing, match="delete the manifest of warm_start"), with_recovery_hints(store, run, 0):
-        store.get_bytes(ArtifactRef(kind="bytes", key=f"payloads/00/{0:064x}", sha256="0", num_bytes=1))
+def test_a_damaged_policy_before_training_names_its_manifest(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    run, store = whole_run(root, num_steps=1), LocalArtifactStore(root)
+    [manifest] = [each for each in store.list("runs/_shared/") if each.endswith("/manifest.json")]
+    base = initial_checkpoints(store, run)["team"].base
+    assert base is not None
+    with pytest.raises(ArtifactMissing) as caught, with_recovery_hints(store, run, 0):
+        raise ArtifactMissing(base.key)
+    assert str(caught.value) == f"{base.key}; delete {manifest} in {store.uri}, and `troupe resume r` makes it again"
 
 
-def test_a_checkpoint_that_gc_removed_is_told_with_its_neighbours(
-    store: LocalArtifactStore, run: Run, tmp_path: Path
-) -> None:
+def test_what_no_stage_nearby_has_made_is_told_by_verify(store: LocalArtifactStore, run: Run, tmp_path: Path) -> None:
     trained(store, run, tmp_path / "c", 8)
-    commit_evaluation(store, run, 2)
-    report = collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
-    assert report.checkpoints == {"r": (1, 3, 4, 5, 6)}
-    from components.runs.steps import finished_step
-
+    collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
     with pytest.raises(ArtifactMissing) as caught:
         refresh_weights.fn(Session(run), 5, finished_step(store, run, 4) or {})
-    assert (
-        "`troupe gc` removed the checkpoint after 5 updates; the nearest that are kept are those after 2 and 7, and "
-        "`troupe resume r --from-stage update_policy --step 2` trains again from there"
-    ) in str(caught.value)
+    told = f"`troupe verify r --store {store.uri}` says what computes it again, or that `troupe gc` removed it"
+    assert told in str(caught.value)
 
 
 @pytest.mark.parametrize(

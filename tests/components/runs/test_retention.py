@@ -13,19 +13,21 @@ from typer.testing import CliRunner
 from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.records import with_digest
+from components.artifacts.refs import CheckpointRef
 from components.config import RetentionConfig
 from components.evaluation.night_records import keep_night
 from components.evaluation.nightly import SuiteNight
 from components.evaluation.promotion import PromotionState, Trial
 from components.identity import StageKey
 from components.runs.gc import GarbageReport, collect_garbage
-from components.runs.initial_checkpoints import WARM_START, committed_initial_checkpoints
-from components.runs.lineages import freeze_config, start_lineage
+from components.runs.initial_checkpoints import committed_initial_checkpoints, record_initial_checkpoints
+from components.runs.lineages import freeze_config, read_lineages, start_lineage
 from components.runs.retention import Evaluated, expired_updates
 from components.runs.run import MixedStep, PolicyUpdate, Run, stage_key
 from components.runs.session_records import begin_session
 from components.runs.stage_protocol import run_stage
 from components.schema import EvalReport
+from components.stage_roles import Role, Roles
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.runs.test_gc import key, put_checkpoint
 from tests.components.runs.whole_runs import whole_run
@@ -78,6 +80,23 @@ def test_a_run_keeps_the_newest_every_nth_the_evaluated_and_where_restarts_begin
     retention: RetentionConfig, evaluations: tuple[Evaluated, ...], restarts: tuple[int, ...], stay: list[int]
 ) -> None:
     assert kept(retention, evaluations, restarts) == stay
+
+
+def test_what_expires_is_told_by_the_roles_of_stages_and_not_by_their_names() -> None:
+    learned = [each.replace("update_policy", "learn") for each in manifests(5)]
+    other = [each.replace("update_policy", "look") for each in manifests(5)]
+
+    def expired(*roles: Role) -> frozenset[str]:
+        return expired_updates(
+            [*learned, *other, *(f"{each}.txt" for each in learned)],
+            retention=lambda run: RetentionConfig(newest=2),
+            evaluations={},
+            restarts={},
+            roles=lambda run: Roles(stages=roles),
+        )
+
+    assert expired(Role(name="learn", expires_with="checkpoints"), Role(name="look")) == {*learned[:3]}
+    assert expired(Role(name="learn", expires_with="rollouts")) == expired() == frozenset()
 
 
 def test_retention_counts_policies_and_lineages_apart() -> None:
@@ -179,8 +198,9 @@ def test_a_warm_start_stays_while_a_run_begins_with_it_and_a_month_longer(tmp_pa
     runs = [whole_run(tmp_path / "store", run_id, overrides=(f"seed={n}",)) for n, run_id in enumerate("abc")]
     again = runs[0].config.model_copy(update={"seed": 7})
     start_lineage(store, "a", from_step=1, from_stage="update_policy", repeats=("update_policy",), config=again)
-    restarted = Run(run_id="a", config=again)
-    run_stage(store, stage_key(WARM_START, restarted), lambda: {"x": 1}, dict[str, int])
+    restarted = Run(run_id="a", config=again, lineages=read_lineages(store, "a"))
+    run_stage(store, stage_key(PIPELINE.first, restarted), dict, dict[str, CheckpointRef])
+    record_initial_checkpoints(store, restarted, PIPELINE)
     assert len(shared(store)) == 4
     assert collected(store).num_shared == 0
     for run_id in ("a", "b"):
@@ -195,20 +215,18 @@ def test_a_warm_start_stays_while_a_run_begins_with_it_and_a_month_longer(tmp_pa
     assert [*store.list("runs/_shared/")] == [*store.list(shared(store)[0].removesuffix("manifest.json"))], "no crumbs"
 
 
-def test_a_shared_result_of_unknown_use_stays(tmp_path: Path) -> None:
-    def other_version(path: Path) -> None:
-        text = path.read_text().replace(f'"warm_start": {WARM_START.version}', '"warm_start": 1')
-        path.write_bytes(with_digest({name: it for name, it in json.loads(text).items() if name != "record_sha256"}))
+def test_the_warm_starts_of_a_run_that_recorded_none_stay(tmp_path: Path) -> None:
+    def without_roles(path: Path) -> None:
+        text = path.read_text().replace(f'"warm_start": {PIPELINE.first.version}', '"warm_start": 1')
+        aside = ("record_sha256", "roles")
+        path.write_bytes(with_digest({name: it for name, it in json.loads(text).items() if name not in aside}))
 
     store = AgedStore(tmp_path / "store")
     run = whole_run(tmp_path / "store", "r", overrides=("seed=1",))
-    old = stage_key(replace(WARM_START, version=1), run)
+    old = stage_key(replace(PIPELINE.first, version=1), run)
     run_stage(store, old, lambda: 1, int)
     assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 1
-    other_version(tmp_path / "store/runs/r/sessions/0001/start.json")
-    assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 0
-    (tmp_path / "store/runs/r/config.json").write_bytes(with_digest({"of": "another version"}))
-    (tmp_path / "store/runs/r/sessions/0001/start.json").unlink()
+    without_roles(tmp_path / "store/runs/r/sessions/0001/start.json")
     assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 0
 
 

@@ -8,7 +8,6 @@ from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError
 from components.runs.gc import GarbageReport, collect_garbage
 from components.runs.restarts import Restart, record_restart
-from components.runs.retention import ROLLOUT_STAGES
 from components.runs.run import Run
 from components.runs.step_records import stage_of, step_of
 from components.runs.verify import verify_run
@@ -19,6 +18,7 @@ from troupe.runs.documents import run_document
 from troupe.viewing.recorded import read_recorded
 
 NUM_STEPS = 4
+ROLLOUT_STAGES = tuple(PIPELINE.roles.expiring_with("rollouts"))
 
 
 def run_keeping(root: Path, rollouts: str) -> tuple[LocalArtifactStore, Run]:
@@ -50,7 +50,7 @@ def test_the_newest_finished_steps_keep_their_rollouts_and_nothing_else_is_lost(
     assert report.num_rollouts == num_gone * len(ROLLOUT_STAGES)
     assert len(payloads - set(store.list("payloads/"))) == num_gone * 4, "a block, rollouts, rewards and a batch a step"
     assert run_document(store, "r") == shown
-    assert verify_run(store, "r", PIPELINE).problems == ()
+    assert verify_run(store, "r").problems == ()
     assert collected(store).num_objects == 0
 
 

@@ -18,6 +18,7 @@ from components.runs import history
 from components.runs.gc import collect_garbage
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.restarts import Restart, record_restart
+from components.runs.session_records import recorded_roles
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.runs.verify import VerifyReport, verify_run
@@ -27,6 +28,7 @@ from tests.components.runs.whole_runs import document, resumed, whole_run
 from troupe.cli import app
 from troupe.runs.documents import run_document
 
+VERSIONS = PIPELINE.versions
 STEP_2 = "runs/r/steps/000002"
 
 
@@ -50,7 +52,7 @@ def root(whole: Path, tmp_path: Path) -> Path:
 
 
 def verified(root: Path) -> VerifyReport:
-    return verify_run(LocalArtifactStore(root), "r", PIPELINE)
+    return verify_run(LocalArtifactStore(root), "r")
 
 
 def contents(root: Path) -> dict[str, tuple[bytes, int]]:
@@ -101,7 +103,8 @@ def changed(path: Path) -> Path:
 
 
 AGAIN = r"`troupe resume r --store file://\S+` "
-DELETED = "^delete {key}: "
+MADE = f"^{AGAIN}makes it again$"
+DELETED = f"^delete {{key}}, and {AGAIN}makes it again if it is needed$"
 WARM_START = "runs/_shared/steps/*/*/*/*/manifest.json"
 DAMAGES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Path], str]] = {
     # name -> what is done to which file, and the remedy that is told
@@ -114,36 +117,35 @@ DAMAGES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Path], str]] =
     "update missing": (gone, lambda root: manifest(root, "update_policy"), restart("update_policy")),
     "weights missing": (gone, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
     "weights flipped": (flipped, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
-    "step missing": (gone, lambda root: root / "runs/r/iterations/000001-l0.json", f"^{AGAIN}writes it again"),
-    "last step missing": (gone, lambda root: root / "runs/r/iterations/000003-l0.json", f"^{AGAIN}writes it again"),
-    "step flipped": (
-        flipped, lambda root: root / "runs/r/iterations/000001-l0.json", f"^delete {{key}}, and {AGAIN}writes it again"
-    ),
+    "step missing": (gone, lambda root: root / "runs/r/iterations/000001-l0.json", MADE),
+    "last step missing": (gone, lambda root: root / "runs/r/iterations/000003-l0.json", MADE),
+    "step flipped": (flipped, lambda root: root / "runs/r/iterations/000001-l0.json", DELETED),
+    "first policies flipped": (flipped, lambda root: root / "runs/r/initial/policies-l0.json", DELETED),
+    "first policies missing": (gone, lambda root: root / "runs/r/initial/policies-l0.json", MADE),
     "base missing": (
         gone, lambda root: one(root, "folders/*/model/weights"), rf"^delete runs/_shared/\S+/manifest.json, and {AGAIN}makes"
     ),
-    "warm start flipped": (flipped, lambda root: one(root, WARM_START), f"^delete {{key}}, and {AGAIN}makes it again"),
-    "warm start missing": (gone, lambda root: one(root, WARM_START), f"^{AGAIN}makes it again"),
+    "warm start flipped": (flipped, lambda root: one(root, WARM_START), DELETED),
+    "warm start missing": (gone, lambda root: one(root, WARM_START), MADE),
     "history flipped": (flipped, lambda root: one(root, "runs/r/history/000000-*.json"), DELETED),
-    "evaluation flipped": (
-        flipped, lambda root: manifest(root, "evaluate_policy", 4), f"^delete {{key}}, and {AGAIN}evaluates again"
-    ),
-    "evaluation missing": (gone, lambda root: manifest(root, "evaluate_policy", 0), f"^{AGAIN}evaluates again"),
+    "evaluation flipped": (flipped, lambda root: manifest(root, "evaluate_policy", 4), DELETED),
+    "evaluation missing": (gone, lambda root: manifest(root, "evaluate_policy", 0), MADE),
     "session flipped": (flipped, lambda root: root / "runs/r/sessions/0001/start.json", DELETED),
     "outbox truncated": (cut, lambda root: root / "runs/r/outbox/000002-iteration.json", DELETED),
     "attempt truncated": (cut, lambda root: one(root, f"{STEP_2}/update_policy-*/*/*/attempts/0001.json"), DELETED),
     "journal truncated": (cut, lambda root: one(root, f"{STEP_2}/collect_rollouts-*/*/*/blocks/000000.json"), DELETED),
     "flow run truncated": (cut, lambda root: root / "runs/r/flow_runs/f.json", DELETED),
-    "index missing": (gone, lambda root: root / "index/runs/r.json", f"^{AGAIN}lists the run again"),
+    "index missing": (gone, lambda root: root / "index/runs/r.json", MADE),
 }  # fmt: skip
 
 
 def test_an_undamaged_run_is_whole_and_nothing_is_written(root: Path) -> None:
     before = contents(root)
     seen: list[tuple[float, int]] = []
-    report = verify_run(LocalArtifactStore(root), "r", PIPELINE, lambda done, total: seen.append((done, total)))
+    report = verify_run(LocalArtifactStore(root), "r", lambda done, total: seen.append((done, total)))
     assert report.is_whole
     assert (report.problems, report.replaced, report.removed, report.unchecked) == ((), (), {}, ())
+    assert recorded_roles(LocalArtifactStore(root), "r") == PIPELINE.roles
     # Four steps of a block, three payloads and two files each; the base, and the two files before training.
     assert report.num_objects == 4 * (1 + 3 + 2) + 1 + 2
     content = [path for folder in ("payloads", "folders") for path in (root / folder).rglob("*") if path.is_file()]
@@ -204,7 +206,7 @@ def damaged(root: Path, name: str) -> tuple[str, str]:
 def follow(root: Path, remedy: str) -> None:
     """Do what a remedy says."""
     store = LocalArtifactStore(root)
-    for key in re.findall(r"delete (\S+?)[:,]? ", remedy):
+    for key in re.findall(r"delete (\S+?),? ", remedy):
         store.delete(key)
     if found := re.search(r"--from-stage (\w+) --step (\d+)", remedy):
         record_restart(store, read_run(store, "r"), Restart(stage=found[1], step=int(found[2])), PIPELINE)
@@ -273,28 +275,18 @@ def test_an_evaluation_that_runs_share_is_read_too(root: Path) -> None:
     assert (first.key, first.state) == (f"{key}/manifest.json", "missing")
 
 
-def test_several_damages_are_told_with_one_restart_that_heals_all(root: Path) -> None:
+def test_several_damages_are_told_causes_first_and_the_remedy_of_the_first_heals_all(root: Path) -> None:
     for stage in ("collect_rollouts", "compute_rewards", "compute_advantages"):
         gone(payload(root, stage))
     flipped(checkpoint_file(root, "adapter/weights", 3))
     report = verified(root)
     remedies = [each.remedy for each in report.problems]
     assert len(remedies) == 4
-    assert all(re.search(restart("collect_rollouts"), remedy) for remedy in remedies[:3]), (
-        "what needs it cannot be first"
-    )
+    for stage, remedy in zip(("collect_rollouts", "compute_rewards", "compute_advantages"), remedies, strict=False):
+        assert re.search(restart(stage), remedy)
     assert re.search("--from-stage update_policy --step 3 .*computes it again", remedies[3])
     follow(root, remedies[0])
     assert verified(root).problems == ()
-
-
-def test_what_cannot_be_computed_again_says_why(root: Path) -> None:
-    flipped(checkpoint_file(root, "checkpoint.json", 1))
-    flipped(payload(root, "compute_rewards", 2))
-    [update, rewards] = verified(root).problems
-    assert re.search("--from-stage update_policy --step 1 .*computes it again", update.remedy)
-    assert "because the checkpoint after 2 updates is incomplete, too: restore it from a backup, or" in rewards.remedy
-    assert "--from-stage update_policy --step 1 " in rewards.remedy
 
 
 @pytest.mark.parametrize("key", ["runs/r/config.json", "runs/r/lineages/000001.json"])
@@ -308,9 +300,9 @@ def test_what_a_run_was_started_with_is_in_no_other_place(root: Path, key: str, 
     gone(payload(root, "compute_rewards", 1))
     report = verified(root)
     assert report.problems[0].key == key
-    assert report.problems[0].remedy.startswith("restore it from a backup: it cannot be computed again, because it")
+    assert report.problems[0].remedy.startswith("restore it from a backup: it cannot be computed again")
     assert len(report.problems) == 2
-    assert len(report.unchecked) == 1
+    assert len(report.unchecked) == ("lineages" in key)
     for read in (lambda: read_run(store, "r"), lambda: resumed(store, root)):
         with pytest.raises(ArtifactCorrupt, match=key):
             read()
@@ -351,14 +343,29 @@ def test_what_garbage_collection_removed_is_no_damage(root: Path) -> None:
     report = verified(root)
     assert report.is_whole
     assert report.removed == {"team": (1, 2)}
-    gone(payload(root, "compute_rewards", 1))
+    lost = gone(payload(root, "compute_rewards", 1)).relative_to(root).as_posix()
     [problem] = verified(root).problems
-    assert "because `troupe gc` removed the checkpoint after 1 updates: restore it from a backup, or" in problem.remedy
-    assert "--from-stage update_policy --step 0 " in problem.remedy
+    assert problem.key == lost
     gone(manifest(root, "update_policy", 3))
     assert f"{STEP_2[:-1]}3/update_policy" in verified(root).problems[-1].key, "the newest is never garbage"
     flipped(one(root, "runs/r/collected/*.json"))
-    assert any("restore it from a backup: it alone says" in each.remedy for each in verified(root).problems)
+    assert any(each.remedy.startswith("restore it from a backup") for each in verified(root).problems)
+
+
+def test_a_run_of_before_roles_is_shown_collected_and_verified_as_others(root: Path, whole: Path) -> None:
+    store, start = LocalArtifactStore(root), root / "runs/r/sessions/0001/start.json"
+    values = {name: it for name, it in document(start).items() if name not in ("record_sha256", "roles")}
+    start.write_bytes(with_digest(values))
+    shutil.rmtree(root / "runs/r/initial")
+    report = verified(root)
+    assert (report.problems, report.unchecked) == ((), ("the policies before training: the run has no record of them",))
+    assert results(store) == results(LocalArtifactStore(whole))
+    gone(manifest(root, "compute_rewards", 2))
+    assert [each.key.split("/")[4] for each in verified(root).problems] == [
+        f"compute_rewards-v{VERSIONS['compute_rewards']}"
+    ]
+    assert collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False).num_shared == 0
+    assert verified(root).removed == {"team": (1, 2)}
 
 
 @pytest.mark.parametrize("collects", [False, True])
@@ -406,9 +413,9 @@ class BrokenStore(LocalArtifactStore):
 def test_a_disk_that_cannot_read_is_damage_and_a_server_that_is_away_is_not(root: Path) -> None:
     broken = BrokenStore(root)
     with pytest.raises(StoreUnavailable):
-        verify_run(broken, "r", PIPELINE)
+        verify_run(broken, "r")
     broken.error = OSError(errno.EIO, "Input/output error")
-    problems = verify_run(broken, "r", PIPELINE).problems
+    problems = verify_run(broken, "r").problems
     assert {each.key[:10] for each in problems} == {"payloads/0"}
     assert {each.what for each in problems} == {"the disk cannot read it (Input/output error)"}
 
@@ -419,7 +426,7 @@ def test_the_command_tells_the_verdict_and_the_next_step_and_fails_on_damage(roo
         return ended.exit_code, ended.stdout
 
     code, text = told()
-    assert (code, text.splitlines()[0][:15]) == (0, "r is whole: 66 ")
+    assert (code, text.splitlines()[0][:15]) == (0, "r is whole: 67 ")
     assert text.splitlines()[-1].startswith("next: troupe show r --store file://")
     key, remedy = damaged(root, "weights flipped")
     code, text = told()

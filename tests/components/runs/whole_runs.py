@@ -9,6 +9,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.records import with_digest
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.runs.history import extend_history, index_evaluation
+from components.runs.initial_checkpoints import record_initial_checkpoints
 from components.runs.lineages import freeze_config
 from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
 from components.runs.session_records import begin_session, end_session
@@ -42,6 +43,7 @@ def whole_run(
     session = begin_session(store, run, PIPELINE)
     checkpoints = committed(store, "warm_start", run, lambda: initial(store, root), dict[str, CheckpointRef])
     freeze_config(store, run_id, config, PIPELINE)
+    record_initial_checkpoints(store, run, PIPELINE)
     first_step(store, run, flow_run_id="f")
     evaluate(store, run, 0)
     for step in range(num_steps):
@@ -132,6 +134,7 @@ def resumed(store: ArtifactStore, root: Path, run_id: str = "r") -> Run:
     run = read_run(store, run_id)
     freeze_config(store, run_id, run.config, PIPELINE)
     first = committed(store, "warm_start", run, lambda: initial(store, root), dict[str, CheckpointRef])
+    record_initial_checkpoints(store, run, PIPELINE)
     evaluate(store, run, 0)
     checkpoints = first
     for step in range(run.config.num_steps):

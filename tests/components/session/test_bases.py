@@ -10,6 +10,7 @@ from components.errors import ConfigurationError
 from components.session.bases import check_bases
 from components.session.scenario import scenario_of
 from components.session.stores import open_store
+from tasks.warm_start import warm_start
 
 ECHO = """
 from troupe import Environment, Step
@@ -42,7 +43,7 @@ def configured(folder: Path, module: str, **policy: Any) -> RunConfig:
 
 
 def check(config: RunConfig) -> None:
-    check_bases(open_store(config.store), scenario_of(config))
+    check_bases(open_store(config.store), scenario_of(config), warm_start.stage)
 
 
 def test_only_a_model_that_is_made_from_nothing_needs_an_expert(

@@ -121,6 +121,31 @@ def test_a_step_is_queued_with_its_restart_and_its_checkpoints_before_the_thread
     assert calls == [told, *queued(step + 1, a=0, b=step + 1), call("drain.poke")], "policy a is not trained"
 
 
+def test_the_speed_of_rollouts_is_over_their_seconds_alone(published: Publishing, calls: RecordedCalls) -> None:
+    timings = {"time/collect_rollouts_seconds": 2.0, "time/update_policy_seconds": 1.0}
+    report = replace(iteration("r", 0), metrics={"rollout/num_generated_tokens": 800.0}, timings=timings)
+    published.post_iteration(report, {})
+    measured = {"memory/peak_mib": 300.0, "rollout/tokens_per_second": 400.0}
+    posted = replace(report, metrics={**report.metrics, **measured})
+    assert calls[0] == call("outbox.post_iteration", report=posted, lineage=0)
+
+
+def test_a_policy_that_could_learn_and_did_not_is_not_queued_as_it_was_before_the_run(calls: RecordedCalls) -> None:
+    trained = CONFIG.policies["team"]
+    policies = {"team": trained, "b": trained.model_copy(update={"trained": False}), "c": trained}
+    run = RUN.model_copy(update={"config": CONFIG.model_copy(update={"policies": policies})})
+    store = calls.object(LocalArtifactStore, "store", folder_uri=lambda ref: f"at {ref.key}")
+    first = {policy: checkpoint(policy, 0) for policy in policies}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(publishing, "view_command", lambda store, run_id: f"view {run_id}")
+        for name in ("Outbox", "OutboxDrain"):
+            calls.replace(patch, publishing, name, calls.object(getattr(publishing, name), name))
+        made = Publishing(run, PIPELINE, store, TRACKER, first=first, tracing=None, changed={}, started_ms=5)
+        made.post_iteration(iteration("r", 3), {"team": checkpoint("team", 4)})
+    teams = [arguments["checkpoint"] for name, arguments in calls if name == "Outbox.post_checkpoint"]
+    assert [[*team.policies] for team in teams] == [["team", "b", "c"], ["team", "b"]]
+
+
 @pytest.mark.parametrize(("step", "lineage"), [(3, 0), (8, 3), (9, 7)])
 def test_episodes_are_queued_with_their_restart(
     published: Publishing, calls: RecordedCalls, step: int, lineage: int

@@ -18,11 +18,13 @@ from components.session.session import Session
 from components.session.step_snapshot import (
     StepSnapshot,
     locally_computed_stages,
+    own_stages,
     prefetch_snapshot,
     seen_attempts,
     snapshot_of,
 )
 from flows.presets import preset_config
+from flows.steps import TEAM_PIPELINE as PIPELINE
 
 RUN = Run(run_id="r", config=preset_config("tiny"))
 
@@ -35,7 +37,7 @@ def test_a_look_says_once_of_each_stage_of_its_step_that_it_is_absent(tmp_path: 
     store = LocalArtifactStore(tmp_path)
     store.create(manifest_key(key(3, "collect_rollouts")), b"{}")
     store.create(f"{key(3).path}/attempts/0001.json", b"{}")
-    with StepSnapshot(store, RUN, 3).used():
+    with StepSnapshot(store, RUN, 3, PIPELINE.roles).used():
         assert seen_attempts(key(3)) == 1
         assert seen_attempts(key(3)) is None, "a second attempt must look for itself"
         assert seen_attempts(key(3, "collect_rollouts")) is None
@@ -55,15 +57,17 @@ def test_a_session_knows_the_stages_of_a_step_that_it_began_and_computes_alone(
     for computes_all in (True, False):
         session = Session(RUN, computes_all=computes_all)
         assert locally_computed_stages(session, 3) is None, "nobody has looked"
-        with StepSnapshot(store, RUN, 3).used():
-            for step, stage in ((3, "update_policy"), (3, "compute_rewards"), (2, "publish_checkpoint")):
+        with StepSnapshot(store, RUN, 3, PIPELINE.roles).used():
+            of_step = [(3, stage) for stage in ("update_policy", "compute_rewards", "picture_episode")]
+            for step, stage in (*of_step, (2, "publish_checkpoint")):
                 committed = run_stage(store, key(step, stage), lambda: 1, int).manifest
                 session.manifests[manifest_key(key(step, stage))] = committed
-            known = locally_computed_stages(session, 3)
+            known, own = locally_computed_stages(session, 3), own_stages(session, 3)
         if computes_all and "collect_rollouts" not in found:
-            assert [each.stage for each in known or []] == ["compute_rewards", "update_policy"]
+            assert [each.stage for each in known or []] == ["compute_rewards", "picture_episode", "update_policy"]
+            assert [each.stage for each in own or []] == ["compute_rewards", "update_policy"]
         else:
-            assert known is None
+            assert known is own is None
 
 
 def test_attempts_are_the_same_from_the_stages_and_from_their_records(tmp_path: Path) -> None:
@@ -72,7 +76,7 @@ def test_attempts_are_the_same_from_the_stages_and_from_their_records(tmp_path: 
         run_stage(store, key(3), lambda: 1 // 0, int)
     for stage in ("compute_rewards", "collect_rollouts", "evaluate_policy"):
         run_stage(store, key(3, stage), lambda: 1, int)
-    attempts = most_attempts(step_manifests(store, RUN, 3))
+    attempts = most_attempts(each for each in step_manifests(store, RUN, 3) if not PIPELINE.roles[each.stage].optional)
     assert attempts == {"compute_rewards": 2, "collect_rollouts": 1} == summarised(store, RUN, 3).attempts
 
 

@@ -21,7 +21,7 @@ from tests.components.tracking.memory import InMemoryTracker
 from tests.components.tracking.reports import evaluation
 from tests.recorded_calls import Call, RecordedCalls, call, fails
 
-PIPELINE: Any = "the pipeline"
+PIPELINE: Any = SimpleNamespace(roles="the roles")
 ASKED: Any = SimpleNamespace(run_id="asked")
 FOUND: Any = SimpleNamespace(run_id="found")
 """The run as the store has it."""
@@ -105,6 +105,7 @@ def test_a_session_begins_works_flushes_and_ends_in_order(stage: Stage, caplog: 
     with caplog.at_level(logging.INFO, logger=training_session.__name__):
         stage.play()
     assert stage.session.run is FOUND
+    assert stage.session.roles == "the roles"
     assert caplog.messages == ["another works", "other libraries", "too many steps"]
     assert stage.calls == [*stage.beginning, WORK, call("store.flush"), *stage.ending(succeeded=True)]
     assert stage.was_interrupted is False
@@ -157,7 +158,7 @@ def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(stage: 
     stage.session.publishing, stage.session.tracker = None, "the tracker"
     stage.session.store = SimpleNamespace(durable="the durable store")
     stage.session.scenario = "the scenario"
-    stage.replace("initial_checkpoints", {"team": "the first"})
+    stage.replace("record_initial_checkpoints", {"team": "the first"})
     stage.replace("tracing_of", "the tracing")
     training_session.freeze_run(stage.session, PIPELINE, {"seed": "17"})
     frozen = {"store": stage.session.store, "run_id": "asked", "config": "the configuration", "pipeline": PIPELINE}
@@ -166,7 +167,7 @@ def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(stage: 
     about = {"store": "the durable store", "scenario": "the scenario", "toolbox": stage.session.toolbox}
     assert stage.calls == [
         ("freeze_config", frozen),
-        call("initial_checkpoints", store=stage.session.store, run=ASKED),
+        call("record_initial_checkpoints", store=stage.session.store, run=ASKED, pipeline=PIPELINE),
         call("tracing_of", run=ASKED, **about),
         ("Publishing", publishing),
     ]

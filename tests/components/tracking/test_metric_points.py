@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from components.tracking.metric_points import evaluation_points, evaluation_rows, iteration_points
 from tests.components.tracking.reports import evaluation, iteration
 
@@ -11,15 +9,6 @@ def test_a_step_shows_its_metrics_and_its_timings() -> None:
         "time/update_policy_seconds": 0.5,
         "time/step_seconds": 0.5,
     }
-
-
-def test_the_speed_of_rollouts_is_over_their_seconds_alone() -> None:
-    timings = {"time/collect_rollouts_seconds": 2.0, "time/update_policy_seconds": 1.0}
-    points = iteration_points(
-        replace(iteration("r", 0), metrics={"rollout/num_generated_tokens": 800.0}, timings=timings)
-    )
-    assert (points["rollout/tokens_per_second"], points["time/step_seconds"]) == (400.0, 3.0)
-    assert "rollout/tokens_per_second" not in iteration_points(replace(iteration("r", 0), timings=timings))
 
 
 def test_the_rows_of_an_evaluation_are_its_problems() -> None:

@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
+from components.artifacts.local import LocalArtifactStore
 from components.config import RunConfig, parse_config
-from components.errors import ConfigurationError
+from components.errors import ConfigDrift, ConfigurationError
 from components.evaluation.suites import Suite
+from components.runs.lineages import check_drift, freeze_config
 from components.runs.run import Run
 from components.session.scenario import scenario_of
 from components.session.session import Session
 from flows.preflight import checks
-from flows.preflight.problem_counts import check_problem_counts, keep_suite, lower_default_counts, required_problems
+from flows.preflight.problem_counts import check_problem_counts, keep_counts, lower_default_counts, required_problems
 from flows.presets import preset_config, preset_values
 from flows.starts import overridden_config
+from flows.steps import TEAM_PIPELINE as PIPELINE
 from flows.suites import suite_to_play
 from tests.preset_substitutes import without_downloads
 
@@ -99,17 +102,24 @@ def test_a_number_that_nobody_chose_is_as_many_as_there_are_and_a_chosen_one_sta
         check_problem_counts(scenario_of(lower_default_counts(scenario_of(chosen))[0]))
 
 
-def test_a_run_keeps_its_test_problems_when_its_file_grows(tmp_path: Path) -> None:
-    first, _ = lower_default_counts(scenario_of(own_problems(tmp_path)))
+def test_a_run_keeps_its_numbers_of_problems_when_its_file_grows(tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
+    first, lines = lower_default_counts(scenario_of(own_problems(tmp_path, num_rows=3)))
+    assert [line.partition(" ")[0] for line in lines] == ["rollout.num_problems", "evaluation.num_problems"]
+    freeze_config(store, "mine", first, PIPELINE)
     grown = own_problems(tmp_path, num_rows=400)
     new, lines = lower_default_counts(scenario_of(grown))
-    assert (new.evaluation.num_problems, lines) == (40, [])
-    kept, (line,) = keep_suite(new, grown, first)
-    assert kept.evaluation == first.evaluation
-    assert line.startswith(f"evaluation.num_problems is {first.evaluation.num_problems}, as the run was started with")
-    chosen = own_problems(tmp_path, num_rows=400, evaluation={"num_problems": 40})
-    assert keep_suite(chosen, chosen, first) == (chosen, [])
-    assert keep_suite(new, grown, None) == (new, [])
+    assert (new.rollout.num_problems, new.evaluation.num_problems, lines) == (8, 40, [])
+    kept, lines = keep_counts(new, grown, first)
+    assert (kept.rollout, kept.evaluation) == (first.rollout, first.evaluation)
+    assert lines[0].startswith(f"rollout.num_problems is {first.rollout.num_problems}, as the run was started with")
+    same_file = {"environment": first.environment}
+    check_drift(store, "mine", kept.model_copy(update=same_file), PIPELINE)
+    with pytest.raises(ConfigDrift, match=r"rollout\.num_problems"):
+        check_drift(store, "mine", new.model_copy(update=same_file), PIPELINE)
+    chosen = own_problems(tmp_path, num_rows=400, evaluation={"num_problems": 40}, rollout={"num_problems": 8})
+    assert keep_counts(chosen, chosen, first) == (chosen, [])
+    assert keep_counts(new, grown, None) == (new, [])
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("resume nothing", 1, ("no store is named", "`troupe up`", OUR_WAYS)),
     ("resume nothing --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
     ("resume ../x --store {store}", 2, ("run_id '../x'", RUN_NAME)),
-    ("resume nothing --step 3", 2, ("--from-stage and --step go together", "--from-stage compute_rewards --step 7")),
+    ("resume nothing --step 3", 2, ("--from-stage and --step go together", "--from-stage STAGE --step 7")),
     ("resume nothing --set seed=3", 2, ("--set changes a run's configuration", "add --from-stage and --step")),
     ("show nothing --store file:///nowhere/at/all", 2, ("--store 'file:///nowhere/at/all'", "name one that runs")),
     ("show nothing@3", 2, ("RUN 'nothing@3'", "write the run alone, as nothing", "`troupe view nothing --step 3`")),

@@ -237,7 +237,7 @@ def test_a_changed_digit_is_not_shown_as_true(store: LocalArtifactStore) -> None
     assert document["evaluations"] == []
     assert any(
         each.startswith(f"{evaluation}: its content differs")
-        and "delete it, and `troupe resume r` evaluates again" in each
+        and "delete it, and `troupe resume r` computes it again" in each
         for each in document["damaged"]
     )
 

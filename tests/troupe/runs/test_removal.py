@@ -60,7 +60,7 @@ def test_a_run_goes_with_what_is_its_own_alone(root: Path, store: LocalArtifactS
     assert {key: left[key] for key in alone} == alone
     assert (list_runs(store), document["num_objects"]) == (["stays"], 3 * (3 + 1) + 3)
     assert len(run_document(store, "stays")["steps"]) == 3
-    assert document["num_records"] == 2 + 3 * (4 * 2 + 1)
+    assert document["num_records"] == 2 + 1 + 3 * (4 * 2 + 1)
 
 
 def test_content_that_another_run_shares_stays_until_that_goes(root: Path, store: LocalArtifactStore) -> None:
@@ -69,7 +69,9 @@ def test_content_that_another_run_shares_stays_until_that_goes(root: Path, store
     stored_run(root, "other")
     assert contents(store, "payloads/", "folders/") == before, "runs of one configuration compute the same"
     document = taken_away(store, "one")
-    assert (document["num_objects"], document["num_shared_objects"]) == (0, 3 * 3 + 3 * 2)
+    assert (document["num_objects"], document["num_shared_objects"]) == (0, 3 * 3 + 3 * 2 + 2), (
+        "and the two files before training"
+    )
     assert contents(store, "payloads/", "folders/") == before
     assert taken_away(store, "other")["num_objects"] == 3 * 3 + 3 * 2
 
@@ -217,6 +219,6 @@ def test_the_command_asks_first_and_tells_what_went(root: Path, store: LocalArti
     gone = invoked("r", "--yes", *where)
     assert "run 'r' is not in" in str(gone.exception)
     stored_run(root, "s")
-    assert invoked("s", "--yes", *where).stdout.startswith("removed run s: 29 records and 15 payloads and files")
+    assert invoked("s", "--yes", *where).stdout.startswith("removed run s: 30 records and 15 payloads and files")
     for wrong in ("../r", "_shared", "", "r/steps"):
         assert "run_id" in str(invoked(wrong, "--yes", *where).exception)

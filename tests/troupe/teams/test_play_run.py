@@ -15,6 +15,7 @@ from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling
 from components.evaluation.suites import suite_problems
 from components.models.loading import prepare_model_folder
+from components.runs.initial_checkpoints import record_initial_checkpoints
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.runs.steps import finish_step
@@ -40,6 +41,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
     with Session(Run(run_id="cloned", config=config)) as session:
         warm_start.fn(session)
         freeze_config(session.store, "cloned", config, PIPELINE)
+        record_initial_checkpoints(session.store, session.run, PIPELINE)
         alphabet = session.scenario.family.alphabet(session.scenario.options)
         prepare_model_folder(config.policies["team"], alphabet=alphabet, seed=7, into=root / "model")
         write_initial_checkpoint(root / "model", root / "checkpoint", "team")

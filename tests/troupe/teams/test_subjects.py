@@ -16,6 +16,7 @@ from components.generation.api.chat import KEY_VARIABLES
 from components.models.adapters import ADAPTER_FOLDER, adapted_digest, adapter_tensors, add_adapter, write_adapter
 from components.models.digests import model_digest, tensors_digest
 from components.models.loading import prepare_model_folder
+from components.runs.initial_checkpoints import record_initial_checkpoints
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.runs.steps import finish_step
@@ -55,6 +56,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
     with Session(Run(run_id="cloned", config=preset_config("tiny", local))) as session:
         warm_start.fn(session)
         freeze_config(session.store, "cloned", session.config, PIPELINE)
+        record_initial_checkpoints(session.store, session.run, PIPELINE)
         alphabet = session.scenario.family.alphabet(session.scenario.options)
         prepare_model_folder(session.config.policies["team"], alphabet=alphabet, seed=7, into=root / "model")
         write_initial_checkpoint(root / "model", root / "checkpoint", "team")
@@ -67,6 +69,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
     with Session(Run(run_id="adapted", config=preset_config("tiny", [*local, ADAPTERS]))) as session:
         before = warm_start.fn(session)["team"]
         freeze_config(session.store, "adapted", session.config, PIPELINE)
+        record_initial_checkpoints(session.store, session.run, PIPELINE)
         finish_step(session.store, session.run, 0, {"team": with_random_adapter(session, before, root / "adapter")})
     return LocalArtifactStore(root / "store")
 

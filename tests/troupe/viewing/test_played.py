@@ -10,6 +10,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError
 from components.models.loading import prepare_model_folder
 from components.rollout.sampler import collect_shard
+from components.runs.initial_checkpoints import record_initial_checkpoints
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.runs.steps import finish_step
@@ -36,6 +37,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
     with Session(run) as session:
         warm_start.fn(session)
         freeze_config(session.store, "r", config, PIPELINE)
+        record_initial_checkpoints(session.store, session.run, PIPELINE)
         alphabet = session.scenario.family.alphabet(session.scenario.options)
         prepare_model_folder(config.policies["team"], alphabet=alphabet, seed=7, into=root / "model")
         write_initial_checkpoint(root / "model", root / "checkpoint", "team")

@@ -14,7 +14,6 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.config import RunConfig, parse_config
-from components.identity import INTERACTIONS
 from components.methods.population.interactions import PAGE
 from components.population.credit import PopulationState
 from components.population.payoffs import PayoffMatrix, games_by_pair
@@ -117,7 +116,7 @@ def test_the_newest_graph_stands_beside_the_page_or_alone(
         folder = tmp_path / f"drawn-{step}"
         folder.mkdir()
         (folder / PAGE).write_text(f"after {step}")
-        key = stage_key(Run(run_id="r", config=config()), step, INTERACTIONS)
+        key = stage_key(Run(run_id="r", config=config()), step, "draw_interactions")
         run_stage(store, key, partial(store.put_folder, folder), ArtifactRef)
     code, told, files = view()
     assert (code, files) == (0, ["r-interactions.html", "r-step-0.html"])

@@ -1,4 +1,25 @@
-"""The named configurations, by domain."""
+"""The named configurations, by domain: a module each, with `single_policy`, `two_policy` and `l0` to `l3`; and `ppo_trainer`.
 
+**Example**
+
+    from flows.api.petting.config.code import single_policy
+
+    config = single_policy.get_config(batch_size=8)
+"""
+
+from functools import partial
+
+from flows.api.petting.configs import DOMAINS, LEVELS
 from flows.api.petting.configs import config_names as config_names
+from flows.api.petting.module_paths import add_module
 from flows.api.petting.run_configs import get_config as get_config
+from flows.api.petting.run_configs import training_keys
+
+add_module(f"{__name__}.ppo_trainer", "The training part of a configuration.", get_config=training_keys)
+for _domain, _environments in DOMAINS.items():
+    add_module(f"{__name__}.{_domain}", f"Configurations of {_domain}; env_name is one of {', '.join(_environments)}.")
+    for _end in LEVELS:
+        _name = f"{_domain}{_end}"
+        add_module(
+            f"{__name__}.{_domain}.{_end[1:]}", f"The configuration {_name}.", get_config=partial(get_config, _name)
+        )

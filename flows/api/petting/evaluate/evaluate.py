@@ -4,13 +4,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from components.config import RunConfig
 from components.errors import ConfigurationError
+from components.evaluation.held_out import Sampling
 from components.evaluation.suites import Suite
 from components.evaluation.suites import suite as split_of_suite
+from flows.api.petting.configs import without
 from flows.api.petting.model_paths import checked_sampling, named_team, opened_team
-from flows.api.petting.run_configs import stated_config
+from flows.api.petting.run_configs import OVERRIDES, checked_keys, overrides_for, stated_config
+from flows.suites import check_overrides, overridden, team_overrides
 
 _NUMBERS = ("success_rate", "n", "num_successes", "interval", "mean_reward", "keep_rate", "repair_rate")
+_PLAYED = ("env_name", "env_options", "max_turns", "alpha", OVERRIDES)
+"""Keys that change what is played."""
+_ANSWERED = {
+    "max_response_length": "agents.*.max_new_tokens",
+    "temperature": "agents.*.temperature",
+    **{key: f"generation.{key}" for key in ("engine", "device", "dtype")},
+}
+"""Keys that change how the team answers -> what each sets."""
 
 
 def evaluate(
@@ -27,9 +39,12 @@ def evaluate(
     """Play `num_episodes` different problems of a suite: `success_rate`, `n`, its 95% `interval`, `mean_reward` and others.
 
     `model_path` is a checkpoint in the folder of a training: `checkpoints/model_STEP`, `checkpoints/RUN` or both,
-    `checkpoints/RUN/model_STEP`; or a folder of an export, or a model on the hub. `config_name` (or `config`, with `settings`
-    on top) is what is played; None, or the bare name under which the run was trained: what it was trained on. `sampling`:
-    greedy or sample. What a run's team has played before, in training or here, is read and not played again.
+    `checkpoints/RUN/model_STEP`; or a folder of an export, or a model on the hub. `config_name` (or `config`) is what is
+    played; None, or the bare name under which the run was trained: what it was trained on. `sampling`: greedy or sample.
+
+    `settings` on top are env_name, env_options, max_turns, alpha, overrides, max_response_length, temperature (of sample),
+    engine, device and dtype; a key that changes no evaluation is refused. What a run's team has played before, in training or
+    here, is read and not played again.
 
     Raises ConfigurationError.
 
@@ -43,8 +58,11 @@ def evaluate(
         raise ConfigurationError(f"num_episodes {num_episodes}: ask for at least 1")
     draws = checked_sampling(sampling)
     split_of_suite(suite)
-    is_named = config_name is not None or config is not None or bool(settings)
-    named = named_team(model_path, stated_config(config_name, config, settings) if is_named else None)
+    _check_effects(settings, draws)
+    played = without(settings, *_ANSWERED)
+    is_named = config_name is not None or config is not None or bool(played)
+    stated = stated_config(config_name, config, played) if is_named else None
+    named = named_team(model_path, stated)
     wanted = Suite.model_validate(
         {
             "environment": named.played.environment,
@@ -56,9 +74,25 @@ def evaluate(
     )
     from flows.evaluate import contender_report, keep_results  # imports Prefect, which takes seconds
 
-    with opened_team(named) as contender:
+    def adjust(playing: RunConfig) -> RunConfig:
+        values, lines = playing.model_dump(mode="json"), team_overrides(settings.get(OVERRIDES) or ())
+        for key in settings.keys() & _ANSWERED.keys():
+            lines += overrides_for(key, (_ANSWERED[key],), settings[key], values)
+        return overridden(playing, lines)
+
+    with opened_team(named, adjust) as contender:
         report = contender_report(contender, wanted, draws, 1, seed)
         keep_results(contender.session)
-    told = {name: getattr(report, name) for name in _NUMBERS}
-    config_played = named.played.preset
-    return {**told, "agent": report.agent, "config_name": config_played, "suite": report.suite, "sampling": sampling}
+    named_played = {"config_name": named.played.preset, "suite": report.suite, "sampling": sampling}
+    return {**{name: getattr(report, name) for name in _NUMBERS}, "agent": report.agent, **named_played}
+
+
+def _check_effects(settings: Mapping[str, Any], sampling: Sampling) -> None:
+    """Raise ConfigurationError for a key that changes no evaluation."""
+    for key, value in checked_keys(settings).items():
+        if key == "temperature" and sampling == "greedy":
+            raise ConfigurationError(f"temperature {value!r}: greedy answers have none; add sampling='sample'")
+        if key not in (*_PLAYED, *_ANSWERED):
+            effective = ", ".join((*_PLAYED, *_ANSWERED))
+            raise ConfigurationError(f"{key} {value!r}: changes no evaluation; leave it out; these do: {effective}")
+    check_overrides(settings.get(OVERRIDES) or (), plays_here=True)

@@ -1,23 +1,19 @@
 """The rollout engine as a class: episodes of a checkpoint's team, without training."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from components.errors import ConfigurationError
-from components.freed import Freed
 from components.rollout.play import play
 from components.rollout.rules import Start, rollout_rules
 from components.schema import Episode
-from flows.api.petting.model_paths import loaded_team
+from flows.api.petting.agents import LoadedTeam
 
 _MODES = ("tree", "no_tree")
 
 
-class MultiAgentsExecutionEngine(Freed):
-    """Plays training problems with the team of a checkpoint or a model, as a training step does. Freed by `close` or a `with`
-    block.
+class MultiAgentsExecutionEngine(LoadedTeam):
+    """Plays training problems with the team of a checkpoint or a model, as a training step does.
 
     **Example**
 
@@ -25,11 +21,6 @@ class MultiAgentsExecutionEngine(Freed):
             episode = engine.generate_env_idx_rollout(0)
             [candidate.reward for candidate in episode.nodes[0].candidates]  # train_sample_num numbers
     """
-
-    def __init__(self, model_path: str | Path, config_name: str | dict[str, Any] | None = None) -> None:
-        """`model_path` and `config_name` are those of `evaluate`. Raises ConfigurationError."""
-        self._ends = ExitStack()
-        self._team = self._ends.enter_context(loaded_team(model_path, config_name))
 
     def generate_single_rollout(self, rollout_idx: int) -> Episode:
         """Training problem `rollout_idx`, with one candidate at each node."""
@@ -46,33 +37,24 @@ class MultiAgentsExecutionEngine(Freed):
         """Several training problems in lock-step, by number. A failed episode has an `error`."""
         if rollout_mode not in _MODES:
             raise ConfigurationError(f"rollout_mode {rollout_mode!r}: use {' or '.join(_MODES)}")
-        session = self._team.session
-        scenario, config = session.scenario, session.config
+        scenario, config, is_tree = self._session.scenario, self._session.config, rollout_mode == "tree"
         single = {"mode": "independent", "random_handoff_probability": 0.0}
-        settings = config.rollout if rollout_mode == "tree" else config.rollout.model_copy(update=single)
         rules = rollout_rules(
-            settings,
+            config.rollout if is_tree else config.rollout.model_copy(update=single),
             turn_order=scenario.turn_order,
             max_turns=config.environment.max_turns,
             seed=config.seed,
             step=0,
-            team_credit=config.rewards.team_credit if rollout_mode == "tree" else "node",
+            team_credit=config.rewards.team_credit if is_tree else "node",
         )
-        numbers = list(dict.fromkeys(env_idx_list))
-        problems = [
-            scenario.family.problem(scenario.options, split="train", index=number, seed=config.seed)
-            for number in numbers
-        ]
-        episodes = play(
-            [Start(problem=problem, episode=number) for number, problem in zip(numbers, problems, strict=True)],
-            rules,
-            family=scenario.family,
-            router=session.router(dict(self._team.versions)),
-            rubric=scenario.training_rubric,
-            tools=session.toolbox.tools(),
+        family, options, numbers = scenario.family, scenario.options, list(dict.fromkeys(env_idx_list))
+        problems = [family.problem(options, split="train", index=number, seed=config.seed) for number in numbers]
+        starts = [Start(problem=problem, episode=number) for number, problem in zip(numbers, problems, strict=True)]
+        rubric, tools = scenario.training_rubric, self._session.toolbox.tools()
+        return dict(
+            zip(
+                numbers,
+                play(starts, rules, family=family, router=self._router, rubric=rubric, tools=tools),
+                strict=True,
+            )
         )
-        return dict(zip(numbers, episodes, strict=True))
-
-    def close(self) -> None:
-        """Free engines and sandboxes."""
-        self._ends.close()

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from components.config import RunConfig, StoreConfig, TrackingConfig
 from components.identity import checked_run_id
 from components.runs.resume_checks import validate_start
 from components.runs.run import Run
 from components.session.user_sources import with_sources
-from flows.api.petting.run_configs import in_folder, run_config, stated_config
+from flows.api.petting.run_configs import run_config, stated_config
 
 CHECKPOINT_DIR = "checkpoints/"
 
@@ -28,10 +29,8 @@ def train(
     `config_name` is the name of a configuration, or `config` its edited dict; `settings` are single keys of it with other
     values. `num_iterations` None: those of the configuration. All that the run stores is in the folder `checkpoint_dir`, under
     `run_id` (default: the configuration's name); None: in the store of the configuration. The same call again resumes, and
-    more iterations continue. `track`: report to MLflow; None: where the run is in no folder. Prefect's server is the one of
-    the environment, else a temporary one, which may take `resources.prefect_patience_seconds` to start.
-
-    Raises ConfigurationError before anything expensive starts.
+    more iterations continue. `track`: report to MLflow; None: where the run is in no folder. Raises ConfigurationError before
+    anything expensive starts.
 
     **Example**
 
@@ -53,3 +52,12 @@ def train(
         validate_start(session.store, run.run_id, settled, TEAM_PIPELINE)
         with training.using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return training.train(settled, run.run_id)
+
+
+def in_folder(config: RunConfig, checkpoint_dir: str | Path | None, *, is_tracked: bool) -> RunConfig:
+    """`config` with all that its run stores in the folder (None: its own store), and with or without reports to MLflow."""
+    tracking = config.tracking if is_tracked else TrackingConfig(kind="none")
+    if checkpoint_dir is None:
+        return config.model_copy(update={"tracking": tracking})
+    store = config.store.moved_to(StoreConfig(kind="local", root=str(Path(checkpoint_dir).expanduser().absolute())))
+    return config.model_copy(update={"store": store, "tracking": tracking})

@@ -1,5 +1,7 @@
 """Resource cleanup: what killed processes have left on this machine."""
 
+from contextlib import suppress
+
 from components.errors import ServiceMissing
 from components.home import HOME
 from components.process_variables import read_variable
@@ -18,18 +20,13 @@ def cleanup() -> dict[str, int]:
     **Example** `cleanup()` is `{"containers": 4, "control_groups": 0}` after a killed training with four boxes.
     """
     scratch_folder()  # removes those of killed processes
-    return {"containers": _remove_containers(), "control_groups": cgroups.remove_leftovers()}
-
-
-def _remove_containers() -> int:
-    try:
+    daemon, num_containers = None, 0
+    with suppress(ServiceMissing):  # without the SDK there are no containers of ours
         daemon = running_daemon(HOME / "sandbox", read_variable("DOCKER_HOST"))
-    except ServiceMissing:
-        return 0  # without the SDK there are no containers of ours
-    if daemon is None:
-        return 0
-    from components.sandbox.docker_api import DockerApi
-    from components.sandbox.reaper import remove_leftovers
+    if daemon is not None:
+        from components.sandbox.docker_api import DockerApi
+        from components.sandbox.reaper import remove_leftovers
 
-    with DockerApi(daemon.host) as api:
-        return remove_leftovers(api, local=daemon.is_local)
+        with DockerApi(daemon.host) as api:
+            num_containers = remove_leftovers(api, local=daemon.is_local)
+    return {"containers": num_containers, "control_groups": cgroups.remove_leftovers()}

@@ -7,8 +7,16 @@ from threading import Thread
 
 import pytest
 
-from components.environments.code.problem import Case, CodeProblem
-from components.environments.code.programs import FRAME, execution, framed_value, program_in, syntax_fault, verdict
+from components.environments.code.problem import Case, CodeProblem, Grader
+from components.environments.code.programs import (
+    FRAME,
+    agrees,
+    execution,
+    framed_value,
+    program_in,
+    syntax_fault,
+    verdict,
+)
 from components.errors import MalformedAction
 from components.schema import ExecutionResult, ExecutionStatus
 from tests.components.environments.code.conftest import HostTools
@@ -134,7 +142,8 @@ CASE = Case(given="[1]", expected='{"a": [1, 2.0]}')
         (ended(f'{FRAME}{{"a": [1, 2]}}\n{FRAME}5\n'), False, "5"),
         (ended(f'{FRAME}{{"a"\n'), False, "no result"),
         (ended(FRAME + "[" * 5000), False, "no result"),
-        (ended(FRAME + "9" * 5000), False, "no result"),
+        (ended(FRAME + "9" * 5000), False, "9" * 5000),
+        (ended(f'{FRAME}{{"a": [{"9" * 5000}, 2]}}'), False, f'{{"a": [{"9" * 5000}, 2]}}'),
         (ended(""), False, "no result"),
         (
             ended(f'{FRAME}{{"a": [1, 2]}}\n', status="nonzero_exit", stderr="T\nKeyError: 'x'\n"),
@@ -149,6 +158,15 @@ CASE = Case(given="[1]", expected='{"a": [1, 2.0]}')
 def test_verdicts_on_functions(result: ExecutionResult, passed: bool, got: str) -> None:
     judged = verdict(result, CASE, "function")
     assert (judged.passed, judged.got) == (passed, got)
+
+
+@pytest.mark.parametrize("grader", ["usual", "exact"])
+def test_integers_that_python_does_not_read_are_compared_exactly(grader: Grader) -> None:
+    digits = "-" + "9" * 6000
+    assert agrees(framed_value(f"{FRAME}[1, {digits}]") or "", f"[1, {digits}]", "function", grader)
+    for other in ("8", digits[:-1] + "8", "-1e999", "true", '"9"', "1.5"):
+        assert not agrees(digits, other, "function", grader)
+        assert not agrees(other, digits, "function", grader)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,9 @@ BOXED = (
     r"\boxed{V}, or marginal revenue equals cost", "\\boxed{V}\n\nThe other case gives -1, which is impossible.",
     "\\boxed{V} (we disregard the negative root)", "The final answer is: $\\boxed{V}$. I hope it is correct.",
     r"<answer>\[\boxed{V}\]</answer>", r"\left( \boxed{V} \right)", r"\boxed {V}!", "```\n\\boxed{V}\n```",
-    r"\[\boxed{V}\text{ times}\]", r"$\boxed{V}\text{ m}.$",
+    r"\[\boxed{V}\text{ times}\]", r"$\boxed{V}\text{ m}.$", r"(that is, \boxed{V})", r"For x in (0, 1]: \boxed{V}",
+    r"- \boxed{V}", r"Step 1 - \boxed{V}", r"(1) x = 5, (2) \boxed{V}", r"13, \boxed{V}", r"f(x, y) = \boxed{V}",
+    r"\boxed{V} a day", r"\boxed{V}m",
 )  # fmt: skip
 LABELLED = (
     "Answer: V", "**Answer:** V", "Answer:\n\\[\nV\n\\]", "Answer:\n$$\nV\n$$", r"Answer: \[ V \]", "Answer: $V$.",
@@ -48,10 +50,21 @@ REFUSED = (
     r"\boxed{V} unless 13", r"\boxed{V} and 13", r"\boxed{V}. Wait, that is wrong.", "\\boxed{V}\n\nNo, that is wrong.",
     "\\boxed{V}\n\nHmm, I do not know.", r"The answer is not \[\boxed{V}\]", "The answer is not\n\\[\n\\boxed{V}\n\\]",
     r"It isn't $\boxed{V}$", r"\text{not } \boxed{V}", r"\left[\boxed{V}\right]", r"[\boxed{V}]", r"Do not say: \[\boxed{V}\]",
-    r"\boxed{V}, then 13.", r"\boxed{V}\ldots",
+    r"\boxed{V}, then 13.", r"\boxed{V}\ldots", r"[13, \boxed{V}]", r"$(13, \boxed{V})$", r"\{13, \boxed{V}\}",
+    r"(\boxed{V}, 13)", r"\left[13; \boxed{V}\right]", r"[(1, 2), \boxed{V}]", r"[13, \mathbf{\boxed{V}}]", "[13,\n\\boxed{V}]",
+    r"f(2, \boxed{V})", r"(-\infty, \boxed{V})", r"(\sqrt{2}, \boxed{V})", r"3\boxed{V}", r"x=-\boxed{V}", r"\sqrt{\boxed{V}}",
+    r"\frac{1}{\boxed{V}}", r"2^{\boxed{V}}", r"40 + \boxed{V}",
 )  # fmt: skip
-PRODUCTS = (r"\boxed{V}x", r"\boxed{V} x", r"\boxed{V} ab", r"\boxed{V}i")
-"""Only where an answer is known to be a number."""
+PRODUCTS = (
+    r"\boxed{V}x",
+    r"\boxed{V} x",
+    r"\boxed{V} ab",
+    r"\boxed{V}i",
+    r"$\boxed{V}$ n",
+    r"\boxed{V}\,x",
+    r"\boxed{V}\text{ x}",
+)
+"""Where an answer is a name, they are read."""
 
 
 def read_strictly(text: str) -> str:
@@ -76,7 +89,7 @@ def read_name(text: str) -> str:
 READERS: dict[str, tuple[Callable[[str], str], Sequence[str], Sequence[str]]] = {
     "strict": (read_strictly, BOXED, (*REFUSED, *PRODUCTS)),
     "free": (read_freely, (*BOXED, *LABELLED, *HASHED), (*REFUSED, *PRODUCTS)),
-    "own": (final_text, (*BOXED, *LABELLED, *HASHED), REFUSED),
+    "own": (final_text, (*BOXED, *LABELLED, *HASHED), (*REFUSED, *PRODUCTS)),
     "search": (read_name, (*BOXED, *LABELLED), REFUSED),
 }
 

@@ -170,6 +170,37 @@ def test_what_has_no_solution_or_is_tiny_equals_nothing_else() -> None:
     assert [pair for pair in EQUAL_EQUATIONS if not verdict(*pair)] == []
 
 
+INFINITE = (r"\infty", r"-\infty", r"\frac{1}{0}", r"\log 0", r"\infty i")
+FINITE = (r"2\sqrt{3}", r"-\pi", "2^{10}", "3i", r"(1, \sqrt{5})", r"(-\sqrt{2}, \sqrt{2})")
+
+
+def test_what_is_infinite_equals_no_number() -> None:
+    pairs = [*itertools.product(INFINITE, FINITE), *itertools.pairwise(INFINITE), (r"(1, \infty)", r"(1, \sqrt{5})")]
+    assert [pair for pair in pairs if verdict(*pair) or verdict(*reversed(pair))] == []
+    assert verdict("oo", r"\infty")
+    assert verdict(r"(\sqrt{2}/2, oo)", r"(\frac{1}{\sqrt{2}}, \infty)")
+
+
+ALL = (r"\mathbb{R}", r"(-\infty,\infty)", r"-\infty<x<\infty")
+HOLDING = ("x^2>-1", "x^2+x+1>0", "x^2+0.25>0", r"x^2\ge 0", r"x^2\ne -1", r"x^2>-10^{-40}", r"(x-1)^2\ge 0")
+"""Inequalities for all numbers; each equals the set of them, and no other inequality."""
+PARTLY = ("x^2>0", "x^2+x+0.25>0", "x^2>10^{-40}", r"\sqrt{x}>-1", "x>1", "|x|<1", "x^2<-1", "x^2+1=0", "x^2=x^2", "0<1",
+    "x^2>-y^2-1", r"x\ne 1", r"x+y<\infty", r"\emptyset", "(0,1)", r"\frac{x}{x}>0")  # fmt: skip
+SOLVED = (
+    ("x^2+x+0.25>0", r"(-\infty,-0.5)\cup(-0.5,\infty)"),
+    ("x>0.333333", r"(1/3,\infty)"),
+    ("x^2<2", r"(-\sqrt{2},\sqrt{2})"),
+)
+
+
+def test_an_inequality_equals_a_set_of_numbers_if_that_is_proved() -> None:
+    for every in ALL[:2]:
+        assert [each for each in (*HOLDING, ALL[2]) if not (verdict(each, every) and verdict(every, each))] == []
+        assert [each for each in PARTLY if verdict(each, every) or verdict(every, each)] == []
+    assert [pair for pair in itertools.pairwise(HOLDING) if verdict(*pair)] == []
+    assert [pair for pair in SOLVED if not verdict(*pair)] == []
+
+
 def test_numbers_are_compared_without_any_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> FormulaProcesses:
         raise AssertionError("a process was asked")

@@ -1,5 +1,6 @@
 """Rows of each layout as questions, hops and passages."""
 
+import re
 from typing import Any
 
 import pytest
@@ -114,6 +115,18 @@ def test_rows_without_a_usable_answer_are_left_out() -> None:
 def test_another_layout_is_a_wrong_configuration_that_names_row_and_columns(row: Row) -> None:
     with pytest.raises(ConfigurationError, match=r"^environment\.options\.train: row 1 with the columns"):
         read_rows([nq(), row], field="environment.options.train")
+
+
+def test_questions_whose_rows_share_no_answer_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    def row(question: str, *answers: str) -> Row:
+        return {"question": question, "golden_answers": list(answers)}
+
+    agreeing = [row("Who wrote it?", "Ann", "Ann Lee"), row("who wrote it", "ann lee"), row("Who read it?", "Bob")]
+    assert len(read_rows(agreeing, field="environment.options.train")[0]) == 3
+    assert not caplog.messages
+    assert len(read_rows([*agreeing, row("Who wrote it", "Bob")], field="environment.options.train")[0]) == 4
+    (told,) = caplog.messages
+    assert re.search(r"^environment\.options\.train: rows .* \(1\): 'who wrote it' has 'Ann / Ann Lee' and 'Bob'", told)
 
 
 def test_questions_that_differ_in_spelling_alone_have_one_id() -> None:

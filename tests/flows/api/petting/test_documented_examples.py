@@ -13,10 +13,12 @@ import yaml
 from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
+from components.config import RunConfig
 from components.errors import ConfigDrift, ConfigurationError, StoreRefused
 from components.runs.lineages import read_config
 from components.runs.run import Run
 from components.session.engines import Engines
+from flows import evaluate as evaluation
 from flows.api import petting
 from flows.api.petting.model_paths import played_config
 from flows.api.petting.run_configs import run_config
@@ -55,13 +57,14 @@ def test_importing_them_loads_no_heavy_library_and_every_spelling_of_a_path_work
         "import sys, importlib\n"
         f"for name in {MODULES.split()!r}: importlib.import_module('flows.api.petting.' + name)\n"
         f"assert not {set(HEAVY)!r} & sys.modules.keys()\n"
-        "import flows.api.petting as petting\n"
-        "import flows.api.petting.trainer.train as trained, flows.api.petting.evaluate.evaluate as evaluated\n"
-        "from flows.api.petting.trainer.train import train\n"
-        "from flows.api.petting.utils import cleanup\n"
-        "assert trained is trained.train is petting.train is petting.trainer.train is petting.trainer.train.train is train\n"
-        "assert evaluated is petting.evaluate is petting.evaluate.evaluate\n"
-        "assert cleanup is cleanup.cleanup\n"
+        "from flows.api.petting import evaluate, train\n"
+        "from flows.api.petting.trainer import train as shorter; from flows.api.petting.trainer.train import train as longer\n"
+        "from flows.api.petting.evaluate.evaluate import evaluate as evaluated\n"
+        "assert train is shorter is longer and evaluate is evaluated\n"
+        "from flows.api.petting.utils.cleanup import cleanup\n"
+        "from flows.api.petting.config.code.single_policy import get_config\n"
+        "import flows.api.petting.config.code, flows.api.petting.config.ppo_trainer\n"
+        "assert get_config() == flows.api.petting.config.code.single_policy.get_config()\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
@@ -152,7 +155,8 @@ def test_every_level_trains_and_its_export_plays_as_its_run(
     assert len(chosen) == policies
     out, uri = tmp_path / "out", (there / "checkpoints").as_uri()
     CliRunner().invoke(app, ["export", name, str(out), "--store", uri], catch_exceptions=False)
-    ours, theirs = petting.evaluate(f"checkpoints/{name}", num_episodes=4), petting.evaluate(out, name, 4, **settings)
+    ours = petting.evaluate(f"checkpoints/{name}", num_episodes=4)
+    theirs = petting.evaluate(out, {"config_name": name, **settings}, 4)
     assert {key for key in ours if ours[key] != theirs[key]} == {"agent"}
     assert theirs["agent"] == str(out)
 
@@ -222,6 +226,48 @@ def test_a_path_names_a_run_and_its_step(path: str, agent: str, there: Path) -> 
 def test_a_wrong_path_names_what_there_is(arguments: tuple[Any, ...], message: str, there: Path) -> None:
     with pytest.raises(ConfigurationError, match=message):
         petting.evaluate(*arguments)
+
+
+@pytest.mark.parametrize("key", ["learning_rate", "batch_size", "val_episodes", "base_model"])
+def test_a_key_that_changes_no_evaluation_is_refused(key: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"^{key} 3: changes no evaluation; leave it out; these do: env_name, "
+    ):
+        petting.evaluate("checkpoints/model_1", "code_single_policy", **{key: 3})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": 0.5}, "temperature 0.5: greedy answers have none; add sampling='sample'"),
+        ({"overrides": ["training.num_ranks=2"]}, "'training.num_ranks=2': changes no evaluation"),
+        ({"max_respons_length": 3}, "unknown key; did you mean 'max_response_length'"),
+    ],
+)
+def test_an_evaluation_says_what_it_cannot_do(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        petting.evaluate("checkpoints/model_1", **settings)
+
+
+def test_a_key_that_changes_how_a_team_answers_counts(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    playing: list[RunConfig] = []
+    report = evaluation.contender_report
+
+    def told(contender: Any, *arguments: Any) -> Any:
+        playing.append(contender.session.config)
+        return report(contender, *arguments)
+
+    monkeypatch.setattr(evaluation, "contender_report", told)
+    shorter = {"max_response_length": {"coder": 5, "tester": 4}, "dtype": "bfloat16", "temperature": 0.5}
+    petting.evaluate("checkpoints/code_single_policy/model_1", num_episodes=2, sampling="sample", **shorter)
+    petting.evaluate("checkpoints/model_1", "code_single_policy", 2, overrides=["agents.coder.max_new_tokens=6"])
+    changed, overridden = playing
+    assert {role: (agent.max_new_tokens, agent.temperature) for role, agent in changed.agents.items()} == {
+        "coder": (5, 0.5),
+        "tester": (4, 0.5),
+    }
+    assert (changed.generation.dtype, overridden.generation.dtype) == ("bfloat16", "float32")
+    assert overridden.agents["coder"].max_new_tokens == 6
 
 
 def test_what_was_trained_is_what_is_evaluated_unless_something_else_is_said() -> None:

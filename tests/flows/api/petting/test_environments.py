@@ -8,7 +8,6 @@ import pytest
 
 from components.environments.base import NO_TOOLS
 from components.errors import ConfigurationError, ExecutionFailed
-from flows.api.petting.agents import ScriptedAgent
 from flows.api.petting.config.code import single_policy
 from flows.api.petting.configs import DOMAINS
 from flows.api.petting.multi_agent_env import (
@@ -21,18 +20,33 @@ from flows.api.petting.multi_agent_env import (
     StatefulEnv,
     SudokuEnv,
 )
-from flows.api.petting.multi_agent_env.base import Env
-from flows.api.petting.multi_agent_env.team_env import TeamEnv
+from flows.api.petting.multi_agent_env.base import Agent, Env, EnvBatch, Observed
 from flows.api.petting.run_configs import get_config
 
-CLASSES: Mapping[str, type[TeamEnv]] = {
+CLASSES: Mapping[str, type[Env]] = {
     "code": CodeEnv, "math": MathEnv, "search": SearchEnv, "stateful": StatefulEnv, "games": GamesEnv,
 }  # fmt: skip
 
 
-def played(env: TeamEnv, script: str) -> tuple[list[float], dict[str, Any]]:
+class Expert:
+    """Answers rightly."""
+
+    def __init__(self, env: Env) -> None:
+        self.env = env
+
+    def act(self, obs: Observed) -> str:
+        return self.env.family.expert_action(self.env.playthrough.position, obs["agent"])
+
+
+class Idle:
+    """Says nothing."""
+
+    def act(self, obs: Observed) -> str:
+        return ""
+
+
+def played(env: Env, agent: Agent) -> tuple[list[float], dict[str, Any]]:
     """The rewards of an episode, and the facts at its end; the loop is the documented one."""
-    agent = ScriptedAgent(env, script)
     obs = env.reset()
     rewards, done, info = [], False, {}
     while not done:
@@ -49,11 +63,11 @@ def played(env: TeamEnv, script: str) -> tuple[list[float], dict[str, Any]]:
 def test_the_expert_solves_every_environment_and_silence_none(domain: str, name: str, end: str) -> None:
     config = get_config(f"{domain}{end}", env_name=name)
     with CLASSES[domain](config) as env:
-        rewards, info = played(env, "expert")
+        rewards, info = played(env, Expert(env))
         assert info["success"]
         assert len(rewards) == (1 if end == "-l0" else 2)
         assert min(rewards) > 0
-        rewards, info = played(env, "noop")
+        rewards, info = played(env, Idle())
         assert not info["success"]
         assert info["truncated"]
         assert max(rewards) <= 0
@@ -62,7 +76,7 @@ def test_the_expert_solves_every_environment_and_silence_none(domain: str, name:
 
 def test_each_agent_sees_what_those_before_it_did() -> None:
     with CodeEnv(single_policy.get_config()) as env:
-        expert, obs = ScriptedAgent(env), env.reset()
+        expert, obs = Expert(env), env.reset()
         assert isinstance(env, Env)
         assert (obs["agent"], obs["turn"]) == ("tester", 0)
         assert obs["instructions"]
@@ -74,14 +88,54 @@ def test_each_agent_sees_what_those_before_it_did() -> None:
         after, reward, done, info = env.step("nonsense(")
         assert (after["agent"], after["turn"], done, info["success"]) == ("tester", 1, False, False)
         assert reward < 0 or info["agents"]["coder"]["error"] is not None
-        assert env.render()
+        assert env.playthrough.render(color=False)
+
+
+def test_the_data_of_an_agent_are_what_it_saw_answered_and_earned() -> None:
+    env = GamesEnv()
+    expert, first = Expert(env), env.reset()
+    assert {role: (data.current_prompt, data.current_action) for role, data in env.agents.items()} == {
+        "tool_agent": (first, None),
+        "plan_agent": (None, None),
+    }
+    answer = expert.act(first)
+    second, tool_reward, _, _ = env.step(answer)
+    final, plan_reward, _, _ = env.step(expert.act(second))
+    tool, plan = env.agents["tool_agent"], env.agents["plan_agent"]
+    assert (tool.current_prompt, tool.current_action, tool.agent_reward) == (first, answer, tool_reward)
+    assert (plan.current_prompt, plan.agent_reward, plan.success, plan.done) == (final, plan_reward, True, True)
+    assert (env.reset(0), env.agents["plan_agent"].current_action) == (first, None)
+
+
+def test_a_batch_begins_as_many_episodes_of_each_problem_as_it_is_told() -> None:
+    config = get_config("games_single_policy")
+    with EnvBatch([8, 9], [3, 1], range(4), 2, 5, config, mode="validate") as batch:
+        assert [(env.env_idx, env.rollout_idx) for env in batch.env_list] == [(8, 0), (8, 1), (9, 2), (9, 3)]
+        alone = GamesEnv(config, split="test", max_turns=5)
+        seen = [alone.reset(index) for index in (3, 3, 1, 1)]
+        assert [env.agents["tool_agent"].current_prompt for env in batch.env_list] == seen
+        one, other, *_ = batch.env_list
+        one.step("")
+        assert [env.agents["tool_agent"].current_action for env in (one, other)] == ["", None]
+        assert [one.step("")[2] for _ in range(2 * 5 - 1)] == [False] * 8 + [True], "max_turns is that of the batch"
+    with pytest.raises(ConfigurationError, match=r"they have \(2, 2, 3\) numbers; .* samples \(2\) times"):
+        EnvBatch([0, 1], [0, 1], range(3), 2, 5, config)
+
+
+def test_environments_of_a_batch_share_one_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EnvBatch([0], [0], range(2), 2, 3, "math_single_policy") as batch:
+        one, other = batch.env_list
+        assert one._toolbox is other._toolbox
+        closed: list[int] = []
+        monkeypatch.setattr(one._toolbox, "close", lambda: closed.append(1))
+    assert closed == [1]
 
 
 def test_the_reward_is_the_weighted_sum_of_its_parts() -> None:
     config = get_config("games_single_policy", alpha=0.5)
     with GamesEnv(config) as env:
         obs = env.reset()
-        expert = ScriptedAgent(env)
+        expert = Expert(env)
         weights = env.family.default_weights
         for _ in range(2):
             obs, reward, _, info = env.step(expert.act(obs))
@@ -106,7 +160,7 @@ def test_problems_go_on_and_are_pure_functions_of_seed_split_and_number() -> Non
 
 
 @pytest.mark.parametrize(("made", "name"), [(PlanPathEnv, "plan_path"), (SokobanEnv, "sokoban"), (SudokuEnv, "sudoku")])
-def test_a_game_has_a_class_of_its_own(made: type[GamesEnv], name: str) -> None:
+def test_a_game_has_a_class_of_its_own(made: type[Env], name: str) -> None:
     for env in (made(), made({"max_turns": 3}), made(get_config("stateful-l2", env_name=name))):
         env.reset()
         assert env.playthrough.problem.environment == name
@@ -145,7 +199,6 @@ def test_what_an_agent_writes_never_raises_and_what_a_caller_does_wrong_does() -
         (lambda: GamesEnv(split="tset"), "split 'tset': did you mean 'test'"),
         (lambda: GamesEnv(batch=2), r"config\['batch'\]: unknown key"),
         (lambda: GamesEnv().reset(-1), "problem -1: problems count from 0"),
-        (lambda: ScriptedAgent(GamesEnv(), "exprt"), "script 'exprt': did you mean 'expert'"),
     ],
 )
 def test_a_wrong_environment_names_what_is_wrong(make: Any, message: str) -> None:
@@ -164,7 +217,7 @@ policies: {p: {}}
 @pytest.mark.parametrize("at_once", [True, False])
 def test_agents_side_by_side_see_the_same_state(at_once: bool, tmp_path: Path) -> None:
     (tmp_path / "votes.yaml").write_text(VOTES)
-    env = TeamEnv(str(tmp_path / "votes.yaml"))
+    env = Env(str(tmp_path / "votes.yaml"))
     assert env.reset()["state"] == "ann sees []"
     if at_once:
         obs, reward, done, info = env.step({"bob": "4", "ann": "6"})
@@ -187,7 +240,7 @@ def test_a_failure_of_the_sandbox_is_no_answer_s_fault(monkeypatch: pytest.Monke
     env = MathEnv()
     monkeypatch.setattr(env._toolbox, "tools", Broken)
     obs = env.reset()
-    program = ScriptedAgent(env).act(obs)
+    program = Expert(env).act(obs)
     for _ in range(2):
         with pytest.raises(ExecutionFailed, match="no box"):
             env.step(program)
@@ -206,14 +259,3 @@ def test_the_sandbox_ends_with_the_environment(monkeypatch: pytest.MonkeyPatch) 
     toolbox._sandbox = box
     del env
     assert closed == [1, 1]
-
-
-def test_a_random_agent_is_the_same_under_the_same_seed() -> None:
-    answers = []
-    for _ in range(2):
-        env = PlanPathEnv()
-        agent = ScriptedAgent(env, "random", seed=3)
-        obs = env.reset()
-        answers.append([agent.act(obs) for _ in range(3)])
-    assert answers[0] == answers[1]
-    assert len({*answers[0]}) > 1

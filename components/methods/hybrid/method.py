@@ -1,0 +1,30 @@
+"""The method `hybrid`: an RL policy that shares a game with a language model."""
+
+from collections.abc import Mapping
+
+from components.artifacts.refs import CheckpointRef
+from components.config.hybrid import REFLEXES
+from components.methods.base import Method
+from components.methods.hybrid.play import initial_reflexes
+from components.methods.hybrid.settings import check_cartridge, check_hybrid, hybrid_config
+from components.session.scenario import Scenario
+from components.session.session import Session
+
+
+class HybridTraining(Method):
+    """Trains the RL policy, and a language model that learns from its own buttons."""
+
+    def check(self, scenario: Scenario) -> None:
+        """Raise ConfigurationError, RomMissing, WrongRom or ServiceMissing where the game cannot be played."""
+        game = hybrid_config(scenario.config).game
+        check_hybrid(scenario)
+        check_cartridge(game.type, game.rom, makes_pictures=scenario.config.tracking.episode_pictures)
+
+    def add_first_checkpoints(
+        self, session: Session, checkpoints: Mapping[str, CheckpointRef]
+    ) -> dict[str, CheckpointRef]:
+        """The learner's checkpoint 0. In mode teacher the language model writes its lesson now."""
+        return {REFLEXES: initial_reflexes(session, checkpoints)}
+
+
+METHOD = HybridTraining()

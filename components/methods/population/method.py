@@ -1,0 +1,5 @@
+"""The method `population`: members whose returns are mixed and whose weights are coordinated."""
+
+from components.methods.base import Method
+
+METHOD = Method()

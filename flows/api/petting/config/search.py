@@ -1,5 +1,0 @@
-"""Configurations of search: a searcher and a reasoner."""
-
-from flows.api.petting.config.named import named_configs
-
-single_policy, two_policy, l0, l1, l2, l3 = named_configs("search")
