@@ -11,7 +11,6 @@ from components.artifacts.payloads import get
 from components.artifacts.refs import CheckpointRef, StageManifest, references_in
 from components.config import RunConfig
 from components.errors import ArtifactMissing
-from components.identity import STEP_END
 from components.metrics import mean
 from components.population.interaction_graph import PlayedEpisode
 from components.runs.available_checkpoints import checkpoints_after
@@ -24,7 +23,7 @@ from components.runs.stored_runs import read_run
 from components.schema import Episode, RolloutShard
 from flows.api.multi_model.checkpoints import episodes_per_step, stored_in
 from flows.api.multi_model.configs import ModelState
-from flows.api.multi_model.training import ADAPTER, FIRST_STAGE
+from flows.api.multi_model.training import ADAPTER, FIRST_STAGE, LAST_STAGE
 
 _ACTIONS = ("cooperate", "compete")
 Episodes = dict[int, list[PlayedEpisode | None]]
@@ -101,7 +100,7 @@ class RunRecords:
                 if name in changed:
                     state.update_count += 1
                     state.gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
-                    ends = [datetime.fromisoformat(each.finished_at) for each in self._manifests(view.step, STEP_END)]
+                    ends = [datetime.fromisoformat(each.finished_at) for each in self._manifests(view.step, LAST_STAGE)]
                     state.last_weight_update = max(ends).timestamp()
                 states[name] = state
         for name, checkpoint in self._checkpoints(len(self.steps)).items():

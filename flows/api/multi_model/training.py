@@ -44,6 +44,7 @@ TOKENS_PER_ANSWER = 256
 """Of a prompt and its answer, as a part of a micro-batch."""
 FIRST_STAGE = "collect_rollouts"
 UPDATE_STAGE = "update_policy"
+LAST_STAGE = "publish_checkpoint"
 ADAPTER = {"rank": 16, "alpha": 32.0}
 LAPTOP = 'on a laptop, train with model_types=["tiny"], or ["smollm2-135m"]'
 PLACES: Mapping[str, str] = {
