@@ -219,7 +219,7 @@ def check_models(config: RunConfig) -> None:
         except (ConfigurationError, ServiceMissing) as error:
             lacking.setdefault(policy.base if policy.api is None else policy.api.model, str(error))
     if lacking:
-        raise ModelLoadingFailed(f"Model loading failed: {'; '.join(lacking.values())}; {LAPTOP}")
+        raise ModelLoadingFailed("\n  ".join([f"Model loading failed; {LAPTOP}; what is missing:", *lacking.values()]))
 
 
 def train_population(
