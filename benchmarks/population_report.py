@@ -242,10 +242,14 @@ def predicted(mode: Any, rules: Any) -> str:
 
     **Example** hierarchical in a public good of share .8: CDDD.
     """
+    from pydantic import TypeAdapter
+
+    from components.config.population import TrainingMode
     from components.environments.social.rules.equilibria import pure_equilibria
     from components.population.training_modes import mode_matrix
 
-    matrix = mode_matrix(mode, rules.num_members, correlation=correlation_of_coins(rules))
+    settings = TypeAdapter(TrainingMode).validate_python(mode)
+    matrix = mode_matrix(settings, rules.num_members, correlation=correlation_of_coins(rules))
 
     def payoffs(actions: Any) -> tuple[float, ...]:
         return tuple((matrix @ rules.payoffs(actions)).tolist())

@@ -18,7 +18,7 @@ MEMBER = (
     "{base: tiny, tiny: {hidden_size: 64, num_layers: 2, num_heads: 4, intermediate_size: 128}, "
     "adapter: {rank: 8, alpha: 16}, learning_rate: 1.0e-2}"
 )
-OWN_RETURNS = "population={training_mode: competitive, competition_intensity: 0.0}"
+OWN_RETURNS = "method.training_mode={type: competitive, competition_intensity: 0.0}"
 """Returns as they are."""
 QUICK = ("loss.clip_low=0.3", "loss.clip_high=0.3", "training.lr_schedule=linear")
 SMALL = (*QUICK, "rollout.num_problems=16", "rollout.group_size=4", "loss.entropy_coefficient=0.003")
@@ -92,7 +92,7 @@ def one_shot(name: str, num_members: int, options: str = "", *overrides: str, nu
 
 def _mode(mode: str) -> str:
     leader = ", leader: player_0" if mode == "hierarchical" else ""
-    return f"population={{training_mode: {mode}{leader}}}"
+    return f"method.training_mode={{type: {mode}{leader}}}"
 
 
 def _led(*overrides: str) -> Game:
@@ -119,7 +119,7 @@ GAMES: Mapping[str, Game] = {
         num_steps=30,
         overrides=(
             *QUICK,
-            "population={training_mode: cooperative, cooperation_strength: 0.0}",
+            "method.training_mode={type: cooperative, cooperation_strength: 0.0}",
             "rollout.num_problems=8",
             "rollout.group_size=4",
             "loss.entropy_coefficient=0.02",
@@ -131,8 +131,8 @@ GAMES: Mapping[str, Game] = {
         )
         for mode in MODES
     },
-    LED: _led("population.compliance_bonus=0.5"),
-    LED_UNPAID: _led("population.compliance_bonus=0.0"),
+    LED: _led("method.training_mode.compliance_bonus=0.5"),
+    LED_UNPAID: _led("method.training_mode.compliance_bonus=0.0"),
 }
 """LED: followers lose .05 by cooperating, and are paid .5 for following a leader to whom it pays."""
 

@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from components.config import RunConfig
+from components.config.variants import Variant
 
 KEYS = {"agents": "ROLE", "policies": "POLICY"}
 """Mappings of sections, and what stands for their keys."""
@@ -24,33 +25,80 @@ def reference() -> str:
 
 def section(prefix: str, model: type[BaseModel]) -> Iterator[str]:
     """The heading of a section, its fields, and then the sections in it."""
-    inner: list[tuple[str, type[BaseModel]]] = []
+    inner: list[tuple[str, FieldInfo]] = []
     yield f"## {f'`{prefix}`' if prefix else 'The run'}"
     if vars(model).get("__doc__"):
         yield plain(getdoc(model) or "")
     for name, field in model.model_fields.items():
         path = f"{prefix}.{name}" if prefix else name
-        found = section_in(field.annotation)
-        if found is not None:
-            inner.append((f"{path}.{KEYS[path]}" if path in KEYS else path, found))
-        if found is None or field.description:
+        found = sections_in(field.annotation)
+        if found:
+            inner.append((f"{path}.{KEYS[path]}" if path in KEYS else path, field))
+        if not found or field.description:
             yield entry(path, field)
-    for path, found in inner:
-        yield from section(path, found)
+    for path, field in inner:
+        yield from sections(path, field)
 
 
-def entry(path: str, field: FieldInfo) -> str:
+def sections(path: str, field: FieldInfo) -> Iterator[str]:
+    """The section of a field, or the variants among which it chooses."""
+    first, *others = sections_in(field.annotation)
+    variants = {variant_name(each): each for each in (first, *others) if issubclass(each, Variant)}
+    yield from union(path, field, variants) if others else section(path, first)
+
+
+def union(prefix: str, field: FieldInfo, variants: Mapping[str, type[Variant]]) -> Iterator[str]:
+    """The heading of a union, its variants by name, each field with the variants that have it, and the sections in them."""
+    chosen_by = next(iter(variants.values())).chosen_by
+    default_name = f", default `{getattr(field.default, chosen_by)}`" if isinstance(field.default, Variant) else ""
+    yield f"## `{prefix}`"
+    told = "\n".join(f"  - `{name}`: {described(each)}" for name, each in variants.items())
+    yield f"- `{prefix}.{chosen_by}`: one of these{default_name}\n{told}"
+    fields = [(name, each, variant) for variant, model in variants.items() for name, each in model.model_fields.items()]
+    inner: dict[str, FieldInfo] = {}
+    owners: dict[str, dict[str, tuple[FieldInfo, list[str]]]] = {}
+    for name, each, variant in fields:
+        if name == chosen_by:
+            continue
+        path = f"{prefix}.{name}"
+        if sections_in(each.annotation):
+            inner[path] = each
+        owners.setdefault(path, {}).setdefault(entry(path, each), (each, []))[1].append(variant)
+    for path, entries in owners.items():
+        for each, having in entries.values():
+            only = f"with {chosen_by} " + " or ".join(f"`{name}`" for name in having)
+            yield entry(path, each, only="" if len(having) == len(variants) else only)
+    for path, each in inner.items():
+        yield from sections(path, each)
+
+
+def described(variant: type[Variant]) -> str:
+    """What a variant is, and what it fixes of the fields that others have."""
+    fields = {name for owner in variant.__mro__ if issubclass(owner, BaseModel) for name in owner.model_fields}
+    fixed = {name: getattr(variant, name) for name in sorted(fields - variant.model_fields.keys())}
+    said = ", ".join(f"`{name}` is `{str(value).lower()}`" for name, value in fixed.items() if value is not None)
+    text = " ".join(plain(getdoc(variant) or "").split())
+    return f"{text} Fixed: {said}." if said else text
+
+
+def variant_name(section: type[BaseModel]) -> str:
+    """What chooses a variant. **Example** `rloo`; of one for names of your own `module:function`."""
+    name = section.model_fields[section.chosen_by] if issubclass(section, Variant) else None
+    return "" if name is None else "module:function" if name.is_required() else str(name.default)
+
+
+def entry(path: str, field: FieldInfo, *, only: str = "") -> str:
     """One field, as an item of a list."""
-    facts = [spelled_type(field.annotation), *bounds(field), default(field)]
+    facts = [spelled_type(field.annotation), *bounds(field), default(field), only]
     documentation = "".join(f"\n  {line}" for line in plain(field.description or "").splitlines())
     return f"- `{path}`: {', '.join(fact for fact in facts if fact)}" + (f"\\{documentation}" if documentation else "")
 
 
-def section_in(annotation: Any) -> type[BaseModel] | None:
-    """The section that a field holds, alone, as an option or as the values of a mapping."""
+def sections_in(annotation: Any) -> list[type[BaseModel]]:
+    """The sections that a field holds, alone, as options or as the values of a mapping."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for each in get_args(annotation) if (found := section_in(each)) is not None), None)
+        return [annotation]
+    return [found for each in get_args(annotation) for found in sections_in(each)]
 
 
 def spelled_type(annotation: Any) -> str:

@@ -23,7 +23,8 @@ def configuration_fields() -> str:
     """Each field of a configuration with its type, bounds, default and documentation."""
     return (
         "# Configuration fields\n\n[Configuration](configuration.md) explains how to set a field. `ROLE` and `POLICY` stand "
-        'for names of your own. "Nothing" is\n`null` in YAML. Fields that say "affects results" change how results are rounded.'
+        'for names of your own. "Nothing" is\n`null` in YAML. Fields that say "affects results" change how results are rounded.\n'
+        "Some sections are one of several variants: a field that only some of them have says with which it goes."
         f"\n\n{configuration_reference.reference()}\n"
     )
 

@@ -156,6 +156,5 @@ def _games_config(run: Run, overrides: Sequence[str], num_problems: int | None) 
     values = run.config.model_dump(mode="json", exclude={"tracking"})
     # What a choice of theirs sets in the engine is a default, and none of these is one.
     values["generation"] = run.config.generation.model_dump(mode="json", exclude_defaults=True)
-    # Held-out games begin at the start, and an emulated game has no other starts.
-    values["method"]["game"].pop("starts", None)
+    values["method"]["game"].pop("starts", None)  # held-out games begin at the start
     return parse_config(with_overrides(values, overrides))

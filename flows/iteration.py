@@ -11,7 +11,7 @@ from components.runs.steps import finish_step
 from components.schema import IterationReport
 from components.session.reports import iteration_page, report_iteration
 from components.session.session import Session
-from components.session.step_snapshot import own_stages, snapshot_of
+from components.session.step_snapshot import list_own_stages, snapshot_of
 from flows.prefect_runtime.iteration_runs import in_background
 from flows.run_pages import artifact_key
 from flows.steps import steps_for
@@ -39,7 +39,7 @@ def end_step(
     """The checkpoints after a step, recorded as finished and told to the terminal, to Prefect's page and to the caller."""
     report_iteration(session, report)
     in_background(partial(create_step_page, session, report))
-    stages = own_stages(session, step)
+    stages = list_own_stages(session, step)
     after = finish_step(session.store, session.run, step, checkpoints, report, stages)
     if session.on_step is not None:
         session.store.flush()

@@ -48,14 +48,15 @@ def compute_advantages(
     shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
     scores = [session.kept.get(ref, ScoredShard) for ref in scored]
     trained = [policy for policy, settings in config.policies.items() if settings.trained]
-    has_critic = config.algorithm.has_critic
+    algorithm = config.algorithm
     batches, metrics = train_batches(
         shards,
         scores,
-        algorithm=config.algorithm,
+        algorithm=algorithm,
         policies=trained,
-        with_silent_groups=config.loss.trains_silent_groups or has_critic,
-        moves_E_N=moves_of_step(session, shards) if has_critic else None,
+        with_silent_groups=config.loss.trains_silent_groups or algorithm.has_critic,
+        moves_E_N=moves_of_step(session, shards) if algorithm.credits_agents else None,
+        shares_returns=not config.method.learns_from_credits,
     )
     if (updates := asynchronous_updates(config)) is not None:
         metrics = {**metrics, **{staleness(member): float(age) for member, age in ages(batches).items()}}

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from components.home import HOME
 from tests.cpu_seconds import CpuSecondsOfTests
-from tests.docker_cleanup import leftovers_ended_below
+from tests.docker_cleanup import end_engines_below, leftovers_ended_below, state_folders_below
 from tests.forked_workers import serving
 
 SCOPES = {
@@ -72,7 +73,10 @@ def prefect(prefect_harness: None, tmp_path: Path) -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count what the tests cost."""
+    """Count what the tests cost. What they start of the checkout's engine ends with the last of them."""
+    if not hasattr(config, "workerinput"):
+        running = state_folders_below(HOME)
+        config.add_cleanup(lambda: end_engines_below(HOME, but=running))
     config.pluginmanager.register(CpuSecondsOfTests(lambda nodeid: scope_of(nodeid) in SCOPES))
 
 

@@ -11,7 +11,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -80,6 +80,13 @@ def end_processes_below(folder: Path) -> None:
                 process.kill()
 
 
+def end_engines_below(folder: Path, *, but: Set[Path] = frozenset()) -> None:
+    """End the engines whose state folder is below `folder`, `but` some."""
+    for state_folder in sorted(state_folders_below(folder) - but):
+        with suppress(SandboxUnavailable):
+            stop_daemon(state_folder)
+
+
 def wait_for_end(owner: ProcessId) -> None:
     """Return when there is input, or none any more, or `owner` has ended, whose end of the input another process may hold."""
     while not owner.is_gone():
@@ -93,6 +100,4 @@ if __name__ == "__main__":
     assert owner is not None, f"{sys.argv[2]!r} is no ProcessId"
     wait_for_end(owner)
     end_processes_below(below)
-    for state_folder in sorted(state_folders_below(below)):
-        with suppress(SandboxUnavailable):
-            stop_daemon(state_folder)
+    end_engines_below(below)

@@ -8,9 +8,11 @@ from components.config import AlgorithmConfig, LossConfig
 from components.config.algorithm import Algorithm
 from components.config.generation import Generation, TransformersGeneration, VllmGeneration
 from components.config.loss import Loss
+from components.config.population import TrainingMode
 
 _ALGORITHM: TypeAdapter[AlgorithmConfig] = TypeAdapter(Algorithm)
 _LOSS: TypeAdapter[LossConfig] = TypeAdapter(Loss)
+_TRAINING_MODE: TypeAdapter[TrainingMode] = TypeAdapter(TrainingMode)
 _GENERATION: TypeAdapter[TransformersGeneration | VllmGeneration] = TypeAdapter(Generation)
 
 
@@ -27,3 +29,8 @@ def choose_loss(**values: Any) -> Any:
 def choose_generation(**values: Any) -> Any:
     """The section `generation` of these values."""
     return _GENERATION.validate_python(values)
+
+
+def choose_training_mode(name: str, **values: Any) -> TrainingMode:
+    """The training mode of a population by its name, with these values."""
+    return _TRAINING_MODE.validate_python({"type": name, **values})

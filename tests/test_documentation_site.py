@@ -43,7 +43,7 @@ def fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     schema = model.model_json_schema()
 
     def below(node: dict[str, object], path: str) -> Iterator[str]:
-        for option in [node, *node.get("anyOf", []), *node.get("allOf", [])]:  # type: ignore[misc]
+        for option in [node, *(each for kind in ("anyOf", "allOf", "oneOf") for each in node.get(kind, []))]:  # type: ignore[misc]
             if "$ref" in option:
                 yield from below(schema["$defs"][option["$ref"].rpartition("/")[2]], path)
             for name, inner in option.get("properties", {}).items():

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from components.config import RunConfig
+from components.config import HybridMethod, RunConfig
 from components.errors import ConfigurationError
 from flows.presets import preset_config, preset_values
 from troupe.cli import app
@@ -175,8 +175,9 @@ def test_every_preset_that_is_named_exists() -> None:
 
 @pytest.mark.parametrize("override", sorted(set(re.findall(r"--set ([a-z_]{2,}\.[\w.]+=[^ `\n]+)", EVERYTHING))))
 def test_every_override_is_a_field(override: str) -> None:
-    of_games = override.startswith("hybrid.")
-    preset_config("hybrid-tiny" if of_games else "plan-path", [*(["hybrid.starts=null"] if of_games else []), override])
+    section, _, field = override.partition("=")[0].partition(".")
+    of_method = "hybrid-tiny" if field.partition(".")[0] in HybridMethod.model_fields else "population-tiny"
+    preset_config(of_method if section == "method" else "plan-path", [override])
 
 
 def test_an_override_of_no_field_is_found() -> None:

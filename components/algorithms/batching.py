@@ -9,7 +9,8 @@ from typing import Any
 from components import metrics
 from components.algorithms.grouping import Advantages
 from components.algorithms.registry import estimator
-from components.config import AlgorithmConfig
+from components.algorithms.role_returns import team_returns
+from components.config import AlgorithmConfig, CreditedConfig
 from components.schema import (
     Candidate,
     Episode,
@@ -45,18 +46,23 @@ def train_batches(
     policies: Iterable[str],
     with_silent_groups: bool = False,
     moves_E_N: Sequence[Sequence[int]] | None = None,
+    shares_returns: bool = False,
 ) -> tuple[dict[str, TrainBatch], dict[str, float]]:
     """A batch, possibly empty, for each of `policies`, and the step's advantage metrics.
 
     Rows go to the policy that played their agent; rows of other policies only count in the metrics. A candidate without an
     advantage is no row, and a node without rows no group. Groups whose advantages are all 0 are counted, and left out unless
-    `with_silent_groups`. `moves_E_N` are the moves of the nodes of each episode, for learners with a critic. The order is that
-    of shards, episodes and nodes. Rows stay in the groups in which they were sampled, and groups of one agent with equal
-    prompts, temperatures and choices are merged to share the prompt in training.
+    `with_silent_groups`. `moves_E_N` are the moves of the nodes of each episode, for advantages of whole returns; with
+    `shares_returns` the rewards become what the team earns from each action on. The order is that of shards, episodes and
+    nodes. Rows stay in the groups in which they were sampled, and groups of one agent with equal prompts, temperatures and
+    choices are merged to share the prompt in training.
     """
     step, episodes, rewards_E_N_K = _joined(shards, scored)
+    if isinstance(algorithm, CreditedConfig) and shares_returns:
+        assert moves_E_N is not None, f"advantage {algorithm.advantage} without the moves of its episodes"
+        rewards_E_N_K = team_returns(episodes, rewards_E_N_K, moves_E_N, algorithm.discount)
     advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
-    compared = list(_nodes(episodes, advantages_E_N_K, moves_E_N))
+    compared = list(_nodes(episodes, advantages_E_N_K, moves_E_N if algorithm.has_critic else None))
     batches = {
         policy: _batch(
             policy,

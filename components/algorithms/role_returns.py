@@ -14,6 +14,30 @@ from components.config import AlgorithmConfig
 from components.schema import Episode
 
 
+def team_returns(
+    episodes: Sequence[Episode], rewards_E_N_K: Rewards, moves_E_N: Sequence[Sequence[int]], discount: float
+) -> Advantages:
+    """What a team earns from each action on, which all its agents share: `G_m = r_m + discount G_(m+1)`, with the axes of the
+    rewards. r_m is the sum of the rewards of those who act in move m. None in an episode that failed or lacks a reward.
+
+    **Example** discount .5: ann's move earns .2, bob's then 1: ann is credited with .7, bob with 1.
+    """
+    credited: Advantages = []
+    for episode, rewards_N_K, moves_N in zip(episodes, rewards_E_N_K, moves_E_N, strict=True):
+        earned_N = [rewards_K[node.chosen] for node, rewards_K in zip(episode.nodes, rewards_N_K, strict=True)]
+        known = [(move, earned) for move, earned in zip(moves_N, earned_N, strict=True) if move >= 0]
+        if episode.error is not None or any(earned is None for _, earned in known):
+            credited.append(tuple((None,) * len(rewards_K) for rewards_K in rewards_N_K))
+            continue
+        returns_M = [0.0] * (max((move for move, _ in known), default=-1) + 2)
+        for move in reversed(range(len(returns_M) - 1)):
+            of_move = sum(earned or 0.0 for at, earned in known if at == move)
+            returns_M[move] = of_move + discount * returns_M[move + 1]
+        pairs = zip(moves_N, rewards_N_K, strict=True)
+        credited.append(tuple((returns_M[move] if move >= 0 else None,) * len(rewards_K) for move, rewards_K in pairs))
+    return credited
+
+
 def credited_returns(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """The rewards as they are.
 

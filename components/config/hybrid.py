@@ -96,7 +96,7 @@ class StageConfig(Frozen):
     name: str = Field(min_length=1)
     """What it is called by `troupe view`."""
     reward_threshold: float = Field(allow_inf_nan=False)
-    """The stage is passed where the last episodes earned so much on average, each in all its steps, by hybrid.weights."""
+    """The stage is passed where the last episodes earned so much on average, each in all its steps, by method.weights."""
     llm_confidence: float = Field(ge=0.0, le=1.0)
     """How far the language model is trusted when the stage begins: its button counts where its confidence is at least 1 less
     this. Not above that of the stage before."""

@@ -7,7 +7,7 @@ from components.environments.base import Tools
 from components.environments.family import Family, require_expert
 from components.evaluation.answered_play import Answer, play_answers
 from components.evaluation.held_out import EvalPlan
-from components.evaluation.suite_play import SuitePlay
+from components.evaluation.suite_play import SuitePlay, group_payoffs
 from components.identity import seed_for
 from components.rewards.base import Rubric
 from components.rollout.play import ProblemProgress
@@ -61,5 +61,6 @@ def play_scripted(
         rewards_P_K=tuple(tuple(each.reward for each in block) for block in blocks),
         turns_P_K=tuple(tuple(each.num_turns for each in block) for block in blocks),
         num_nodes=sum(each.num_answers for each in finished),
+        payoffs_P_K=group_payoffs([each.payoffs for each in finished], size),
         seconds=monotonic() - began_at_seconds,
     )

@@ -1,6 +1,6 @@
 """What became of problems that were played once or several times each, without the tree. Plays of parts add up."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -78,7 +78,7 @@ def suite_play(
         num_repaired=handed.num_repaired,
         num_not_solving=handed.num_not_solving,
         agents=_answer_counts(episodes),
-        payoffs_P_K=_payoffs(episodes, num_samples),
+        payoffs_P_K=group_payoffs([_earned(episode) for episode in episodes], num_samples),
         usage=usage,
         seconds=seconds,
     )
@@ -107,9 +107,10 @@ def final_reward(episode: Episode) -> float:
     return 0.0 if episode.final is None else episode.nodes[episode.final].candidates[0].reward
 
 
-def _payoffs(episodes: Sequence[Episode], num_samples: int) -> dict[str, tuple[tuple[float, ...], ...]]:
-    """The payoffs of each episode by agent; empty where no answer pays."""
-    earned_E = [_earned(episode) for episode in episodes]
+def group_payoffs(
+    earned_E: Sequence[Mapping[str, float]], num_samples: int
+) -> dict[str, tuple[tuple[float, ...], ...]]:
+    """What each agent earned in each episode, by agent, problem and sample; empty where no answer pays."""
     agents = sorted({agent for earned in earned_E for agent in earned})
     return {agent: _by_problem([earned.get(agent, 0.0) for earned in earned_E], num_samples) for agent in agents}
 

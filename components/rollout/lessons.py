@@ -190,8 +190,10 @@ def remedy_of_malformed(agent: str, malformed: Sequence[Candidate], config: RunC
     cut = [answer for answer in malformed if answer.finish_reason == "length"]
     if 2 * len(cut) > len(malformed):
         return f"{len(cut)} of them are cut off: raise agents.{agent}.max_new_tokens"
-    is_chat = config.policies[config.agents[agent].policy].prompt_format == "chat"
-    if is_chat and config.environment.answer_format == "strict":
+    policy = config.policies[config.agents[agent].policy]
+    if policy.prompt_format == "compact" and policy.api is None:
+        return "it reads no instructions and is cloned until it solves enough: raise warm_start.min_success"
+    if policy.prompt_format == "chat" and config.environment.answer_format == "strict":
         return "set environment.answer_format to free, which reads an answer that has words around it"
     return f"show the format, with an example, in agents.{agent}.prompt"
 

@@ -107,7 +107,7 @@ class Records:
     def _roles(self, run_id: str) -> Roles:
         """Those that the run's newest session has recorded."""
         key = self._newest_sessions.get(run_id)
-        return Roles() if key is None else _roles_in(key, self._contents[key])
+        return Roles() if key is None else _parse_roles(key, self._contents[key])
 
     def _num_finished(self, run_id: str) -> int:
         """The number of steps that are finished since the run's newest restart."""
@@ -203,7 +203,7 @@ def _check(key: str, content: bytes) -> None:
         raise damaged(key, "its from_step is not a number")
     elif _SESSION.fullmatch(key) or key.endswith("/config.json"):
         _retention_in(key, content)
-        _roles_in(key, content)
+        _parse_roles(key, content)
 
 
 def _retention_in(key: str, content: bytes) -> RetentionConfig | None:
@@ -216,7 +216,7 @@ def _retention_in(key: str, content: bytes) -> RetentionConfig | None:
         raise damaged(key, f"its retention is none of this version of Troupe ({first_complaint(error)})") from error
 
 
-def _roles_in(key: str, content: bytes) -> Roles:
+def _parse_roles(key: str, content: bytes) -> Roles:
     """The roles of stages that the start of a session names; none for another record."""
     try:
         return Roles.model_validate(verified(key, content).get("roles", {}))

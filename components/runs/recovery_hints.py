@@ -41,7 +41,7 @@ def with_recovery_hints(store: ArtifactStore, run: Run, step: int) -> Iterator[N
 
 def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
     """The command that recomputes the payload or folder at `key`, an input of a stage of `step`."""
-    if manifest := _first_with(store, run, key):
+    if manifest := _find_first(store, run, key):
         return f"delete {manifest} in {store.uri}, and `troupe resume {run.run_id}` makes it again"
     for at in (step, step - 1) if step else (step,):
         keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{at:06d}/"))
@@ -53,7 +53,7 @@ def _remedy(store: ArtifactStore, run: Run, step: int, key: str) -> str:
     )
 
 
-def _first_with(store: ArtifactStore, run: Run, key: str) -> str | None:
+def _find_first(store: ArtifactStore, run: Run, key: str) -> str | None:
     """The manifest of the policies before training, whose bases later checkpoints name, too, if `key` is a folder of them."""
     try:
         record = read_initial_record(store, run)

@@ -53,7 +53,7 @@ def expired_updates(
     **Example** updates at steps 0 to 9, newest 2, an evaluation at step 5 (of the weights after 5 updates, written by the
     update at step 4): steps 0 to 7 except 4 are returned; with `every` 3, the updates at steps 2 and 5 stay, too.
     """
-    updates = [match for match in _expiring(keys, "checkpoints", roles) if match["name"] == "manifest.json"]
+    updates = [match for match in _match_expiring(keys, "checkpoints", roles) if match["name"] == "manifest.json"]
     kept = {run: retention(run) for run in {update["run"] for update in updates}}
     evaluated = {
         (run, step - 1) for run in kept for step in _kept_evaluations(evaluations.get(run, ()), kept[run].evaluated)
@@ -93,12 +93,14 @@ def expired_rollouts(
 
     **Example** 10 finished steps, rollouts 3: the records of steps 0 to 6, and none of steps 7 to 10.
     """
-    found = list(_expiring(keys, "rollouts", roles))
+    found = list(_match_expiring(keys, "rollouts", roles))
     first_kept = {run: _first_kept(retention(run), num_finished, run) for run in {match["run"] for match in found}}
     return frozenset(match[0] for match in found if int(match["step"]) < first_kept[match["run"]])
 
 
-def _expiring(keys: Iterable[str], retention: Retention, roles: Callable[[str], Roles]) -> Iterator[re.Match[str]]:
+def _match_expiring(
+    keys: Iterable[str], retention: Retention, roles: Callable[[str], Roles]
+) -> Iterator[re.Match[str]]:
     """The records of stages whose results expire with this."""
     known: dict[str, Roles] = {}
     for key in keys:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
@@ -22,9 +23,9 @@ _NUM_PARTS = 7
 """Of the key of a result: `runs/<run>/steps/<step>/<stage>/<part>/<lineage>`."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Survey:
-    """A run's records, about two kilobytes for each."""
+    """A run's records, about two kilobytes for each. What follows from them is asked once all are read."""
 
     run_id: str
     keys: set[str]
@@ -34,15 +35,34 @@ class Survey:
     """None if a restart cannot be read: then nobody knows which records count."""
     num_finished: int = 0
 
-    @property
+    @cached_property
     def sessions(self) -> list[SessionStart]:
         """The readable starts of sessions, oldest first."""
         return [each.value for _, each in sorted(self.facts.items()) if isinstance(each.value, SessionStart)]
 
-    @property
+    @cached_property
     def roles(self) -> Roles:
         """Those that the newest readable session has recorded."""
         return next((each.roles for each in reversed(self.sessions)), Roles())
+
+    @cached_property
+    def last_steps(self) -> set[int]:
+        """The numbers of steps of the sessions that ended well."""
+        ends = {each.number: self.facts.get(end_key(self.run_id, each.number)) for each in self.sessions}
+        well = {
+            number for number, end in ends.items() if end and isinstance(end.value, SessionEnd) and not end.value.error
+        }
+        return {each.num_steps for each in self.sessions if each.number in well}
+
+    @cached_property
+    def collected(self) -> frozenset[str] | None:
+        """The manifests that `troupe gc` has removed; None where its records are lost, or an older one made none."""
+        records = [each for key, each in self.facts.items() if "/collected/" in key]
+        is_recorded = bool(self.sessions) and self.sessions[0].records_collections
+        if not is_recorded or any(each.problem for each in records):
+            return None
+        values = [each.value for each in records if isinstance(each.value, Collected)]
+        return frozenset(key for value in values for key in value.manifests)
 
     def counts(self, key: str) -> bool:
         """Whether the run still depends on this record: no restart has replaced it. True if the restarts are unknown."""
@@ -52,7 +72,7 @@ class Survey:
         if self.address is None:
             return True
         if kind == "steps":
-            return is_current(self.address, manifest_of(key))
+            return is_current(self.address, name_manifest(key))
         if kind == "evaluations":
             return is_current(self.address, evaluation_manifest(key))
         if kind == "iterations":
@@ -92,13 +112,13 @@ def survey(store: ArtifactStore, run_id: str, done: Callable[[int], None]) -> Su
     return found
 
 
-def missing_records(found: Survey) -> Iterator[Problem]:
+def find_missing_records(found: Survey) -> Iterator[Problem]:
     """The records that must exist and do not, with what `troupe gc` has removed.
 
     An attempt tells of a manifest, an entry of the index of an evaluation, a later record of the earlier ones.
     """
     if config_key(found.run_id) not in found.keys:
-        yield missing(config_key(found.run_id), "the run has other records")
+        yield report_missing(config_key(found.run_id), "the run has other records")
     for kind, ending in (("lineages", ".json"), ("sessions", "/start.json")):
         numbers = {
             key.split("/")[3].removesuffix(".json")
@@ -108,46 +128,42 @@ def missing_records(found: Survey) -> Iterator[Problem]:
         for number in range(1, max(map(int, numbers), default=0)):
             key = f"runs/{found.run_id}/{kind}/{number:0{len(max(numbers))}d}{ending}"
             if key not in found.keys:
-                yield missing(key, "a later one exists")
+                yield report_missing(key, "a later one exists")
     if found.address is not None:
-        yield from _missing_steps(found, found.address)
+        yield from _find_missing_results(found, found.address)
 
 
-def _missing_steps(found: Survey, address: RunAddress) -> Iterator[Problem]:
+def _find_missing_results(found: Survey, address: RunAddress) -> Iterator[Problem]:
     records_policies = bool(found.sessions) and bool(found.sessions[0].roles.stages)
     if records_policies and any(found.of_kind("steps")) and not any(found.of_kind("initial")):
-        yield missing(initial_key(found.run_id, 0), "the run has results")
+        yield report_missing(initial_key(found.run_id, 0), "the run has results")
     recorded = set(map(step_in, found.of_kind("iterations")))
-    evaluations = set(_evaluations(found))
+    evaluations = set(_list_evaluations(found))
     finished = max([*(step + 1 for step in recorded), *map(step_of, evaluations & found.keys)], default=0)
     for step in sorted({*range(finished)} - recorded):
-        yield missing(step_record_key(address, step), "what came after it shows that the step was finished")
-    there = {_result(key) for key in found.of_kind("steps") if is_manifest(key)}
+        yield report_missing(step_record_key(address, step), "what came after it shows that the step was finished")
+    there = {_parse_result(key) for key in found.of_kind("steps") if is_manifest(key)}
     begun = {
-        manifest_of(key) for key in found.of_kind("steps") if "/attempts/" in key and _must_end(found, key, recorded)
+        name_manifest(key) for key in found.of_kind("steps") if "/attempts/" in key and _must_end(found, key, recorded)
     }
     begun |= {key for key in evaluations - found.keys if _went_on(found, key)}
-    for key in sorted(key for key in begun if _result(key) not in there):
-        yield missing(key, "the step is finished, and this result of it is not there")
+    for key in sorted(key for key in begun if _parse_result(key) not in there):
+        yield report_missing(key, "the step is finished, and this result of it is not there")
 
 
 def is_collected(found: Survey, key: str) -> bool:
-    """Whether `troupe gc` has removed this manifest: by its records, or as one that it may have where it kept none."""
+    """Whether `troupe gc` has removed this manifest: by its records, or as one that it may have where they are not known."""
     if found.roles[stage_of(key)].expires_with != "checkpoints":
         return False
-    records = [each for name, each in found.facts.items() if "/collected/" in name]
-    is_recorded = bool(found.sessions) and found.sessions[0].records_collections
-    if not is_recorded or any(each.problem for each in records):
-        return step_of(key) < found.num_finished - FEWEST_KEPT
-    return any(isinstance(each.value, Collected) and key in each.value.manifests for each in records)
+    return step_of(key) < found.num_finished - FEWEST_KEPT if found.collected is None else key in found.collected
 
 
-def missing(key: str, what: str) -> Problem:
+def report_missing(key: str, what: str) -> Problem:
     """The problem of a record that must exist."""
     return Problem(key=key, state="missing", what=f"it is not in the store; {what}")
 
 
-def manifest_of(key: str) -> str:
+def name_manifest(key: str) -> str:
     """The manifest of the result that a record below `steps/` belongs to."""
     return "/".join([*key.split("/")[:_NUM_PARTS], "manifest.json"])
 
@@ -167,12 +183,12 @@ def step_in(key: str) -> int:
     return int(key.split("/")[3].split("-")[0])
 
 
-def _result(key: str) -> tuple[int, str, str]:
+def _parse_result(key: str) -> tuple[int, str, str]:
     """The step, the stage and the part that a record below `steps/` is of."""
     return step_of(key), stage_of(key), key.split("/")[5]
 
 
-def _evaluations(found: Survey) -> Iterator[str]:
+def _list_evaluations(found: Survey) -> Iterator[str]:
     """The manifests of the evaluations in the run's index, its own or those that it shares."""
     for entry in found.of_kind("evaluations"):
         own = evaluation_manifest(entry)
@@ -186,13 +202,7 @@ def _must_end(found: Survey, attempt: str, recorded: set[int]) -> bool:
     role, step = found.roles[stage_of(attempt)], step_of(attempt)
     if not role.optional:
         return step in recorded and not _has_expired(found, attempt)
-    ends = {each.num_steps: found.facts.get(end_key(found.run_id, each.number)) for each in found.sessions}
-    ended_well = [
-        num_steps
-        for num_steps, end in ends.items()
-        if end is not None and isinstance(end.value, SessionEnd) and end.value.error is None
-    ]
-    return role.writes == "interactions" and step in ended_well
+    return role.writes == "interactions" and step in found.last_steps
 
 
 def _has_expired(found: Survey, key: str) -> bool:

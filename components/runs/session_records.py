@@ -116,7 +116,7 @@ def readable_sessions(store: ArtifactStore, run_id: str) -> list[SessionStart]:
     return _readable(store, _start_keys(store, run_id))
 
 
-def recorded_roles(store: ArtifactStore, run_id: str) -> Roles:
+def read_roles(store: ArtifactStore, run_id: str) -> Roles:
     """The roles of a run's stages, from the newest start of a session that can be read."""
     return next((each.roles for each in reversed(readable_sessions(store, run_id))), Roles())
 

@@ -30,7 +30,7 @@ def unused_results(
         starts = [read_as(key, content, SessionStart) for key, content in contents.items() if _SESSION.fullmatch(key)]
     except ArtifactCorrupt:
         return []
-    versions = {version for start in starts if not start.roles.stages for version in _warm_start_versions(start)}
+    versions = {version for start in starts if not start.roles.stages for version in _list_warm_starts(start)}
     by_result: dict[str, list[StoredObject]] = {}
     for each in records:
         if found := _RESULT.fullmatch(each.key):
@@ -68,7 +68,7 @@ def _used_manifests(records: Iterable[StoredObject], contents: Mapping[str, byte
             yield from shared_manifests(content)
 
 
-def _warm_start_versions(start: SessionStart) -> Iterator[str]:
+def _list_warm_starts(start: SessionStart) -> Iterator[str]:
     """**Example** "warm_start-v1" for a session of that version."""
     versions = start.provenance.stage_versions
     return (f"{each}-v{versions[each]}" for each in start.roles.writing("initial checkpoints") if each in versions)

@@ -12,7 +12,7 @@ from components.artifacts.refs import CheckpointRef, StageManifest
 from components.frozen import Frozen
 from components.runs.lineages import lineage_at_end, lineage_for
 from components.runs.run import RunAddress
-from components.runs.session_records import recorded_roles
+from components.runs.session_records import read_roles
 from components.schema import IterationReport
 
 _MANIFEST = re.compile(
@@ -50,7 +50,7 @@ def read_step_record(store: ArtifactStore, run: RunAddress, step: int) -> StepRe
 def summarised(store: ArtifactStore, run: RunAddress, step: int, report: IterationReport | None = None) -> StepSummary:
     """The summary of a step from its stages' records: one listing, and one read unless `report` is given."""
     keys = list(store.list(f"runs/{run.run_id}/steps/{step:06d}/"))
-    roles = recorded_roles(store, run.run_id)
+    roles = read_roles(store, run.run_id)
     manifests = [key for key in manifest_keys(run, keys) if not roles[stage_of(key)].optional]
     attempts: dict[str, int] = {}
     for manifest in manifests:

@@ -73,11 +73,11 @@ def is_record(key: str) -> bool:
 
 def read_facts(store: ArtifactStore, key: str, *, is_evaluation: bool = False) -> RecordFacts:
     """The facts of the record at `key`, a report if it is the manifest of an evaluation. Raises StoreUnavailable."""
-    facts, problem = examined(key, lambda: _facts(store, key, is_evaluation))
+    facts, problem = examine(key, lambda: _facts(store, key, is_evaluation))
     return RecordFacts(key=key, problem=problem) if facts is None else facts
 
 
-def examined(key: str, read: Callable[[], T], *, named_by: str | None = None) -> tuple[T | None, Problem | None]:
+def examine(key: str, read: Callable[[], T], *, named_by: str | None = None) -> tuple[T | None, Problem | None]:
     """What `read` returns, or the problem of the object at `key`. A store that does not answer is no such problem."""
     try:
         return read(), None

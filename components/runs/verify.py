@@ -21,14 +21,14 @@ from components.runs.run import SHARED
 from components.runs.run_survey import (
     Survey,
     evaluation_manifest,
+    find_missing_records,
     is_collected,
     is_manifest,
-    missing_records,
     step_in,
     survey,
 )
 from components.runs.step_records import stage_of, step_of
-from components.runs.stored_records import Problem, examined
+from components.runs.stored_records import Problem, examine
 from components.training.base import MANIFEST_FILE, CheckpointManifest
 
 _SHARED = f"runs/{SHARED}/"
@@ -76,16 +76,16 @@ Content = Mapping[str, tuple[str, ArtifactRef]]
 def verify_run(store: ArtifactStore, run_id: str, progress: Progress = lambda done, total: None) -> VerifyReport:
     """Read everything that a run refers to. Raises StoreUnavailable; an unknown run has one problem, its configuration."""
     found = survey(store, run_id, lambda count: progress(count, count))
-    absent = list(missing_records(found))
+    absent = list(find_missing_records(found))
     removed = [each.key for each in absent if is_manifest(each.key) and is_collected(found, each.key)]
     problems = [each.problem for each in found.facts.values() if each.problem is not None]
     problems += [each for each in absent if each.key not in removed and store.read(each.key) is None]
-    content = _needed(found)
-    objects, damaged_listings = _objects(content)
+    content = _collect_content(found)
+    objects, damaged_listings = _list_objects(content)
     total = len(found.keys) + len(objects)
     problems += damaged_listings
-    problems += _damaged_objects(store, objects, content, lambda done: progress(len(found.keys) + done, total))
-    problems += _foreign_checkpoints(store, found, content, {content_name(each.key) for each in problems})
+    problems += _check_objects(store, objects, content, lambda done: progress(len(found.keys) + done, total))
+    problems += _check_checkpoints(store, found, content, {content_name(each.key) for each in problems})
     problems = [each for each in problems if not _is_gone_with_its_record(store, each)]
     makers = {
         each.key: content[name][0] if (name := content_name(each.key)) in content else each.key for each in problems
@@ -98,16 +98,16 @@ def verify_run(store: ArtifactStore, run_id: str, progress: Progress = lambda do
         num_objects=len(objects),
         num_bytes=sum(num_bytes for _, num_bytes in objects.values()),
         problems=tuple(
-            Finding(**dict(each), remedy=_remedy(found, makers[each.key], each, store_option(store)))
+            Finding(**dict(each), remedy=_name_remedy(found, makers[each.key], each, store_option(store)))
             for each in standing
         ),
         replaced=tuple(Finding(**dict(each), remedy=REPLACED) for each in problems if each not in standing),
-        removed=_by_policy(found, removed),
-        unchecked=tuple(_unchecked(found)),
+        removed=_group_by_policy(found, removed),
+        unchecked=tuple(_tell_unchecked(found)),
     )
 
 
-def _remedy(found: Survey, maker: str, problem: Problem, option: str) -> str:
+def _name_remedy(found: Survey, maker: str, problem: Problem, option: str) -> str:
     """What computes again what the record `maker` is, or names."""
     resume = f"troupe resume {found.run_id}"
     kind = maker.split("/")[2]
@@ -121,7 +121,7 @@ def _remedy(found: Survey, maker: str, problem: Problem, option: str) -> str:
     return f"delete {maker}{entry}, and `{resume}{option}` makes it again if it is needed"
 
 
-def _needed(found: Survey) -> Content:
+def _collect_content(found: Survey) -> Content:
     content: dict[str, tuple[str, ArtifactRef]] = {}
     for record in sorted(found.facts, key=lambda key: (not found.counts(key), _rank(found, key))):
         for ref in found.facts[record].content:
@@ -129,7 +129,7 @@ def _needed(found: Survey) -> Content:
     return content
 
 
-def _objects(content: Content) -> tuple[dict[str, tuple[str, int]], list[Problem]]:
+def _list_objects(content: Content) -> tuple[dict[str, tuple[str, int]], list[Problem]]:
     """Key -> (sha256, num_bytes) of payloads and files, and the folders whose listings are damaged."""
     objects: dict[str, tuple[str, int]] = {}
     problems: list[Problem] = []
@@ -144,17 +144,17 @@ def _objects(content: Content) -> tuple[dict[str, tuple[str, int]], list[Problem
     return objects, problems
 
 
-def _damaged_objects(
+def _check_objects(
     store: ArtifactStore, objects: Mapping[str, tuple[str, int]], content: Content, done: Callable[[int], None]
 ) -> list[Problem]:
-    def problem_of(key: str) -> Problem | None:
+    def find_problem(key: str) -> Problem | None:
         owner, _ = content[content_name(key)]
-        return examined(key, lambda: check_digest(key, objects[key], store.digest(key)), named_by=owner)[1]
+        return examine(key, lambda: check_digest(key, objects[key], store.digest(key)), named_by=owner)[1]
 
-    return [found for found in in_parallel(problem_of, objects, done=done) if found is not None]
+    return [found for found in in_parallel(find_problem, objects, done=done) if found is not None]
 
 
-def _foreign_checkpoints(store: ArtifactStore, found: Survey, content: Content, damaged: Set[str]) -> list[Problem]:
+def _check_checkpoints(store: ArtifactStore, found: Survey, content: Content, damaged: Set[str]) -> list[Problem]:
     """The whole folders that hold another checkpoint than the record of it says."""
     named = {
         (each.folder.key, each.weights_digest, each.optimizer_digest): record
@@ -163,11 +163,11 @@ def _foreign_checkpoints(store: ArtifactStore, found: Survey, content: Content, 
         if each.folder.key in content and each.folder.key not in damaged
     }
 
-    def problem_of(checkpoint: tuple[str, str, str]) -> Problem | None:
+    def find_problem(checkpoint: tuple[str, str, str]) -> Problem | None:
         key = f"{checkpoint[0]}/{MANIFEST_FILE}"
-        return examined(key, lambda: _check_same(key, store.read(key), checkpoint), named_by=named[checkpoint])[1]
+        return examine(key, lambda: _check_same(key, store.read(key), checkpoint), named_by=named[checkpoint])[1]
 
-    return [problem for problem in in_parallel(problem_of, named) if problem is not None]
+    return [problem for problem in in_parallel(find_problem, named) if problem is not None]
 
 
 def _check_same(key: str, content: bytes | None, checkpoint: tuple[str, str, str]) -> None:
@@ -187,14 +187,14 @@ def _is_gone_with_its_record(store: ArtifactStore, problem: Problem) -> bool:
     return problem.named_by is not None and problem.state == "missing" and store.read(problem.named_by) is None
 
 
-def _unchecked(found: Survey) -> Iterator[str]:
+def _tell_unchecked(found: Survey) -> Iterator[str]:
     if found.address is None:
         yield "which results count, and which are missing: a restart cannot be read"
     if not any(found.of_kind("initial")):
         yield "the policies before training: the run has no record of them"
 
 
-def _by_policy(found: Survey, removed: list[str]) -> dict[str, tuple[int, ...]]:
+def _group_by_policy(found: Survey, removed: list[str]) -> dict[str, tuple[int, ...]]:
     """Policy -> the numbers of updates whose manifests, which have its name as their part, were removed."""
     steps: dict[str, set[int]] = defaultdict(set)
     for key in removed:

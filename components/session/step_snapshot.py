@@ -87,7 +87,7 @@ def locally_computed_stages(session: Session, step: int) -> list[StageManifest] 
     return [session.manifests[key] for key in sorted(session.manifests) if step_of(key) == step]
 
 
-def own_stages(session: Session, step: int) -> list[StageManifest] | None:
+def list_own_stages(session: Session, step: int) -> list[StageManifest] | None:
     """Those of the locally computed stages that a step may not lack; None if unknown."""
     stages = locally_computed_stages(session, step)
     return None if stages is None else [each for each in stages if not session.roles[each.stage].optional]

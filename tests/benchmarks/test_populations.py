@@ -212,7 +212,7 @@ def test_a_run_is_named_by_what_decides_it_and_kept_only_when_it_is_finished(tmp
     assert kept(first, tmp_path) is None
     assert [order.seed for order in orders(["kuhn", "maze"], seeds=2, num_steps=None)] == [0, 0, 1, 1]
     for game in GAMES | POKERS:
-        assert Order(game=game, seed=0, num_steps=1).config().population is not None
+        assert Order(game=game, seed=0, num_steps=1).config().method.type == "population"
     assert {f"public_goods, {mode}" for mode in MODES} <= GAMES.keys()
     assert [predicted(mode, rules_of(f"public_goods, {mode}")) for mode in MODES] == ["CCCC", "DDDD", "CCCC", "CDDD"]
     assert correlation_of_coins(rules_of("public_goods, mixed")) == pytest.approx(0.96 / 1.96)

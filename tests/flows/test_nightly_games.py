@@ -47,7 +47,7 @@ def active_run(
         {
             **values,
             "environment": {**values["environment"], "options": {"goal_badges": goal_badges}},
-            "hybrid": {"mode": "rl_only", "game": "twin", "num_games": 2, **hybrid},
+            "method": {"type": "hybrid", "game": "twin", "num_games": 2, **hybrid},
             "store": kept.model_dump(mode="json"),
             "tracking": {"kind": "none"},
         }

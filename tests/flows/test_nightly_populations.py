@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from components.session.contenders import RunFinder
 
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
 from components.errors import ArtifactMissing
 from components.evaluation.night_records import keep_night
 from components.evaluation.nightly import SuiteNight
+from components.evaluation.subjects import RunSubject
 from components.runs.run import Run
 from components.schema import EvalReport
 from flows import nightly_populations
@@ -35,18 +37,27 @@ class Population:
         """The returns of the first member by subject; else 0."""
         self.played: list[str] = []
         self.gone = ""
+        self.made = "w"
+        """How the digests of the run's weights begin, which a restart changes."""
+        self.found: set[tuple[int | None, str | None]] = set()
+        """The steps that were played, with the weights that were looked for."""
         monkeypatch.setattr(nightly_populations, "evaluate_subject", self._evaluated)
         monkeypatch.setattr(nightly_populations, "read_newest_step", lambda *_: self.step)
-        monkeypatch.setattr(nightly_populations, "read_weights", lambda _, run, step: f"w{step}")
+        monkeypatch.setattr(nightly_populations, "read_weights", lambda _, run, step: f"{self.made}{step}")
+        monkeypatch.setattr(
+            nightly_populations, "find_exact_run", lambda _, weights, each: self.found.add((each.step, weights))
+        )
 
     def night(self, day: int) -> SuiteNight:
-        self.played = []
+        self.played, self.found = [], set()
         (night,) = nightly_populations.population_nights(self.store, self.kept, f"2026-11-0{day}", [self.run])
         keep_night(self.store, night)
         return night
 
-    def _evaluated(self, subject: str, suite: None, *, sampling: str, **_: Any) -> EvalReport:
+    def _evaluated(self, subject: str, suite: None, *, sampling: str, find_run: RunFinder, **_: Any) -> EvalReport:
         self.played.append(subject)
+        for step in {int(each.rpartition("@")[2]) for each in subject.split(",")}:
+            find_run(RunSubject("p", step))
         assert (suite, sampling) == (None, "sample")
         if subject == self.gone:
             raise ArtifactMissing("gone")
@@ -76,6 +87,25 @@ def test_each_learning_member_is_compared_among_the_others_as_they_were(populati
     assert (second.weights, second.num_compared, second.changes) == ({"p@2": "w2"}, 1, ())
     population.gone = mixed[1]
     assert population.night(3).returns == (), "the earlier checkpoint is gone"
+
+
+def test_a_restart_changes_weights_and_no_night_takes_those_of_before_for_them(population: Population) -> None:
+    population.step = 2
+    population.night(1)
+    population.made = "other"
+    assert population.night(2).returns == (), "one checkpoint was not trained from the other"
+    assert (population.played, population.found) == (["p@2"], {(2, "other2")})
+    population.step = 3
+    assert len(population.night(3).returns) == 3
+    assert population.found == {(3, "other3"), (2, "other2")}
+
+
+def test_the_night_before_a_restart_is_compared_by_the_weights_that_it_played(population: Population) -> None:
+    population.step = 2
+    population.night(1)
+    population.made, population.step = "other", 3
+    assert len(population.night(2).returns) == 3
+    assert population.found == {(3, "other3"), (2, "w2")}
 
 
 def test_a_game_that_pays_nobody_is_compared_by_success_and_one_that_fails_ends_no_night(

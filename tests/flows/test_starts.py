@@ -11,16 +11,18 @@ from components.errors import ConfigurationError
 from components.runs.restarts import record_restart
 from components.runs.run import Run
 from flows.presets import preset_config, preset_values
-from flows.starts import Order, overridden_config, requested_restart, requested_run
+from flows.starts import StartRequest, overridden_config, requested_restart, requested_run
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import config_in, stored_run
 
 SET = "rollout.group_size=2"
 
 
-def order(run_id: str | None = "r", *, overrides: tuple[str, ...] = (), flow_run: str = "f", **restart: Any) -> Order:
+def request(
+    run_id: str | None = "r", *, overrides: tuple[str, ...] = (), flow_run: str = "f", **restart: Any
+) -> StartRequest:
     wanted = requested_restart(restart.get("from_stage"), restart.get("step"), flow_run)
-    return Order(run_id, restart.get("num_steps"), overrides, wanted)
+    return StartRequest(run_id, restart.get("num_steps"), overrides, wanted)
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def files(root: Path) -> list[Path]:
 @pytest.mark.parametrize("preset", sorted(preset_values()))
 def test_overrides_of_a_parsed_preset_are_those_of_the_command_line(preset: str) -> None:
     lines = ["seed=7", "store={kind: local, root: /elsewhere}"]
-    lines += [SET] if preset_config(preset).hybrid is None else []  # it has no effect there
+    lines += [SET] if "rollout" not in preset_config(preset).method.unread else []
     assert overridden_config(preset_config(preset), lines, 5) == preset_config(preset, lines, num_steps=5)
     assert overridden_config(preset_config(preset), [], None) == preset_config(preset)
 
@@ -59,11 +61,11 @@ def test_a_wrong_value_is_refused_by_field_and_value(overrides: list[str], num_s
 @pytest.mark.parametrize("half", [{"from_stage": "update_policy"}, {"step": 2}])
 def test_half_a_restart_is_refused(half: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="a restart needs both"):
-        order(**half)
+        request(**half)
 
 
 def test_a_run_without_a_restart_has_the_configuration_with_its_overrides(config: RunConfig) -> None:
-    run, restart, remarks = requested_run(config, order(None, overrides=("seed=1",)), PIPELINE)
+    run, restart, remarks = requested_run(config, request(None, overrides=("seed=1",)))
     assert (run.run_id, run.config.seed, restart, remarks) == ("tiny", 1, None, [])
 
 
@@ -71,8 +73,8 @@ def test_a_restart_has_the_runs_own_configuration_and_says_what_it_leaves_out(
     config: RunConfig, tmp_path: Path
 ) -> None:
     before = files(tmp_path)
-    asked = order(overrides=(SET,), from_stage="update_policy", step=1)
-    run, restart, remarks = requested_run(config.model_copy(update={"seed": 5}), asked, PIPELINE)
+    asked = request(overrides=(SET,), from_stage="update_policy", step=1)
+    run, restart, remarks = requested_run(config.model_copy(update={"seed": 5}), asked)
     assert (run.config.seed, run.config.rollout.group_size) == (0, 2)
     assert restart == asked.restart
     (remark,) = remarks
@@ -91,22 +93,22 @@ def test_a_restart_has_the_runs_own_configuration_and_says_what_it_leaves_out(
 def test_an_impossible_restart_is_refused(asked: dict[str, Any], line: str, config: RunConfig, tmp_path: Path) -> None:
     before = files(tmp_path)
     with pytest.raises(ConfigurationError, match=line):
-        requested_run(config, order(**asked), PIPELINE)
+        requested_run(config, request(**asked))
     assert files(tmp_path) == before
 
 
 def test_a_flow_run_restarts_once_whatever_happened_since(config: RunConfig, tmp_path: Path) -> None:
-    def restart(asked: Order) -> Run:
-        run, wanted, _ = requested_run(config, asked, PIPELINE)
+    def restart(asked: StartRequest) -> Run:
+        run, wanted, _ = requested_run(config, asked)
         if wanted is not None:
             record_restart(LocalArtifactStore(tmp_path), run, wanted, PIPELINE)
         return run
 
-    first = order(overrides=(SET,), from_stage="update_policy", step=1, flow_run="first")
+    first = request(overrides=(SET,), from_stage="update_policy", step=1, flow_run="first")
     restart(first)
-    restart(order(overrides=("loss.clip_low=0.1",), from_stage="update_policy", step=0, flow_run="second"))
+    restart(request(overrides=("loss.clip_low=0.1",), from_stage="update_policy", step=0, flow_run="second"))
     again = restart(first)
     assert [each.requested_by for each in again.lineages] == ["first", "second"]
     assert (again.config.loss.clip_low, again.config.rollout.group_size) == (0.1, 2), "as the second one left it"
-    third = order(overrides=(SET,), from_stage="update_policy", step=0, flow_run="third")
-    assert requested_run(config, third, PIPELINE)[1] == third.restart, "another flow run is another wish"
+    third = request(overrides=(SET,), from_stage="update_policy", step=0, flow_run="third")
+    assert requested_run(config, third)[1] == third.restart, "another flow run is another wish"

@@ -18,8 +18,8 @@ from components.runs.lineages import read_lineages
 from components.runs.run import Run
 from flows import train as module
 from flows.prefect_runtime.resumption import RESUMING, is_cancelled_resumption
-from flows.steps import TEAM_PIPELINE as PIPELINE
-from flows.steps import Loop, train
+from flows.steps import STEPS
+from flows.train import train
 from tests.tasks.stored_runs import config_in, stored_run
 
 RESUMED = Scheduled(name=RESUMING)
@@ -27,11 +27,12 @@ RESUMED = Scheduled(name=RESUMING)
 
 def test_the_form_shows_short_fields_with_their_words_above_the_configuration() -> None:
     schema = parameter_schema(train)
+    names = list(dict.fromkeys(name for steps in STEPS.values() for name in steps.pipeline.restartable))
     fields = sorted(schema.properties.items(), key=lambda field: field[1]["position"])
     assert [name for name, _ in fields] == ["run_id", "num_steps", "overrides", "from_stage", "step", "config"]
     assert all(field["description"] for _, field in fields)
     assert schema.required == ["config"]
-    assert schema.properties["from_stage"]["anyOf"][0]["enum"] == list(PIPELINE.restartable)
+    assert schema.properties["from_stage"]["anyOf"][0]["enum"] == names
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ class Trained:
     def session(self, run: Run) -> Iterator[Any]:
         yield SimpleNamespace(run=run, config=run.config, store=self.store)
 
-    def train(self, session: Any, loop: Loop, began_at_seconds: float) -> dict[str, Any]:
+    def train(self, session: Any, began_at_seconds: float) -> dict[str, Any]:
         self.runs.append(session.run)
         return {}
 

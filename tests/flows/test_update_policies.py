@@ -11,7 +11,7 @@ import pytest
 from prefect.futures import PrefectConcurrentFuture
 from prefect.states import Completed, Failed, State
 
-from flows import training_iteration
+from flows import updates as module
 
 
 class Updates:
@@ -38,7 +38,7 @@ class Updates:
 @pytest.fixture
 def updates(monkeypatch: pytest.MonkeyPatch) -> Iterator[Updates]:
     stub = Updates()
-    monkeypatch.setattr(training_iteration, "update_policy", stub)
+    monkeypatch.setattr(module, "update_policy", stub)
     yield stub
     for event in stub.released.values():
         event.set()
@@ -49,7 +49,7 @@ def updated(at_once: int) -> dict[str, Any]:
     resources = SimpleNamespace(runner="thread", max_updates_at_once=at_once)
     run: Any = SimpleNamespace(config=SimpleNamespace(resources=resources))
     batches: Any = SimpleNamespace(batches=dict.fromkeys("abc"))
-    return dict(training_iteration.update_policies(run, 0, dict.fromkeys("abc"), batches))  # type: ignore[arg-type]
+    return dict(module.update_policies(run, 0, dict.fromkeys("abc"), batches))  # type: ignore[arg-type]
 
 
 def test_a_slow_policy_holds_up_no_other(updates: Updates) -> None:

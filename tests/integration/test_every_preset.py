@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from components.config import HybridMethod
+from components.config.hybrid import Crystal
 from components.session.scenario import scenario_of
 from flows.preflight.problem_counts import check_problem_counts
 from flows.presets import preset_config, preset_values
@@ -68,12 +70,12 @@ def small_team(preset: str) -> list[str]:
 
 SMALL_HYBRID = (
     "num_steps=1",
-    "hybrid.num_games=4",
-    "hybrid.learner.steps=8",
+    "method.num_games=4",
+    "method.learner.steps=8",
     "environment.max_turns=40",
     "evaluation={num_problems: 4, problems_per_block: 4}",
 )
-OUR_CARTRIDGE = ("hybrid.game=homebrew", "hybrid.rom=null")
+OUR_CARTRIDGE = "method.game={type: homebrew}"
 """In place of a user's own copy of a game."""
 
 
@@ -82,11 +84,13 @@ def trained(trainings: Trainings, root: Path, preset: str, *overrides: str) -> d
     summary = root / "summary.json"
     local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
     config = preset_config(preset, [])
-    small = [*SMALL, *small_team(preset), *without_downloads(preset)] if config.hybrid is None else [*SMALL_HYBRID]
-    if config.population is not None:
+    small = (
+        [*SMALL, *small_team(preset), *without_downloads(preset)] if config.method.writes_answers else [*SMALL_HYBRID]
+    )
+    if config.method.type == "population":
         small.append("warm_start={max_steps: 0}")  # games without an expert start from random weights
-    if config.hybrid is not None and config.hybrid.game == "crystal":
-        small += OUR_CARTRIDGE
+    if isinstance(config.method, HybridMethod) and isinstance(config.method.game, Crystal):
+        small.append(OUR_CARTRIDGE)
     if config.resources.runner == "ray":
         small.append("rollout.num_shards=2")  # each task there takes seconds
     small += overrides
@@ -105,7 +109,7 @@ IN_EVERY_RUN = ("code-tiny", "search-tiny", "stateful-shop")
 )
 def test_each_preset_runs_a_step(preset: str, trainings: Trainings, tmp_path: Path) -> None:
     config = preset_config(preset, without_downloads(preset))
-    if config.hybrid is None:
+    if config.method.writes_answers:
         check_problem_counts(scenario_of(config))  # the step below asks for fewer
     assert len(trained(trainings, tmp_path, preset)["evaluations"]) == 4  # type: ignore[arg-type]
 

@@ -63,7 +63,7 @@ def whole(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return root
 
 
-FROM_SCREENS = {"mode": "rl_only", "game": "homebrew", "num_games": 2, "keeps_decisions": True} | {
+FROM_SCREENS = {"type": "hybrid", "game": "homebrew", "num_games": 2, "keeps_decisions": True} | {
     "learner": {"network": "cnn", "steps": 24, "minibatch": 32, "epochs": 2},
     "subgoals": ["near the table: x <= 2 and y == 2"],
 }
@@ -82,19 +82,24 @@ STAGES = [
     {"name": "little", "reward_threshold": 0.0, "llm_confidence": 0.88, "strategy": "rule_heavy"},
 ]
 STAGED = {
-    "mode": "adaptive",
+    "type": "hybrid",
     "game": "twin",
     "num_games": 4,
     "learner": {"steps": 24, "minibatch": 32, "epochs": 2},
-} | {"curriculum": {"stages": STAGES, "patience": 2, "window": 2, "largest_deviation": 9.0}}
+} | {
+    "mode": {
+        "type": "adaptive",
+        "curriculum": {"stages": STAGES, "patience": 2, "window": 2, "largest_deviation": 9.0},
+    }
+}
 
 
 @pytest.mark.parametrize(
     ("changes", "boundaries"),
     [
         ({}, BOUNDARIES),
-        ({"hybrid": FROM_SCREENS}, BOUNDARIES[1:3]),
-        (LEARNS | {"hybrid": STAGED}, (BOUNDARIES[1], "/steps/000002/collect_experience-v*/")),
+        ({"method": FROM_SCREENS}, BOUNDARIES[1:3]),
+        (LEARNS | {"method": STAGED}, (BOUNDARIES[1], "/steps/000002/collect_experience-v*/")),
     ],
     ids=["mlp", "cnn", "curriculum"],
 )
@@ -114,7 +119,7 @@ def test_killed_at_every_stage_it_ends_in_the_same_player(
     assert outcome(one, "whole") == outcome(other, "cut")
     steps = run_document(one, "whole")["steps"]
     assert len({step["checkpoint_digest"]["reflexes"] for step in steps}) == 3, "each step learns"
-    if "curriculum" in cut["hybrid"]:
+    if cut["method"] is STAGED:
         told = [[step["metrics"][f"curriculum/{name}"] for name in ("stage", "num_stalls")] for step in steps]
         assert (told[0], told[2][0]) == ([0.0, 0.0], 1.0), "a stage is passed in the second step"
         assert sum(stalls for _, stalls in told) > 0
@@ -127,8 +132,8 @@ def test_a_model_that_learns_is_another_after_each_step_killed_or_not(
 
     def learning(root: Path) -> dict[str, Any]:
         values = config(root) | LEARNS
-        learner = {**values["hybrid"]["learner"], "steps": 12}
-        return {**values, "hybrid": {**values["hybrid"], "mode": "llm_only", "learner": learner}, "num_steps": 2}
+        learner = {**values["method"]["learner"], "steps": 12}
+        return {**values, "method": {**values["method"], "mode": "llm_only", "learner": learner}, "num_steps": 2}
 
     assert trainings.run(order(whole, "whole", config=learning(whole))).code == 0, trainings.log()
     for part in ("/steps/000000/update_learner-v*/player/", "/steps/000001/collect_experience-v*/"):
@@ -152,9 +157,9 @@ def test_a_model_that_learns_is_another_after_each_step_killed_or_not(
 
 def on_emulator(root: Path) -> dict[str, Any]:
     values = config(root)
-    hybrid = {"mode": "rl_only", "game": "homebrew", "num_games": 2, "learner": {"steps": 12, "minibatch": 8}}
+    method = {"type": "hybrid", "game": "homebrew", "num_games": 2, "learner": {"steps": 12, "minibatch": 8}}
     evaluation = {"num_problems": 2, "problems_per_block": 2, "sampling": ["sample"]}
-    return {**values, "hybrid": hybrid, "evaluation": evaluation, "num_steps": 1}
+    return {**values, "method": method, "evaluation": evaluation, "num_steps": 1}
 
 
 def pictures(store: LocalArtifactStore, run_id: str) -> dict[int, bytes]:
@@ -270,7 +275,7 @@ def test_its_own_games_are_played_once_whoever_asks(whole: Path, monkeypatch: py
 def test_a_policy_of_the_rules_plays_the_cartridge(whole: Path) -> None:
     pytest.importorskip("pyboy")
     on_rules, on_cartridge = (
-        evaluated(whole, "--sampling", "sample", "--set", f"hybrid.game={game}") for game in ("twin", "homebrew")
+        evaluated(whole, "--sampling", "sample", "--set", f"method.game={game}") for game in ("twin", "homebrew")
     )
     assert on_rules["suite_digest"] != on_cartridge["suite_digest"]
     assert on_rules["mean_reward"] == pytest.approx(on_cartridge["mean_reward"]), "the same rules, button by button"
@@ -291,10 +296,10 @@ NO_EFFECT = {
     "--suite plan_path": "--suite 'plan_path': run whole plays the held-out games of its own configuration; leave it out",
     "--samples 2": "--samples 2: run whole plays each start once",
     "--step 4": "step 4 of run whole: it has finished 3 updates; use 0 to 3",
-    "--set hybrid.num_games=8": "--set 'hybrid.num_games=8': changes no held-out game of run whole; set one of hybrid.game",
+    "--set method.num_games=8": "--set 'method.num_games=8': changes no held-out game of run whole; set one of method.game",
     "--set generation.dtype=float32": "--set 'generation.dtype=float32': changes no held-out game of run whole",
     "--set evaluation.every=2": "--set 'evaluation.every=2': changes no held-out game of run whole",
-    "--set hybrid.game=crystal": "game crystal needs your own copy of Pokemon Crystal",
+    "--set method.game=crystal": "method.game.rom: required and missing",
 }
 
 

@@ -52,7 +52,7 @@ def config(root: Path, **updates: Any) -> dict[str, Any]:
         "environment": {**values["environment"], "options": {"num_members": 6, "num_steps": 2}},
         "agents": {f"player_{number}": {"policy": member} for number, member in enumerate(MEMBERS)},
         "policies": dict.fromkeys(MEMBERS, member),
-        "population": {"training_mode": "mixed", "opponents": {"every": 1}, "weight_updates": updates},
+        "method": {"type": "population", "opponents": {"every": 1}, "weight_updates": updates},
         "store": {"kind": "local", "root": str(root / "store")},
         "tracking": {"kind": "none"},
     }
@@ -78,7 +78,7 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     for root in (whole, cut):
         root.mkdir()
-    settings = {"strategy": "federated", "every": 2, "personal_share": 0.25, "return_temperature": 0.5}
+    settings = {"type": "federated", "every": 2, "personal_share": 0.25, "return_temperature": 0.5}
     assert trainings.run(order(whole, "p", config=config(whole, **settings))).code == 0, trainings.log()
     for part in BOUNDARIES:
         stop = {"stop_at_refresh": 1} if part == REFRESH else {"stop": {"part": part, "moment": "computed"}}
@@ -169,7 +169,7 @@ def test_asynchronous_members_play_by_weights_within_the_bound_killed_or_not(
         root.mkdir()
 
     def asynchronous(root: Path) -> dict[str, Any]:
-        return {**config(root, strategy="asynchronous", every=2), "loss": {"importance_cap": 2.0}}
+        return {**config(root, type="asynchronous", every=2), "loss": {"importance_cap": 2.0}}
 
     assert trainings.run(order(whole, "p", config=asynchronous(whole))).code == 0, trainings.log()
     stop = {"part": "/steps/000002/collect_rollouts-v*/", "moment": "computed"}
@@ -186,7 +186,7 @@ def test_asynchronous_members_play_by_weights_within_the_bound_killed_or_not(
 
 
 def test_equal_replicas_stay_equal_under_synchronized_updates(trainings: Trainings, tmp_path: Path) -> None:
-    values = {**config(tmp_path, strategy="synchronized"), "algorithm": {"advantage": "gae"}}
+    values = {**config(tmp_path, type="synchronized"), "algorithm": {"advantage": "gae"}}
     assert trainings.run(order(tmp_path, "p", config=values)).code == 0, trainings.log()
     start = set(weights(tmp_path, "p", 0).values())
     assert len(start) == len(MEMBERS), "adapters start different"
@@ -202,7 +202,7 @@ def test_equal_replicas_stay_equal_under_synchronized_updates(trainings: Trainin
 
 @pytest.mark.long
 def test_selective_updates_change_the_best_alone(trainings: Trainings, tmp_path: Path) -> None:
-    settings = {"strategy": "selective", "best_share": 0.34, "exploration": 0.0}
+    settings = {"type": "selective", "best_share": 0.34, "exploration": 0.0}
     assert trainings.run(order(tmp_path, "p", config=config(tmp_path, **settings))).code == 0, trainings.log()
     store = LocalArtifactStore(tmp_path / "store")
     for step in (0, 1, 2):
@@ -272,7 +272,7 @@ def test_any_game_trains_a_population_by_its_name(
         "environment": {"name": name, "options": options, "max_turns": 12, "answer_format": "choice"},
         "agents": players,
         "policies": {each["policy"]: {**values["policies"]["first"], "tiny": tiny} for each in players.values()},
-        "population": {"training_mode": "mixed"},
+        "method": "population",
     }
     assert trainings.run(order(tmp_path, "p", config=order_of)).code == 0, trainings.log()
     (step,) = outcome(LocalArtifactStore(tmp_path / "store"), "p")["steps"]

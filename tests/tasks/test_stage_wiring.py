@@ -407,8 +407,8 @@ def test_an_update_that_fails_leaves_no_folder_even_if_the_session_was_closed(wi
 
 @pytest.mark.parametrize(("every", "weight"), [(1, 1.0), (2, 0.25)])
 def test_a_critic_s_advantages_count_less_where_older_weights_played(wired: Wired, every: int, weight: float) -> None:
-    updates = f"{{strategy: asynchronous, every: {every}, staleness_exponent: {0.5 if every == 1 else 2.0}}}"
-    settings = ["algorithm.advantage=gae", "loss.importance_cap=2.0", f"population.weight_updates={updates}"]
+    updates = f"{{type: asynchronous, every: {every}, staleness_exponent: {0.5 if every == 1 else 2.0}}}"
+    settings = ["algorithm.advantage=gae", "loss.importance_cap=2.0", f"method.weight_updates={updates}"]
     session = SimpleNamespace(
         config=preset_config("population-kuhn", settings),
         kept=KeptPayloads(wired.session().store),

@@ -13,7 +13,7 @@ from components.exporting.card import RecordedNode
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.runs.history import read_history
 from components.runs.run import Run
-from components.runs.session_records import recorded_roles
+from components.runs.session_records import read_roles
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.schema import Node, RolloutShard
 from components.session.scenario import scenario_of
@@ -43,7 +43,7 @@ def usual_temperature(config: RunConfig, policy: str) -> float:
 
 def recorded_nodes(store: ArtifactStore, run: Run, step: int) -> dict[str, Node]:
     """A node by role, rolled out after `step` updates or else one fewer, from a solved episode if there is one."""
-    roles = recorded_roles(store, run.run_id)
+    roles = read_roles(store, run.run_id)
     for at in (step, step - 1) if step else (step,):
         keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/{at:06d}/"))
         for key in [each for each in keys if roles[stage_of(each)].writes == "rollouts"]:

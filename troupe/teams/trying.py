@@ -48,6 +48,8 @@ class TriedAgent(Frozen):
     """The first prompt of an agent as its policy reads it, and the shares of its answers."""
 
     prompt: str
+    reads_instructions: bool
+    """A compact policy sees the text of the state alone."""
     num_answers: int
     right: float
     malformed: float
@@ -155,7 +157,14 @@ def report_play(session: Session, episodes: Sequence[Episode], prompts: dict[str
     for episode in episodes:
         for node in episode.path:
             candidates.setdefault(node.group.agent, []).append(node.candidates[0])
-    agents = {role: read_shares(role, told, prompts[role]) for role in config.agents if role in prompts}
+    policies = {role: config.policies[agent.policy] for role, agent in config.agents.items()}
+    agents = {
+        role: read_shares(
+            role, told, prompts[role], reads_instructions=policy.prompt_format == "chat" or policy.api is not None
+        )
+        for role, policy in policies.items()
+        if role in prompts
+    }
     remarks = [*warnings_of_instructions(scenario)]
     for role, found in agents.items():
         malformed = [each for each in candidates[role] if each.outcome.error is not None]
@@ -204,12 +213,13 @@ def judge(answer: Candidate) -> Verdict:
         return "no answer"
 
 
-def read_shares(role: str, answers: Sequence[TriedAnswer], prompt: str) -> TriedAgent:
+def read_shares(role: str, answers: Sequence[TriedAnswer], prompt: str, *, reads_instructions: bool) -> TriedAgent:
     """The shares of the answers of `role`, which has given at least one."""
     counted = Counter(each.verdict for each in answers if each.agent == role)
     total = counted.total()
     return TriedAgent(
         prompt=prompt,
+        reads_instructions=reads_instructions,
         num_answers=total,
         right=counted["right"] / total,
         malformed=counted["malformed"] / total,
@@ -251,8 +261,13 @@ def next_step(trial: Trial, name: str) -> str:
         return f"troupe train {name}"
     if not trial.agents:
         return f"troupe play {name}, to see what the agents are asked"
+    readers = [role for role, agent in trial.agents.items() if agent.reads_instructions]
+    if not readers:
+        return (
+            f"troupe train {name}; its policies read no instructions and learn from demonstrations first (warm_start)"
+        )
     least = max(
-        trial.agents,
+        readers,
         key=lambda role: (trial.agents[role].malformed + trial.agents[role].no_answer, -trial.agents[role].right),
     )
     return (

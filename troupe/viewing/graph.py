@@ -7,7 +7,7 @@ from components.artifacts.refs import ArtifactRef
 from components.errors import ConfigurationError
 from components.methods.population.interactions import PAGE, file_in
 from components.runs.lineages import store_option
-from components.runs.session_records import effective_run, recorded_roles
+from components.runs.session_records import effective_run, read_roles
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
 from components.runs.stored_runs import read_run
 
@@ -16,7 +16,7 @@ def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
     """The page of the newest graph of a run; None if none was drawn. Raises ConfigurationError for an unknown run."""
     run = effective_run(store, read_run(store, run_id))
     keys = manifest_keys(run, store.list(f"runs/{run_id}/steps/"))
-    roles = recorded_roles(store, run_id)
+    roles = read_roles(store, run_id)
     drawn = sorted(key for key in keys if roles[stage_of(key)].writes == "interactions")
     if not drawn:
         return None

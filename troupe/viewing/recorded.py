@@ -17,7 +17,7 @@ from components.runs.available_checkpoints import format_ranges
 from components.runs.lineages import lineage_for, read_config
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.run import MixedStep, Run
-from components.runs.session_records import effective_run, readable_sessions, recorded_roles
+from components.runs.session_records import effective_run, read_roles, readable_sessions
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of, step_of
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
@@ -84,7 +84,7 @@ def read_recorded(store: ArtifactStore, run_id: str, step: int | None = None) ->
         raise ConfigurationError(
             f"run {run_id!r}: it trained a player of buttons, whose games are no texts; `troupe view {run_id}` shows them"
         )
-    reached, roles = first_unfinished_step(store, run), recorded_roles(store, run_id)
+    reached, roles = first_unfinished_step(store, run), read_roles(store, run_id)
     candidates = [step] if step is not None else [each for each in (reached, reached - 1) if each >= 0]
     for at in candidates:
         if any(roles[stage_of(key)].writes == "rollouts" for key in store.list(_folder(run, at))):

@@ -109,6 +109,6 @@ def test_every_name_of_the_configuration_has_an_estimator() -> None:
 
 def test_an_unknown_estimator_is_refused_by_the_configuration() -> None:
     with pytest.raises(
-        ValueError, match="there are 'at_grpo', 'grpo', 'dr_mas', 'rloo', 'dr_grpo', 'reinforce_pp', 'c3'"
+        ValueError, match="there are 'at_grpo', 'grpo', 'dr_mas', 'rloo', 'reinforce_pp', 'dr_grpo', 'c3'"
     ):
         choose_algorithm(advantage="ppo")

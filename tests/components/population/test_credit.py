@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.artifacts.codec import decode, encode
-from components.config import PopulationConfig
+from components.config import PopulationMethod
 from components.population.credit import CreditedStep, Played, PopulationState, credited_step
 from components.population.move_rewards import Move, moves_of
 from components.schema import Node
 from tests.recorded_rollouts import candidate, episode, node
+from tests.sections import choose_algorithm
 
 AGENTS = ("ann", "bob")
+BASELINE = {"advantage": "role_baseline"}
 PAYS = st.floats(-4, 4, width=16)
 
 
@@ -48,11 +50,13 @@ def one_step(*turns: tuple[float, float]) -> Played:
 
 
 def credited(
-    *episodes: Played, state: PopulationState | None = None, subtracts: bool = False, **config: Any
+    *episodes: Played, state: PopulationState | None = None, of: dict[str, Any] | None = None, **mode: Any
 ) -> CreditedStep:
-    settings = PopulationConfig(**{"training_mode": "cooperative", **config})
+    """`of` is the advantage with its fields, role_mean unless given."""
+    method = PopulationMethod.model_validate({"training_mode": {"type": "cooperative", **mode}})
+    algorithm = choose_algorithm(**{"advantage": "role_mean", **(of or {})})
     before = PopulationState() if state is None else state
-    return credited_step(before, episodes, agents=AGENTS, config=settings, subtracts_baseline=subtracts)
+    return credited_step(before, episodes, agents=AGENTS, method=method, algorithm=algorithm)
 
 
 def test_who_acts_together_earns_in_one_move_and_who_acts_alone_leaves_payoffs_to_the_others() -> None:
@@ -84,11 +88,11 @@ def test_continuations_are_no_moves_and_a_failed_sandbox_has_no_rewards() -> Non
     [
         ({"cooperation_strength": 0.6}, (0.7, 0.3)),
         ({"cooperation_strength": 0.6, "team_size": 1}, (1.0, 0.0)),
-        ({"training_mode": "competitive", "competition_intensity": 0.4}, (1.0, -0.4)),
-        ({"training_mode": "mixed"}, (0.85, -0.05)),
-        ({"training_mode": "hierarchical", "leader": "bob", "compliance_bonus": 0.0}, (1.0, 0.5)),
-        ({"training_mode": "hierarchical", "leader": "bob"}, (1.1, 0.5)),
-        ({"training_mode": "hierarchical", "compliance_bonus": 0.0}, (0.5, 0.0)),
+        ({"type": "competitive", "competition_intensity": 0.4}, (1.0, -0.4)),
+        ({"type": "mixed"}, (0.85, -0.05)),
+        ({"type": "hierarchical", "leader": "bob", "compliance_bonus": 0.0}, (1.0, 0.5)),
+        ({"type": "hierarchical", "leader": "bob"}, (1.1, 0.5)),
+        ({"type": "hierarchical", "compliance_bonus": 0.0}, (0.5, 0.0)),
     ],
 )
 def test_one_return_of_one_is_mixed_as_the_mode_says(config: dict[str, Any], wanted: tuple[float, float]) -> None:
@@ -100,10 +104,10 @@ def test_one_return_of_one_is_mixed_as_the_mode_says(config: dict[str, Any], wan
 
 
 def test_returns_of_later_moves_are_discounted_for_each_move_and_bonuses_too() -> None:
-    found = credited(one_step((1.0, 0.0), (0.0, 4.0)), cooperation_strength=0.0, discount=0.5)
+    found = credited(one_step((1.0, 0.0), (0.0, 4.0)), cooperation_strength=0.0, of={"discount": 0.5})
     assert found.credits_E_N_K[0] == ((1.0,), (2.0,), (0.0,), (4.0,))
     led = credited(
-        one_step((0.0, 0.0), (0.0, 0.0)), training_mode="hierarchical", leader="ann", compliance_bonus=1.0, discount=0.5
+        one_step((0.0, 0.0), (0.0, 0.0)), type="hierarchical", leader="ann", compliance_bonus=1.0, of={"discount": 0.5}
     )
     assert [each[0] for each in led.credits_E_N_K[0]] == [0.0, 1.5, 0.0, 1.0], "none of it is the leader's"
     assert led.metrics["population/compliance"] == 1.0
@@ -115,24 +119,24 @@ def test_a_follower_is_paid_for_the_leaders_last_answer() -> None:
     before = (answer("bob", 0.0, says="C"), answer("ann", 0.0, says="C"))
     for nodes, together, wanted in ((unlike, True, [0, 0]), (after, False, [0, 0.2, 0.1]), (before, False, [0, 0])):
         step = played(*nodes, rewards=[[0.0]] * len(nodes), together=together)
-        found = credited(step, training_mode="hierarchical", leader="ann")
+        found = credited(step, type="hierarchical", leader="ann")
         assert [each[0] for each in found.credits_E_N_K[0]] == pytest.approx(wanted)
 
 
 def test_baselines_are_of_agent_and_turn_from_before_the_episode() -> None:
-    config = {"cooperation_strength": 0.0, "baseline_decay": 0.5}
-    found = credited(one_step((1.0, 0.0), (2.0, 0.0)), one_step((1.0, 0.0), (2.0, 0.0)), subtracts=True, **config)
+    twice = [one_step((1.0, 0.0), (2.0, 0.0))] * 2
+    found = credited(*twice, cooperation_strength=0.0, of=BASELINE | {"baseline_decay": 0.5})
     assert found.credits_E_N_K[0][0::2] == ((3.0,), (2.0,)), "nothing is known of the first episode"
     assert found.credits_E_N_K[1][0::2] == ((1.5,), (1.0,)), "half of the first one's returns"
     assert found.state.baselines.value("turn 0", "ann") == 0.5 * 1.5 + 0.5 * 3.0
-    plain = credited(one_step((1.0, 0.0)), state=found.state, **config)
+    plain = credited(one_step((1.0, 0.0)), state=found.state, cooperation_strength=0.0)
     assert plain.credits_E_N_K[0][0] == (1.0,), "another advantage subtracts its own"
 
 
 def test_compared_candidates_are_credited_with_what_each_earned_at_once() -> None:
     tree = played(answer("ann", 1.0, 3.0, None), answer("bob", 5.0, 5.0, 5.0, turn=1, ann=0.0, bob=5.0),
                   rewards=[[1.0, 3.0, None], [5.0, 5.0, 5.0]], together=False)  # fmt: skip
-    found = credited(tree, cooperation_strength=1.0, discount=0.5, subtracts=True)
+    found = credited(tree, cooperation_strength=1.0, of=BASELINE | {"discount": 0.5})
     assert found.credits_E_N_K[0][0] == (0.5, 1.5, None), "no later reward and no baseline, but the team's mean"
     assert found.state.average_returns == {"ann": 1.0, "bob": 5.0}, "of the chosen candidates"
 
@@ -159,7 +163,7 @@ def test_a_state_that_was_stored_between_two_steps_goes_on_to_the_bit(
     def after(state: PopulationState, part: list[tuple[float, float]]) -> tuple[PopulationState, list[Any]]:
         credits = []
         for each in part:
-            found = credited(one_step(each), state=state, training_mode=mode, subtracts=True)
+            found = credited(one_step(each), state=state, type=mode, of=BASELINE)
             state, credits = found.state, [*credits, found.credits_E_N_K]
         return state, credits
 
@@ -174,9 +178,9 @@ def test_a_state_that_was_stored_between_two_steps_goes_on_to_the_bit(
 @given(st.lists(st.tuples(PAYS, PAYS), min_size=1, max_size=8), st.integers(0, 8))
 def test_episodes_are_folded_alike_in_one_step_and_in_two(returns: list[tuple[float, float]], cut: int) -> None:
     episodes = [one_step(each) for each in returns]
-    whole = credited(*episodes, subtracts=True)
-    half = credited(*episodes[:cut], subtracts=True)
-    rest = credited(*episodes[cut:], state=half.state, subtracts=True)
+    whole = credited(*episodes, of=BASELINE)
+    half = credited(*episodes[:cut], of=BASELINE)
+    rest = credited(*episodes[cut:], state=half.state, of=BASELINE)
     assert half.credits_E_N_K + rest.credits_E_N_K == whole.credits_E_N_K
     assert rest.state.num_steps == 2
     for field in (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.config import OpponentConfig, PopulationConfig
+from components.config import OpponentConfig, PopulationMethod
 from components.population.opponents import OpponentPool
 from components.population.payoffs import PayoffMatrix, PlayedGame, games_by_pair
 from components.population.seating import (
@@ -26,8 +26,8 @@ def seatings(
     step: int = 0, num_shards: int = 4, pools: dict[str, OpponentPool] | None = None, **settings: object
 ) -> tuple:
     payoffs = settings.pop("payoffs", PayoffMatrix())
-    config = PopulationConfig.model_validate(settings)
-    return step_seatings(HOMES, pools or {}, payoffs, config=config, step=step, num_shards=num_shards, seed=0)
+    method = PopulationMethod.model_validate(settings)
+    return step_seatings(HOMES, pools or {}, payoffs, method=method, step=step, num_shards=num_shards, seed=0)
 
 
 def test_members_stay_in_their_seats_unless_they_rotate() -> None:
@@ -50,10 +50,10 @@ def test_each_member_learns_each_role_equally_often(step: int, rounds: int) -> N
 def test_each_member_learns_against_past_selves_equally_often(size: int, num_past: int, rotates_seats: bool) -> None:
     homes = {f"agent_{number}": f"m{number}" for number in range(size)}
     pools = pools_after({}, dict.fromkeys(homes.values(), (0, "w")), config=OpponentConfig(), step=0)
-    config = PopulationConfig.model_validate({"rotates_seats": rotates_seats, "opponents": {"share": 0.5}})
+    method = PopulationMethod.model_validate({"rotates_seats": rotates_seats, "opponents": {"share": 0.5}})
     learned: Counter[tuple[str, str]] = Counter()
     for step in range(size**2):
-        found = step_seatings(homes, pools, PayoffMatrix(), config=config, step=step, num_shards=2 * num_past, seed=0)
+        found = step_seatings(homes, pools, PayoffMatrix(), method=method, step=step, num_shards=2 * num_past, seed=0)
         games = [seating for seating in found if any("@" in player for player in seating.values())]
         assert len(games) == num_past
         learned.update((agent, player) for game in games for agent, player in game.items() if "@" not in player)
@@ -137,13 +137,16 @@ def test_pools_grow_every_so_many_steps_by_those_who_have_learned() -> None:
 
 
 def test_the_best_member_takes_the_leading_seat_at_the_end_of_a_term() -> None:
-    config = PopulationConfig(training_mode="hierarchical", leader_term=3)
+    method, led_by_bob = (
+        PopulationMethod.model_validate({"training_mode": {"type": "hierarchical", "leader_term": 3, "leader": leader}})
+        for leader in (None, "bob")
+    )
     returns = {"first": 0.2, "second": 0.5}
     led = {"ann": "second", "bob": "first"}
-    assert [homes_in_step(HOMES, returns, config, step) for step in range(4)] == [HOMES, HOMES, HOMES, led]
-    assert homes_in_step(led, returns, config, 6) == led
-    assert homes_in_step(HOMES, {}, config, 3) == HOMES, "of equals the first"
-    assert homes_in_step(HOMES, returns, config.model_copy(update={"leader": "bob"}), 3) == HOMES
+    assert [homes_in_step(HOMES, returns, method, step) for step in range(4)] == [HOMES, HOMES, HOMES, led]
+    assert homes_in_step(led, returns, method, 6) == led
+    assert homes_in_step(HOMES, {}, method, 3) == HOMES, "of equals the first"
+    assert homes_in_step(HOMES, returns, led_by_bob, 3) == HOMES
 
 
 @given(st.text(min_size=1), st.integers(0, 10**6))

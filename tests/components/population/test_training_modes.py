@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.config.population import Competitive, Cooperative, Mixed
 from components.errors import ConfigurationError
 from components.population.training_modes import (
     differences_to_others,
@@ -17,13 +18,15 @@ from components.population.training_modes import (
     mode_matrix,
     team_means,
 )
+from tests.sections import choose_training_mode
 
+MODES = ("cooperative", "competitive", "mixed", "hierarchical")
 RETURNS = st.lists(st.floats(-10, 10), min_size=2, max_size=6)
 SHARE = st.floats(0, 1)
 
 
 def test_the_four_modes_of_two_members() -> None:
-    first_rows = {mode: mode_matrix(mode, 2)[0] for mode in ("cooperative", "competitive", "mixed", "hierarchical")}
+    first_rows = {mode: mode_matrix(choose_training_mode(mode), 2)[0] for mode in MODES}
     assert first_rows["cooperative"] == pytest.approx([0.7, 0.3])
     assert first_rows["competitive"] == pytest.approx([1.0, -0.4])
     assert first_rows["mixed"] == pytest.approx([0.85, -0.05])
@@ -51,10 +54,12 @@ def test_competition_is_the_difference_by_hand_and_zero_sum_at_full_intensity(
 def test_the_mixed_mode_lies_between_cooperation_and_competition(
     num: int, beta: float, kappa: float, rho: float
 ) -> None:
-    shares: dict[str, Any] = {"cooperation_strength": beta, "competition_intensity": kappa}
+    cooperative = mode_matrix(Cooperative(cooperation_strength=beta), num)
+    competitive = mode_matrix(Competitive(competition_intensity=kappa), num)
+    mixed = Mixed(cooperation_strength=beta, competition_intensity=kappa)
     together, apart = (1 + rho) / 2, (1 - rho) / 2
-    wanted = together * mode_matrix("cooperative", num, **shares) + apart * mode_matrix("competitive", num, **shares)
-    assert mode_matrix("mixed", num, correlation=rho, **shares) == pytest.approx(wanted, abs=1e-12)
+    wanted = together * cooperative + apart * competitive
+    assert mode_matrix(mixed, num, correlation=rho) == pytest.approx(wanted, abs=1e-12)
     assert sum(mixed_weights(beta, kappa, rho)) <= max(beta, kappa) + 1e-12
 
 
@@ -86,8 +91,7 @@ def test_discounted_returns_are_the_sums_by_definition(rewards_T_N: list[tuple[f
         (lambda: differences_to_others(1), "num_members 1"),
         (lambda: hierarchical_matrix(2, 2), "leader 2 of 2"),
         (lambda: mixed_weights(0.6, 0.4, 1.5), "correlation 1.5"),
-        (lambda: mode_matrix("frozen", 2), "training_mode 'frozen'"),  # type: ignore[arg-type]
-        (lambda: mode_matrix("cooperative", 0), "num_members 0"),
+        (lambda: mode_matrix(Cooperative(), 0), "num_members 0"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_its_name(call: Any, named: str) -> None:

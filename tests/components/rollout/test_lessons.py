@@ -86,7 +86,8 @@ def test_an_agent_whose_answers_nobody_reads_is_named_with_an_answer_a_reason_an
     [
         (config(), "length", "10 of them are cut off: raise agents.tool_agent.max_new_tokens"),
         (config(answer_format="strict"), "stop", "set environment.answer_format to free"),
-        (config("compact"), "stop", "in agents.tool_agent.prompt"),
+        (config(), "stop", "in agents.tool_agent.prompt"),
+        (config("compact"), "stop", "raise warm_start.min_success"),
     ],
 )
 def test_the_remedy_fits_the_cause(run: RunConfig, reason: FinishReason, remedy: str) -> None:

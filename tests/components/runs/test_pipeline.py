@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from components.config import HybridConfig, RunConfig, parse_config
+from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
-from components.runs.pipeline import NEUTRAL, Pipeline, Stage, When
+from components.runs.pipeline import Pipeline, Stage, When
 from components.runs.run import Run, stage_key
-from flows.presets import preset_config, preset_values
+from flows.presets import preset_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
 
-NEUTRAL_OF = {HybridConfig: dict(NEUTRAL["hybrid"])}
 DEFAULTS = Path(__file__).with_name("defaults.json")
 
 
@@ -69,18 +68,6 @@ def test_a_stage_reads_what_it_names_and_only_what_differs_from_a_default() -> N
     assert stage.config_fields(config(rollout__temperature=0.5)) != plain
 
 
-def test_keys_of_hybrid_runs_are_those_of_before_the_cartridge_was_the_default() -> None:
-    stage = declared("s", reads=("hybrid",))
-
-    def read(**hybrid: Any) -> Any:
-        return stage.config_fields(parse_config({**preset_values()["hybrid-tiny"], "hybrid": hybrid}))
-
-    assert read(game="twin") == {}
-    assert read(game="twin", num_games=3) == {"hybrid": {"num_games": 3}}
-    assert read() == read(game="homebrew") == {"hybrid": {"game": "homebrew"}}
-    assert stage.config_fields(config()) == {}
-
-
 def test_a_condition_decides_whether_a_part_is_read() -> None:
     by_seed = declared("s", reads=(When(path="training", applies=lambda config: config.seed == 5),))
     assert by_seed.config_fields(config()) == {}
@@ -89,8 +76,12 @@ def test_a_condition_decides_whether_a_part_is_read() -> None:
 
 def test_the_servers_of_an_engine_decide_no_result() -> None:
     stage = declared("s", reads=("generation",))
-    moved = parse_config(config().model_dump() | {"generation": {"vllm": {"urls": ["http://elsewhere:8000"]}}})
-    assert stage.config_fields(moved) == stage.config_fields(parse_config(config().model_dump() | {"generation": {}}))
+    moved = parse_config(
+        config().model_dump() | {"generation": {"engine": "vllm", "vllm": {"urls": ["http://elsewhere:8000"]}}}
+    )
+    assert stage.config_fields(moved) == stage.config_fields(
+        parse_config(config().model_dump() | {"generation": "vllm"})
+    )
 
 
 def test_scope_decides_whose_key_it_is() -> None:
@@ -118,16 +109,21 @@ def recorded_defaults() -> dict[str, Any]:
 
 
 def _defaults(owner: type[BaseModel], name: str) -> Any:
-    """What a key leaves out of a field: its default, or what is neutral; of the sections in it, those of all their fields."""
+    """What a key leaves out of a field: its default; of the sections in it, those of all their fields."""
     field = owner.model_fields[name]
     sections = _sections(field.annotation)
     if not sections:
         return "required" if field.is_required() else field.default
     return {
-        section.__name__: {each: _defaults(section, each) for each in section.model_fields}
-        | NEUTRAL_OF.get(section, {})
+        section.__name__: {each: _defaults(section, each) for each in section.model_fields} | _constants(section)
         for section in sections
     }
+
+
+def _constants(section: type[BaseModel]) -> dict[str, Any]:
+    """What a variant fixes of the fields that others have."""
+    fields = {name for owner in section.__mro__ if issubclass(owner, BaseModel) for name in owner.model_fields}
+    return {name: getattr(section, name) for name in sorted(fields - section.model_fields.keys())}
 
 
 def _sections(annotation: Any) -> list[type[BaseModel]]:

@@ -18,7 +18,7 @@ from components.runs import history
 from components.runs.gc import collect_garbage
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.restarts import Restart, record_restart
-from components.runs.session_records import recorded_roles
+from components.runs.session_records import read_roles
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.runs.verify import VerifyReport, verify_run
@@ -145,7 +145,7 @@ def test_an_undamaged_run_is_whole_and_nothing_is_written(root: Path) -> None:
     report = verify_run(LocalArtifactStore(root), "r", lambda done, total: seen.append((done, total)))
     assert report.is_whole
     assert (report.problems, report.replaced, report.removed, report.unchecked) == ((), (), {}, ())
-    assert recorded_roles(LocalArtifactStore(root), "r") == PIPELINE.roles
+    assert read_roles(LocalArtifactStore(root), "r") == PIPELINE.roles
     # Four steps of a block, three payloads and two files each; the base, and the two files before training.
     assert report.num_objects == 4 * (1 + 3 + 2) + 1 + 2
     content = [path for folder in ("payloads", "folders") for path in (root / folder).rglob("*") if path.is_file()]

@@ -1,4 +1,4 @@
-"""A test run that is killed leaves no engine: its folder can be removed."""
+"""A test run that ends or is killed leaves no engine: its folder can be removed."""
 
 import os
 import shutil
@@ -36,3 +36,29 @@ def test_what_a_killed_test_run_leaves_ends(no_machine_daemon: None, can_start_d
         assert not os.path.exists(tmp_path)
     finally:
         stop_daemon(state_folder)
+
+
+TEST = f"""
+from components.home import HOME
+from components.sandbox import daemon
+
+def test_it(monkeypatch):
+    monkeypatch.setattr(daemon, "DEFAULT_HOST", {NOWHERE!r})
+    assert daemon.ensure_daemon(HOME / "sandbox").private
+"""
+
+
+def test_the_engine_that_the_tests_of_a_checkout_start_ends_with_them(can_start_daemons: None, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TEST)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-n0", "--rootdir", str(tmp_path)]
+    try:
+        done = subprocess.run(
+            [*command, str(tmp_path / "test_it.py")],
+            env={**os.environ, "TROUPE_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert "1 passed" in done.stdout, done.stdout + done.stderr
+        assert state_folders_below(tmp_path) == set()
+    finally:
+        stop_daemon(tmp_path / "sandbox")

@@ -11,12 +11,12 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.artifacts.write_behind import WriteBehindStore
 from components.identity import seed_for
+from components.methods import first_checkpoints as made
 from components.models import loading
 from components.progress import Progress
 from components.runs.run import Run
 from components.schema import Observation, PolicyVersion
 from components.scratch import scratch_folder
-from components.session import initial_policies as made
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.engines import Engines
 from components.session.session import Session

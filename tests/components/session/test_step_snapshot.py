@@ -17,8 +17,8 @@ from components.schema import IterationReport
 from components.session.session import Session
 from components.session.step_snapshot import (
     StepSnapshot,
+    list_own_stages,
     locally_computed_stages,
-    own_stages,
     prefetch_snapshot,
     seen_attempts,
     snapshot_of,
@@ -62,7 +62,7 @@ def test_a_session_knows_the_stages_of_a_step_that_it_began_and_computes_alone(
             for step, stage in (*of_step, (2, "publish_checkpoint")):
                 committed = run_stage(store, key(step, stage), lambda: 1, int).manifest
                 session.manifests[manifest_key(key(step, stage))] = committed
-            known, own = locally_computed_stages(session, 3), own_stages(session, 3)
+            known, own = locally_computed_stages(session, 3), list_own_stages(session, 3)
         if computes_all and "collect_rollouts" not in found:
             assert [each.stage for each in known or []] == ["compute_rewards", "picture_episode", "update_policy"]
             assert [each.stage for each in own or []] == ["compute_rewards", "update_policy"]

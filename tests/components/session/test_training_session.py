@@ -11,6 +11,7 @@ import pytest
 from components import outages
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.config import TeamMethod
 from components.session import training_session
 from components.session.engines import Engines
 from components.session.publishing import Publishing
@@ -176,7 +177,7 @@ def test_a_frozen_run_publishes_into_the_store_behind_the_writing_thread(stage: 
 
 def test_the_result_of_a_run_is_plain_and_complete(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.replace("store_option", " --store there")
-    stage.session.config = SimpleNamespace(population=None)
+    stage.session.config = SimpleNamespace(method=TeamMethod())
     monkeypatch.setattr(training_session, "monotonic", lambda: 107.5)
     folder = ArtifactRef(kind="folder", key="folders/f", sha256="00ff", num_bytes=1)
     checkpoints = {

@@ -52,8 +52,8 @@ def test_the_stronger_the_pull_the_nearer_the_weights_stay(make_trainer: Any, jo
     ("changes", "told"),
     [
         ({"training": {"num_minibatches": 1}}, "has no effect in an update of one optimizer step"),
-        ({"population": {"weight_updates": {"every": 2}}}, "set every to 1"),
-        ({"population": {"weight_updates": {"strategy": "synchronized"}}}, "no effect under strategy synchronized"),
+        ({"method": {"weight_updates": {"every": 2}}}, "set every to 1"),
+        ({"method": {"weight_updates": {"type": "synchronized"}}}, "proximal: unknown key; type federated has it"),
     ],
 )
 def test_a_pull_without_effect_is_refused(changes: dict[str, Any], told: str) -> None:
@@ -64,10 +64,8 @@ def test_a_pull_without_effect_is_refused(changes: dict[str, Any], told: str) ->
         }
 
     values = dict(preset_values()["population-tiny"])
-    fits = merged(values, {"population": {"weight_updates": {"strategy": "federated", "every": 1, "proximal": 0.1}}})
+    fits = merged(values, {"method": {"weight_updates": {"type": "federated", "every": 1, "proximal": 0.1}}})
     fits = merged(fits, {"training": {"num_minibatches": 2}})
-    population = parse_config(fits).population
-    assert population is not None
-    assert population.weight_updates.proximal == 0.1
+    assert parse_config(fits).model_dump()["method"]["weight_updates"]["proximal"] == 0.1
     with pytest.raises(ValueError, match=told):
         parse_config(merged(fits, changes))

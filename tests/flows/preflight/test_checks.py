@@ -10,8 +10,9 @@ import pytest
 
 from components.config import EnvironmentConfig, ResourceConfig, RolloutConfig
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused
+from components.methods.hybrid import settings as hybrid_settings
 from components.runs.run import Run
-from components.session import hybrid_settings, toolbox
+from components.session import toolbox
 from components.session.engines import Engines
 from components.session.scenario import scenario_of
 from components.session.session import Session

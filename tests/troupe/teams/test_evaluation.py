@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 from typer.testing import CliRunner
@@ -10,12 +11,14 @@ from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.evaluation.scripted_play import scripted_answer
 from components.identity import GroupKey
+from components.metrics import payoffs
 from components.schema import EvalReport
 from flows.suites import suite_config
 from tests.components.environments.bare import bare
 from tests.components.tracking.reports import evaluation
 from troupe.cli import app
 from troupe.teams.evaluation import evaluate
+from troupe.teams.reports import evaluation_document
 
 
 def evaluated(subject: str, suite: str | None, **wanted: object) -> EvalReport:
@@ -40,6 +43,20 @@ def test_in_a_game_the_sentence_tells_what_each_player_is_paid(monkeypatch: pyte
     told = CliRunner().invoke(app, ["evaluate", "ann=r,bob=r@0"], catch_exceptions=False).stdout
     assert "to 85.8%, an episode pays ann 0.500, bob -0.500\n" in told
     assert "mean reward" not in told
+
+
+@pytest.mark.parametrize("script", ["random", "noop"])
+def test_in_a_game_scripts_are_paid_as_runs_are(script: str) -> None:
+    report = evaluated(script, "population-kuhn/test", num_problems=6)
+    paid = payoffs(report.metrics)
+    assert report.payoffs_P is not None
+    assert paid == {player: fmean(earned_P) for player, earned_P in report.payoffs_P.items()}
+    assert [*paid] == ["player_0", "player_1"]
+    assert any(paid.values())
+    assert sum(paid.values()) == pytest.approx(0), "Kuhn poker is a game of zero sum"
+    assert (
+        evaluation_document(report)["metrics"].items() >= {f"eval/scripted/{p}/payoff": paid[p] for p in paid}.items()
+    )
 
 
 def test_the_report_has_the_keys_and_the_interval_that_other_programs_read() -> None:

@@ -83,13 +83,15 @@ def test_shares_are_of_the_answers_and_rewards_include_ones_own() -> None:
         episode(answer("a", error="e"), answer("", error="e"), answer("b", solves=True), answer("c")), [own]
     )
     assert [each.reward for each in told] == [6.5] * 4
-    assert read_shares("ann", told, "?") == TriedAgent(
-        prompt="?", num_answers=4, right=0.25, malformed=0.25, no_answer=0.25
+    assert read_shares("ann", told, "?", reads_instructions=True) == TriedAgent(
+        prompt="?", reads_instructions=True, num_answers=4, right=0.25, malformed=0.25, no_answer=0.25
     )
 
 
 def test_the_lines_hold_prompt_answers_verdicts_shares_and_the_next_step() -> None:
-    agent = TriedAgent(prompt="Say\x1b[2J\nwhat", num_answers=2, right=0.5, malformed=0.5, no_answer=0.0)
+    agent = TriedAgent(
+        prompt="Say\x1b[2J\nwhat", reads_instructions=True, num_answers=2, right=0.5, malformed=0.5, no_answer=0.0
+    )
     text = "\n".join(describe_trial(trial(agent, remarks=("ann: show it",)), "mine.yaml"))
     assert "ann reads:\n    Say\\x1b[2J\n    what\n" in text
     assert r"malformed: '\x1b[31mno list', reward 0.5  'xxx" in text
@@ -99,6 +101,8 @@ def test_the_lines_hold_prompt_answers_verdicts_shares_and_the_next_step() -> No
     assert text.endswith("(replace: instead of the environment's instructions)")
     assert "troupe try mine.yaml --set 'agents.ann.prompt={extend:" in text
     assert next_step(trial(agent, num_solved=1), "mine.yaml") == "troupe train mine.yaml"
+    compact = trial(agent.model_copy(update={"reads_instructions": False}), remarks=("ann: show it",))
+    assert next_step(compact, "mine.yaml").startswith("troupe train mine.yaml; its policies read no instructions")
 
 
 def test_a_policy_plays_untrained_without_services_and_leaves_nothing(
@@ -114,6 +118,9 @@ def test_a_policy_plays_untrained_without_services_and_leaves_nothing(
     assert begun == [3]
     assert (found.num_problems, list(found.agents)) == (3, ["tool_agent", "plan_agent"])
     assert all(agent.num_answers >= 3 and agent.prompt for agent in found.agents.values())
+    assert not any(agent.reads_instructions for agent in found.agents.values())
+    assert found.remarks
+    assert not [remark for remark in found.remarks if ".prompt" in remark]
     assert {each.problem for each in found.answers} == {
         problem.problem_id for problem in training_problems(scenario_of(config), 3)
     }

@@ -66,7 +66,7 @@ def config(root: Path, **hybrid: Any) -> RunConfig:
             "num_steps": 2,
             "agents": {"player": {"policy": "m"}},
             "policies": {"m": model},
-            "hybrid": {"mode": "adaptive", "game": "twin", "num_games": 3, **hybrid},
+            "method": {"type": "hybrid", "mode": "adaptive", "game": "twin", "num_games": 3, **hybrid},
             "store": {"kind": "local", "root": str(root)},
             "tracking": {"kind": "none"},
         }
@@ -211,10 +211,10 @@ def test_the_page_has_no_markup_of_a_model_and_loads_nothing(made: Any, tmp_path
 
 def test_a_run_without_decisions_says_so_and_shows_its_map(made: Any, tmp_path: Path) -> None:
     store, run, _ = made
-    alone = Run(run_id="h", config=parse_config({**preset_values()["hybrid-tiny"], "hybrid": {"mode": "rl_only"}}))
+    alone = Run(run_id="h", config=parse_config({**preset_values()["hybrid-tiny"], "method": "hybrid"}))
     document = hybrid_document(store, alone, home=tmp_path)
     assert document["decisions"] is None
-    assert "hybrid.keeps_decisions=true keeps them" in document["notes"][0]
+    assert "method.keeps_decisions=true keeps them" in document["notes"][0]
     assert "the town" in hybrid_page(document)
     with pytest.raises(
         ConfigurationError, match="--step 7: run 'h' has no games of it; those of steps 0 to 1 are there"

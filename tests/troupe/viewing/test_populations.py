@@ -52,7 +52,7 @@ def config() -> RunConfig:
             "environment": {**values["environment"], "options": {"num_members": 2, "num_steps": 1}},
             "agents": {"player_0": {"policy": "first"}, "player_1": {"policy": "second"}},
             "policies": {"first": member, "second": member},
-            "population": {"training_mode": "cooperative", "opponents": {"every": 1}},
+            "method": {"type": "population", "training_mode": "cooperative", "opponents": {"every": 1}},
         }
     )
 
