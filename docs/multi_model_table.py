@@ -4,8 +4,8 @@ from dataclasses import MISSING, fields
 from enum import Enum
 from typing import Any
 
+from flows.api.multi_model.configs import MultiModelConfig
 from flows.api.multi_model.training import PLACES
-from flows.api.multi_model.training_config import MultiModelConfig
 
 
 def table() -> str:

@@ -1,5 +1,6 @@
 """Checkpoints by their documented names: RUN@STEP, over the store in the folder of checkpoints."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,21 +74,13 @@ def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[Art
         )
     run_id, _, step = checkpoint_id.rpartition("@")
     store = stored_in(checkpoint_dir)
-    if store is None or not run_id or not step.isdecimal():
-        raise not_found(checkpoint_id, checkpoint_dir)
-    try:
-        run = read_run(store, run_id)
-    except ConfigurationError as error:
-        raise not_found(checkpoint_id, checkpoint_dir) from error
-    if int(step) not in available_steps(store, run):
-        raise not_found(checkpoint_id, checkpoint_dir)
-    return store, run.kept_in(store_config(checkpoint_dir)), int(step)
-
-
-def not_found(checkpoint_id: str, checkpoint_dir: str | Path) -> CheckpointNotFound:
-    """The documented error, with some that exist."""
+    with suppress(ConfigurationError):  # an unknown run
+        if store is not None and run_id and step.isdecimal():
+            run = read_run(store, run_id)
+            if int(step) in available_steps(store, run):
+                return store, run.kept_in(store_config(checkpoint_dir)), int(step)
     there = ", ".join(list_available_checkpoints(checkpoint_dir)[:5]) or "none"
-    return CheckpointNotFound(f"Checkpoint not found: {checkpoint_id!r} is not in {checkpoint_dir}; there are {there}")
+    raise CheckpointNotFound(f"Checkpoint not found: {checkpoint_id!r} is not in {checkpoint_dir}; there are {there}")
 
 
 def stored_in(checkpoint_dir: str | Path) -> ArtifactStore | None:

@@ -38,11 +38,8 @@ class LLMBackend(Enum):
 
 
 class UpdateStrategy(Enum):
-    """Which parameters `update_shared_parameters` steps.
-
-    FROZEN: none. ADAPTIVE: all, at the given rate within the configured bounds. SELECTIVE: those whose gradient norm is above
-    .05. INCREMENTAL: the last layer first, one layer more with each update.
-    """
+    """Which parameters `update_shared_parameters` steps: none; all, at a rate within bounds; those whose gradient norm is above
+    .05; the last layer first, one layer more with each update."""
 
     FROZEN = "frozen"
     ADAPTIVE = "adaptive"
@@ -87,40 +84,8 @@ class EnvironmentType(Enum):
 
 
 class ModelRole(Enum):
-    """What a scheduled model is for; decides which tasks prefer it."""
+    """How a scheduled model works with others; the roles of most decide."""
 
     GENERALIST = "generalist"
-    SPECIALIST = "specialist"
-    COORDINATOR = "coordinator"
     COMPETITOR = "competitor"
     COLLABORATOR = "collaborator"
-
-
-class TaskPriority(Enum):
-    """How urgent a task is, 0 to 1."""
-
-    CRITICAL = 1.0
-    HIGH = 0.8
-    MEDIUM = 0.6
-    LOW = 0.4
-    BACKGROUND = 0.2
-
-
-class LoRAUpdateStrategy(Enum):
-    """How a manager chooses the adapter that answers a request."""
-
-    ROUND_ROBIN = "round_robin"
-    WEIGHTED_RANDOM = "weighted_random"
-    PERFORMANCE_BASED = "performance_based"
-    RL_OPTIMIZED = "rl_optimized"
-    ADAPTIVE = "adaptive"
-
-
-class LoRALoadingStatus(Enum):
-    """Where an adapter stands."""
-
-    IDLE = "idle"
-    LOADING = "loading"
-    READY = "ready"
-    ERROR = "error"
-    UPDATING = "updating"

@@ -7,8 +7,8 @@ from typing import Any
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.suggestions import suggest
-from flows.api.multi_model.arguments import mapping, whole_number
 from flows.api.multi_model.enums import EnvironmentType
+from flows.api.multi_model.fields import checked_call
 
 FAMILIES: Mapping[EnvironmentType, str] = {
     EnvironmentType.COOPERATIVE_COMPETITIVE: "coop_compete",
@@ -31,15 +31,12 @@ class MultiModelTrainingEnvironment:
         state, rewards, done, info = env.step({"player_0": "cooperate", "player_1": 1})  # rewards of about .85 each
     """
 
-    def __init__(self, env_type: EnvironmentType | str, *, seed: int = 0, **options: Any) -> None:
+    @checked_call
+    def __init__(self, env_type: EnvironmentType, *, seed: int = 0, **options: Any) -> None:
         """`options` are those of the environment `FAMILIES` names. Raises ConfigurationError for another type or option."""
-        try:
-            self.env_type = EnvironmentType(env_type)
-        except ValueError as error:
-            known = [each.value for each in EnvironmentType]
-            raise ConfigurationError(f"env_type {env_type!r}: {suggest(str(env_type), known)}") from error
+        self.env_type = env_type
         self.name = FAMILIES[self.env_type]
-        self.seed = whole_number("seed", seed)
+        self.seed = seed
         self.options = dict(options)
         self._checked = family_options(self.name, self.options)
         self._family = family(self.name).under(self._checked)
@@ -74,8 +71,8 @@ class MultiModelTrainingEnvironment:
         or action, and then nothing has happened.
         """
         state, acting = self._begun(), self.players_to_act()
-        if set(mapping("actions", actions)) != set(acting):
-            raise ConfigurationError(f"actions of {list(actions)}: the players who act now are {', '.join(acting)}")
+        if not isinstance(actions, Mapping) or set(actions) != set(acting):
+            raise ConfigurationError(f"actions {actions!r}: the players who act now are {', '.join(acting)}")
         outcome = self._game.step_together(state, {each: self._choice(each, actions[each]) for each in acting})
         self._state, self._done = outcome.state, outcome.done
         rewards = {each: float(outcome.payoffs.get(each, 0.0)) for each in self.players}
@@ -173,10 +170,3 @@ def create_social_training_env(
             "game bargaining in a population's configuration"
         )
     return MultiModelTrainingEnvironment(EnvironmentType.SOCIAL_INTERACTION, **{"num_members": num_models, **options})
-
-
-def checked_environment(value: object) -> MultiModelTrainingEnvironment:
-    """`value` itself. Raises ConfigurationError unless it is an environment of this module."""
-    if not isinstance(value, MultiModelTrainingEnvironment):
-        raise ConfigurationError(f"environment {value!r}: give one of create_multi_model_coop_compete_env and its like")
-    return value

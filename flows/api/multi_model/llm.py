@@ -1,4 +1,4 @@
-"""Models by their documented names: nodes that share one model, and the factories of its families."""
+"""Models by their documented names: one model that several nodes share, here or behind an API."""
 
 import threading
 import time
@@ -6,65 +6,66 @@ from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator
 
 from components.config import AdapterConfig, ApiConfig
 from components.errors import ConfigurationError
 from components.freed import Freed
+from components.frozen import Frozen
 from components.generation.api.chat import KEY_VARIABLES, api_version
 from components.generation.base import GenerationRequest
 from components.identity import seed_for
 from components.methods.population.served_models import Answer, Question, ServedModel
 from components.process_variables import read_variable
 from components.suggestions import did_you_mean
-from flows.api.multi_model.arguments import mapping, question_settings
-from flows.api.multi_model.checked_config import number, part, text
+from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.enums import LLMBackend, UpdateStrategy
 from flows.api.multi_model.errors import api_errors, loading, memory_errors
-from flows.api.multi_model.model_configs import LLMConfig
+from flows.api.multi_model.fields import AtLeast0, Count, Text, checked_call, explaining
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from components.generation.api.engine import ApiGenerator
 
-_PROVIDERS: Mapping[LLMBackend, str] = {LLMBackend.OPENAI_API: "openai", LLMBackend.ANTHROPIC: "anthropic"}
+_PROVIDERS: Mapping[LLMBackend, str] = {
+    LLMBackend.OPENAI_API: "openai",
+    LLMBackend.ANTHROPIC: "anthropic",
+    LLMBackend.VLLM: "openai",
+}
+"""Whose API a server speaks; vLLM's is that of OpenAI."""
+
+
+class _Settings(Frozen):
+    """How a prompt is answered."""
+
+    instructions: str = ""
+    max_new_tokens: Count = 256
+    temperature: AtLeast0 = 0.7
+    stop: Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)] = ()
+    seed: int = 0
+
+
+def answer_settings(given: object, call: str) -> dict[str, Any]:
+    """The given ones of instructions, max_new_tokens, temperature, stop and seed. Raises ConfigurationError for others."""
+    with explaining(f"{call} takes no such setting", _Settings.model_fields):
+        return _Settings.model_validate(given).model_dump(exclude_unset=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMResponse:
     """What a model answered.
 
-    `confidence` is exp(mean log-probability of the answer's tokens), 0 to 1; None from an API, which does not tell. `metadata`
-    has the tokens of prompt and answer, why it ended, and the version that answered.
+    `confidence` is exp(mean log-probability of the answer's tokens), 0 to 1; None from a server, which does not tell.
+    `metadata` has the tokens of prompt and answer, why it ended, and the version that answered.
     """
 
     text: str
     confidence: float | None
     reasoning: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Backend(Protocol):
-    """Where a manager's model runs."""
-
-    def answer(self, question: Question) -> Answer:
-        """One answer."""
-        ...
-
-    def update(self, gradients: "dict[str, Tensor]", learning_rate: float) -> dict[str, Any]:
-        """Apply gradients; `status` says whether."""
-        ...
-
-    def stats(self) -> dict[str, Any]:
-        """What is known of the model."""
-        ...
-
-    def close(self) -> None:
-        """Free it."""
-        ...
 
 
 class SharedLLMManager(Freed):
@@ -79,6 +80,7 @@ class SharedLLMManager(Freed):
             manager.generate_for_node("planner", "2 + 2 =").confidence
     """
 
+    @checked_call
     def __init__(
         self,
         config: LLMConfig | None = None,
@@ -91,85 +93,67 @@ class SharedLLMManager(Freed):
 
         Raises ConfigurationError for what is none of these, and for an API without a key; ServiceMissing without its SDK.
         """
-        self.config: LLMConfig = part(LLMConfig)("config", LLMConfig() if config is None else config)
+        self.config = config or LLMConfig()
+        self.config.check_effects()
         prices = {"input_price": input_price, "output_price": output_price, "max_cost": max_cost}
         self._lock = threading.Lock()
         self._nodes: dict[str, dict[str, Any]] = {}
         self._usage: dict[str, dict[str, Any]] = {}
         self._num_updates = 0
-        self._backend: Backend | None = None
+        self._backend: _LocalBackend | _ApiBackend | None = None
         if self.config.backend in _PROVIDERS:
-            self._backend = _ApiBackend(self.config, _PROVIDERS[self.config.backend], prices)
+            self._backend = _ApiBackend(self.config, prices)
         elif named := [name for name, each in prices.items() if each]:
             raise ConfigurationError(f"{named[0]} {prices[named[0]]!r}: only an API costs something; leave it out")
-        elif self.config.backend is LLMBackend.VLLM:
-            raise ConfigurationError(
-                "backend vllm: a manager answers in this process or by an API; for a running vLLM server use OPENAI_API with "
-                'api_base "http://HOST:PORT/v1", and for training generation.engine vllm'
-            )
 
-    def register_node(self, node_id: str, node_config: Mapping[str, Any] | None = None) -> None:
+    @checked_call
+    def register_node(self, node_id: Text, node_config: Mapping[str, Any] | None = None) -> None:
         """Let `node_id` ask; its settings are those of every call that says nothing else.
 
         Settings: instructions, max_new_tokens, temperature, stop and seed. Raises ValueError for others.
         """
-        text("node_id", node_id)
-        settings = question_settings(node_config or {}, "a node")
+        settings = answer_settings(node_config or {}, "a node")
         with self._lock:
             self._nodes[node_id] = settings
             self._usage.setdefault(node_id, {"generation_count": 0, "total_tokens": 0, "last_used": None})
 
-    def generate_for_node(self, node_id: str, prompt: str, **kwargs: Any) -> LLMResponse:
+    @checked_call
+    def generate_for_node(self, node_id: str, prompt: Text, **kwargs: Any) -> LLMResponse:
         """An answer to `prompt`; `kwargs` go before the node's settings, these before the model's.
 
         Raises ValueError for an unknown node or setting, RuntimeError "Model loading failed" or "GPU memory insufficient", and
         the provider's APIError.
         """
-        text("prompt", prompt)
-        given = question_settings(kwargs, "generate_for_node")
+        given = answer_settings(kwargs, "generate_for_node")
         with self._lock:
             if node_id not in self._nodes:
-                nearest = did_you_mean(str(node_id), self._nodes)
+                nearest = did_you_mean(node_id, self._nodes)
                 raise ConfigurationError(f"node_id {node_id!r}: is not registered; {nearest}call register_node before")
-            settings = {**self._nodes[node_id], **given}
             number = self._usage[node_id]["generation_count"]
+            defaults = {"temperature": self.config.temperature, "seed": seed_for(0, node_id, number)}
+            settings: dict[str, Any] = {**defaults, **self._nodes[node_id], **given}
             self._usage[node_id]["generation_count"] += 1
-        defaults = {"temperature": self.config.temperature, "seed": seed_for(0, node_id, number)}
-        question = Question(prompt=prompt, max_length=self.config.max_length, **{**defaults, **settings})
-        answer = self._opened().answer(question)
+        answer = self._open().answer(Question(prompt=prompt, max_length=self.config.max_length, **settings))
         with self._lock:
             self._usage[node_id]["total_tokens"] += answer.num_prompt_tokens + answer.num_answer_tokens
             self._usage[node_id]["last_used"] = time.time()
-        return LLMResponse(
-            text=answer.text,
-            confidence=answer.confidence,
-            metadata={
-                "node_id": node_id,
-                "prompt_tokens": answer.num_prompt_tokens,
-                "completion_tokens": answer.num_answer_tokens,
-                "finish_reason": answer.finish_reason,
-                "version": answer.version.step,
-                "weights_digest": answer.version.weights_digest,
-            },
-        )
+        return response(answer, node_id=node_id, weights_digest=answer.version.weights_digest)
 
-    def update_shared_parameters(
-        self, gradients: "Mapping[str, Tensor]", learning_rate: float = 1e-4
-    ) -> dict[str, Any]:
+    @checked_call
+    def update_shared_parameters(self, gradients: Mapping[str, Any], learning_rate: AtLeast0 = 1e-4) -> dict[str, Any]:
         """Step the shared adapter along `gradients`, by the names that `adapter_tensors` has; all nodes answer by it then.
 
         `status` is "updated", "frozen" (the strategy stepped nothing) or "unsupported" (a model behind an API). Raises
         ValueError for other names or shapes, NaN and infinity, and then nothing has changed.
         """
-        given = mapping("gradients", gradients)
-        done = self._opened().update(given, number(0)("learning_rate", learning_rate))
+        done = self._open().update(dict(gradients), learning_rate)
         if done["status"] == "updated":
             self._num_updates = done["update_count"]
         return {**done, "affected_nodes": sorted(self._nodes) if done["status"] == "updated" else []}
 
     def adapter_tensors(self) -> "dict[str, Tensor]":
         """Copies of the adapter's tensors. Raises ValueError without an adapter."""
-        backend = self._opened()
+        backend = self._open()
         if not isinstance(backend, _LocalBackend):
             raise ConfigurationError(f"backend {self.config.backend.value}: its weights are not here")
         return backend.policy.tensors()
@@ -196,7 +180,7 @@ class SharedLLMManager(Freed):
         if backend is not None:
             backend.close()
 
-    def _opened(self) -> Backend:
+    def _open(self) -> "_LocalBackend | _ApiBackend":
         with self._lock:
             if self._backend is None:
                 self._backend = _LocalBackend(self.config)
@@ -249,15 +233,17 @@ class _ApiBackend:
     Each thread has a client of its own, which counts its usage; with a `max_cost` all share one, and ask one after the other.
     """
 
-    def __init__(self, config: LLMConfig, provider: str, prices: Mapping[str, float | None]) -> None:
-        self._provider = provider
-        self._max_length = config.max_length
-        self._key = config.api_key or read_variable(KEY_VARIABLES[provider])
-        settings = {"provider": provider, "model": config.model_name, "base_url": config.api_base, **prices}
-        try:
+    def __init__(self, config: LLMConfig, prices: Mapping[str, float | None]) -> None:
+        self._provider, self._max_length = _PROVIDERS[config.backend], config.max_length
+        is_own_server = config.backend is LLMBackend.VLLM
+        if is_own_server and config.api_base is None:
+            raise ConfigurationError(
+                'api_base: backend vllm is a running server; give its address, as "http://HOST:8000/v1"'
+            )
+        self._key = config.api_key or (None if is_own_server else read_variable(KEY_VARIABLES[self._provider]))
+        settings = {"provider": self._provider, "model": config.model_name, "base_url": config.api_base, **prices}
+        with explaining("no such setting of an API", settings):
             self._api = ApiConfig.model_validate({**settings, "max_requests_at_once": 1})
-        except ValidationError as error:
-            raise ConfigurationError(_api_fault(error)) from error
         self._version = api_version("shared", self._api)
         self._lock = threading.Lock()
         self._opened: list[ApiGenerator] = []
@@ -323,9 +309,8 @@ def local_device(device: str) -> str:
     return device if device != "auto" else "cuda" if has_gpu else "cpu"
 
 
-def _api_fault(error: ValidationError) -> str:
-    """The first fault of the settings of an API, by the names that they have here."""
-    fault = error.errors()[0]
-    field = ".".join(map(str, fault["loc"]))
-    said = fault["msg"].removeprefix("Value error, ")
-    return f"{'api_base' if field == 'base_url' else field} {fault['input']!r}: {said}" if field else said
+def response(answer: Answer, **metadata: Any) -> LLMResponse:
+    """An answer in the documented form."""
+    usage = {"prompt_tokens": answer.num_prompt_tokens, "completion_tokens": answer.num_answer_tokens}
+    told = {**usage, "finish_reason": answer.finish_reason, "version": answer.version.step, **metadata}
+    return LLMResponse(text=answer.text, confidence=answer.confidence, metadata=told)

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from flows.api.multi_model.arguments import check_names, keywords
+from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.enums import LLMBackend
 from flows.api.multi_model.llm import SharedLLMManager
-from flows.api.multi_model.model_configs import LLMConfig
 
 _PACKAGES = ("troupe", "torch", "transformers", "peft", "deepspeed", "prefect", "mlflow", "vllm", "openai", "anthropic")
+_PRICES = {"input_price", "output_price", "max_cost"}
 _FAMILIES: dict[str, list[str]] = {
-    "qwen3": ["Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-Coder-14B-Instruct", "Qwen/Qwen2.5-Math-14B-Instruct"],
+    "qwen3": ["Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-Coder-14B-Instruct", "Qwen/Qwen2.5-Math-7B-Instruct"],
     "llama3": ["meta-llama/Llama-3.1-8B-Instruct"],
     "openai": ["gpt-4o-mini", "gpt-4o"],
     "anthropic": ["claude-3-5-haiku-20241022", "claude-3-5-sonnet-20241022"],
@@ -39,7 +39,7 @@ def create_qwen_coder_manager(
 
 
 def create_qwen_math_manager(
-    model_name: str = "Qwen/Qwen2.5-Math-14B-Instruct", device: str = "auto", **settings: Any
+    model_name: str = "Qwen/Qwen2.5-Math-7B-Instruct", device: str = "auto", **settings: Any
 ) -> SharedLLMManager:
     """A model for mathematics: temperature .2, 8,192 tokens."""
     return _local(model_name, device, settings, temperature=0.2, max_length=8192)
@@ -59,18 +59,14 @@ def create_openai_manager(
 
     **Example** `create_openai_manager("gpt-4o-mini", input_price=0.15, output_price=0.6, max_cost=5.0)` spends 5.0 at most.
     """
-    return _made(
-        "create_openai_manager", settings, backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key
-    )
+    return _made(LLMBackend.OPENAI_API, {"model_name": model_name, "api_key": api_key, **settings})
 
 
 def create_claude_manager(
     model_name: str = "claude-3-5-haiku-20241022", api_key: str | None = None, **settings: Any
 ) -> SharedLLMManager:
     """A model behind Anthropic's API, with the prices and `max_cost` of SharedLLMManager. Raises ValueError without a key."""
-    return _made(
-        "create_claude_manager", settings, backend=LLMBackend.ANTHROPIC, model_name=model_name, api_key=api_key
-    )
+    return _made(LLMBackend.ANTHROPIC, {"model_name": model_name, "api_key": api_key, **settings})
 
 
 def get_available_models() -> dict[str, list[str]]:
@@ -91,18 +87,13 @@ def get_version_info() -> dict[str, str]:
 
 
 def _local(model_name: str, device: str, settings: dict[str, Any], **defaults: Any) -> SharedLLMManager:
-    named = {"backend": LLMBackend.HUGGINGFACE, "model_name": model_name, "device": device}
-    return _made("a manager of a local model", {**defaults, **settings}, **named)
+    return _made(LLMBackend.HUGGINGFACE, {**defaults, "model_name": model_name, "device": device, **settings})
 
 
-def _made(call: str, settings: Mapping[str, Any], **named: Any) -> SharedLLMManager:
-    """A manager. Raises ConfigurationError for a setting that there is not, or that the call decides itself."""
-    of_manager = keywords(SharedLLMManager)
-    check_names(settings, {*LLMConfig.checks, *of_manager} - named.keys(), call)
-    config = {name: each for name, each in settings.items() if name not in of_manager}
-    return SharedLLMManager(
-        LLMConfig(**named, **config), **{name: each for name, each in settings.items() if name in of_manager}
-    )
+def _made(backend: LLMBackend, settings: Mapping[str, Any]) -> SharedLLMManager:
+    prices = {name: each for name, each in settings.items() if name in _PRICES}
+    config = LLMConfig(backend, **{name: each for name, each in settings.items() if name not in _PRICES})
+    return SharedLLMManager(config, **prices)
 
 
 def _version(package: str) -> str:

@@ -1,238 +1,141 @@
-"""Adapters by their documented names: a manager that chooses one for each request, and a scheduler that publishes versions."""
+"""Adapters by their documented names: a manager of several on one base, and a scheduler that publishes their versions."""
 
 import asyncio
+import itertools
 import shutil
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from components.errors import ConfigurationError, TransientError, TroupeError
+from components.errors import ConfigurationError, TroupeError
 from components.freed import Freed
-from components.generation.adapter_selection import AdapterRecord, selected_adapter
 from components.generation.adapter_versions import newest_version, publish_adapter, read_version, version_numbers
 from components.methods.population.served_models import Question, ServedModel, ServedPolicy
 from components.port_leases import PortLease, lease_port
-from flows.api.multi_model.arguments import (
-    any_number,
-    check_names,
-    keywords,
-    mapping,
-    port,
-    question_settings,
-    whole_number,
-)
-from flows.api.multi_model.arguments import priority as check_priority
-from flows.api.multi_model.checked_config import number, one_of, part, text, whole
-from flows.api.multi_model.enums import LoRALoadingStatus, LoRAUpdateStrategy, TaskPriority
-from flows.api.multi_model.errors import ModelLoadingFailed, loading, memory_errors
-from flows.api.multi_model.llm import LLMResponse, local_device
-from flows.api.multi_model.model_configs import LLMConfig, LoRAConfig
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from flows.api.multi_model.configs import LLMConfig, LoRAConfig
+from flows.api.multi_model.errors import loading, memory_errors
+from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, checked_call
+from flows.api.multi_model.llm import LLMResponse, answer_settings, local_device, response
 
 
 class LoRAManager(Freed):
-    """Several adapters on one base; each request is answered by one of them. Freed by `close` or a `with` block.
-
-    An adapter that fails is set aside, and its request goes to another one; `update_lora` brings it back.
+    """Several adapters on one base, which answer in turn or by id. Freed by `close` or a `with` block.
 
     **Example** `create_lora_manager({1: LoRAConfig(lora_id=1, rank=8)}, base_model="tiny").process_request("2 + 2 =")`.
     """
 
+    @checked_call
     def __init__(
         self,
         configs: Mapping[int, LoRAConfig],
-        strategy: LoRAUpdateStrategy = LoRAUpdateStrategy.ADAPTIVE,
         *,
-        base_model: str = LLMConfig.model_name,
-        device: str = "auto",
+        base_model: Text = LLMConfig.model_name,
+        device: Device = "auto",
         seed: int = 0,
     ) -> None:
-        """The base and its adapters are loaded by the first request. Raises ConfigurationError for what is none of these."""
+        """The base and its adapters are loaded by the first request. Raises ConfigurationError for what is none of these, for a
+        gpu_id, since all adapters are on the base's device, and for a port, of which a manager has none."""
         if not configs:
             raise ConfigurationError("configs: none; give one LoRAConfig or more, by id")
-        self.configs: dict[int, LoRAConfig] = {
-            key: part(LoRAConfig)(f"configs[{key!r}]", each) for key, each in mapping("configs", configs).items()
-        }
-        for key, each in self.configs.items():
+        for key, each in configs.items():
             if key != each.lora_id:
                 raise ConfigurationError(f"configs[{key!r}].lora_id {each.lora_id}: use the same number as key")
-        self.strategy = LoRAUpdateStrategy(one_of(LoRAUpdateStrategy)("strategy", strategy))
-        self.base_model = text("base_model", base_model)
-        self._device = LLMConfig.checks["device"]("device", device)
-        self._seed = whole_number("seed", seed)
+            if each.gpu_id:
+                raise ConfigurationError(
+                    f"configs[{key}].gpu_id {each.gpu_id}: all adapters are on one base; leave it out"
+                )
+            if each.port != LoRAConfig.port and not isinstance(self, DistributedLoRAScheduler):
+                raise ConfigurationError(f"configs[{key}].port {each.port}: a manager has no ports; leave it out")
+        self.configs, self.base_model = dict(configs), base_model
+        self._device, self._seed = device, seed
+        self._turns = itertools.cycle(self.configs)
         self._lock = threading.Lock()
-        self._opening = threading.Lock()
         self._ends = ExitStack()
         self._policies: dict[int, ServedPolicy] = {}
-        self._records = {each: AdapterRecord() for each in self.configs}
-        self._status = dict.fromkeys(self.configs, LoRALoadingStatus.IDLE)
-        self._errors: dict[int, str] = {}
-        self._number = 0
+        self._num_requests = dict.fromkeys(self.configs, 0)
 
-    def process_request(
-        self, prompt: str, *, priority: TaskPriority = TaskPriority.MEDIUM, lora_id: int | None = None, **settings: Any
-    ) -> LLMResponse:
-        """An answer by the adapter that the strategy chooses, or by `lora_id`.
+    @checked_call
+    def process_request(self, prompt: Text, *, lora_id: int | None = None, **settings: Any) -> LLMResponse:
+        """An answer by the next adapter in turn, or by `lora_id`.
 
-        `settings` are instructions, max_new_tokens, max_length, temperature, stop and seed. Raises ConfigurationError for
-        others, RuntimeError "Model loading failed", and the last adapter's error if all have failed.
+        `settings` are instructions, max_new_tokens, temperature, stop and seed. Raises ConfigurationError for others, and
+        RuntimeError "Model loading failed" and "GPU memory insufficient".
         """
-        checked = question_settings(settings, "process_request", with_length=True)
-        question = Question(prompt=text("prompt", prompt), **checked)
-        check_priority("priority", priority)
-        if lora_id is not None:
-            self.known(lora_id)
-        self.load()
-        while True:
-            chosen = self._chosen(priority) if lora_id is None else self._loaded(lora_id)
-            began = time.monotonic()
-            try:
-                with memory_errors():
-                    answer = self._policies[chosen].answer(question)
-            except TransientError as error:
-                self._failed(chosen, time.monotonic() - began, error)
-                if lora_id is not None or not self._ready():
-                    raise
-                continue
-            self._count(chosen, time.monotonic() - began, failed=False)
-            usage = {"prompt_tokens": answer.num_prompt_tokens, "completion_tokens": answer.num_answer_tokens}
-            metadata = {"lora_id": chosen, "version": answer.version.step, **usage}
-            return LLMResponse(text=answer.text, confidence=answer.confidence, metadata=metadata)
+        question = Question(prompt=prompt, **answer_settings(settings, "process_request"))
+        chosen = next(self._turns) if lora_id is None else lora_id
+        with memory_errors():
+            answer = self.policy(chosen).answer(question)
+        self._num_requests[chosen] += 1
+        return response(answer, lora_id=chosen)
 
     def load(self) -> None:
-        """Load the base and all adapters, if they are not. An adapter that cannot be loaded is set aside with its error.
+        """Load the base and all adapters, if they are not.
 
-        Raises RuntimeError "Model loading failed" for the base, and if no adapter can be loaded; ConfigurationError for target
-        modules that the base has not.
+        Raises RuntimeError "Model loading failed", and ConfigurationError for target modules that the base has not.
         """
-        with self._opening:
+        with self._lock, ExitStack() as opened, memory_errors():
             if self._policies:
                 return
-            device = local_device(self._device)
-            with ExitStack() as opened, memory_errors():
-                with loading(self.base_model):
-                    model = opened.enter_context(ServedModel(self.base_model, device=device))
-                self._policies = self._policies_on(model)
-                self._ends = opened.pop_all()
+            with loading(self.base_model):
+                model = opened.enter_context(ServedModel(self.base_model, device=local_device(self._device)))
+            self._policies = {each: self._load_adapter(model, each) for each in self.configs}
+            self._ends = opened.pop_all()
 
-    def _policies_on(self, model: ServedModel) -> dict[int, ServedPolicy]:
-        found: dict[int, ServedPolicy] = {}
-        for each, config in self.configs.items():
-            self._status[each] = LoRALoadingStatus.LOADING
-            weights = None if config.weights_path is None else Path(config.weights_path)
-            try:
-                found[each] = model.policy(f"lora-{each}", config.adapter(), seed=self._seed + each, weights=weights)
-                self._status[each] = LoRALoadingStatus.READY
-            except TroupeError as error:
-                self._set_aside(each, error)
-                if isinstance(error, ConfigurationError):
-                    raise ConfigurationError(
-                        f"configs[{each}].target_modules {config.target_modules}: {error}"
-                    ) from error
-                last = f"Model loading failed: configs[{each}]: {error}"
-        if not found:
-            raise ModelLoadingFailed(f"{last}; no adapter is left")
-        return found
-
+    @checked_call
     def update_lora(self, lora_id: int, weights_path: str | Path) -> int:
         """Serve the weights in a folder of PEFT's format as the adapter's next version; its number.
 
         Requests go on during it. Raises ArtifactCorrupt or LogprobMismatch, and then the version before serves on.
         """
-        policy, before = self.policy(lora_id), self._status[lora_id]
-        self._status[lora_id] = LoRALoadingStatus.UPDATING
-        try:
-            version = policy.swap(adapter_folder(weights_path), policy.version.step + 1)
-        except BaseException:
-            self._status[lora_id] = before
-            raise
-        self._status[lora_id] = LoRALoadingStatus.READY
-        self._errors.pop(lora_id, None)
-        return version.step
-
-    def record_reward(self, lora_id: int, reward: float) -> None:
-        """Tell what an answer of the adapter was worth, 0 to 1: by it weighted_random and rl_optimized choose."""
-        worth = number(0, 1)("reward", reward)
-        with self._lock:
-            self._records[self.known(lora_id)] = self._records[lora_id].after_reward(worth)
+        policy = self.policy(lora_id)
+        return policy.swap(adapter_folder(weights_path), policy.version.step + 1).step
 
     def get_status(self) -> dict[int, dict[str, Any]]:
-        """Of each adapter its status, version, what is known of it, and why it was set aside."""
-        with self._lock:
-            return {
-                each: {
-                    "status": self._status[each].value,
-                    "version": self._policies[each].version.step if each in self._policies else None,
-                    "error": self._errors.get(each),
-                    **asdict(self._records[each]),
-                }
-                for each in self.configs
+        """Of each adapter whether it is loaded, its version, and how often it answered."""
+        versions = {each: policy.version.step for each, policy in self._policies.items()}
+        return {
+            each: {
+                "is_loaded": each in versions,
+                "version": versions.get(each),
+                "num_requests": self._num_requests[each],
             }
+            for each in self.configs
+        }
 
     def policy(self, lora_id: int) -> ServedPolicy:
         """The adapter as the pipeline serves it. Raises ValueError for an unknown one."""
-        self.known(lora_id)
+        self._check_known(lora_id)
         self.load()
-        return self._policies[self._loaded(lora_id)]
+        return self._policies[lora_id]
 
     def close(self) -> None:
         """Free the base and its adapters."""
         self._ends.close()
-        self._policies.clear()
+        self._policies = {}
 
-    def known(self, lora_id: int) -> int:
-        """The id itself. Raises ConfigurationError for one without a configuration."""
-        if whole_number("lora_id", lora_id) not in self.configs:
-            raise ConfigurationError(f"lora_id {lora_id}: use one of {', '.join(map(str, self.configs))}")
-        return lora_id
+    def _check_known(self, lora_id: int) -> None:
+        if lora_id not in self.configs:
+            raise ConfigurationError(f"lora_id {lora_id!r}: use one of {', '.join(map(str, self.configs))}")
 
-    def _loaded(self, lora_id: int) -> int:
-        if lora_id not in self._policies:
-            raise ModelLoadingFailed(f"Model loading failed: lora_id {lora_id}: {self._errors.get(lora_id)}")
-        return lora_id
-
-    def _ready(self) -> dict[int, AdapterRecord]:
-        with self._lock:
-            usable = (LoRALoadingStatus.READY, LoRALoadingStatus.UPDATING)
-            return {each: self._records[each] for each in self._policies if self._status[each] in usable}
-
-    def _chosen(self, priority: TaskPriority) -> int:
-        ready = self._ready()
-        with self._lock:
-            number, self._number = self._number, self._number + 1
-        return selected_adapter(
-            self.strategy.value,
-            ready,
-            number=number,
-            now_seconds=time.time(),
-            priority=priority.value,
-            seed=self._seed,
-        )
-
-    def _count(self, lora_id: int, seconds: float, *, failed: bool) -> None:
-        with self._lock:
-            record = self._records[lora_id]
-            self._records[lora_id] = record.after_request(seconds=seconds, failed=failed, now_seconds=time.time())
-
-    def _failed(self, lora_id: int, seconds: float, error: Exception) -> None:
-        self._count(lora_id, seconds, failed=True)
-        self._set_aside(lora_id, error)
-
-    def _set_aside(self, lora_id: int, error: Exception) -> None:
-        with self._lock:
-            self._status[lora_id] = LoRALoadingStatus.ERROR
-            self._errors[lora_id] = f"{type(error).__name__}: {error}"
+    def _load_adapter(self, model: ServedModel, lora_id: int) -> ServedPolicy:
+        config, seed = self.configs[lora_id], self._seed + lora_id
+        if config.weights_path is None:
+            try:
+                return model.policy(f"lora-{lora_id}", config.adapter(), seed=seed)
+            except ConfigurationError as error:
+                where = f"configs[{lora_id}].target_modules {config.target_modules}"
+                raise ConfigurationError(f"{where}: {error}") from error
+        with loading(config.weights_path):
+            return model.policy(f"lora-{lora_id}", config.adapter(), seed=seed, weights=Path(config.weights_path))
 
 
-class DistributedLoRAScheduler:
-    """Adapters 1 to n, one for each GPU, each with a reserved port; new weights are published, and served without a pause.
+class DistributedLoRAScheduler(LoRAManager):
+    """A manager of adapters 1 to n, each with a reserved port, whose new weights are published, and served without a pause.
+
+    No server listens at the ports yet: adapters answer in this process, by `process_request`.
 
     **Example**
 
@@ -242,35 +145,29 @@ class DistributedLoRAScheduler:
         await scheduler.stop()
     """
 
+    @checked_call
     def __init__(
         self,
-        base_port: int = 8001,
-        num_gpus: int = 8,
+        base_port: Port = 8001,
+        num_gpus: Count = 8,
         *,
-        base_model: str = LLMConfig.model_name,
+        base_model: Text = LLMConfig.model_name,
         root: str | Path = "lora_ckpts",
         configs: Mapping[int, LoRAConfig] | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are fields of LoRAConfig for all adapters, unless `configs` gives each its own.
+        """`settings` are fields of LoRAConfig for all `num_gpus` adapters, unless `configs` gives each its own.
 
         Raises ConfigurationError for what is none of these.
         """
-        first, num = port("base_port", base_port), int(whole(1)("num_gpus", num_gpus))
-        fields = set(LoRAConfig.checks) - {"lora_id", "gpu_id", "port"}
-        check_names(settings, {*keywords(DistributedLoRAScheduler), *fields}, "create_distributed_lora_scheduler")
         if settings and configs is not None:
             raise ConfigurationError(f"{next(iter(settings))}: each of configs has its own; leave one of both out")
         if configs is None:
-            configs = {
-                index + 1: LoRAConfig(lora_id=index + 1, gpu_id=index, port=first + index, **settings)
-                for index in range(num)
-            }
+            ports = ((index + 1, base_port + index) for index in range(num_gpus))
+            configs = {number: LoRAConfig(lora_id=number, port=port, **settings) for number, port in ports}
+        super().__init__(configs, base_model=base_model)
         self.root = Path(root)
-        self.manager = LoRAManager(configs, base_model=base_model)
         self._leases: dict[int, PortLease] = {}
-        self._updates = dict.fromkeys(self.manager.configs, 0)
-        self._rollbacks = dict.fromkeys(self.manager.configs, 0)
 
     async def start(self) -> None:
         """Reserve a port for each adapter, load them, and serve the newest published version of each.
@@ -281,108 +178,96 @@ class DistributedLoRAScheduler:
 
     async def stop(self) -> None:
         """Give the ports back and free the models; harmless twice."""
-        await asyncio.to_thread(self._stop)
+        await asyncio.to_thread(self.close)
 
-    def submit_rl_update(self, lora_id: int, reward: float, weights: "str | Path | Mapping[str, Tensor]") -> int:
+    def close(self) -> None:
+        """What `stop` does."""
+        for lease in self._leases.values():
+            lease.release()
+        self._leases.clear()
+        super().close()
+
+    @checked_call
+    def submit_rl_update(self, lora_id: int, reward: Finite, weights: str | Path | Mapping[str, Any]) -> int:
         """Publish `weights`, a folder of PEFT's format or tensors by name, with their reward, and serve them; the version.
 
         Raises ArtifactCorrupt or LogprobMismatch for weights that cannot serve; then nothing is published, and the version
         before serves on.
         """
-        worth = any_number("reward", reward)
-        policy = self.manager.policy(lora_id)
+        policy, root = self.policy(lora_id), self._root(lora_id)
         with TemporaryDirectory() as folder:
-            made = self._written(policy, weights, Path(folder))
-            number = (newest_version(self._root(lora_id)) or 0) + 1
-            try:
-                policy.swap(made, number)
-            except TroupeError:
-                self._rollbacks[lora_id] += 1
-                raise
-            info, _ = publish_adapter(self._root(lora_id), made, lora_id=lora_id, metrics={"reward": worth})
-        self.manager.record_reward(lora_id, min(max(worth, 0.0), 1.0))
-        self._updates[lora_id] += 1
-        return info.version
+            made = _write_weights(policy, weights, Path(folder) / "adapter")
+            policy.swap(made, (newest_version(root) or 0) + 1)
+            return publish_adapter(root, made, lora_id=lora_id, metrics={"reward": reward})[0].version
 
-    def rollback(self, lora_id: int, version: int) -> None:
+    @checked_call
+    def rollback(self, lora_id: int, version: Count) -> None:
         """Serve a published version again. Raises ArtifactMissing or ArtifactCorrupt."""
-        policy = self.manager.policy(lora_id)
-        _, folder = read_version(self._root(lora_id), whole(1)("version", version))
-        policy.swap(folder, version)
+        policy = self.policy(lora_id)
+        policy.swap(read_version(self._root(lora_id), version)[1], version)
 
     def url(self, lora_id: int) -> str:
-        """The address that is reserved for the adapter. Raises ValueError before `start`."""
-        if self.manager.known(lora_id) not in self._leases:
-            raise ConfigurationError(f"lora_id {lora_id}: has no port yet; start the scheduler")
-        return f"http://127.0.0.1:{self._leases[lora_id].port}/v1"
+        """Raises ConfigurationError: an adapter's port is reserved by `start`, and no server listens at it yet."""
+        self._check_known(lora_id)
+        lease = self._leases.get(lora_id)
+        reserved = f"port {lease.port} is reserved for it" if lease else "start() reserves a port for it"
+        raise ConfigurationError(
+            f"lora_id {lora_id}: has no address: {reserved}, and no server listens there yet; it answers in this process, by "
+            "process_request"
+        )
 
     def get_system_status(self) -> dict[str, Any]:
-        """`lora_status` by adapter, `hotswap_status` with published versions, `training_stats` and `scheduler_stats`."""
+        """`lora_status` by adapter, `hotswap_status` with its published versions, and `scheduler_stats` with its port."""
         return {
-            "lora_status": self.manager.get_status(),
-            "hotswap_status": {
-                each: {"versions": version_numbers(self._root(each)), "rollbacks": self._rollbacks[each]}
-                for each in self.manager.configs
-            },
-            "training_stats": {"updates": dict(self._updates)},
+            "lora_status": self.get_status(),
+            "hotswap_status": {each: {"versions": version_numbers(self._root(each))} for each in self.configs},
             "scheduler_stats": {"ports": {each: lease.port for each, lease in self._leases.items()}},
         }
 
     def _start(self) -> None:
         try:
-            for each, config in self.manager.configs.items():
+            for each, config in self.configs.items():
                 if each not in self._leases:
                     self._leases[each] = lease_port(config.port)
-            self.manager.load()
-            for each in self.manager.configs:
+            self.load()
+            for each in self.configs:
                 for number in reversed(version_numbers(self._root(each))):
                     with suppress(TroupeError):  # a damaged one is passed over
                         self.rollback(each, number)
                         break
         except BaseException:
-            self._stop()
+            self.close()
             raise
-
-    def _stop(self) -> None:
-        for lease in self._leases.values():
-            lease.release()
-        self._leases.clear()
-        self.manager.close()
 
     def _root(self, lora_id: int) -> Path:
         return self.root / f"lora{lora_id}"
 
-    def _written(self, policy: ServedPolicy, weights: "str | Path | Mapping[str, Tensor]", folder: Path) -> Path:
-        if isinstance(weights, str | Path):
-            return Path(shutil.copytree(adapter_folder(weights), folder / "adapter"))
-        from torch import Tensor
 
-        from components.models.adapters import write_adapter
+def _write_weights(policy: ServedPolicy, weights: str | Path | Mapping[str, Any], folder: Path) -> Path:
+    if isinstance(weights, str | Path):
+        return Path(shutil.copytree(adapter_folder(weights), folder))
+    from torch import Tensor
 
-        tensors = mapping("weights", weights)
-        for name, each in tensors.items():
-            if not isinstance(each, Tensor):
-                raise ConfigurationError(
-                    f"weights[{name!r}] {each!r}: give a tensor, as `manager.policy(id).tensors()` has"
-                )
-        assert policy.adapter is not None, "a scheduler's policies are adapters"
-        write_adapter(tensors, policy.adapter, folder / "adapter")
-        return folder / "adapter"
+    from components.models.adapters import write_adapter
+
+    for name, each in weights.items():
+        if not isinstance(each, Tensor):
+            raise ConfigurationError(f"weights[{name!r}] {each!r}: give a tensor, as `policy(id).tensors()` has")
+    assert policy.adapter is not None, "a scheduler's policies are adapters"
+    write_adapter(dict(weights), policy.adapter, folder)
+    return folder
 
 
-def adapter_folder(path: object) -> Path:
+def adapter_folder(path: str | Path) -> Path:
     """The folder of new weights. Raises ConfigurationError if there is none."""
-    if not isinstance(path, str | Path) or not Path(path).is_dir():
+    if not Path(path).is_dir():
         raise ConfigurationError(f"weights {str(path)!r}: there is no such folder; give one in PEFT's format")
     return Path(path)
 
 
-def create_lora_manager(
-    configs: Mapping[int, LoRAConfig], strategy: LoRAUpdateStrategy = LoRAUpdateStrategy.ADAPTIVE, **settings: Any
-) -> LoRAManager:
+def create_lora_manager(configs: Mapping[int, LoRAConfig], **settings: Any) -> LoRAManager:
     """A manager of several adapters on one base; `settings` are base_model, device and seed."""
-    check_names(settings, keywords(LoRAManager), "create_lora_manager")
-    return LoRAManager(configs, strategy, **settings)
+    return LoRAManager(configs, **settings)
 
 
 def create_distributed_lora_scheduler(

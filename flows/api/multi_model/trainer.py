@@ -3,167 +3,181 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from contextvars import copy_context
+from dataclasses import asdict, replace
 from math import ceil, isfinite
+from threading import Thread
 from typing import Any
 
-from components.config import PopulationMethod, RunConfig
+from components.config import RunConfig, differing_fields
 from components.errors import ConfigurationError
 from components.metrics import NUM_FAILED_EPISODES, STEP_SECONDS
-from components.peak_memory import peak_memory_mib
 from components.population.interaction_graph import PlayedEpisode
-from components.runs.history import StepView, read_history
-from components.runs.initial_checkpoints import committed_initial_checkpoints
+from components.progress import Progress
 from components.runs.run import Run
-from components.runs.step_records import step_manifests
-from components.runs.steps import first_unfinished_step
-from components.runs.stored_runs import read_run
 from components.schema import IterationReport
-from flows.api.multi_model.checked_config import given
+from components.session.session import Session
+from components.session.user_sources import with_sources
 from flows.api.multi_model.checkpoints import (
     episodes_per_step,
     find_checkpoint,
     list_available_checkpoints,
     remove_expired,
-    stored_in,
 )
+from flows.api.multi_model.configs import MultiModelConfig, RLConfig
 from flows.api.multi_model.enums import TrainingMode
 from flows.api.multi_model.environments import (
     MultiModelTrainingEnvironment,
-    checked_environment,
     create_multi_model_coop_compete_env,
 )
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
-from flows.api.multi_model.model_configs import RLConfig
+from flows.api.multi_model.fields import as_json, checked_call
 from flows.api.multi_model.monitoring import (
     UnifiedMonitor,
     create_unified_monitor,
     newest_monitor,
     tell_newest_monitor,
 )
-from flows.api.multi_model.played import cooperation_rate, played_episodes, seat_names
+from flows.api.multi_model.records import Episodes, RunRecords, cooperation_rate
 from flows.api.multi_model.training import (
-    ADAPTER,
-    batch_size,
+    FIRST_STAGE,
+    check_models,
+    chosen_value,
+    lasting_fields,
     population_config,
     run_name,
-    tokens_per_micro_batch,
     train_population,
 )
-from flows.api.multi_model.training_config import ModelState, MultiModelConfig
 
 _log = logging.getLogger(__name__)
-PUBLISH = "publish_checkpoint"
+_LAST_SECONDS = 10.0
+"""How long a step that took too long may take to end."""
 
 
 class _Stopped(Exception):
     """The trainer was asked to stop; the step is stored."""
 
 
+class _Late(Exception):
+    """The step takes longer than its episodes may; a stage is not tried again for it."""
+
+
 class MultiModelTrainer:
     """Trains N models together on a game; the same configuration in the same folder again continues.
 
     Nothing is loaded, started or reserved before `train`. `environment`, `config`, `rl_config` and `monitor` may be replaced
-    until then. Raises ConfigurationError for a configuration that is none.
+    until then. Without an `rl_config` its defaults hold: PPO. Raises ConfigurationError for a configuration that is none.
 
     **Example**
 
-        trainer = MultiModelTrainer(MultiModelConfig(num_models=2, model_types=["tiny"], model_names={"tiny": "tiny"}))
+        trainer = MultiModelTrainer(MultiModelConfig(num_models=2, model_types=["tiny"]))
         results = await trainer.train()
         trainer.get_model_performance_summary()["model_0_tiny"]["avg_reward"]
     """
 
     def __init__(self, config: MultiModelConfig, rl_config: RLConfig | None = None) -> None:
-        self.config: MultiModelConfig = given(MultiModelConfig)("config", config)
-        self.rl_config: RLConfig | None = None if rl_config is None else given(RLConfig)("rl_config", rl_config)
+        for name, value, kind in (
+            ("config", config, MultiModelConfig),
+            ("rl_config", rl_config or RLConfig(), RLConfig),
+        ):
+            if not isinstance(value, kind):
+                raise ConfigurationError(f"{name} {value!r}: give a {kind.__name__}")
+        self.config = config
+        self.rl_config = rl_config
         self.monitor: UnifiedMonitor | None = None
-        self.episode_timeout_seconds: float | None = None
-        """The most seconds that an episode may take on average in a step; None for no limit."""
         self.is_training = False
         self._environment: MultiModelTrainingEnvironment | None = None
+        self._default: MultiModelTrainingEnvironment | None = None
         self._resumed: tuple[Run, int] | None = None
         self._stopping = False
+        self._session: Session | None = None
+        self._step_began_seconds: float | None = None
         self._began_seconds = 0.0
         self._seconds = 0.0
-        self._played: dict[tuple[str, int], list[PlayedEpisode]] = {}
+        self._played: dict[str, Episodes] = {}
 
     @property
     def environment(self) -> MultiModelTrainingEnvironment:
         """The game; by default cooperate or compete, at the level `cooperation_strength`."""
-        if self._environment is None:
-            level = self.config.cooperation_strength
-            self._environment = create_multi_model_coop_compete_env(max(2, self.config.num_models), level)
-        return self._environment
+        if self._environment is not None:
+            return self._environment
+        num, level = max(2, self.config.num_models), self.config.cooperation_strength
+        if (self._default is None) or self._default.options != {"num_members": num, "cooperation_level": level}:
+            self._default = create_multi_model_coop_compete_env(num, level)
+        return self._default
 
     @environment.setter
     def environment(self, value: MultiModelTrainingEnvironment) -> None:
-        self._environment = checked_environment(value)
+        if not isinstance(value, MultiModelTrainingEnvironment):
+            raise ConfigurationError(
+                f"environment {value!r}: give one of create_multi_model_coop_compete_env and its like"
+            )
+        self._environment = value
 
     @property
     def current_episode(self) -> int:
         """The episodes of all finished steps of the run."""
-        return len(self._history()) * self._episodes_per_step
-
-    @property
-    def _episodes_per_step(self) -> int:
-        """Of the run's own configuration: one that was loaded may have another than `config`."""
-        return episodes_per_step(self._run_config())
+        return self._records().num_episodes
 
     async def train(self) -> dict[str, Any]:
         """Train to `config.max_episodes`; what is trained already is read. The run goes on in a thread.
 
-        Raises asyncio.TimeoutError "Episode timeout", RuntimeError "GPU memory insufficient" and ValueError; after each, the
-        same call goes on behind the last finished step, with the batch size that the configuration has then.
+        Raises asyncio.TimeoutError "Episode timeout", RuntimeError "Model loading failed" and "GPU memory insufficient", and
+        ValueError; after each, the same call goes on behind the last finished step, with the batch size of the configuration.
         """
-        await asyncio.to_thread(self._train, None)
-        steps = self._history()
+        await self._in_thread(None)
+        records = self._records()
         return {
-            "training_completed": len(steps) >= self._run_config().num_steps,
-            "total_episodes": self.current_episode,
+            "training_completed": len(records.steps) >= records.config.num_steps,
+            "total_episodes": records.num_episodes,
             "training_time": self._seconds,
-            "training_metrics": self._curves(steps),
-            "final_model_states": {name: each.to_json() for name, each in self._model_states(steps).items()},
+            "training_metrics": records.curves(),
+            "final_model_states": self._model_states(records),
             "checkpoints_saved": len(list_available_checkpoints(self.config.checkpoint_dir)),
             "run_id": self._run_id(),
         }
 
+    @checked_call
     async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
-        """Train on until the step with this episode, counted from 0, is finished; what that step was.
+        """Train on until the step with this episode, counted from 0, is finished; what the episode was.
 
-        A step has `update_frequency` episodes. One that is finished already is read.
+        A step has `update_frequency` episodes, whose losses, metrics and weight updates are the step's. One that is finished
+        already is read. An episode that failed has no rewards.
         """
         config = self._run_config()
-        step = episode_num // episodes_per_step(config)
+        step, index = divmod(episode_num, episodes_per_step(config))
         if not 0 <= step < config.num_steps:
-            raise ConfigurationError(
-                f"episode_num {episode_num}: use 0 to max_episodes - 1, {self.config.max_episodes - 1}"
-            )
-        if len(self._history()) <= step:
-            await asyncio.to_thread(self._train, step + 1)
-        assert isinstance(config.method, PopulationMethod), "the trainer's runs have a population"
-        view = self._history()[step]
-        metrics, names = view.summary.metrics, self._names()
-        episodes = self._episodes(view)
-        rewards = {name: _mean([each.raw_returns[seat] for each in episodes]) for name, seat in names.items()}
-        before = self._initial_digests()
-        if step:
-            before = {name: each.weights_digest for name, each in self._history()[step - 1].checkpoints.items()}
-        changed = [name for name, each in view.checkpoints.items() if before.get(name) != each.weights_digest]
+            most = config.num_steps * episodes_per_step(config) - 1
+            raise ConfigurationError(f"episode_num {episode_num}: use 0 to {most}, as max_episodes says")
+        if len(self._records().steps) <= step:
+            await self._in_thread(step + 1)
+        records = self._records()
+        view, played = records.steps[step], records.numbered_episodes(step)
+        found = played[index] if index < len(played) else None
+        rewards = {name: found.raw_returns[seat] for name, seat in records.first_seats.items()} if found else {}
+        metrics = view.summary.metrics
         return {
             "episode": episode_num,
             "episode_time": sum(view.summary.timings.values()) / episodes_per_step(config),
             "rewards": rewards,
             "total_reward": sum(rewards.values()),
-            "model_losses": {name: _of_policy(metrics, name) for name in names},
-            "cooperation_ratio": _cooperation(episodes),
-            "model_actions": [[dict(step) for step in each.actions_T] for each in episodes],
+            "model_losses": {
+                name: {
+                    key.removeprefix(f"train/{name}/"): metrics[key]
+                    for key in metrics
+                    if key.startswith(f"train/{name}/")
+                }
+                for name in records.first_seats
+            },
+            "cooperation_ratio": cooperation_rate([found] if found else []),
+            "model_actions": [dict(each) for each in found.actions_T] if found else [],
             "environment_info": self.environment.get_environment_info(),
             "weight_coordination": {
-                "strategy": config.method.weight_updates.type,
+                "strategy": self.config.weight_update_strategy.value,
                 "episode": episode_num,
-                "models_updated": changed,
+                "models_updated": records.changed_members(step),
             },
             "metrics": dict(metrics),
         }
@@ -171,45 +185,48 @@ class MultiModelTrainer:
     def load_checkpoint(self, checkpoint_id: str) -> bool:
         """Let the next `train` go on from a checkpoint, with its weights, optimizers and baselines. False if there is none.
 
-        It goes on under the configuration of its own run, with the `max_episodes` and `batch_size` of this one.
+        The trainer needs the configuration, game and learner of the checkpoint's run; `max_episodes` and `batch_size` may be
+        others. Raises ConfigurationError with what differs, here or in what is called later.
         """
         try:
             _, run, step = find_checkpoint(checkpoint_id, self.config.checkpoint_dir)
         except CheckpointNotFound as error:
             _log.warning("%s", error)
             return False
-        self._resumed = (run, step)
+        before, self._resumed = self._resumed, (run, step)
+        try:
+            self._run_config()
+        except ConfigurationError:
+            self._resumed = before
+            raise
         return True
 
     def get_training_status(self) -> dict[str, Any]:
         """Where the training stands."""
-        steps, wanted = self._history(), self._run_config().num_steps
+        records = self._records()
         seconds = self._seconds + (time.monotonic() - self._began_seconds if self.is_training else 0.0)
         return {
             "is_training": self.is_training,
-            "current_episode": len(steps) * self._episodes_per_step,
+            "current_episode": records.num_episodes,
             "max_episodes": self.config.max_episodes,
-            "progress": min(1.0, len(steps) / wanted),
+            "progress": min(1.0, len(records.steps) / records.config.num_steps),
             "training_time": seconds,
-            "model_states": {name: each.to_json() for name, each in self._model_states(steps).items()},
+            "model_states": self._model_states(records),
             "checkpoints_count": len(list_available_checkpoints(self.config.checkpoint_dir)),
-            "config": self.config.to_json(),
+            "config": as_json(self.config),
         }
 
     def get_model_performance_summary(self) -> dict[str, Any]:
-        """Of each model what it is and how it did: average raw return of an episode, share of steps won, updates."""
+        """Of each model what it is and how it did: average raw return of an episode, share of episodes won, updates."""
+        shown = ("model_type", "model_name", "update_count", "cooperation_score", "gpu_id")
         return {
-            name: {
-                "model_type": state.model_type,
-                "model_name": state.model_name,
-                "avg_reward": state.total_reward / state.episode_count if state.episode_count else 0.0,
-                "win_rate": state.win_count / state.episode_count if state.episode_count else 0.0,
+            name: {each: getattr(state, each) for each in shown}
+            | {
+                "avg_reward": state.total_reward / max(1, state.episode_count),
+                "win_rate": state.win_count / max(1, state.episode_count),
                 "total_episodes": state.episode_count,
-                "update_count": state.update_count,
-                "cooperation_score": state.cooperation_score,
-                "gpu_id": state.gpu_id,
             }
-            for name, state in self._model_states(self._history()).items()
+            for name, state in self._records().model_states(self.config.num_gpus).items()
         }
 
     async def shutdown(self) -> None:
@@ -223,57 +240,109 @@ class MultiModelTrainer:
             monitor.stop()
 
     async def save_checkpoint(self, episode: int | None = None, final: bool = False) -> str:
-        """The newest checkpoint: each step's is stored before the next begins. Raises FileNotFoundError before the first."""
-        found = [each for each in list_available_checkpoints(self.config.checkpoint_dir) if self._run_id() in each]
-        if not found:
-            raise CheckpointNotFound(
-                f"Checkpoint not found: {self._run_id()} has none yet in {self.config.checkpoint_dir}"
-            )
-        return found[0]
+        """The checkpoint after so many episodes, or the newest: each step's is stored before the next begins.
+
+        `final` removes first what `max_checkpoints` and `save_interval` do not keep, as the end of `train` does. Raises
+        FileNotFoundError if there is no such checkpoint.
+        """
+        records, run_id = self._records(), self._run_id()
+        step = len(records.steps) if episode is None else episode // episodes_per_step(records.config)
+        if final:
+            remove_expired(self.config.checkpoint_dir, run_id)
+        find_checkpoint(f"{run_id}@{step}", self.config.checkpoint_dir)
+        return f"{run_id}@{step}"
 
     _save_checkpoint = save_checkpoint
 
-    def _train(self, num_steps: int | None) -> None:
-        """Train to a number of steps of the whole; None: to its end."""
+    async def _in_thread(self, num_steps: int | None) -> None:
+        """Train in a thread, to a number of steps of the whole; None: to its end. A step that hangs is left behind."""
         if self.is_training:
             raise ConfigurationError("train: this trainer is training; await it first")
-        config, run_id = self._run_config(), self._run_id()
-        if num_steps is not None:
-            config = config.model_copy(update={"num_steps": num_steps})
-        from_step = None if self._resumed is None else self._resumed[1]
-        self.is_training, self._began_seconds = True, time.monotonic()
-        self._start_monitor()
+        loop, context = asyncio.get_running_loop(), copy_context()
+        ended: asyncio.Future[BaseException | None] = loop.create_future()
+
+        def work() -> None:
+            error = _error_of(lambda: context.run(self._train, num_steps))
+            with suppress(RuntimeError):  # nobody waits any more, and the loop is closed
+                loop.call_soon_threadsafe(ended.set_result, error)
+
+        self.is_training = True
+        Thread(target=work, name="train", daemon=True).start()
+        while not ended.done():
+            await asyncio.wait({ended}, timeout=0.2)
+            if self._is_late() and not ended.done():
+                await asyncio.wait({ended}, timeout=_LAST_SECONDS)  # for a stage that reports its progress
+                if not ended.done() and self._session is not None:  # it hangs: end its workers and requests
+                    Thread(target=_error_of, args=(self._session.close,), daemon=True).start()
+                    await asyncio.wait({ended}, timeout=_LAST_SECONDS)
+                raise self._timeout()
+        if (error := ended.result()) is not None:
+            raise error
+
+    def _train(self, num_steps: int | None) -> None:
+        self._began_seconds = time.monotonic()
         try:
+            config, run_id = self._run_config(), self._run_id()
+            check_models(config)
+            if num_steps is not None:
+                config = config.model_copy(update={"num_steps": num_steps})
+            self._start_monitor()
             with memory_errors(), suppress(_Stopped):
-                train_population(config, run_id, from_step=from_step, on_step=self._on_step)
+                train_population(
+                    config,
+                    run_id,
+                    from_step=None if self._resumed is None else self._resumed[1],
+                    on_session=lambda session: setattr(self, "_session", session),
+                    on_step=self._on_step,
+                    on_progress=self._on_progress,
+                )
             remove_expired(self.config.checkpoint_dir, run_id)
+        except _Late:
+            raise self._timeout() from None
         except GpuMemoryInsufficient:  # so that half of it is half of what was too large
-            self.config.batch_size = batch_size(self.config, self.rl_config)
+            self.config.batch_size = chosen_value("batch_size", self.config, self.rl_config)
+            if self.rl_config is not None:
+                self.rl_config = replace(self.rl_config, batch_size=RLConfig.batch_size)
             raise
         finally:
-            self.is_training = False
+            self.is_training, self._session, self._step_began_seconds = False, None, None
             self._seconds += time.monotonic() - self._began_seconds
-        if self._resumed is not None:  # it has gone back; from here it goes on
-            self._resumed = (self._resumed[0], config.num_steps)
+        if (
+            self._resumed is not None
+        ):  # it has gone back; from here it goes on, under its own name if that is the configuration's
+            run, own = self._resumed[0], run_name(population_config(self.config, self.environment, self.rl_config))
+            self._resumed = None if run.run_id == own else (run, config.num_steps)
+
+    def _on_progress(self, progress: Progress) -> None:
+        if progress.stage == FIRST_STAGE and self._step_began_seconds is None:
+            self._step_began_seconds = time.monotonic()
+        if self.config.enable_monitoring and (monitor := newest_monitor()) is not None:
+            monitor.hear(progress)
+        if self._is_late():
+            raise _Late
 
     def _on_step(self, report: IterationReport) -> None:
-        length = self._episodes_per_step
-        seconds = sum(report.timings.values()) / length
-        if self.config.enable_monitoring and newest_monitor() is not None and self._is_logged(report.step):
-            played = self._episodes_of_step(report.step)
-            tell_newest_monitor(_monitored(report, played, length, seconds), played)
-        if self.episode_timeout_seconds is not None and seconds > self.episode_timeout_seconds:
-            raise EpisodeTimeout(
-                f"Episode timeout: episodes of step {report.step} took {seconds:.3g} s on average, more than "
-                f"{self.episode_timeout_seconds:g}; {(report.step + 1) * length} are stored, and train() continues after them"
-            )
+        self._step_began_seconds = None
+        length, interval = episodes_per_step(self._run_config()), self.config.log_metrics_interval
+        is_logged = (report.step + 1) * length // interval > report.step * length // interval
+        if self.config.enable_monitoring and newest_monitor() is not None and is_logged:
+            played = self._records().episodes(report.step)
+            tell_newest_monitor(_monitored(report, played, length), played)
         if self._stopping:
             raise _Stopped
 
-    def _is_logged(self, step: int) -> bool:
-        """Whether a multiple of `log_metrics_interval` episodes lies in the step."""
-        length, interval = self._episodes_per_step, self.config.log_metrics_interval
-        return (step + 1) * length // interval > step * length // interval
+    def _is_late(self) -> bool:
+        limit, began = self.config.episode_timeout_seconds, self._step_began_seconds
+        return limit is not None and began is not None and time.monotonic() - began > limit * self._length()
+
+    def _timeout(self) -> EpisodeTimeout:
+        return EpisodeTimeout(
+            f"Episode timeout: a step of {self._length()} episodes took longer than "
+            f"{self.config.episode_timeout_seconds:g} s for each; what is finished is stored, and train() continues after it"
+        )
+
+    def _length(self) -> int:
+        return min(self.config.update_frequency, self.config.max_episodes)
 
     def _start_monitor(self) -> None:
         """Start the trainer's monitor, or one of its own if nobody has started another."""
@@ -283,172 +352,90 @@ class MultiModelTrainer:
         self.monitor.start()
 
     def _run_config(self) -> RunConfig:
+        config = population_config(self.config, self.environment, self.rl_config)
         if self._resumed is None:
-            return population_config(self.config, self.environment, self.rl_config)
-        stored = self._resumed[0].config
-        num_tokens = tokens_per_micro_batch(self.config, self.rl_config)
-        training = stored.training.model_copy(update={"tokens_per_micro_batch": num_tokens})
-        num_steps = ceil(self.config.max_episodes / episodes_per_step(stored))
-        return stored.model_copy(update={"num_steps": num_steps, "training": training})
+            return config
+        run, _ = self._resumed
+        if differing := differing_fields(lasting_fields(run.config), lasting_fields(with_sources(config))):
+            raise ConfigurationError(
+                f"load_checkpoint: the run {run.run_id} has another configuration, game or learner: {'; '.join(differing)}; "
+                "make the trainer as that of the run"
+            )
+        num_steps = ceil(self.config.max_episodes / episodes_per_step(run.config))
+        return run.config.model_copy(update={"num_steps": num_steps, "training": config.training})
 
     def _run_id(self) -> str:
         return self._resumed[0].run_id if self._resumed is not None else run_name(self._run_config())
 
-    def _names(self) -> dict[str, str]:
-        """Each model, and the name of its first seat in the episodes."""
-        seats = seat_names(Run(run_id="names", config=self._run_config()))
-        names: dict[str, str] = {}
-        for seat in seats.values():
-            names.setdefault(seat.partition("/")[0], seat)
-        return names
+    def _records(self) -> RunRecords:
+        run_id = self._run_id()
+        return RunRecords(self.config.checkpoint_dir, run_id, self._run_config(), self._played.setdefault(run_id, {}))
 
-    def _episodes(self, view: StepView) -> list[PlayedEpisode]:
-        return self._episodes_of_step(view.step)
-
-    def _episodes_of_step(self, step: int) -> list[PlayedEpisode]:
-        """The episodes of a step that has its rollouts, read once."""
-        store, key = stored_in(self.config.checkpoint_dir), (self._run_id(), step)
-        if key not in self._played and store is not None:
-            self._played[key] = played_episodes(store, read_run(store, key[0]), step)
-        return self._played.get(key, [])
-
-    def _history(self) -> tuple[StepView, ...]:
-        """The finished steps of the run."""
-        store = stored_in(self.config.checkpoint_dir)
-        if store is None:
-            return ()
-        try:
-            run = read_run(store, self._run_id())
-        except ConfigurationError:
-            return ()  # it has not begun
-        return read_history(store, run, first_unfinished_step(store, run)).steps
-
-    def _curves(self, steps: tuple[StepView, ...]) -> dict[str, Any]:
-        """What the steps were, by the documented names; rewards are raw returns, summed over members."""
-        played = [self._episodes(view) for view in steps]
-        return {
-            "episodes": [(view.step + 1) * self._episodes_per_step for view in steps],
-            "total_rewards": [_mean([sum(each.raw_returns.values()) for each in episodes]) for episodes in played],
-            "cooperation_ratios": [_cooperation(episodes) for episodes in played],
-            "weight_update_counts": [len(view.checkpoints) for view in steps],
-            "model_performances": [
-                {name: value for name, value in view.summary.metrics.items() if name.startswith("population/")}
-                for view in steps
-            ],
-        }
-
-    def _model_states(self, steps: tuple[StepView, ...]) -> dict[str, ModelState]:
-        names, config = self._names(), self._run_config()
-        states = {}
-        for index, name in enumerate(names):
-            policy = config.policies[name]
-            states[name] = ModelState(
-                model_id=name,
-                model_type=name.split("_", 2)[2],
-                model_name=policy.base if policy.api is None else policy.api.model,
-                gpu_id=index % max(1, self.config.num_gpus) if config.training.device == "cuda" else None,
-                lora_rank=int(ADAPTER["rank"]),
-                lora_alpha=float(ADAPTER["alpha"]),
-            )
-        digests = self._initial_digests() if steps else {}
-        updated_in: dict[str, int] = {}
-        for view in steps:
-            metrics, episodes = view.summary.metrics, self._episodes(view)
-            for name, seat in names.items():
-                earned = [each.raw_returns[seat] for each in episodes]
-                num_won = sum(own >= max(each.raw_returns.values()) for own, each in zip(earned, episodes, strict=True))
-                states[name] = states[name].after_step(
-                    _mean(earned), len(earned), num_won=num_won, cooperated=cooperation_rate(episodes, name)
-                )
-            for name, each in view.checkpoints.items():
-                if name in states and digests.get(name) != each.weights_digest:
-                    states[name].update_count += 1
-                    states[name].gradient_norm = metrics.get(f"train/{name}/grad_norm", 0.0)
-                    digests[name] = each.weights_digest
-                    updated_in[name] = view.step
-        for name, state in states.items():
-            if name in updated_in:
-                state.last_weight_update = self._stored_seconds(updated_in[name])
-            if state.episode_count:
-                state.memory_usage = peak_memory_mib()
-                state.lora_performance = state.win_count / state.episode_count
-        return states
-
-    def _initial_digests(self) -> dict[str, str]:
-        """Of the members' weights before training, by name; empty before they are stored."""
-        store = stored_in(self.config.checkpoint_dir)
-        found = None if store is None else committed_initial_checkpoints(store, read_run(store, self._run_id()))
-        return {name: each.weights_digest for name, each in (found or {}).items()}
-
-    def _stored_seconds(self, step: int) -> float:
-        """When the checkpoints of a finished step were stored, in seconds since 1970."""
-        store = stored_in(self.config.checkpoint_dir)
-        assert store is not None, f"step {step} is finished, and {self.config.checkpoint_dir} is no store"
-        manifests = step_manifests(store, read_run(store, self._run_id()), step)
-        return max(datetime.fromisoformat(each.finished_at).timestamp() for each in manifests if each.stage == PUBLISH)
+    def _model_states(self, records: RunRecords) -> dict[str, Any]:
+        return {name: asdict(each) for name, each in records.model_states(self.config.num_gpus).items()}
 
 
-def _monitored(
-    report: IterationReport, episodes: list[PlayedEpisode], num_episodes: int, seconds: float
-) -> dict[str, float]:
+def _error_of(call: Callable[[], object]) -> BaseException | None:
+    try:
+        call()
+    except BaseException as error:  # raised again by who awaits the thread
+        return error
+    return None
+
+
+def _monitored(report: IterationReport, episodes: list[PlayedEpisode], num_episodes: int) -> dict[str, float]:
     """The metrics of a step, and those with thresholds under the documented names."""
     metrics = {name: value for name, value in report.metrics.items() if isfinite(value)}
-    failed = metrics.get(NUM_FAILED_EPISODES, 0.0) / num_episodes
-    named = {"error_rate": failed, "response_time": seconds, STEP_SECONDS: sum(report.timings.values())}
-    cooperation = _cooperation(episodes)
+    seconds, cooperation = sum(report.timings.values()), cooperation_rate(episodes)
+    named = {
+        "error_rate": metrics.get(NUM_FAILED_EPISODES, 0.0) / num_episodes,
+        "response_time": seconds / num_episodes,
+        STEP_SECONDS: seconds,
+    }
     return {**metrics, **named, **({} if cooperation is None else {"engagement_rate": cooperation})}
 
 
-def _cooperation(episodes: list[PlayedEpisode]) -> float | None:
-    """The share of all actions that cooperated; None in games without cooperation."""
-    actions = [action for each in episodes for step in each.actions_T for action in step.values()]
-    return sum(each == "cooperate" for each in actions) / len(actions) if actions else None
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
-def _of_policy(metrics: Mapping[str, float], name: str) -> dict[str, float]:
-    start = f"train/{name}/"
-    return {key.removeprefix(start): value for key, value in metrics.items() if key.startswith(start)}
-
-
 def create_multimodel_trainer(
-    num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED, model_types: list[str] | None = None
+    num_models: int = 4,
+    training_mode: TrainingMode = TrainingMode.MIXED,
+    model_types: list[str] | None = None,
+    **settings: Any,
 ) -> MultiModelTrainer:
-    """A trainer of the documented four families, or of `model_types`."""
-    config = MultiModelConfig(num_models=num_models, training_mode=training_mode)
-    if model_types is not None:
-        config.model_types = model_types
-    return MultiModelTrainer(config)
+    """A trainer of the documented four families, or of `model_types`; `settings` are further fields of MultiModelConfig.
+
+    **Example** on a laptop: `create_multimodel_trainer(4, TrainingMode.MIXED, ["tiny"])`.
+    """
+    named = settings if model_types is None else {"model_types": model_types, **settings}
+    return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode, **named))
 
 
-def create_cooperative_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """Cooperating models of one base, so that their adapters can be mixed."""
-    return create_multimodel_trainer(num_models, TrainingMode.COOPERATIVE, ["qwen3"])
+def create_cooperative_multimodel_trainer(num_models: int = 4, **settings: Any) -> MultiModelTrainer:
+    """Cooperating models of one base, so that their adapters can be mixed: of qwen3, unless `model_types` names another."""
+    return create_multimodel_trainer(num_models, TrainingMode.COOPERATIVE, **{"model_types": ["qwen3"], **settings})
 
 
-def create_competitive_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """Competing models of four families; those behind an API play, and are never updated."""
-    return create_multimodel_trainer(num_models, TrainingMode.COMPETITIVE)
+def create_competitive_multimodel_trainer(num_models: int = 4, **settings: Any) -> MultiModelTrainer:
+    """Competing models of four families, unless `model_types` names others; those behind an API are never updated."""
+    return create_multimodel_trainer(num_models, TrainingMode.COMPETITIVE, **settings)
 
 
 async def quick_start_multimodel_training(
-    num_models: int = 4, max_episodes: int = 100, *, config: MultiModelConfig | None = None
+    num_models: int = 4, max_episodes: int = 100, *, config: MultiModelConfig | None = None, **settings: Any
 ) -> dict[str, Any]:
-    """Train by the defaults, or by `config` with these two numbers: `status` completed, results and performance; or failed.
+    """Train by the defaults, or by `config`, with these two numbers and `settings`, which are fields of MultiModelConfig.
 
-    What failed is logged with its traceback, and `error` holds its type and message.
+    `status` is completed, with `training_results` and `model_performance`; or failed, with `error`, its type and message.
+
+    **Example** on a laptop: `quick_start_multimodel_training(4, 100, model_types=["tiny"])`.
     """
-    chosen = MultiModelConfig(**{**(config or MultiModelConfig()).to_json(), "num_models": num_models})
-    chosen.max_episodes = max_episodes
-    trainer = MultiModelTrainer(chosen)
+    chosen: dict[str, Any] = {"num_models": num_models, "max_episodes": max_episodes, **settings}
+    trainer = MultiModelTrainer(replace(config or MultiModelConfig(), **chosen))
     try:
         results = await trainer.train()
         performance = trainer.get_model_performance_summary()
     except Exception as error:  # the documented answer is a dict, whatever failed
-        _log.exception("the training failed")
+        _log.error("the training failed: %s: %s", type(error).__name__, error)
+        _log.debug("where it failed", exc_info=True)
         return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
     finally:
         await trainer.shutdown()

@@ -4,11 +4,15 @@ from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any
 
+from components import progress
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, parse_config
 from components.environments.registry import family, family_options
-from components.errors import ConfigurationError
+from components.errors import ConfigurationError, ServiceMissing
+from components.generation.api.chat import KEY_VARIABLES
 from components.identity import fingerprint
+from components.models.base_checks import check_base
+from components.process_variables import read_variable
 from components.runs.lineages import read_config
 from components.runs.restarts import Restart
 from components.runs.resume_checks import validate_start
@@ -17,28 +21,32 @@ from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import IterationReport
 from components.session.checkpoint_loading import model_settings
+from components.session.session import Session
 from components.session.stores import open_store
 from components.session.user_sources import with_sources
 from components.suggestions import suggest
-from flows.api.multi_model.enums import (
-    CompetenceType,
-    CooperationType,
-    RLAlgorithm,
-    TrainingMode,
-    WeightUpdateStrategy,
+from flows.api.multi_model.configs import (
+    LOCAL_TYPES,
+    MODEL_NAMES,
+    CompetenceFactor,
+    CooperationFactor,
+    MultiModelConfig,
+    RLConfig,
 )
+from flows.api.multi_model.enums import CooperationType, RLAlgorithm, TrainingMode, WeightUpdateStrategy
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment
-from flows.api.multi_model.model_configs import CompetenceFactor, CooperationFactor, RLConfig
-from flows.api.multi_model.training_config import MODEL_NAMES, MultiModelConfig
+from flows.api.multi_model.errors import ModelLoadingFailed
+from flows.api.multi_model.fields import changed_fields
 
 PROVIDERS: Mapping[str, str] = {"openai": "openai", "claude": "anthropic"}
 """Types of members behind an API."""
 TOKENS_PER_ANSWER = 256
 """Of a prompt and its answer, as a part of a micro-batch."""
-BATCH_FIELD = "training.tokens_per_micro_batch"
 FIRST_STAGE = "collect_rollouts"
 UPDATE_STAGE = "update_policy"
+LAST_STAGE = "publish_checkpoint"
 ADAPTER = {"rank": 16, "alpha": 32.0}
+LAPTOP = 'on a laptop, train with model_types=["tiny"], or ["smollm2-135m"]'
 PLACES: Mapping[str, str] = {
     "num_models": "policies, agents",
     "model_types": "policies",
@@ -54,7 +62,7 @@ PLACES: Mapping[str, str] = {
     "competition_intensity": "method.training_mode.competition_intensity",
     "base_port": "the trainer starts no server; another than the default is refused",
     "num_gpus": "generation.device, training.device, resources.max_updates_at_once",
-    "batch_size": BATCH_FIELD,
+    "batch_size": "training.tokens_per_micro_batch",
     "checkpoint_dir": "store.root",
     "save_interval": "retention.every",
     "max_checkpoints": "retention.newest",
@@ -63,15 +71,16 @@ PLACES: Mapping[str, str] = {
     "kv_cache_size": "generation.max_batch_tokens",
     "enable_monitoring": "the trainer's UnifiedMonitor",
     "log_metrics_interval": "the trainer's UnifiedMonitor",
+    "episode_timeout_seconds": "the trainer's clock",
 }
 """Each field of MultiModelConfig, and what it sets."""
-SHARING: Mapping[CooperationType, tuple[str, ...]] = {
+_EFFECTIVE: Mapping[CooperationType, tuple[str, ...]] = {
     CooperationType.NONE: (),
     CooperationType.TEAM_BASED: ("cooperation_strength", "team_size"),
     CooperationType.SHARED_REWARDS: ("shared_reward_ratio",),
 }
 """The fields of a CooperationFactor that have an effect, by its type."""
-UNREAD: Mapping[str, str] = {
+_UNREAD: Mapping[str, str] = {
     "knowledge_transfer_rate": "the flow has no pull to a teammate",
     "communication_cost": "members send no messages in these games",
 }
@@ -81,106 +90,136 @@ UNREAD: Mapping[str, str] = {
 def population_config(
     config: MultiModelConfig, environment: MultiModelTrainingEnvironment, rl: RLConfig | None = None
 ) -> RunConfig:
-    """The configuration of the run. Raises ConfigurationError for what does not go together."""
-    _check_places(config)
-    members = list(config.member_types())
-    device, num_gpus = _devices(config.num_gpus)
-    section = environment.section(config.num_models, config.episode_length)
-    players = environment_players(section)
-    if len(players) < len(members):
-        raise ConfigurationError(
-            f"num_models {len(members)}: the environment {section['name']} has {len(players)} players; use num_models "
-            f"{len(players)} or fewer, or make the environment with {len(members)} players"
-        )
-    rollout = _rollout(config, is_tree=rl is not None and rl.algorithm is RLAlgorithm.GRPO)
-    values: dict[str, Any] = {
-        "preset": "multimodel",
-        "num_steps": ceil(config.max_episodes / config.update_frequency),
-        "environment": section,
-        "agents": {player: {"policy": members[index % len(members)]} for index, player in enumerate(players)},
-        "policies": {name: _policy(config, kind) for name, kind in config.member_types().items()},
-        "warm_start": {"max_steps": 0},
-        **_learning(config, rl, device),
-        "rollout": rollout,
-        "generation": {"max_batch_tokens": config.kv_cache_size, "device": device},
-        "evaluation": {"num_problems": min(16, config.update_frequency), "sampling": ["sample"]},
-        "resources": {"max_updates_at_once": num_gpus, "max_shards_at_once": rollout["num_shards"]},
-        "store": {"kind": "local", "root": config.checkpoint_dir},
-        "tracking": {"kind": "none"},
-        "retention": _retention(config),
+    """The configuration of the run; without `rl` its defaults hold. Raises ConfigurationError for what does not go together."""
+    rl = rl or RLConfig()
+    _check_effects(config, rl)
+    return parse_config({**_surroundings(config, environment), **_values(config, rl)})
+
+
+def _values(config: MultiModelConfig, rl: RLConfig) -> dict[str, Any]:
+    """The sections that say how members learn together: what has to change when these sections do."""
+    is_tree = rl.algorithm is RLAlgorithm.GRPO
+    problems, replicas = episodes_of_a_step(config, is_tree=is_tree)
+    strength, team_size = _share_of_team(rl.cooperation_factor, config)
+    mixing = {
+        "cooperation_strength": strength,
+        "competition_intensity": config.competition_intensity,
+        "team_size": team_size,
     }
-    if rl is not None:
-        _apply(rl, values, config)
-    return parse_config(values)
-
-
-def batch_size(config: MultiModelConfig, rl: RLConfig | None) -> int:
-    """The answers of a forward and backward pass: what was set last."""
-    return int(_set_last("batch_size", config, rl))
-
-
-def tokens_per_micro_batch(config: MultiModelConfig, rl: RLConfig | None) -> int:
-    """The tokens of a forward and backward pass of so many answers."""
-    return batch_size(config, rl) * TOKENS_PER_ANSWER
-
-
-def _set_last(name: str, config: MultiModelConfig, rl: RLConfig | None) -> Any:
-    """A field that both configurations have, from the one in which it was set last."""
-    return getattr(config if rl is None or rl.set_at(name) < config.set_at(name) else rl, name)
-
-
-def _learning(config: MultiModelConfig, rl: RLConfig | None, device: str) -> dict[str, Any]:
-    """The sections that say how members learn from play."""
+    of_mode = {name: each for name, each in mixing.items() if each not in (None, getattr(MultiModelConfig, name, None))}
+    gae = {"trace": rl.gae_lambda, "value_coefficient": rl.value_loss_coef, "discount": rl.gamma}
     return {
         "method": {
             "type": "population",
-            "training_mode": {"type": config.training_mode.value, **_strengths(config)},
+            "training_mode": {"type": config.training_mode.value, **of_mode},
             "weight_updates": {"type": config.weight_update_strategy.value},
         },
-        "algorithm": {"advantage": "role_baseline"},
+        "algorithm": {"advantage": "at_grpo"} if is_tree else {"advantage": "gae", **gae},
+        "loss": {"clip_low": rl.clip_ratio, "clip_high": rl.clip_ratio, "entropy_coefficient": rl.entropy_coef},
         "training": {
-            "learning_rate": _set_last("learning_rate", config, rl),
-            "tokens_per_micro_batch": tokens_per_micro_batch(config, rl),
+            "learning_rate": chosen_value("learning_rate", config, rl),
+            "tokens_per_micro_batch": chosen_value("batch_size", config, rl) * TOKENS_PER_ANSWER,
             "share_prompts": config.enable_verl,
-            "device": device,
+            "device": _find_devices(config.num_gpus)[0],
+            "max_grad_norm": rl.max_grad_norm,
+            "num_epochs": rl.ppo_epochs,
+        },
+        "rollout": {
+            **({"mode": "tree"} if is_tree else {"mode": "independent", "group_size": replicas}),
+            "num_problems": problems,
+            "num_shards": 2 if config.enable_areal and problems > 1 else 1,
         },
     }
 
 
-def _rollout(config: MultiModelConfig, *, is_tree: bool) -> dict[str, Any]:
-    """The section `rollout`: whole episodes that are compared, or a tree of each episode, in which its answers are."""
-    problems, replicas = episodes_of_a_step(config.update_frequency)
-    played: dict[str, Any] = {"mode": "independent", "num_problems": problems, "group_size": replicas}
+def _surroundings(config: MultiModelConfig, environment: MultiModelTrainingEnvironment) -> dict[str, Any]:
+    """The sections that say what is played by whom, where, and what is kept."""
+    members, length = list(config.member_types()), min(config.update_frequency, config.max_episodes)
+    own = environment.options.get("num_rounds", environment.options.get("num_steps"))
+    if own is not None and config.episode_length not in (own, MultiModelConfig.episode_length):
+        raise ConfigurationError(
+            f"episode_length {config.episode_length}: the environment has {own} steps of its own; leave one of them out"
+        )
+    section = environment.section(config.num_models, config.episode_length)
+    players = enumerate(_players(section, len(members)))
+    device, num_gpus = _find_devices(config.num_gpus)
+    every = config.save_interval // length or 1
+    newest = {"newest": config.max_checkpoints, "every": every, "evaluated": "best"}
+    return {
+        "preset": "multimodel",
+        "seed": environment.seed,
+        "num_steps": ceil(config.max_episodes / length),
+        "environment": section,
+        "agents": {player: {"policy": members[index % len(members)]} for index, player in players},
+        "policies": {name: _policy(config, kind) for name, kind in config.member_types().items()},
+        "warm_start": {"max_steps": 0},
+        "generation": {"max_batch_tokens": config.kv_cache_size, "device": device},
+        "evaluation": {"num_problems": min(16, length), "sampling": ["sample"]},
+        "resources": {"max_updates_at_once": num_gpus, "max_shards_at_once": 2 if config.enable_areal else 1},
+        "store": {"kind": "local", "root": config.checkpoint_dir},
+        "tracking": {"kind": "none"},
+        "retention": {"every": 1} if config.max_checkpoints == -1 else newest,
+    }
+
+
+def chosen_value(name: str, config: MultiModelConfig, rl: RLConfig | None) -> Any:
+    """The value of a field that both configurations have: a default gives way. Raises ConfigurationError for two others."""
+    default, value, other = getattr(MultiModelConfig, name), getattr(config, name), getattr(rl or RLConfig(), name)
+    if default not in (value, other) and value != other:
+        raise ConfigurationError(f"{name} {value} and rl_config.{name} {other}: leave one of them out")
+    return other if value == default else value
+
+
+def episodes_of_a_step(config: MultiModelConfig, *, is_tree: bool = False) -> tuple[int, int]:
+    """Problems, and how often each is played: `update_frequency` episodes, or all of fewer `max_episodes`.
+
+    Each problem is played twice or more, to be compared; a tree compares inside of one episode.
+
+    **Example** 10: 5 problems, twice each; 5: one problem, five times. Raises ConfigurationError.
+    """
+    length = min(config.update_frequency, config.max_episodes)
+    if config.max_episodes % length:
+        below = config.max_episodes // length * length
+        raise ConfigurationError(
+            f"max_episodes {config.max_episodes}: weights are updated every {length} (update_frequency); use {below} "
+            f"or {below + length}"
+        )
     if is_tree:
-        played = {"mode": "tree", "num_problems": config.update_frequency}
-    return {**played, "num_shards": 2 if config.enable_areal and played["num_problems"] > 1 else 1}
-
-
-def environment_players(section: Mapping[str, Any]) -> tuple[str, ...]:
-    """The players of the section `environment`."""
-    return family(section["name"]).under(family_options(section["name"], section["options"])).roles
-
-
-def episodes_of_a_step(update_frequency: int) -> tuple[int, int]:
-    """Problems, and how often each is played, so that their product is `update_frequency` and each is played twice or more.
-
-    **Example** 10: 5 problems, twice each; 5: one problem, five times. Raises ConfigurationError for 1.
-    """
-    replicas = next((each for each in range(2, update_frequency + 1) if update_frequency % each == 0), 0)
+        return length, 1
+    replicas = next((each for each in range(2, length + 1) if length % each == 0), 0)
     if not replicas:
-        raise ConfigurationError(f"update_frequency {update_frequency}: use 2 or more, as one episode has no baseline")
-    return update_frequency // replicas, replicas
+        raise ConfigurationError(f"max_episodes {length}: one episode has no other to be compared with; use 2 or more")
+    return length // replicas, replicas
 
 
-def run_name(config: RunConfig) -> str:
-    """The name of the run: that of a configuration without what may change between two calls of `train`.
-
-    **Example** with half of the batch, or more episodes, the name is the same.
-    """
+def lasting_fields(config: RunConfig) -> dict[str, Any]:
+    """The fields that one run has from its start to its end: not the number of steps, nor the micro-batch."""
     fields = config.result_fields()
     fields.pop("num_steps", None)
     fields["training"].pop("tokens_per_micro_batch", None)
-    return f"multimodel-{fingerprint(fields)[:8]}"
+    return fields
+
+
+def run_name(config: RunConfig) -> str:
+    """The name of the run. **Example** with half of the batch, or twice the episodes, it is the same."""
+    return f"multimodel-{fingerprint(lasting_fields(config))[:8]}"
+
+
+def check_models(config: RunConfig) -> None:
+    """Raise ModelLoadingFailed, with all that is missing and how to get it, unless each member's model can be opened."""
+    from components.generation.api.engine import open_api_generator
+
+    lacking: dict[str, str] = {}
+    for name, policy in config.policies.items():
+        try:
+            if policy.api is None:
+                check_base(name, policy)
+            else:
+                open_api_generator(name, policy.api, api_key=read_variable(KEY_VARIABLES[policy.api.provider])).close()
+        except (ConfigurationError, ServiceMissing) as error:
+            lacking.setdefault(policy.base if policy.api is None else policy.api.model, str(error))
+    if lacking:
+        raise ModelLoadingFailed("\n  ".join([f"Model loading failed; {LAPTOP}; what is missing:", *lacking.values()]))
 
 
 def train_population(
@@ -188,7 +227,9 @@ def train_population(
     run_id: str,
     *,
     from_step: int | None = None,
-    on_step: Callable[[IterationReport], None] | None = None,
+    on_session: Callable[[Session], None],
+    on_step: Callable[[IterationReport], None],
+    on_progress: Callable[[progress.Progress], None],
 ) -> dict[str, Any]:
     """Train the run to `config.num_steps`; the flow's summary. A run of the name is continued.
 
@@ -203,9 +244,9 @@ def train_population(
     from flows.train import train_population as flow
 
     settled = with_sources(config)
-    store = open_store(settled.store)
-    restart = restart_for(store, settled, run_id, from_step)
-    with checked_session(Run(run_id=run_id, config=settled)) as session:
+    restart = restart_for(open_store(settled.store), settled, run_id, from_step)
+    with checked_session(Run(run_id=run_id, config=settled)) as session, progress.subscribe(on_progress):
+        on_session(session)
         session.on_step = on_step
         if restart is None:
             validate_start(session.store, run_id, settled, POPULATION_PIPELINE)
@@ -227,13 +268,23 @@ def restart_for(store: ArtifactStore, config: RunConfig, run_id: str, from_step:
     return Restart(step=finished, stage=UPDATE_STAGE) if differs and finished < config.num_steps else None
 
 
+def _players(section: Mapping[str, Any], num_members: int) -> tuple[str, ...]:
+    """The players of the section `environment`. Raises ConfigurationError if they are fewer than the members."""
+    players = family(section["name"]).under(family_options(section["name"], section["options"])).roles
+    if len(players) < num_members:
+        raise ConfigurationError(
+            f"num_models {num_members}: the environment {section['name']} has {len(players)} players; use num_models "
+            f"{len(players)} or fewer, or make the environment with {num_members} players"
+        )
+    return players
+
+
 def _policy(config: MultiModelConfig, kind: str) -> dict[str, Any]:
     """A member's policy: a model behind an API, which is never updated, or an adapter on a base."""
-    name = config.model_names.get(kind) or MODEL_NAMES.get(kind)
-    if name is None:
-        raise ConfigurationError(
-            f"model_names: names no model of type {kind!r}; add one, or {suggest(kind, {**MODEL_NAMES, **config.model_names})}"
-        )
+    known = {**LOCAL_TYPES, **MODEL_NAMES, **config.model_names}
+    if kind not in known:
+        raise ConfigurationError(f"model_names: names no model of type {kind!r}; add one, or {suggest(kind, known)}")
+    name = known[kind]
     if kind in PROVIDERS:
         api = {**config.api_settings.get(kind, {}), "provider": PROVIDERS[kind], "model": name}
         return {"prompt_format": "chat", "trained": False, "api": api}
@@ -243,7 +294,7 @@ def _policy(config: MultiModelConfig, kind: str) -> dict[str, Any]:
     return {"base": name, "prompt_format": format_, "adapter": {**ADAPTER, "freeze_a": freezes_a}}
 
 
-def _devices(num_gpus: int) -> tuple[str, int]:
+def _find_devices(num_gpus: int) -> tuple[str, int]:
     """The device, and how many members are updated at once: one for each GPU that is asked for and there."""
     import torch
 
@@ -251,20 +302,16 @@ def _devices(num_gpus: int) -> tuple[str, int]:
     return ("cuda", found) if found else ("cpu", 1)
 
 
-def _retention(config: MultiModelConfig) -> dict[str, Any]:
-    if config.max_checkpoints == -1:
-        return {"every": 1}
-    every = config.save_interval // config.update_frequency or 1
-    return {"newest": config.max_checkpoints, "every": every, "evaluated": "best"}
-
-
-def _check_places(config: MultiModelConfig) -> None:
-    """Raise ConfigurationError for a port that nobody listens on, and an interval between checkpoints that cannot be kept."""
-    default = MultiModelConfig()
-    if config.base_port != default.base_port:
+def _check_effects(config: MultiModelConfig, rl: RLConfig) -> None:
+    """Raise ConfigurationError for a field that has no effect beside the others."""
+    if config.base_port != MultiModelConfig.base_port:
         raise ConfigurationError(
             f"base_port {config.base_port}: members are sampled in the trainer's own process, behind no port; leave it out, or "
             "give it to create_unified_scheduler"
+        )
+    if not config.enable_monitoring and config.log_metrics_interval != MultiModelConfig.log_metrics_interval:
+        raise ConfigurationError(
+            f"log_metrics_interval {config.log_metrics_interval}: has no effect with enable_monitoring False; leave one out"
         )
     behind_apis = sorted({kind for kind in config.member_types().values() if kind in PROVIDERS})
     for kind, settings in config.api_settings.items():
@@ -276,8 +323,22 @@ def _check_places(config: MultiModelConfig) -> None:
             raise ConfigurationError(
                 f"api_settings {kind!r}: {fixed[0]} follows from model_types and model_names; leave it out"
             )
-    interval, length = config.save_interval, config.update_frequency
-    if interval == default.save_interval:
+    _check_save_interval(config)
+    if rl.algorithm is RLAlgorithm.GRPO:
+        for name in {"gamma", "gae_lambda", "value_loss_coef"}.intersection(changed_fields(rl)):
+            raise ConfigurationError(
+                f"{name} {getattr(rl, name)}: GRPO compares what each action earns at once; leave it out, or use PPO"
+            )
+    if rl.competence_factor != CompetenceFactor():
+        raise ConfigurationError(
+            "competence_factor: the flow routes no problems by skill, and gives all members one learning rate; leave it out, "
+            "or use weight_update_strategy selective, in which the best learn"
+        )
+
+
+def _check_save_interval(config: MultiModelConfig) -> None:
+    interval, length = config.save_interval, min(config.update_frequency, config.max_episodes)
+    if interval == MultiModelConfig.save_interval:
         return
     if config.max_checkpoints == -1:
         raise ConfigurationError(
@@ -291,64 +352,20 @@ def _check_places(config: MultiModelConfig) -> None:
         )
 
 
-def _apply(rl: RLConfig, values: dict[str, Any], config: MultiModelConfig) -> None:
-    """Write the learner's settings over those of the configuration. Raises ConfigurationError for one without an effect."""
-    values["training"] |= {"max_grad_norm": rl.max_grad_norm, "num_epochs": rl.ppo_epochs}
-    values["loss"] = {
-        "clip_low": rl.clip_ratio,
-        "clip_high": rl.clip_ratio,
-        "entropy_coefficient": rl.entropy_coef,
-    }
-    if rl.algorithm is RLAlgorithm.GRPO:
-        for name in ("gamma", "gae_lambda", "value_loss_coef"):
-            if getattr(rl, name) != getattr(RLConfig(), name):
-                raise ConfigurationError(
-                    f"{name} {getattr(rl, name)}: GRPO compares what each action earns at once; leave it out, or use PPO"
-                )
-        values["algorithm"] = {"advantage": "at_grpo"}
-    else:
-        values["algorithm"] = {
-            "advantage": "gae",
-            "discount": rl.gamma,
-            "trace": rl.gae_lambda,
-            "value_coefficient": rl.value_loss_coef,
-        }
-    values["method"]["training_mode"] |= _shared(rl.cooperation_factor, config)
-    if rl.competence_factor != CompetenceFactor(competence_type=CompetenceType.GENERAL):
-        raise ConfigurationError(
-            "competence_factor: the flow routes no problems by skill, and gives all members one learning rate; leave it out, "
-            "or use weight_update_strategy selective, in which the best learn"
-        )
-
-
-def _strengths(config: MultiModelConfig) -> dict[str, float]:
-    """How strongly returns are shared and compared, for the modes that do."""
-    strengths = {
-        "cooperation_strength": config.cooperation_strength,
-        "competition_intensity": config.competition_intensity,
-    }
-    read = {
-        TrainingMode.COOPERATIVE: {"cooperation_strength"},
-        TrainingMode.COMPETITIVE: {"competition_intensity"},
-        TrainingMode.MIXED: {*strengths},
-    }
-    return {name: value for name, value in strengths.items() if name in read.get(config.training_mode, ())}
-
-
-def _shared(factor: CooperationFactor, config: MultiModelConfig) -> dict[str, Any]:
-    """What of a return is the team's, by the factor. Raises ConfigurationError for what has no effect in it."""
+def _share_of_team(factor: CooperationFactor, config: MultiModelConfig) -> tuple[float, int | None]:
+    """What of a return is the team's, and the size of a team; None: all. Raises ConfigurationError for what has no effect."""
     kind = factor.cooperation_type
     if kind is CooperationType.KNOWLEDGE_TRANSFER:
         raise ConfigurationError(
             "cooperation_factor knowledge_transfer: the flow has no pull to a teammate; use team_based or shared_rewards, or "
             "weight_update_strategy federated, which transfers weights"
         )
-    for name in sorted(CooperationFactor.checks.keys() - {"cooperation_type", *SHARING[kind]}):
-        if (value := getattr(factor, name)) != getattr(CooperationFactor, name):
-            reason = UNREAD.get(name, f"has no effect under cooperation_type {kind.value}")
-            raise ConfigurationError(f"cooperation_factor.{name} {value}: {reason}; leave it out")
+    for name in changed_fields(factor):
+        if name not in ("cooperation_type", *_EFFECTIVE[kind]):
+            reason = _UNREAD.get(name, f"has no effect under cooperation_type {kind.value}")
+            raise ConfigurationError(f"cooperation_factor.{name} {getattr(factor, name)}: {reason}; leave it out")
     if kind is CooperationType.NONE:
-        return {}
+        return config.cooperation_strength, None
     if config.training_mode not in (TrainingMode.COOPERATIVE, TrainingMode.MIXED):
         raise ConfigurationError(
             f"cooperation_factor {kind.value}: has no effect under training_mode {config.training_mode.value}; use cooperative "
@@ -360,10 +377,10 @@ def _shared(factor: CooperationFactor, config: MultiModelConfig) -> dict[str, An
             "leave one of them out"
         )
     if kind is CooperationType.SHARED_REWARDS:
-        return {"cooperation_strength": factor.shared_reward_ratio}
+        return factor.shared_reward_ratio, None
     if not factor.cooperation_strength or factor.team_size == 1:
         raise ConfigurationError(
             f"cooperation_factor team_based: a cooperation_strength of {factor.cooperation_strength:g} in teams of "
             f"{factor.team_size} shares nothing; set cooperation_strength above 0 and team_size to 2 or more"
         )
-    return {"cooperation_strength": factor.cooperation_strength, "team_size": factor.team_size}
+    return factor.cooperation_strength, factor.team_size

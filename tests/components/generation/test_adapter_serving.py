@@ -1,51 +1,12 @@
-"""Which adapter answers, by hand, and published versions: whole, numbered by one, and checked when they are read."""
+"""Published versions of an adapter: whole, numbered by one, and checked when they are read."""
 
 import threading
-from collections import Counter
-from math import exp, log, sqrt
 from pathlib import Path
 
 import pytest
 
-from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
-from components.generation.adapter_selection import AdapterRecord, performance, selected_adapter, upper_bound
+from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.generation.adapter_versions import newest_version, publish_adapter, read_version, version_numbers
-
-
-def record(rewards: list[float], **values: float) -> AdapterRecord:
-    made = AdapterRecord(**values)  # type: ignore[arg-type]
-    for reward in rewards:
-        made = made.after_reward(reward)
-    return made
-
-
-def test_each_strategy_by_hand() -> None:
-    records = {1: record([0.2, 0.4]), 2: record([0.9] * 6), 3: record([0.5])}
-    turns = [selected_adapter("round_robin", records, number=n, now_seconds=0) for n in range(4)]
-    assert turns == [1, 2, 3, 1]
-    drawn = Counter(selected_adapter("weighted_random", records, number=n, now_seconds=0) for n in range(3000))
-    total = exp(0.3) + exp(0.9) + exp(0.5)
-    assert drawn[2] / 3000 == pytest.approx(exp(0.9) / total, abs=0.03)
-    bounds = {key: each.mean_reward + sqrt(2 * log(9) / each.num_rewards) for key, each in records.items()}
-    assert {key: upper_bound(each, 9) for key, each in records.items()} == pytest.approx(bounds)
-    assert (
-        selected_adapter("rl_optimized", records, number=0, now_seconds=0) == max(bounds, key=bounds.__getitem__) == 3
-    )
-    assert selected_adapter("rl_optimized", {**records, 4: AdapterRecord()}, number=0, now_seconds=0) == 4
-    with pytest.raises(ConfigurationError, match="none is ready"):
-        selected_adapter("adaptive", {}, number=0, now_seconds=0)
-    with pytest.raises(ConfigurationError, match="reward"):
-        AdapterRecord().after_reward(1.5)
-
-
-def test_performance_is_bounded_and_adaptive_uses_it_for_what_is_urgent() -> None:
-    good = AdapterRecord().after_request(seconds=1.0, failed=False, now_seconds=100.0)
-    bad = AdapterRecord().after_request(seconds=1.0, failed=True, now_seconds=100.0)
-    assert performance(good, 100.0) == pytest.approx(0.6)
-    assert performance(bad, 100.0) == pytest.approx(0.2)
-    assert performance(good, 1e9) == pytest.approx(0.8)
-    assert selected_adapter("adaptive", {1: bad, 2: good}, number=0, now_seconds=100.0, priority=1.0) == 2
-    assert selected_adapter("adaptive", {1: bad, 2: good}, number=0, now_seconds=100.0, priority=0.6) == 1
 
 
 def adapter_files(folder: Path, text: str) -> Path:

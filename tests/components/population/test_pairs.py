@@ -1,21 +1,19 @@
 """The learners of two actions: gradients by autograd, the benchmark's bars, and a comparison that cannot favour one side."""
 
 from math import exp, log
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import t, ttest_1samp
 
 from components.environments.social.coop_compete import PairGame
 from components.errors import ConfigurationError
 from components.population.pairs import (
     EPSILON,
-    GradientPolicy,
-    OpponentAwarePolicy,
-    benchmark_report,
-    mean_interval,
+    OurMethodPolicy,
+    SimplePG,
     pair_exploitability,
     pair_value,
     play_pair,
@@ -26,7 +24,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 1), st.floats(-1, 1)), min_size=2, max
 
 @given(STEPS, st.floats(-3, 3))
 def test_the_step_is_the_gradient_that_autograd_finds(steps: list[tuple[int, float]], theta: float) -> None:
-    policy = GradientPolicy(lr=0.5)
+    policy = SimplePG(lr=0.5)
     policy.theta = theta
     rewards = torch.tensor([reward for _, reward in steps], dtype=torch.float64)
     advantages = (rewards - rewards.mean()) / (rewards.std(correction=0) + EPSILON)
@@ -41,7 +39,7 @@ def test_the_step_is_the_gradient_that_autograd_finds(steps: list[tuple[int, flo
 
 def test_steps_of_another_policy_count_by_their_ratio_up_to_two() -> None:
     def moved(drawn_at: float) -> float:
-        policy = GradientPolicy(lr=1.0)
+        policy = SimplePG(lr=1.0)
         policy.update([(1, log(drawn_at), 1.0), (0, log(0.5), 0.0)])
         return policy.theta
 
@@ -52,7 +50,7 @@ def test_steps_of_another_policy_count_by_their_ratio_up_to_two() -> None:
 
 def test_knowing_the_opponent_scales_the_step_and_nothing_else() -> None:
     steps = [(1, log(0.5), 1.0), (0, log(0.5), 0.0)]
-    plain, aware = GradientPolicy(lr=0.5), OpponentAwarePolicy(lr=0.5, momentum=0.5)
+    plain, aware = SimplePG(lr=0.5), OurMethodPolicy(lr=0.5, momentum=0.5)
     for action in (1, 1):
         aware.observe_opponent(action)
     assert aware.opp_coop_est == pytest.approx(0.875)
@@ -61,16 +59,19 @@ def test_knowing_the_opponent_scales_the_step_and_nothing_else() -> None:
     assert aware.theta == pytest.approx(plain.theta * (1 + 0.5 * -0.6 * 0.75))
 
 
-@pytest.mark.parametrize("bad", [(2, 0.0, 1.0), (1, float("nan"), 1.0), (0, 0.0, float("inf"))])
-def test_a_step_that_is_no_number_is_refused_and_changes_nothing(bad: tuple[int, float, float]) -> None:
-    policy = GradientPolicy()
-    with pytest.raises(ConfigurationError, match="trajectory"):
+@pytest.mark.parametrize("bad", [(2, 0.0, 1.0), (1, float("nan"), 1.0), (0, 0.0, float("inf")), (1, 0.0)])
+def test_a_step_that_is_no_number_is_refused_and_changes_nothing(bad: Any) -> None:
+    policy = SimplePG()
+    with pytest.raises(ConfigurationError, match="trajectories"):
         policy.update([bad, (0, 0.0, 0.5)])
     assert policy.theta == 0
+    for make in (lambda: SimplePG(0), lambda: OurMethodPolicy(momentum=2), lambda: OurMethodPolicy().update([])):
+        with pytest.raises(ConfigurationError, match=r"lr 0|momentum 2|env None"):
+            make()
 
 
 def test_log_probabilities_are_finite_at_any_logit() -> None:
-    policy = GradientPolicy()
+    policy = SimplePG()
     policy.theta = 800.0
     assert policy.log_probability(1) == pytest.approx(0.0)
     assert policy.log_probability(0) == pytest.approx(-800.0)
@@ -99,24 +100,3 @@ def test_at_the_level_where_knowing_says_nothing_both_learners_are_one() -> None
     game = PairGame(cooperation_level=0.5)
     one, other = (play_pair(game, kind, episodes=30, seed=3, lr=0.5) for kind in ("PG", "OUR"))
     assert (one.rewards_A, one.rewards_B) == (other.rewards_A, other.rewards_B)
-
-
-def test_the_report_says_who_wins_and_that_the_step_size_is_the_reason() -> None:
-    report = benchmark_report(PairGame(cooperation_level=0.2), runs=6, episodes=80, seed=42)
-    assert report["metrics"]["AC"]["avg_A"] == pytest.approx(0.75, abs=0.01)
-    assert report["metrics"]["AP"]["avg_B"] == pytest.approx(0.9, abs=0.01)
-    saved = report["comparison"]["episodes_saved"]
-    assert saved["interval"][0] > 0
-    assert "OUR reaches the target" in report["comparison"]["verdict"]
-    assert "PG beats OUR in the target's episode if PG takes OUR's mean step size" in report["comparison"]["verdict"]
-    assert report == benchmark_report(PairGame(cooperation_level=0.2), runs=6, episodes=80, seed=42)
-    alone = benchmark_report(PairGame(), runs=1, episodes=1, seed=0)
-    assert "one run shows nothing" in alone["comparison"]["verdict"]
-
-
-@given(st.lists(st.floats(-10, 10), min_size=2, max_size=31).filter(lambda values: max(values) - min(values) > 1e-3))
-def test_the_interval_is_that_of_scipy(values: list[float]) -> None:
-    wanted = ttest_1samp(values, 0.0).confidence_interval(0.95)
-    width = wanted.high - wanted.low
-    assert mean_interval(values) == pytest.approx((wanted.low, wanted.high), rel=1e-3, abs=1e-3 * max(1.0, width))
-    assert t.ppf(0.975, 100) < 2.042

@@ -344,7 +344,10 @@ def test_a_callback_that_fails_is_logged_and_one_of_no_event_refused(
         ({"romm_path": "x"}, "romm_path: unknown key; did you mean 'rom_path'"),
         ({"curriculum": {}}, "curriculum: unknown key"),
         ({"rom_path": None}, "rom_path None"),
-        ({"observation_type": "pixels"}, "observation_type 'pixels': use one of multi_modal, screen, state"),
+        (
+            {"observation_type": "pixels"},
+            "observation_type 'pixels': Input should be 'multi_modal', 'screen' or 'state'",
+        ),
         ({"initial_strategy": "adaptive"}, "initial_strategy 'adaptive'"),
         ({"max_context_length": 0}, "max_context_length 0"),
         ({"log_level": "LOUD"}, "log_level 'LOUD'"),

@@ -1,95 +1,150 @@
-"""The documented configurations: defaults of the reference, documented messages, every field checked, JSON and back."""
+"""The documented configurations: names, defaults and messages of the reference, in one table; every change is checked."""
 
 import json
-from dataclasses import MISSING, fields
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
 
 from components.config import AdapterConfig
-from flows.api.multi_model.checked_config import CheckedConfig
-from flows.api.multi_model.enums import LLMBackend, RLAlgorithm, TrainingMode, WeightUpdateStrategy
-from flows.api.multi_model.model_configs import (
+from flows.api.multi_model import (
     CompetenceFactor,
     CooperationFactor,
+    LLMBackend,
     LLMConfig,
     LoRAConfig,
+    ModelState,
     MonitoringConfig,
+    MultiModelConfig,
+    RLAlgorithm,
     RLConfig,
+    TrainingMode,
+    UpdateStrategy,
+    WeightUpdateStrategy,
 )
-from flows.api.multi_model.training_config import ModelState, MultiModelConfig
+from flows.api.multi_model.fields import as_json
 
-NEEDED: dict[type[CheckedConfig], dict[str, Any]] = {
-    MultiModelConfig: {},
-    LLMConfig: {},
-    RLConfig: {},
-    LoRAConfig: {"lora_id": 1},
-    MonitoringConfig: {},
+DOCUMENTED: dict[Any, dict[str, Any]] = {
+    MultiModelConfig: {
+        "num_models": 4,
+        "model_types": ["qwen3", "openai", "claude", "llama3"],
+        "model_names": {
+            "qwen3": "Qwen/Qwen2.5-14B-Instruct",
+            "openai": "gpt-4o-mini",
+            "claude": "claude-3-5-haiku-20241022",
+            "llama3": "meta-llama/Llama-3.1-8B-Instruct",
+        },
+        "training_mode": TrainingMode.MIXED,
+        "weight_update_strategy": WeightUpdateStrategy.ASYNCHRONOUS,
+        "max_episodes": 1000,
+        "learning_rate": 3e-4,
+        "num_gpus": 4,
+        "base_port": 8001,
+        "checkpoint_dir": "./checkpoints/multimodel",
+        "enable_verl": True,
+        "enable_areal": True,
+    },
+    LLMConfig: {
+        "backend": LLMBackend.HUGGINGFACE,
+        "model_name": "Qwen/Qwen2.5-14B-Instruct",
+        "device": "auto",
+        "max_length": 32768,
+        "temperature": 0.7,
+        "api_key": None,
+        "enable_lora": False,
+        "update_strategy": UpdateStrategy.ADAPTIVE,
+    },
+    RLConfig: {
+        "algorithm": RLAlgorithm.PPO,
+        "learning_rate": 3e-4,
+        "gamma": 0.99,
+        "cooperation_factor": CooperationFactor(),
+        "competence_factor": CompetenceFactor(),
+        "batch_size": 32,
+    },
+    LoRAConfig: {
+        "rank": 16,
+        "alpha": 32.0,
+        "dropout": 0.1,
+        "target_modules": ["q_proj", "v_proj", "k_proj", "o_proj"],
+        "gpu_id": 0,
+        "port": 8001,
+    },
+    MonitoringConfig: {"enable_file_logging": True, "log_file_path": "./logs/metrics.json"},
     CooperationFactor: {},
     CompetenceFactor: {},
-    ModelState: {"model_id": "model_0_qwen3", "model_type": "qwen3", "model_name": "tiny"},
 }
-FIELDS = [(kind, each.name) for kind in NEEDED for each in fields(kind)]  # type: ignore[arg-type]
+FIRST: dict[Any, list[Any]] = {LoRAConfig: [1]}
 
 
-@pytest.mark.parametrize(("kind", "name"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
-def test_every_field_refuses_what_it_is_not_and_names_itself(kind: type[CheckedConfig], name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}|Unsupported LLM backend"):
-        kind(**{**NEEDED[kind], name: object()})
-    with pytest.raises(ValueError, match=f"{name}|Unsupported LLM backend"):
-        setattr(kind(**NEEDED[kind]), name, [[]])
-
-
-@pytest.mark.parametrize("kind", list(NEEDED))
-def test_a_configuration_is_json_and_comes_back_equal(kind: type[CheckedConfig]) -> None:
-    config = kind(**NEEDED[kind])
-    assert kind.from_json(json.loads(json.dumps(config.to_json()))) == config
-    with pytest.raises(ValueError, match="no such field"):
-        kind.from_json({**config.to_json(), "robustness": 1})
-    with pytest.raises(ValueError, match="no such field"):
-        config.batchsize = 3  # type: ignore[attr-defined]
-    lists = [each.name for each in fields(kind) if each.default_factory is not MISSING]  # type: ignore[arg-type]
-    assert all(getattr(config, name) is not getattr(kind(**NEEDED[kind]), name) for name in lists)
-
-
-def test_the_defaults_of_the_reference() -> None:
-    config = MultiModelConfig()
-    assert (config.num_models, config.num_gpus, config.base_port, config.max_episodes) == (4, 4, 8001, 1000)
-    assert config.model_types == ["qwen3", "openai", "claude", "llama3"]
-    assert (config.training_mode, config.weight_update_strategy) == (
-        TrainingMode.MIXED,
-        WeightUpdateStrategy.ASYNCHRONOUS,
-    )
-    assert (config.learning_rate, config.checkpoint_dir) == (3e-4, "./checkpoints/multimodel")
-    assert (LLMConfig().model_name, LLMConfig().max_length) == ("Qwen/Qwen2.5-14B-Instruct", 32768)
-    assert LoRAConfig(lora_id=3).adapter() == AdapterConfig(
-        rank=16, alpha=32.0, targets=("q_proj", "v_proj", "k_proj", "o_proj")
-    )
-    assert list(MultiModelConfig(num_models=5).member_types())[-1] == "model_4_qwen3"
+@pytest.mark.parametrize("kind", list(DOCUMENTED), ids=lambda kind: kind.__name__)
+def test_every_documented_field_has_its_place_and_default_and_another_is_refused(kind: Any) -> None:
+    first, documented = FIRST.get(kind, []), DOCUMENTED[kind]
+    config = kind(*first)
+    assert is_dataclass(config)
+    assert {name: getattr(config, name) for name in documented} == documented
+    if kind is not MonitoringConfig:
+        named = [each.name for each in fields(config)]
+        assert named[len(first) : len(first) + len(documented)] == list(documented), "also by position"
+    assert kind(**json.loads(json.dumps(as_json(config)))) == config == replace(config)
+    for each in fields(config):
+        with pytest.raises(ValueError, match=rf"{each.name}|Unsupported LLM backend"):
+            kind(**{**dict(zip(["lora_id"], first, strict=False)), each.name: object()})
+        with pytest.raises(ValueError, match=rf"{each.name}|Unsupported LLM backend"):
+            setattr(config, each.name, [[]])
+        wrong = f"{each.name}x"
+        for mistake in (lambda wrong=wrong: kind(*first, **{wrong: 1}), lambda wrong=wrong: setattr(config, wrong, 1)):
+            with pytest.raises(ValueError, match=rf"{wrong}: {kind.__name__} has no such field; did you mean '"):
+                mistake()
 
 
 def test_the_documented_messages() -> None:
     with pytest.raises(ValueError, match=r"^Invalid number of models"):
         MultiModelConfig(num_models=0)
-    with pytest.raises(ValueError, match=r"^Unsupported LLM backend: 'tpu'"):
-        LLMBackend("tpu")
-    with pytest.raises(ValueError, match="bach_size: no such field; did you mean 'batch_size'"):
-        MultiModelConfig(bach_size=1)  # type: ignore[call-arg]
+    for make in (LLMBackend, lambda name: LLMConfig(backend=name)):
+        with pytest.raises(ValueError, match=r"^Unsupported LLM backend: 'tpu'"):
+            make("tpu")
     for algorithm, reason in ((RLAlgorithm.SAC, "replay buffer"), (RLAlgorithm.TD3, "discrete")):
         with pytest.raises(ValueError, match=reason):
             RLConfig(algorithm=algorithm)
-    with pytest.raises(ValueError, match="log-probabilities"):
-        LoRAConfig(lora_id=1, dropout=0.1)
+    with pytest.raises(ValueError, match=r"dropout 0\.2: has no effect"):
+        LoRAConfig(lora_id=1, dropout=0.2)
+    assert LoRAConfig(lora_id=3).adapter() == AdapterConfig(
+        rank=16, alpha=32.0, targets=("q_proj", "v_proj", "k_proj", "o_proj")
+    )
 
 
 def test_a_key_is_shown_nowhere() -> None:
     config = LLMConfig(backend=LLMBackend.OPENAI_API, api_key="sk-secret")
     assert config.api_key == "sk-secret"
-    assert "secret" not in repr(config) + str(config) + json.dumps(config.to_json())
+    assert "secret" not in repr(config) + str(config) + json.dumps(as_json(config))
+    with pytest.raises(ValueError, match="api_key") as found:
+        LLMConfig(api_key=["sk-secret"])  # type: ignore[arg-type]
+    assert "secret" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"api_key": "k"}, "api_key: has no effect with backend huggingface"),
+        ({"api_base": "http://localhost:1"}, "api_base: has no effect with backend huggingface"),
+        ({"lora_rank": 4}, r"lora_rank: .*enable_lora"),
+        (
+            {"enable_lora": True, "update_strategy": UpdateStrategy.SELECTIVE, "max_learning_rate": 1},
+            "max_learning_rate",
+        ),
+        ({"backend": LLMBackend.OPENAI_API, "device": "cpu"}, "device: has no effect with backend openai_api"),
+        ({"backend": LLMBackend.ANTHROPIC, "enable_lora": True}, "enable_lora: has no effect with backend anthropic"),
+        ({"backend": LLMBackend.VLLM, "update_strategy": UpdateStrategy.FROZEN}, "update_strategy: has no effect"),
+    ],
+)
+def test_what_the_backend_does_not_read_is_refused(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        LLMConfig(**values).check_effects()
 
 
 def test_a_state_counts_wins_and_averages_cooperation() -> None:
-    state = ModelState(**NEEDED[ModelState]).after_step(2.0, 3, num_won=3, cooperated=1.0)
+    state = ModelState("model_0_qwen3", "qwen3", "tiny").after_step(2.0, 3, num_won=3, cooperated=1.0)
     state = state.after_step(-0.5, 2, num_won=0, cooperated=None)
-    assert (state.total_reward, state.episode_count, state.win_count) == (5.0, 5, 3)
+    assert (state.total_reward, state.episode_count, state.win_count, state.lora_performance) == (5.0, 5, 3, 0.6)
     assert state.cooperation_score == pytest.approx(0.55)

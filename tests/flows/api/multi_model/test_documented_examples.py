@@ -1,13 +1,12 @@
-"""The examples of the documented API, as they stand on its page, on small local models in place of those it names.
+"""The examples of the documented API, as they stand on its page, with the argument that the page names for a laptop.
 
-Only the numbers of models and episodes are smaller, and the types behind an API are local, too: `test_llm.py` has the APIs.
+Only the numbers of models and episodes are smaller.
 """
 
 import ast
 import asyncio
 import inspect
 import re
-import string
 import subprocess
 import sys
 from pathlib import Path
@@ -15,20 +14,19 @@ from typing import Any
 
 import pytest
 
-from components.config import PolicyConfig, TinyModelConfig
-from components.models.loading import prepare_model_folder
 from flows.api import multi_model
-from flows.api.multi_model import training, training_config
 from flows.api.multi_model.checkpoints import list_available_checkpoints
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = (ROOT / "docs" / "multi_model.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-QUICK, ADVANCED, CHECKPOINTS, ENVIRONMENT, MONITOR, RECOVERY, MEMORY, SPEED = EXAMPLES
+QUICK, ADVANCED, LAPTOP, CHECKPOINTS, ENVIRONMENT, MONITOR, RECOVERY, MEMORY, SPEED = EXAMPLES
 HEAVY = ("torch", "prefect", "mlflow", "transformers", "deepspeed", "docker", "matplotlib", "peft")
 SMALLER = (
+    ("max_episodes=100)", 'max_episodes=100, model_types=["tiny"])'),
+    ("max_episodes=500)", 'max_episodes=500, model_types=["tiny"])'),
     ("num_models=4, max_episodes=100", "num_models=2, max_episodes=2"),
-    ("num_models=6", "num_models=2"),
+    ("num_models=6", "num_models=2, episode_length=2"),
     ("max_episodes=500", "max_episodes=2"),
     ("num_models=8", "num_models=2"),
 )
@@ -82,6 +80,21 @@ def test_importing_them_loads_no_heavy_library() -> None:
     assert found.stdout.strip() == "[]"
 
 
+def test_the_factories_as_documented_make_trainers_and_managers_that_need_nothing_before_they_are_used() -> None:
+    names: dict[str, Any] = dict(vars(multi_model))
+    for line in LAPTOP.splitlines()[1:]:
+        run(line, names)
+    assert list(names["trainer"].config.member_types()) == [f"model_{index}_tiny" for index in range(4)]
+    assert (
+        multi_model.create_competitive_multimodel_trainer(4).config.training_mode
+        is multi_model.TrainingMode.COMPETITIVE
+    )
+    for family in ("qwen3", "qwen_coder", "qwen_math", "llama3"):
+        with getattr(multi_model, f"create_{family}_manager")("tiny", "cpu") as manager:
+            manager.register_node("a", {"max_new_tokens": 1})
+            assert manager.generate_for_node("a", "2 + 2 =").metadata["completion_tokens"] == 1
+
+
 def test_the_examples_of_optimisation_make_configurations() -> None:
     names: dict[str, Any] = {"MultiModelConfig": multi_model.MultiModelConfig}
     run(MEMORY, names)
@@ -96,24 +109,15 @@ def test_the_examples_of_optimisation_make_configurations() -> None:
 def test_the_examples_of_training_run_one_after_the_other(
     prefect_harness: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shape = TinyModelConfig(
-        hidden_size=16, num_layers=1, num_heads=2, intermediate_size=16, max_position_embeddings=1024
-    )
-    base = PolicyConfig(base="tiny", tiny=shape)
-    prepare_model_folder(base, alphabet=string.printable, seed=0, into=tmp_path / "base")
-    monkeypatch.setattr(
-        training_config, "MODEL_NAMES", dict.fromkeys(training_config.MODEL_NAMES, str(tmp_path / "base"))
-    )
-    monkeypatch.setattr(training, "PROVIDERS", {})
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     run(QUICK, names)
     assert names["results"]["status"] == "completed", names["results"]
     run(ADVANCED, names)
     assert names["results"]["training_completed"]
-    assert set(names["performance"]) == {"model_0_qwen3", "model_1_openai"}
+    assert set(names["performance"]) == {"model_0_tiny", "model_1_tiny"}
     run(CHECKPOINTS, names)
-    assert names["metadata"]["episode"] == 10
+    assert names["metadata"]["episode"] == 2
     run(ENVIRONMENT, names)
     assert names["trainer"].environment is names["env"]
     run(MONITOR, names)

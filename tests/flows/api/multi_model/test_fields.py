@@ -7,11 +7,10 @@ import pytest
 
 from components.config import RunConfig
 from flows.api.multi_model.checkpoints import episodes_per_step
+from flows.api.multi_model.configs import CooperationFactor, MultiModelConfig, RLConfig
 from flows.api.multi_model.enums import CooperationType, RLAlgorithm, TrainingMode, WeightUpdateStrategy
-from flows.api.multi_model.environments import create_multi_model_coop_compete_env
-from flows.api.multi_model.model_configs import CooperationFactor, RLConfig
+from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.training import PLACES, TOKENS_PER_ANSWER, episodes_of_a_step, population_config, run_name
-from flows.api.multi_model.training_config import MultiModelConfig
 
 TINY: dict[str, Any] = {"num_models": 2, "model_types": ["tiny"], "model_names": {"tiny": "tiny"}}
 CHANGES: dict[str, Any] = {
@@ -34,8 +33,8 @@ CHANGES: dict[str, Any] = {
     "enable_areal": False,
     "kv_cache_size": 5000,
 }
-OF_THE_TRAINER = {"enable_monitoring", "log_metrics_interval"}
-"""Fields that the monitor reads; `test_trainer.py` changes them."""
+OF_THE_TRAINER = {"enable_monitoring", "log_metrics_interval", "episode_timeout_seconds"}
+"""Fields that the trainer reads itself; `test_trainer.py` changes them."""
 OF_THE_MACHINE = {"num_gpus"}
 """Without a GPU all numbers of them compute on the CPU; `tests/gpu` has the rest."""
 OF_APIS = {"api_settings"}
@@ -70,7 +69,7 @@ def test_every_field_changes_what_the_table_says(name: str) -> None:
 
 def test_what_may_change_between_two_calls_keeps_the_name_of_the_run() -> None:
     name = run_name(run_config())
-    assert name == run_name(run_config(batch_size=1, max_episodes=7, checkpoint_dir="elsewhere"))
+    assert name == run_name(run_config(batch_size=1, max_episodes=20, checkpoint_dir="elsewhere"))
     assert name != run_name(run_config(learning_rate=1e-3))
 
 
@@ -79,9 +78,12 @@ def test_what_may_change_between_two_calls_keeps_the_name_of_the_run() -> None:
     [
         (
             {"training_mode": TrainingMode.COOPERATIVE, "competition_intensity": 0.9},
-            "competition_intensity 0.9 has no effect",
+            "competition_intensity: unknown key; type competitive and mixed has it",
         ),
         ({"base_port": 9001}, "base_port 9001: .*own process"),
+        ({"max_episodes": 25}, "max_episodes 25: .*use 20 or 30"),
+        ({"max_episodes": 1}, "max_episodes 1: .*use 2 or more"),
+        ({"enable_monitoring": False, "log_metrics_interval": 5}, "log_metrics_interval 5: has no effect"),
         ({"save_interval": 25}, "save_interval 25: .*use 20 or 30"),
         ({"save_interval": 5}, "save_interval 5: .*use 10"),
         ({"save_interval": 50, "max_checkpoints": -1}, "save_interval 50: max_checkpoints -1 keeps all"),
@@ -98,6 +100,11 @@ def test_members_that_do_not_go_together_are_refused() -> None:
         ValueError, match="num_models 4: the environment coop_compete has 2 players; use num_models 2 or fewer"
     ):
         population_config(four, create_multi_model_coop_compete_env(2, 0.6))
+    own = create_multi_model_coop_compete_env(2, 0.6, num_steps=4)
+    with pytest.raises(ValueError, match="episode_length 8: the environment has 4 steps of its own"):
+        population_config(MultiModelConfig(**TINY, episode_length=8), own)
+    assert population_config(MultiModelConfig(**TINY), own).environment.max_turns == 4
+    assert population_config(MultiModelConfig(**TINY), MultiModelTrainingEnvironment("team_battle", seed=3)).seed == 3
     with pytest.raises(ValueError, match=r"differ in base|trained"):
         run_config(
             model_types=["tiny", "smol"],
@@ -106,7 +113,11 @@ def test_members_that_do_not_go_together_are_refused() -> None:
         )
     with pytest.raises(ValueError, match="model_names"):
         run_config(model_types=["gemini"])
-    assert (episodes_of_a_step(10), episodes_of_a_step(5)) == ((5, 2), (1, 5))
+    steps = {(10, 100): (5, 2), (5, 100): (1, 5), (10, 2): (1, 2), (10, 4): (2, 2)}
+    for (frequency, episodes), wanted in steps.items():
+        config = MultiModelConfig(**TINY, update_frequency=frequency, max_episodes=episodes)
+        assert episodes_of_a_step(config) == wanted
+    assert run_config(max_episodes=2).num_steps == 1, "two episodes, not the ten of a whole step"
 
 
 def test_models_behind_an_api_play_and_are_never_updated() -> None:
@@ -130,8 +141,8 @@ def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
         cooperation_factor=team,
     )
     run = population_config(config, env, learner)
-    assert run.population is not None
-    assert (run.population.discount, run.population.cooperation_strength, run.population.team_size) == (0.5, 0.9, 2)
+    mode = run.method.training_mode  # type: ignore[union-attr]
+    assert (run.algorithm.discount, mode.cooperation_strength, mode.team_size) == (0.5, 0.9, 2)  # type: ignore[union-attr]
     assert (run.loss.clip_low, run.training.num_epochs, run.training.max_grad_norm) == (0.1, 2, 0.2)
     assert run.training.tokens_per_micro_batch == 2048
     assert (run.algorithm.advantage, run.algorithm.trace, run.algorithm.value_coefficient) == ("gae", 0.8, 0.2)
@@ -166,16 +177,19 @@ def test_a_factor_without_effect_is_refused(factor: CooperationFactor, said: str
         population_config(config, create_multi_model_coop_compete_env(2, 0.6), RLConfig(cooperation_factor=factor))
 
 
-def test_of_a_field_that_both_configurations_have_the_one_that_was_set_last_holds() -> None:
-    def sizes(config: MultiModelConfig, learner: RLConfig) -> tuple[float, int]:
+def test_of_a_field_that_both_configurations_have_a_default_gives_way_and_two_others_are_refused() -> None:
+    def sizes(config: MultiModelConfig, learner: RLConfig | None) -> tuple[float, int]:
         training = population_config(config, create_multi_model_coop_compete_env(2, 0.6), learner).training
         return training.learning_rate, training.tokens_per_micro_batch // TOKENS_PER_ANSWER
 
     config = MultiModelConfig(**TINY, learning_rate=1e-3, batch_size=8)
-    assert sizes(config, RLConfig()) == (1e-3, 8), "a default gives way"
-    learner = RLConfig(learning_rate=1e-2, batch_size=16)
-    assert sizes(config, learner) == (1e-2, 16)
-    config.batch_size //= 2
-    assert sizes(config, learner) == (1e-2, 4)
-    learner.batch_size, config.learning_rate = 2, 3e-4
-    assert sizes(config, learner) == (3e-4, 2)
+    assert sizes(config, None) == sizes(config, RLConfig()) == (1e-3, 8)
+    assert sizes(MultiModelConfig(**TINY), RLConfig(learning_rate=1e-2, batch_size=16)) == (1e-2, 16)
+    with pytest.raises(ValueError, match=r"batch_size 8 and rl_config.batch_size 16: leave one of them out"):
+        sizes(config, RLConfig(batch_size=16))
+
+
+def test_without_a_learner_its_documented_defaults_hold() -> None:
+    plain = run_config()
+    assert plain == population_config(MultiModelConfig(**TINY), create_multi_model_coop_compete_env(2, 0.6), RLConfig())
+    assert (plain.algorithm.advantage, plain.training.num_epochs) == ("gae", 4)

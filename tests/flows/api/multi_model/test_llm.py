@@ -3,11 +3,13 @@
 import math
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from components.errors import UpdateFailed
+from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.enums import LLMBackend, UpdateStrategy
 from flows.api.multi_model.errors import GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.llm import LLMResponse, SharedLLMManager
@@ -21,7 +23,6 @@ from flows.api.multi_model.llm_factories import (
     get_available_models,
     get_version_info,
 )
-from flows.api.multi_model.model_configs import LLMConfig
 from tests.components.generation.api.wire_server import KEY, MODEL, anthropic_error, openai_error, wire_server
 from tests.components.generation.tiny_models import full_logprobs, random_model, saved
 
@@ -37,7 +38,7 @@ def test_confidence_is_that_of_the_model_itself(folder: str) -> None:
     with SharedLLMManager(LLMConfig(model_name=folder, device="cpu")) as manager:
         manager.register_node("planner", {"temperature": 0.0, "max_new_tokens": 5})
         answer = manager.generate_for_node("planner", "A B")
-        tokenizer = manager._opened().policy._serving.tokenizer  # type: ignore[attr-defined]
+        tokenizer = manager._open().policy._serving.tokenizer  # type: ignore[attr-defined]
         tokens = tokenizer.encode(answer.text)
         ended = () if answer.metadata["finish_reason"] == "length" else (tokenizer.end_token,)
         logprobs = full_logprobs(random_model(seed=1), tokenizer.encode("A B"), (*tokens, *ended))
@@ -167,8 +168,46 @@ def test_an_api_without_a_key_is_refused_when_it_is_made(monkeypatch: pytest.Mon
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ValueError, match="OPENAI_API_KEY"):
         create_openai_manager()
-    with pytest.raises(ValueError, match=r"generation.engine vllm"):
+    with pytest.raises(ValueError, match=r"api_base: backend vllm is a running server"):
         SharedLLMManager(LLMConfig(backend=LLMBackend.VLLM))
+
+
+def test_a_running_vllm_server_answers_and_gets_no_key_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    import openai
+
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with wire_server() as wire:
+        told = {"backend": LLMBackend.VLLM, "model_name": MODEL, "api_base": wire.base_url("openai")}
+        with SharedLLMManager(LLMConfig(**told, api_key=KEY)) as manager:
+            manager.register_node("a", {"max_new_tokens": 5})
+            assert manager.generate_for_node("a", "hello").metadata["completion_tokens"] == 3
+        with SharedLLMManager(LLMConfig(**told)) as manager:
+            manager.register_node("a")
+            with pytest.raises(openai.APIError, match="Incorrect API key provided: none"):
+                manager.generate_for_node("a", "hello")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: create_qwen3_manager("tiny", tempature=1.0), "did you mean 'temperature'"),
+        (lambda: create_qwen3_manager("tiny", max_cost=1.0), "max_cost 1.0: only an API"),
+        (
+            lambda: create_openai_manager("m", "k", apikey="secret"),
+            "^(?!.*secret)apikey: LLMConfig has no such field; did you mean 'api_key'",
+        ),
+        (lambda: create_openai_manager("m", "k", api_base="localhost:1"), "api_base 'localhost:1': must be an http"),
+        (lambda: create_openai_manager("m", "k", max_cost=1.0), "max_cost needs input_price"),
+        (lambda: SharedLLMManager("tiny"), "config 'tiny'"),
+        (lambda: SharedLLMManager().generate_for_node("x", "A"), "node_id 'x': is not registered; call register_node"),
+        (lambda: SharedLLMManager().generate_for_node("x", "A", max_tokens=5), "did you mean 'max_new_tokens'"),
+        (lambda: SharedLLMManager().register_node("a", {"temperature": "hot"}), "temperature 'hot'"),
+        (lambda: SharedLLMManager().update_shared_parameters([1]), "gradients"),
+    ],
+)
+def test_what_is_slightly_wrong_is_named(call: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        call()
 
 
 def test_out_of_memory_has_the_documented_words() -> None:

@@ -8,50 +8,74 @@ import networkx
 import pytest
 
 from components.population.interaction_graph import PlayedEpisode
-from components.tracking.monitor import read_log
-from flows.api.multi_model.model_configs import MonitoringConfig
-from flows.api.multi_model.monitoring import (
-    UnifiedMonitor,
-    create_graph_visualizer,
-    create_unified_monitor,
-    newest_monitor,
-    tell_newest_monitor,
-)
+from components.progress import Progress
+from flows.api.multi_model import MonitoringConfig, UnifiedMonitor, create_graph_visualizer, create_unified_monitor
+from flows.api.multi_model.monitoring import newest_monitor, tell_newest_monitor
+from tests.components.tracking.memory import InMemoryTracker
 
 
-def test_thresholds_decide_the_alerts_and_the_log_holds_every_update(tmp_path: Path) -> None:
+def test_thresholds_decide_the_alerts_and_log_and_tracker_hold_every_update(tmp_path: Path) -> None:
     alerts: list[dict[str, Any]] = []
+    tracker = InMemoryTracker()
+    tracker.open_run("monitor", {}, {})
     monitor = create_unified_monitor(
-        MonitoringConfig(log_file_path=str(tmp_path / "m.json"), response_time_threshold=1.0)
+        MonitoringConfig(log_file_path=str(tmp_path / "logs" / "m.json"), response_time_threshold=1.0), tracker=tracker
     )
+    monitor.add_alert_callback(lambda _: 1 / 0)  # type: ignore[arg-type, return-value]
     monitor.add_alert_callback(alerts.append)
+    with pytest.raises(ValueError, match="call start"):
+        monitor.update_metrics({"n": 1})
     monitor.start()
     monitor.update_metrics({"engagement_rate": 0.05, "error_rate": 0.06, "response_time": 1.5})
-    monitor.update_metrics({"engagement_rate": 0.5, "error_rate": 0.01, "response_time": 0.5})
+    monitor.update_metrics({"engagement_rate": 0.1, "error_rate": 0.05, "response_time": 1.0})
     monitor.stop()
-    assert [each["type"] for each in alerts] == ["low_engagement", "high_error_rate", "slow_response"]
-    assert len(read_log(tmp_path / "m.json")) == 2
-    stats = json.loads(Path(monitor.export_report(tmp_path / "report.json")).read_text())
+    assert [(each["type"], each["severity"]) for each in alerts] == [
+        ("low_engagement", "warning"),
+        ("high_error_rate", "critical"),
+        ("slow_response", "warning"),
+    ]
+    assert alerts[1]["message"] == "error_rate 0.06: above 0.05"
+    lines = [json.loads(line) for line in (tmp_path / "logs" / "m.json").read_text().splitlines()]
+    assert [each["metrics"]["error_rate"] for each in lines] == [0.06, 0.05]
+    assert {(name, step, value) for name, step, _, value in tracker.runs["monitor"].points} >= {("error_rate", 1, 0.05)}
+    stats = json.loads(Path(monitor.export_report(tmp_path / "new" / "report.json")).read_text())
     assert stats["metrics_summary"]["error_rate"]["highest"] == 0.06
+    assert stats["performance_summary"]["alerts"] == {"low_engagement": 1, "high_error_rate": 1, "slow_response": 1}
     assert stats["monitoring_status"]["is_running"] is False
 
 
-def test_every_field_of_the_configuration_changes_the_monitor(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    config = MonitoringConfig(False, False, str(tmp_path / "no.json"), 0.01, history_window_size=2)
-    quiet = UnifiedMonitor(config)
-    caplog.set_level("INFO")
-    quiet.start()
-    for number in range(3):
-        quiet.update_metrics({"n": number})
-    quiet.stop()
-    assert not (tmp_path / "no.json").exists()
-    assert not caplog.records
-    assert quiet.get_comprehensive_stats()["metrics_summary"]["n"]["count"] == 2
-    loud = UnifiedMonitor(MonitoringConfig(False, True))
-    loud.start()
-    loud.update_metrics({"n": 1})
-    loud.stop()
-    assert "n 1" in caplog.text
+def test_the_console_shows_updates_and_progress_and_a_window_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    quiet, loud = (UnifiedMonitor(MonitoringConfig(False, shows, history_window_size=2)) for shows in (False, True))
+    for monitor in (quiet, loud):
+        monitor.start()
+        for number in range(3):
+            monitor.update_metrics({"n": number})
+            monitor.hear(Progress(stage="collect_rollouts", step=4, done=number, total=5))
+        monitor.stop()
+        assert monitor.get_comprehensive_stats()["metrics_summary"]["n"]["count"] == 2
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == ["monitor: n 0", "monitor: step 4: collect_rollouts 0 of 5", "monitor: n 1", "monitor: n 2"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_log_that_cannot_be_written_is_told_at_once_and_ends_no_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monitor = UnifiedMonitor(MonitoringConfig(log_file_path=str(tmp_path / "file" / "m.json")))
+    (tmp_path / "file").write_text("a file in its place")
+    with pytest.raises(OSError, match="file"):
+        monitor.start()
+    assert newest_monitor() is None
+    (tmp_path / "file").unlink()
+    monitor.start()
+    (tmp_path / "file" / "m.json").unlink()
+    (tmp_path / "file" / "m.json").mkdir()
+    tell_newest_monitor({"n": 1.0})
+    monitor.stop()
+    assert "the monitor misses a step" in caplog.text
 
 
 def test_the_graph_is_that_of_the_played_episodes_and_survives_its_process(tmp_path: Path) -> None:
@@ -61,7 +85,6 @@ def test_the_graph_is_that_of_the_played_episodes_and_survives_its_process(tmp_p
         visualizer.log_episode({"a": 1.0 * number, "b": -2.0 * number}, [{"a": "cooperate", "b": "compete"}])
     visualizer.log_weight_transfer("a", "b", 0.3)
     visualizer.log_event("directive", "a", "b", {"text": "</script>"})
-    log.write_text(log.read_text() + '{"cut": ')
     again = create_graph_visualizer(log)
     statistics = again.get_statistics()
     assert (statistics["num_cooperated"], statistics["num_transfers"], statistics["num_events"]) == (30, 1, 32)
@@ -69,32 +92,28 @@ def test_the_graph_is_that_of_the_played_episodes_and_survives_its_process(tmp_p
     read = networkx.read_graphml(again.export_graphml(tmp_path / "g.graphml"))
     assert read.edges["a", "b"]["num_cooperated"] == 30
     assert Path(again.export_png(tmp_path / "g.png")).read_bytes().startswith(b"\x89PNG")
-    page = Path(again.export_html(tmp_path / "g.html")).read_text()
-    assert "after 31 of 31 events" in page
-    assert page.count('class="frame') == 20
-    again.log_weight_transfer("b", "a", 0.2)
-    assert again.get_statistics()["num_events"] == 33, "what follows a cut line is a line"
+    assert "after 32 events" in Path(again.export_html(tmp_path / "g.html")).read_text()
 
 
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        (("episode", "a"), "raw_returns None"),
-        (("episode", "a", None, {"raw_returns": {"a": "x", "b": 1}}), r"raw_returns\['a'\] 'x'"),
-        (("episode", "a", None, {"raw_returns": {"a": float("nan")}}), "nan"),
-        (("episode", "a", None, {"raw_returns": {"a": 1.0}, "actions": []}), "did you mean 'actions_T'"),
+        (("episode", "a"), "raw_returns"),
+        (("episode", "a", None, {"raw_returns": {"a": "x", "b": 1}}), r"raw_returns.a 'x'"),
+        (("episode", "a", None, {"raw_returns": {"a": float("nan")}}), "finite numbers"),
+        (("episode", "a", None, {"raw_returns": {"a": 1.0}, "actions": []}), "actions: no such field of an event"),
         (("episode", "a", None, {"raw_returns": {"a": 1.0}, "actions_T": {"a": "compete"}}), "actions_T"),
         (
             ("episode", "a", None, {"raw_returns": {"a": 1.0}, "actions_T": [{"a": "share", "b": "compete"}]}),
-            "cooperate or",
+            "cooperate",
         ),
-        (("weight_transfer", "a", "b"), "share None"),
+        (("weight_transfer", "a", "b"), "share"),
         (("weight_transfer", "a", "a", {"share": 0.1}), "transfer"),
         (("weight_transfer", "a", None, {"share": 0.1}), "target_id"),
         (("weight_transfer", "a\x01", "b", {"share": 0.1}), "printable"),
         ((5, "a"), "event_type 5"),
         (("note", "a", None, "text"), "data 'text'"),
-        (("note", "a", None, {"at": object()}), "JSON"),
+        (("note", "a", None, {"at": object()}), "JSON serializable"),
     ],
 )
 def test_an_event_that_could_not_be_read_again_is_refused(tmp_path: Path, event: Any, said: str) -> None:
@@ -103,8 +122,9 @@ def test_an_event_that_could_not_be_read_again_is_refused(tmp_path: Path, event:
     with pytest.raises(ValueError, match=said):
         visualizer.log_event(*event)
     assert visualizer.get_statistics()["num_events"] == 1
-    visualizer.log_file.write_text('{"event_type": "note"}\n{"event_type": "episode"}\n')
-    with pytest.raises(ValueError, match=r"events.jsonl', line 2: raw_returns None"):
+    with visualizer.log_file.open("a") as log:
+        log.write('{"timestamp": 1, "event_type": "episode", "source_id": "a"}\n')
+    with pytest.raises(ValueError, match=r"events.jsonl', line 2: .*raw_returns"):
         visualizer.graph()
 
 
@@ -131,14 +151,18 @@ def test_a_training_reports_to_the_newest_monitor_that_has_not_ended(tmp_path: P
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: create_unified_monitor({"log_path": "x"}), "did you mean 'log_file_path'"),  # type: ignore[arg-type]
-        (lambda: create_unified_monitor({"history_window_size": "x"}), "history_window_size 'x'"),  # type: ignore[arg-type]
+        (lambda: create_unified_monitor({"log_path": "x"}), "log_path"),  # type: ignore[arg-type]
+        (lambda: create_unified_monitor(MonitoringConfig(False, True, "x")), "log_file_path: has no effect"),
+        (
+            lambda: create_unified_monitor(MonitoringConfig(enable_console_logging=False, metrics_sampling_interval=2)),
+            "metrics_sampling_interval: has no effect",
+        ),
         (lambda: create_unified_monitor(tracker=5), "tracker 5"),  # type: ignore[arg-type]
         (lambda: create_unified_monitor().add_alert_callback("x"), "callback 'x'"),  # type: ignore[arg-type]
         (lambda: create_unified_monitor().update_metrics([1]), r"metrics \[1\]"),  # type: ignore[arg-type]
-        (lambda: create_unified_monitor().update_metrics({1: 1.0}), "metric 1"),  # type: ignore[dict-item]
+        (lambda: create_unified_monitor().update_metrics({"n": float("nan")}), "metrics.n nan"),
         (lambda: create_graph_visualizer("."), "log_file '.'"),
-        (lambda: create_graph_visualizer("x").log_episode({}, []), "raw_returns {}"),
+        (lambda: create_graph_visualizer("x").log_episode({}, []), "source_id"),
     ],
 )
 def test_what_is_no_monitor_or_metric_is_refused(make: Any, said: str) -> None:

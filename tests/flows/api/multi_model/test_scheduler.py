@@ -1,4 +1,4 @@
-"""The scheduler: places and ports without clashes, who works on a task, urgency and waiting, and models that fail."""
+"""The scheduler: places and ports without clashes, who works on a task, and models that fail."""
 
 import asyncio
 import threading
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from components.errors import EngineUnavailable
-from flows.api.multi_model.enums import ModelRole, TaskPriority
+from components.port_leases import lease_port
+from flows.api.multi_model.enums import ModelRole
 from flows.api.multi_model.llm import LLMResponse
 from flows.api.multi_model.scheduler import (
     InteractionType,
@@ -53,14 +54,16 @@ def test_models_on_one_gpu_and_two_schedulers_share_no_port_and_memory_is_reserv
     assert not one.register_model("b", 0, memory_mib=50)
     assert one.register_model("b", 0, memory_mib=40)
     assert other.register_model("a", 0)
-    urls = {one.get_model_url("a"), one.get_model_url("b"), other.get_model_url("a")}
-    assert len(urls) == 3
-    with pytest.raises(ValueError, match="model_id"):
+    ports = {each["port"] for of in (one, other) for each in of.get_system_status()["models"].values()}
+    assert len(ports) == 3
+    with pytest.raises(ValueError, match="model_id 'c'"):
         one.get_model_url("c")
+    with pytest.raises(ValueError, match=r"model_id 'b': has no address: .*no server listens there yet"):
+        one.get_model_url("b")
     asyncio.run(one.shutdown())
     asyncio.run(other.shutdown())
     again = create_cooperative_scheduler(18101, 3)
-    assert {again.get_model_url(f"cooperative_model_{gpu}") for gpu in range(3)} >= urls - {""}
+    assert {each["port"] for each in again.get_system_status()["models"].values()} == ports
     asyncio.run(again.shutdown())
 
 
@@ -74,7 +77,7 @@ def test_the_most_confident_of_competitors_wins_and_one_that_fails_is_left_out()
     alone = filled(Manager(fails=True))
     with pytest.raises(EngineUnavailable):
         asyncio.run(alone.execute_task(TaskDefinition(prompt="x")))
-    assert alone.get_system_status()["tasks"] == {"running": 0, "waiting": 0, "done": 0, "failed": 1}
+    assert alone.get_system_status()["tasks"] == {"running": 0, "done": 0, "failed": 1}
     asyncio.run(alone.shutdown())
 
 
@@ -88,51 +91,46 @@ def test_those_who_cooperate_see_what_was_said_and_the_last_one_counts() -> None
     asyncio.run(scheduler.shutdown())
 
 
-def test_the_urgent_go_first_and_shutdown_loses_nothing() -> None:
+def test_shutdown_waits_for_what_runs() -> None:
     manager = Manager()
     scheduler = filled(manager, role=ModelRole.GENERALIST)
 
     async def main() -> None:
         manager.gate.clear()
-        tasks = [asyncio.create_task(scheduler.execute_task(TaskDefinition(prompt="first")))]
+        task = asyncio.create_task(scheduler.execute_task(TaskDefinition(prompt="first")))
         await asyncio.sleep(0.05)
-        for prompt, priority in (
-            ("low", TaskPriority.LOW),
-            ("high", TaskPriority.HIGH),
-            ("top", TaskPriority.CRITICAL),
-        ):
-            tasks.append(asyncio.create_task(scheduler.execute_task(TaskDefinition(prompt=prompt, priority=priority))))
-            await asyncio.sleep(0)
-        assert scheduler.get_system_status()["tasks"]["waiting"] == 3
+        assert scheduler.get_system_status()["tasks"]["running"] == 1
         ending = asyncio.create_task(scheduler.shutdown())
         await asyncio.sleep(0.02)
+        assert not ending.done()
         manager.gate.set()
-        await asyncio.gather(ending, *tasks)
+        await asyncio.gather(ending, task)
         with pytest.raises(ValueError, match="no model answers"):
             await scheduler.execute_task(TaskDefinition(prompt="late"))
 
     asyncio.run(main())
-    assert manager.asked == ["first", "top", "high", "low"]
 
 
-def test_a_task_that_is_cancelled_leaves_its_place_in_line() -> None:
-    manager = Manager()
-    scheduler = filled(manager, role=ModelRole.GENERALIST)
-
-    async def main() -> None:
-        manager.gate.clear()
-        first = asyncio.create_task(scheduler.execute_task(TaskDefinition(prompt="first")))
-        await asyncio.sleep(0.05)
-        second = asyncio.create_task(scheduler.execute_task(TaskDefinition(prompt="second")))
-        await asyncio.sleep(0)
-        second.cancel()
-        manager.gate.set()
-        await first
-        assert (await scheduler.execute_task(TaskDefinition(prompt="third"))).winner == "m0"
-
-    asyncio.run(main())
-    assert manager.asked == ["first", "third"]
-    asyncio.run(scheduler.shutdown())
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: create_competitive_scheduler(-1, 1), "base_port -1"),
+        (lambda: create_cooperative_scheduler(70000, 2), "base_port 70000"),
+        (lambda: create_unified_scheduler(18201, 1, gpu_mem=5), "did you mean 'gpu_memory_mib'"),
+        (lambda: create_unified_scheduler(18201, 1).get_model_url("q"), "no model is registered; call register_model"),
+        (lambda: create_unified_scheduler(18201, 1).register_model("a", 0, "boss"), "role 'boss'"),
+        (
+            lambda: create_unified_scheduler(18201, 1).register_model("a", 0, capabilities={}),
+            "capabilities: register_model",
+        ),
+        (lambda: create_unified_scheduler(18201, 1).register_model("a", 0, manager="x"), "manager 'x': give"),
+        (lambda: create_cooperative_scheduler(65535, 2), "no port of 65535"),
+    ],
+)
+def test_what_is_slightly_wrong_is_named_and_keeps_no_port(call: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        call()
+    lease_port(65535, num_tries=1).release()
 
 
 def test_a_competitive_scheduler_has_a_model_for_each_gpu() -> None:

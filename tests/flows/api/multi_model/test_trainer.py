@@ -2,23 +2,26 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS
 
+from components.progress import Progress
 from components.runs.lineages import read_lineages
 from flows.api.multi_model import training
 from flows.api.multi_model.checkpoints import list_available_checkpoints, load_checkpoint_metadata, stored_in
+from flows.api.multi_model.configs import MonitoringConfig, MultiModelConfig, RLConfig
 from flows.api.multi_model.environments import create_multi_model_coop_compete_env
-from flows.api.multi_model.model_configs import MonitoringConfig, RLConfig
 from flows.api.multi_model.monitoring import create_unified_monitor, newest_monitor
 from flows.api.multi_model.trainer import MultiModelTrainer, quick_start_multimodel_training
-from flows.api.multi_model.training_config import MultiModelConfig
 from flows.train import train_population as flow
 from tests.components.generation.api.wire_server import KEY, MODEL, openai_error, wire_server
 
@@ -26,7 +29,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 TINY: dict[str, Any] = {
     "num_models": 2,
     "model_types": ["tiny"],
-    "model_names": {"tiny": "tiny"},
     "max_episodes": 4,
     "update_frequency": 2,
     "episode_length": 2,
@@ -53,6 +55,9 @@ def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> 
         first = asyncio.run(trainer.train_multi_model_episode(0))
     assert (first["episode"], first["weight_coordination"]["strategy"]) == (0, "asynchronous")
     assert sorted(first["weight_coordination"]["models_updated"]) == ["model_0_tiny", "model_1_tiny"]
+    second = asyncio.run(trainer.train_multi_model_episode(1))
+    assert second["rewards"] != first["rewards"], "the episode's own, not the step's"
+    assert second["metrics"] == first["metrics"], "of the step that both are in"
     real = training.train_population
 
     def short_of_memory(*arguments: Any, **named: Any) -> Any:
@@ -75,11 +80,12 @@ def test_results_are_those_that_the_reference_names(trained: tuple[MultiModelTra
     assert (results["training_completed"], results["total_episodes"], results["checkpoints_saved"]) == (True, 4, 3)
     assert results["training_metrics"]["episodes"] == [2, 4]
     assert len(results["training_metrics"]["cooperation_ratios"]) == 2
+    assert results["training_metrics"]["weight_update_counts"] == [2, 2]
     json.dumps(results)
     for state in results["final_model_states"].values():
         assert (state["update_count"], state["gpu_id"], state["episode_count"]) == (2, None, 4)
         assert time.time() - 900 < state["last_weight_update"] < time.time()
-        assert state["memory_usage"] > 100, "a process with PyTorch in it"
+        assert 1 < state["memory_usage"] < 100, "the files of a tiny model, not a process"
         assert state["lora_performance"] == state["win_count"] / 4
     performance = trainer.get_model_performance_summary()
     assert set(performance) == {"model_0_tiny", "model_1_tiny"}
@@ -116,17 +122,25 @@ def test_checkpoints_are_listed_by_number_and_name_their_weights(trained: tuple[
         load_checkpoint_metadata(None, folder)  # type: ignore[arg-type]
     assert list_available_checkpoints(Path(folder) / "none") == []
     assert asyncio.run(trainer._save_checkpoint(trainer.current_episode)) == checkpoints[0]
+    assert [asyncio.run(trainer._save_checkpoint(each)) for each in (0, 3)] == [checkpoints[2], checkpoints[1]]
+    assert asyncio.run(trainer._save_checkpoint(4, final=True)) == checkpoints[0]
+    with pytest.raises(FileNotFoundError, match="@4' is not in"):
+        asyncio.run(trainer._save_checkpoint(8))
 
 
 def test_a_trainer_goes_on_from_a_checkpoint_and_repeats_what_followed(
     trained: tuple[MultiModelTrainer, Any],
 ) -> None:
     trainer, results = trained
-    other = {"enable_monitoring": False, "update_frequency": 3, "num_models": 1}
-    again = MultiModelTrainer(MultiModelConfig(**{**trainer.config.to_json(), **other}))
+    again = MultiModelTrainer(
+        replace(trainer.config, enable_monitoring=False, log_metrics_interval=10), trainer.rl_config
+    )
     assert not again.load_checkpoint("nobody@1")
     assert again.load_checkpoint(f"{results['run_id']}@1")
-    assert again.current_episode == 4, "by the run's own two episodes per step"
+    again.config.episode_length = 3
+    with pytest.raises(ValueError, match=r"another configuration, game or learner: environment\.max_turns: 2 -> 3"):
+        asyncio.run(again.train())
+    again.config.episode_length = 2
     before = load_checkpoint_metadata(f"{results['run_id']}@2", trainer.config.checkpoint_dir)
     repeated = asyncio.run(again.train())
     assert (repeated["total_episodes"], repeated["training_metrics"]["episodes"]) == (4, [2, 4])
@@ -136,6 +150,8 @@ def test_a_trainer_goes_on_from_a_checkpoint_and_repeats_what_followed(
         name: each["weights_digest"] for name, each in before["models"].items()
     }
     assert again.monitor is None
+    again.environment = create_multi_model_coop_compete_env(2, 0.9)
+    assert again.current_episode == 0, "another game is another run, once the checkpoint's has ended"
 
 
 @pytest.mark.usefixtures("trained")
@@ -147,30 +163,59 @@ def test_metrics_are_sent_as_often_as_the_configuration_says() -> None:
     assert {"error_rate", "response_time", "engagement_rate"} <= stats["metrics_summary"].keys()
 
 
-def test_a_slow_episode_and_a_failed_start_are_told_and_old_checkpoints_go(
-    prefect_harness: None, tmp_path: Path
-) -> None:
+def test_a_slow_step_ends_in_its_stage_and_old_checkpoints_go(prefect_harness: None, tmp_path: Path) -> None:
     changed = {"checkpoint_dir": str(tmp_path), "enable_monitoring": False, "max_checkpoints": 2, "max_episodes": 8}
-    config = MultiModelConfig(**{**TINY, **changed})
-    for wrong_config in (None, config.to_json()):
-        with pytest.raises(ValueError, match=r"config .*: give a MultiModelConfig"):
-            MultiModelTrainer(wrong_config)  # type: ignore[arg-type]
-    trainer = MultiModelTrainer(config)
-    trainer.environment = create_multi_model_coop_compete_env(2, 0.9, num_steps=1)
-    trainer.episode_timeout_seconds = 1e-6
-    with pytest.raises(asyncio.TimeoutError, match="Episode timeout"):
+    config = MultiModelConfig(**{**TINY, **changed}, episode_timeout_seconds=1e-6)
+    trainer = MultiModelTrainer(config, RLConfig(ppo_epochs=1))
+    trainer.environment = create_multi_model_coop_compete_env(2, 0.9, num_steps=2)
+    with pytest.raises(asyncio.TimeoutError, match="Episode timeout: a step of 2 episodes"):
         asyncio.run(trainer.train())
-    assert trainer.current_episode == 2, "the step is stored"
-    trainer.episode_timeout_seconds = None
+    assert trainer.current_episode == 0
+    trainer.config.episode_timeout_seconds = None
     asyncio.run(trainer.train())
     steps = [each.rpartition("@")[2] for each in list_available_checkpoints(tmp_path)]
     assert steps == ["4", "3", "0"], "the newest two, and the start"
+
+
+def test_a_step_that_hangs_ends_for_who_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = MultiModelConfig(
+        **{**TINY, "checkpoint_dir": str(tmp_path), "enable_monitoring": False}, episode_timeout_seconds=0.1
+    )
+    released, closed = threading.Event(), threading.Event()
+
+    def hang(config: Any, run_id: str, *, on_session: Any, on_progress: Any, **_: Any) -> None:
+        on_session(SimpleNamespace(close=closed.set))
+        on_progress(Progress(stage=training.FIRST_STAGE, step=0, done=0, total=1))
+        assert released.wait(60)
+
+    monkeypatch.setattr("flows.api.multi_model.trainer.train_population", hang)
+    monkeypatch.setattr("flows.api.multi_model.trainer._LAST_SECONDS", 0.2)
+    with pytest.raises(asyncio.TimeoutError, match="Episode timeout"):
+        asyncio.run(MultiModelTrainer(config).train())
+    assert closed.is_set(), "its workers and requests are ended"
+    released.set()
+
+
+def test_a_start_without_its_models_names_all_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RuntimeError, match="Model loading failed") as found:
+        asyncio.run(MultiModelTrainer(MultiModelConfig()).train())
+    said = str(found.value)
+    assert all(each in said for each in ("Qwen2.5-14B", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "Llama-3.1", '["tiny"]'))
+    assert "memory" not in said, "nobody halves a batch for it"
+    answer = asyncio.run(quick_start_multimodel_training())
+    assert answer == {"status": "failed", "error": f"ModelLoadingFailed: {said}"}
+    assert "Traceback" not in caplog.text
+    for wrong in (None, {"num_models": 2}):
+        with pytest.raises(ValueError, match=r"config .*: give a MultiModelConfig"):
+            MultiModelTrainer(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="environment"):
-        trainer.environment = "maze"  # type: ignore[assignment]
-    wrong = MultiModelConfig(**{**config.to_json(), "model_names": {"tiny": str(tmp_path / "none")}})
-    answer = asyncio.run(quick_start_multimodel_training(2, 4, config=wrong))
-    assert answer["status"] == "failed"
-    assert "none" in answer["error"]
+        MultiModelTrainer(MultiModelConfig()).environment = "maze"  # type: ignore[assignment]
 
 
 @pytest.mark.long
@@ -183,13 +228,15 @@ def test_a_member_behind_an_api_that_fails_ends_the_run_which_goes_on_and_spends
         told = {"base_url": wire.base_url("openai"), "output_price": 1e6, "max_retries": 0}
         played = {"model_types": ["tiny", "openai"], "model_names": {"tiny": "tiny", "openai": MODEL}}
         values = {**TINY, **played, "checkpoint_dir": str(tmp_path), "enable_monitoring": False}
-        trainer = MultiModelTrainer(MultiModelConfig(**values, api_settings={"openai": told}))
+        trainer = MultiModelTrainer(MultiModelConfig(**values, api_settings={"openai": told}), RLConfig(ppo_epochs=1))
         asyncio.run(trainer.train_multi_model_episode(0))
         before = len(wire.exchanges)
         wire.script.extend([openai_error(401, "Your account was closed", code="account_closed")] * 100)
         with pytest.raises(Exception, match="Your account was closed"):
             asyncio.run(trainer.train())
         assert trainer.current_episode == 2, "what was played is stored"
+        states = trainer.get_training_status()["model_states"]["model_1_openai"]
+        assert (states["lora_rank"], states["memory_usage"], states["update_count"]) == (None, None, 0)
         wire.script.clear()
         failed = len(wire.exchanges)
         assert asyncio.run(trainer.train())["training_completed"]

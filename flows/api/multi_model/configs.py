@@ -1,0 +1,331 @@
+"""The documented configurations, with the documented defaults. Each field does something, or is refused by name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from components.config import AdapterConfig
+from components.config.types import Address
+from components.errors import ConfigurationError
+from flows.api.multi_model.enums import (
+    CompetenceType,
+    CooperationType,
+    LLMBackend,
+    RLAlgorithm,
+    TrainingMode,
+    UpdateStrategy,
+    WeightUpdateStrategy,
+)
+from flows.api.multi_model.fields import (
+    Above0,
+    AtLeast0,
+    Count,
+    Device,
+    Port,
+    Share,
+    Text,
+    Whole,
+    changed_fields,
+    documented,
+)
+
+MODEL_NAMES: Mapping[str, str] = {
+    "qwen3": "Qwen/Qwen2.5-14B-Instruct",
+    "openai": "gpt-4o-mini",
+    "claude": "claude-3-5-haiku-20241022",
+    "llama3": "meta-llama/Llama-3.1-8B-Instruct",
+}
+"""The documented model of each type."""
+LOCAL_TYPES: Mapping[str, str] = {"tiny": "tiny", "smollm2-135m": "smollm2-135m"}
+"""Types that are models of this machine and need no network."""
+_OF_ADAPTERS = ("lora_rank", "lora_alpha", "update_strategy", "min_learning_rate", "max_learning_rate")
+
+
+def _refuse(is_wrong: Callable[[Any], bool], message: str) -> AfterValidator:
+    """A validator that refuses values with a message, in which {} is the value."""
+
+    def check(value: Any) -> Any:
+        if is_wrong(value):
+            raise ConfigurationError(message.format(value))
+        return value
+
+    return AfterValidator(check)
+
+
+_NUM_MODELS = _refuse(lambda value: value < 1, "Invalid number of models: num_models {}: use 1 or more")
+_MAX_CHECKPOINTS = _refuse(lambda value: value < 2 and value != -1, "max_checkpoints {}: use 2 or more, or -1 for all")
+_DROPOUT = _refuse(
+    lambda value: value not in (0, 0.1),
+    "dropout {}: has no effect: adapters answer without it, and new weights come from outside; leave it out",
+)
+_ALGORITHM = _refuse(
+    lambda value: value in (RLAlgorithm.SAC, RLAlgorithm.TD3),
+    "algorithm {}: SAC learns values of all actions from a replay buffer, and texts are too many; TD3 takes a gradient in "
+    "a continuous action, and texts are discrete; use ppo or grpo",
+)
+
+
+@documented
+class LLMConfig:
+    """One model and how it answers. A field that its backend does not read is refused by the manager that gets it.
+
+    **Example** `LLMConfig(model_name="./my-model", enable_lora=True)` trains an adapter of rank 8 on a local folder.
+    """
+
+    backend: Annotated[LLMBackend, BeforeValidator(LLMBackend)] = LLMBackend.HUGGINGFACE
+    """vllm is a running vLLM server, at `api_base`."""
+    model_name: Text = "Qwen/Qwen2.5-14B-Instruct"
+    """"tiny", "smollm2-135m", a model folder, a name on the hub, or the server's name of a model."""
+    device: Device = "auto"
+    """huggingface: auto is cuda where there is one, else cpu."""
+    max_length: Annotated[int, Field(ge=2)] = 32768
+    """The most tokens of a prompt and its answer; the model's own limit holds, too. A server counts the answer alone."""
+    temperature: AtLeast0 = 0.7
+    api_key: str | None = field(default=None, repr=False)
+    """openai_api, anthropic, vllm. None: from OPENAI_API_KEY or ANTHROPIC_API_KEY. It is in no JSON and no message."""
+    enable_lora: bool = False
+    """huggingface: answer, and learn, through an adapter; without one nothing can be updated."""
+    update_strategy: UpdateStrategy = UpdateStrategy.ADAPTIVE
+    api_base: Address | None = None
+    """vllm: the server's address with /v1. openai_api, anthropic: of another server than the provider's."""
+    lora_rank: Count = 8
+    lora_alpha: Above0 = 16.0
+    min_learning_rate: AtLeast0 = 1e-6
+    max_learning_rate: Above0 = 1e-3
+    """Bounds between which ADAPTIVE keeps the rate of `update_shared_parameters`."""
+
+    def check_effects(self) -> None:
+        """Raise ConfigurationError for a field that has no effect beside the others."""
+        without, reason = ["device", "enable_lora", *_OF_ADAPTERS], "the model runs on a server, and is never updated"
+        if self.backend is LLMBackend.HUGGINGFACE:
+            without, reason = ["api_key", "api_base"], "the model runs in this process"
+            if not self.enable_lora:
+                without, reason = [*without, *_OF_ADAPTERS], "it is of a server, or of an adapter (enable_lora)"
+            elif self.update_strategy is not UpdateStrategy.ADAPTIVE:
+                without, reason = [*without, *_OF_ADAPTERS[-2:]], "it is of a server, or of update_strategy adaptive"
+        for name in changed_fields(self):
+            if name in without:
+                raise ConfigurationError(
+                    f"{name}: has no effect with backend {self.backend.value}: {reason}; leave it out"
+                )
+
+
+@documented
+class CooperationFactor:
+    """How much of a member's return is its team's, in place of `MultiModelConfig.cooperation_strength` unless its type is NONE.
+
+    A field that has no effect under the type is refused, unless it has its default.
+    """
+
+    cooperation_type: CooperationType = CooperationType.NONE
+    cooperation_strength: Share = 0.0
+    """TEAM_BASED: the share, more than 0 to 1, in blocks of `team_size`."""
+    team_size: Count = 1
+    """TEAM_BASED: 2 or more."""
+    shared_reward_ratio: Share = 0.5
+    """SHARED_REWARDS: the share, 0 to 1, among all."""
+    knowledge_transfer_rate: Share = 0.1
+    """KNOWLEDGE_TRANSFER, which is refused: the flow has no pull to a teammate, nor to a leader."""
+    communication_cost: AtLeast0 = 0.01
+    """Another than the default is refused: members send no messages in these games."""
+
+
+@documented
+class CompetenceFactor:
+    """How a member's skill would follow its returns; another than the default is refused by the trainer, with the reason."""
+
+    competence_type: CompetenceType = CompetenceType.GENERAL
+    base_capability: Share = 0.5
+    adaptation_speed: Share = 0.1
+    specialization_level: AtLeast0 = 0.0
+    max_capability: Share = 1.0
+
+
+@documented
+class RLConfig:
+    """The learner of the members.
+
+    `learning_rate` and `batch_size` stand in `MultiModelConfig`, too: set one of both, and a default gives way.
+
+    **Example** `RLConfig(algorithm=RLAlgorithm.SAC)` raises ValueError with the reason.
+    """
+
+    algorithm: Annotated[RLAlgorithm, _ALGORITHM] = RLAlgorithm.PPO
+    """PPO with a critic, or GRPO, which compares what a member could have done in one state."""
+    learning_rate: Above0 = 3e-4
+    gamma: Share = 0.99
+    """PPO: the discount of a member's later rewards."""
+    cooperation_factor: CooperationFactor = field(default_factory=CooperationFactor)
+    competence_factor: CompetenceFactor = field(default_factory=CompetenceFactor)
+    batch_size: Count = 32
+    gae_lambda: Share = 0.95
+    """PPO: how much of what came after a member's next action counts beside the critic's value of it."""
+    value_loss_coef: Above0 = 0.5
+    clip_ratio: Above0 = 0.2
+    entropy_coef: AtLeast0 = 0.01
+    max_grad_norm: Above0 = 0.5
+    ppo_epochs: Count = 4
+
+
+@documented
+class LoRAConfig:
+    """One adapter of a manager or a scheduler.
+
+    **Example** `LoRAConfig(lora_id=1, rank=8, alpha=16.0).adapter()` is the adapter of our configurations.
+    """
+
+    lora_id: Whole
+    rank: Count = 16
+    alpha: Above0 = 32.0
+    dropout: Annotated[float, _DROPOUT] = 0.1
+    """Adapters answer without dropout, and their new weights come from outside: another than the default, or 0, is refused."""
+    target_modules: Annotated[list[Text], Field(min_length=1)] = field(
+        default_factory=lambda: ["q_proj", "v_proj", "k_proj", "o_proj"]
+    )
+    gpu_id: Whole = 0
+    """Another than 0 is refused: all adapters are on one base, and so on its device."""
+    port: Port = 8001
+    """DistributedLoRAScheduler: it reserves the next free port from this on, at which no server listens yet. A manager has no
+    ports, and refuses another than the default."""
+    weights_path: str | None = None
+    """A folder in PEFT's format; None for an adapter that changes nothing yet."""
+
+    def adapter(self) -> AdapterConfig:
+        """The adapter as the pipeline configures it."""
+        return AdapterConfig(rank=self.rank, alpha=self.alpha, targets=tuple(self.target_modules))
+
+
+@documented
+class MonitoringConfig:
+    """What a monitor writes and warns of."""
+
+    enable_file_logging: bool = True
+    enable_console_logging: bool = True
+    """Print each update, and the progress of a training, on stderr."""
+    log_file_path: Text = "./logs/metrics.json"
+    """JSON lines, one for each update."""
+    metrics_sampling_interval: Above0 = 1.0
+    """The least seconds between two lines of progress."""
+    history_window_size: Count = 1000
+    """The newest updates that statistics are of."""
+    engagement_rate_threshold: AtLeast0 = 0.1
+    """Below this an alert `low_engagement` is raised."""
+    error_rate_threshold: AtLeast0 = 0.05
+    """Above this `high_error_rate`."""
+    response_time_threshold: AtLeast0 = 2.0
+    """Above this, in seconds, `slow_response`."""
+
+
+@documented
+class MultiModelConfig:
+    """N models trained together. `batch_size` and `max_episodes` may be changed between two `train()` of one run.
+
+    **Example** on a laptop: `MultiModelConfig(num_models=6, model_types=["tiny"], max_episodes=500)`.
+    """
+
+    num_models: Annotated[int, _NUM_MODELS] = 4
+    model_types: Annotated[list[Text], Field(min_length=1)] = field(default_factory=lambda: list(MODEL_NAMES))
+    """The type of member i is `model_types[i % len(model_types)]`; openai and claude play and are never updated; "tiny" and
+    "smollm2-135m" are models of this machine."""
+    model_names: dict[Text, Text] = field(default_factory=lambda: dict(MODEL_NAMES))
+    """Type -> base: "tiny", "smollm2-135m", a model folder, a name on the hub, or the API's name of a model."""
+    training_mode: TrainingMode = TrainingMode.MIXED
+    weight_update_strategy: WeightUpdateStrategy = WeightUpdateStrategy.ASYNCHRONOUS
+    max_episodes: Count = 1000
+    """Episodes in all: a multiple of `update_frequency`, or fewer than it, which are one step."""
+    learning_rate: Above0 = 3e-4
+    num_gpus: Whole = 4
+    """GPUs to place members on, as member i on GPU i modulo this, as far as this machine has them; 0 computes on the CPU."""
+    base_port: Port = 8001
+    """Another than the default is refused: members are sampled in the trainer's own process, behind no port."""
+    checkpoint_dir: Text = "./checkpoints/multimodel"
+    enable_verl: bool = True
+    """Compute the prompt that answers of a group share once in an update (`training.share_prompts`). No verl runs here."""
+    enable_areal: bool = True
+    """Play a step's games in two shards at once, with both in memory (`rollout.num_shards`), if it has two games or more, as it
+    has not with a prime `update_frequency`. No AReaL runs here."""
+    episode_length: Count = 32
+    """Joint steps of an episode."""
+    update_frequency: Annotated[int, Field(ge=2)] = 10
+    """Episodes of one training step, after which weights are updated and coordinated. Each game is played twice or more, to be
+    compared: a prime number of episodes are all of one game. Under GRPO each is of another game."""
+    cooperation_strength: Share = 0.6
+    """The share of a member's return that is its team's, in the modes cooperative and mixed."""
+    competition_intensity: Share = 0.4
+    """The share that is its difference to the others, in the modes competitive and mixed."""
+    batch_size: Count = 32
+    """Answers of one forward and backward pass: what an update holds at once is in proportion to it. After "GPU memory
+    insufficient" it is the size that was too large, also where RLConfig named it."""
+    save_interval: Count = 100
+    """Episodes between two checkpoints that are kept beyond the newest `max_checkpoints`, as a multiple of `update_frequency`;
+    the default is rounded down to one. Without an effect, and refused, where `max_checkpoints` is -1."""
+    max_checkpoints: Annotated[int, _MAX_CHECKPOINTS] = 10
+    """The newest checkpoints that `train` leaves when it ends; -1 leaves all. It leaves the start (@0), the best by evaluation
+    and what a restart begins with, too, so that there may be more."""
+    kv_cache_size: Annotated[int, Field(ge=64)] = 10000
+    """Tokens whose keys and values one forward batch of the sampler holds (`generation.max_batch_tokens`)."""
+    enable_monitoring: bool = True
+    """Send the metrics of each step to a `UnifiedMonitor`."""
+    log_metrics_interval: Count = 10
+    """Episodes between two entries of the monitor's log."""
+    api_settings: dict[Text, dict[str, Any]] = field(default_factory=dict)
+    """Type -> fields of `policies.<name>.api`, as `{"openai": {"output_price": 10, "max_cost": 5}}`: a process spends no more
+    than `max_cost`, and the next one that continues has as much again. Other settings are another run."""
+    episode_timeout_seconds: Above0 | None = None
+    """The most seconds that an episode of a step may take on average. A step that takes longer ends in asyncio.TimeoutError
+    "Episode timeout", also if it hangs; None for no limit."""
+
+    def member_types(self) -> dict[str, str]:
+        """The type of each member by its documented name.
+
+        **Example** two members by default: `{"model_0_qwen3": "qwen3", "model_1_openai": "openai"}`.
+        """
+        types = [self.model_types[index % len(self.model_types)] for index in range(self.num_models)]
+        return {f"model_{index}_{kind}": kind for index, kind in enumerate(types)}
+
+
+@dataclass
+class ModelState:
+    """What is known of one member, over the episodes that it played."""
+
+    model_id: str
+    model_type: str
+    model_name: str
+    total_reward: float = 0.0
+    """The sum of its raw returns."""
+    episode_count: int = 0
+    win_count: int = 0
+    """Episodes in which no other member earned more."""
+    cooperation_score: float = 0.5
+    """The average share of all actions that cooperated, with weight .1 on the newest step; .5 before the first."""
+    last_weight_update: float = 0.0
+    """Seconds since 1970 of its last update; 0 before the first."""
+    update_count: int = 0
+    gradient_norm: float = 0.0
+    """Of its last update, before clipping."""
+    gpu_id: int | None = None
+    """The GPU that it shares; None on a CPU and behind an API."""
+    memory_usage: float | None = None
+    """MiB of its stored files: base, which members may share, adapter, critic and optimizer; None behind an API."""
+    lora_rank: int | None = 16
+    lora_alpha: float | None = 32.0
+    """None behind an API, which has no adapter."""
+    lora_performance: float = 0.5
+    """The share of its episodes that it won, 0 to 1; .5 before the first."""
+
+    def after_step(
+        self, mean_return: float, num_episodes: int, *, num_won: int, cooperated: float | None
+    ) -> "ModelState":
+        """The state after a step of that many episodes; `cooperated` is None in games without cooperation."""
+        score = self.cooperation_score if cooperated is None else 0.9 * self.cooperation_score + 0.1 * cooperated
+        won, played = self.win_count + num_won, self.episode_count + num_episodes
+        return replace(
+            self,
+            total_reward=self.total_reward + mean_return * num_episodes,
+            episode_count=played,
+            win_count=won,
+            cooperation_score=score,
+            lora_performance=won / played if played else 0.5,
+        )

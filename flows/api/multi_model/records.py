@@ -1,0 +1,174 @@
+"""What the stored records of a run say of its members, in the documented form."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from components.artifacts.base import ArtifactStore
+from components.artifacts.payloads import get
+from components.artifacts.refs import CheckpointRef, StageManifest, references_in
+from components.config import RunConfig
+from components.errors import ArtifactMissing
+from components.metrics import mean
+from components.population.interaction_graph import PlayedEpisode
+from components.runs.available_checkpoints import checkpoints_after
+from components.runs.history import StepView, read_history
+from components.runs.lineages import read_config
+from components.runs.run import Run
+from components.runs.step_records import step_manifests
+from components.runs.steps import first_unfinished_step
+from components.runs.stored_runs import read_run
+from components.schema import Episode, RolloutShard
+from flows.api.multi_model.checkpoints import episodes_per_step, stored_in
+from flows.api.multi_model.configs import ModelState
+from flows.api.multi_model.training import ADAPTER, FIRST_STAGE, LAST_STAGE
+
+_ACTIONS = ("cooperate", "compete")
+Episodes = dict[int, list[PlayedEpisode | None]]
+"""Of each step the episodes in the order of their numbers; None for one that failed."""
+
+
+class RunRecords:
+    """The finished steps of a run as they are stored now; none before it begins."""
+
+    def __init__(self, folder: str | Path, run_id: str, config: RunConfig, known: Episodes) -> None:
+        """`config` names the members. `known` keeps the episodes that have been read, for the next look."""
+        self.config = config
+        self._place: tuple[ArtifactStore, Run] | None = None
+        self.steps: tuple[StepView, ...] = ()
+        self._known = known
+        policies = {player: agent.policy for player, agent in config.agents.items()}
+        several = {each for each in policies.values() if list(policies.values()).count(each) > 1}
+        self._seats = {player: f"{name}/{player}" if name in several else name for player, name in policies.items()}
+        self.first_seats: dict[str, str] = {}
+        """Each member, and the name of its first seat in the episodes, as `model_0_tiny/player_2` if it plays several."""
+        for name in self._seats.values():
+            self.first_seats.setdefault(name.partition("/")[0], name)
+        store = stored_in(folder)
+        if store is not None and read_config(store, run_id) is not None:
+            self._place = store, read_run(store, run_id)
+            self.steps = read_history(*self._place, first_unfinished_step(*self._place)).steps
+
+    @property
+    def num_episodes(self) -> int:
+        """The episodes of all finished steps."""
+        return len(self.steps) * episodes_per_step(self.config)
+
+    def numbered_episodes(self, step: int) -> list[PlayedEpisode | None]:
+        """The episodes of a step that has its rollouts, by number: each member's raw return, and what it did in games of
+        cooperation; None for one that failed. Empty if `troupe gc` has removed them."""
+        if step not in self._known:
+            self._known[step] = [_played(each, self._seats, order=at) for at, each in enumerate(self._stored(step))]
+        return self._known[step]
+
+    def episodes(self, step: int) -> list[PlayedEpisode]:
+        """Those that did not fail."""
+        return [each for each in self.numbered_episodes(step) if each is not None]
+
+    def changed_members(self, step: int) -> list[str]:
+        """The members whose weights the step has changed."""
+        before = self._checkpoints(0) if step == 0 else self.steps[step - 1].checkpoints
+        digests = {name: each.weights_digest for name, each in before.items()}
+        return [name for name, each in self.steps[step].checkpoints.items() if digests.get(name) != each.weights_digest]
+
+    def curves(self) -> dict[str, Any]:
+        """What the steps were, by the documented names; rewards are raw returns, summed over members."""
+        played = [self.episodes(view.step) for view in self.steps]
+        return {
+            "episodes": [(view.step + 1) * episodes_per_step(self.config) for view in self.steps],
+            "total_rewards": [mean(sum(each.raw_returns.values()) for each in episodes) for episodes in played],
+            "cooperation_ratios": [cooperation_rate(episodes) for episodes in played],
+            "weight_update_counts": [len(self.changed_members(view.step)) for view in self.steps],
+            "model_performances": [
+                {name: value for name, value in view.summary.metrics.items() if name.startswith("population/")}
+                for view in self.steps
+            ],
+        }
+
+    def model_states(self, num_gpus: int) -> dict[str, ModelState]:
+        """What is known of each member after the newest step."""
+        states = {name: self._initial_state(index, name, num_gpus) for index, name in enumerate(self.first_seats)}
+        for view in self.steps:
+            episodes, changed = self.episodes(view.step), self.changed_members(view.step)
+            for name, seat in self.first_seats.items():
+                earned = [each.raw_returns[seat] for each in episodes]
+                num_won = sum(own >= max(each.raw_returns.values()) for own, each in zip(earned, episodes, strict=True))
+                cooperated = cooperation_rate(episodes, name)
+                state = states[name].after_step(mean(earned), len(earned), num_won=num_won, cooperated=cooperated)
+                if name in changed:
+                    state.update_count += 1
+                    state.gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
+                    ends = [datetime.fromisoformat(each.finished_at) for each in self._manifests(view.step, LAST_STAGE)]
+                    state.last_weight_update = max(ends).timestamp()
+                states[name] = state
+        for name, checkpoint in self._checkpoints(len(self.steps)).items():
+            if name in states and not self.config.policies[name].api:
+                folders = [checkpoint.folder, *([checkpoint.base] if checkpoint.base else [])]
+                states[name].memory_usage = sum(each.num_bytes for each in folders) / 2**20
+        return states
+
+    def _initial_state(self, index: int, name: str, num_gpus: int) -> ModelState:
+        policy = self.config.policies[name]
+        is_on_gpu = self.config.training.device == "cuda" and policy.api is None
+        return ModelState(
+            model_id=name,
+            model_type=name.split("_", 2)[2],
+            model_name=policy.base if policy.api is None else policy.api.model,
+            gpu_id=index % max(1, num_gpus) if is_on_gpu else None,
+            lora_rank=int(ADAPTER["rank"]) if policy.api is None else None,
+            lora_alpha=float(ADAPTER["alpha"]) if policy.api is None else None,
+        )
+
+    def _checkpoints(self, num_steps: int) -> Mapping[str, CheckpointRef]:
+        return (checkpoints_after(*self._place, num_steps) if self._place else None) or {}
+
+    def _stored(self, step: int) -> list[Episode]:
+        try:
+            return [
+                episode
+                for manifest in self._manifests(step, FIRST_STAGE)
+                for ref in references_in(manifest.output)
+                for episode in get(self._begun()[0], ref, RolloutShard).episodes
+            ]
+        except ArtifactMissing:
+            return []
+
+    def _manifests(self, step: int, stage: str) -> list[StageManifest]:
+        return [each for each in step_manifests(*self._begun(), step) if each.stage == stage]
+
+    def _begun(self) -> tuple[ArtifactStore, Run]:
+        assert self._place is not None, "the run has a step"
+        return self._place
+
+
+def cooperation_rate(episodes: Sequence[PlayedEpisode], member: str | None = None) -> float | None:
+    """The share of a member's actions, or of all, that cooperated; None in games without cooperation."""
+    actions = [
+        action
+        for each in episodes
+        for step in each.actions_T
+        for name, action in step.items()
+        if member in (None, name.partition("/")[0])
+    ]
+    return sum(each == "cooperate" for each in actions) / len(actions) if actions else None
+
+
+def _played(episode: Episode, names: Mapping[str, str], *, order: int) -> PlayedEpisode | None:
+    if episode.error is not None:
+        return None
+    returns = dict.fromkeys(names.values(), 0.0)
+    actions_T = []
+    for _, nodes in groupby(episode.path, key=lambda node: node.group.turn):
+        actions = {}
+        for position, node in enumerate(nodes):
+            chosen = node.candidates[node.chosen]
+            if position == 0:  # of those who act at once each outcome holds all payoffs
+                for player, payoff in (chosen.outcome.payoffs or {}).items():
+                    returns[names[player]] += payoff
+            if chosen.text in _ACTIONS:
+                actions[names[node.group.agent]] = chosen.text
+        if actions:
+            actions_T.append(actions)
+    return PlayedEpisode(order=order, raw_returns=returns, actions_T=actions_T)  # type: ignore[arg-type]
