@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from components.config.variants import OWN, Variant, read_variant, tag_own
+from components.config.variants import OWN, ReadVariant, Variant, tag_own
 
 RolloutMode = Literal["tree", "nested", "independent", "single"]
 _NODES: tuple[RolloutMode, ...] = ("tree", "nested")
@@ -51,6 +51,7 @@ class _BuiltIn(AlgorithmConfig):
 class AtGrpo(_BuiltIn):
     """Compares the candidates of one node."""
 
+    is_default = True
     modes = _NODES
     takes_any_rewards = True
     advantage: Literal["at_grpo"] = "at_grpo"
@@ -213,5 +214,5 @@ Algorithm = Annotated[
     | Annotated[SolverValue, Tag("solver_value")]
     | Annotated[OwnAdvantage, Tag(OWN)],
     Discriminator(tag_own("advantage")),
-    read_variant("advantage", tuple(ADVANTAGES), default="at_grpo", own="function"),
+    ReadVariant("advantage", tuple(ADVANTAGES), default="at_grpo", takes_own=True),
 ]

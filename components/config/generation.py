@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from components.config.types import Address
-from components.config.variants import Variant, read_variant
+from components.config.variants import ReadVariant, Variant
 from components.frozen import Frozen
 
 BFLOAT16_PROBE = 0.5
@@ -69,6 +69,7 @@ class GenerationConfig(Variant):
 class TransformersGeneration(GenerationConfig):
     """Samples in this process."""
 
+    is_default = True
     draws_among_choices = True
     serves_past_selves = True
     engine: Literal["transformers"] = "transformers"
@@ -89,5 +90,5 @@ class VllmGeneration(GenerationConfig):
 
 Generation = Annotated[
     Annotated[TransformersGeneration | VllmGeneration, Field(discriminator="engine")],
-    read_variant("engine", ("transformers", "vllm"), default="transformers"),
+    ReadVariant("engine", ("transformers", "vllm"), default="transformers"),
 ]

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from components.config.agents import AgentConfig
 from components.config.sections import MethodConfig, Sections
-from components.config.variants import Variant, read_variant
+from components.config.variants import ReadVariant, Variant
 from components.frozen import Frozen
 
 Share = Literal["llm_heavy", "balanced", "rule_heavy"]
@@ -26,6 +26,7 @@ REFLEXES = "reflexes"
 class Mlp(Variant):
     """Sees 25 variables of the state."""
 
+    is_default = True
     sees_screens: ClassVar[bool] = False
     type: Literal["mlp"] = "mlp"
     width: int = Field(64, ge=1)
@@ -45,7 +46,7 @@ class Cnn(Variant):
 
 
 Network = Annotated[
-    Annotated[Mlp | Cnn, Field(discriminator="type")], read_variant("type", ("mlp", "cnn"), default="mlp")
+    Annotated[Mlp | Cnn, Field(discriminator="type")], ReadVariant("type", ("mlp", "cnn"), default="mlp")
 ]
 
 
@@ -137,6 +138,7 @@ class CurriculumConfig(Frozen):
 class RlOnly(Variant):
     """The policy presses the buttons."""
 
+    is_default = True
     asks_for_buttons: ClassVar[bool] = False
     type: Literal["rl_only"] = "rl_only"
 
@@ -179,7 +181,7 @@ class Teacher(Variant):
 
 Mode = Annotated[
     Annotated[RlOnly | LlmOnly | Adaptive | Teacher, Field(discriminator="type")],
-    read_variant("type", ("rl_only", "llm_only", "adaptive", "teacher"), default="rl_only"),
+    ReadVariant("type", ("rl_only", "llm_only", "adaptive", "teacher"), default="rl_only"),
 ]
 
 
@@ -196,6 +198,7 @@ class Twin(Variant):
 class Homebrew(Variant):
     """Our own cartridge on the emulator PyBoy."""
 
+    is_default = True
     is_emulated: ClassVar[bool] = True
     rom: ClassVar[Path | None] = None
     type: Literal["homebrew"] = "homebrew"
@@ -212,7 +215,7 @@ class Crystal(Variant):
 
 Game = Annotated[
     Annotated[Twin | Homebrew | Crystal, Field(discriminator="type")],
-    read_variant("type", ("twin", "homebrew", "crystal"), default="homebrew"),
+    ReadVariant("type", ("twin", "homebrew", "crystal"), default="homebrew"),
 ]
 
 

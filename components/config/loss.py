@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from components.config.variants import OWN, Variant, read_variant, tag_own
+from components.config.variants import OWN, ReadVariant, Variant, tag_own
 
 Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "fixed_length"]
 
@@ -87,6 +87,7 @@ class _BuiltIn(LossConfig):
 class ClipLoss(_BuiltIn):
     """PPO's surrogate by token."""
 
+    is_default = True
     policy_loss: Literal["clip"] = "clip"
 
 
@@ -119,5 +120,5 @@ Loss = Annotated[
     | Annotated[CispoLoss, Tag("cispo")]
     | Annotated[OwnLoss, Tag(OWN)],
     Discriminator(tag_own("policy_loss")),
-    read_variant("policy_loss", tuple(POLICY_LOSSES), default="clip", own="function"),
+    ReadVariant("policy_loss", tuple(POLICY_LOSSES), default="clip", takes_own=True),
 ]

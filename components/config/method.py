@@ -8,11 +8,11 @@ from pydantic import Field
 from components.config.hybrid import HybridMethod
 from components.config.population import PopulationMethod
 from components.config.sections import MethodConfig, TeamMethod
-from components.config.variants import read_variant
+from components.config.variants import ReadVariant
 
 Method = Annotated[
     Annotated[TeamMethod | PopulationMethod | HybridMethod, Field(discriminator="type")],
-    read_variant("type", ("team", "population", "hybrid"), default="team"),
+    ReadVariant("type", ("team", "population", "hybrid"), default="team"),
 ]
 _METHODS: tuple[type[MethodConfig], ...] = (TeamMethod, PopulationMethod, HybridMethod)
 

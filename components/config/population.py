@@ -7,13 +7,14 @@ from pydantic import Field, model_validator
 
 from components.config.policies import PolicyConfig
 from components.config.sections import MethodConfig, Sections
-from components.config.variants import Variant, read_variant
+from components.config.variants import ReadVariant, Variant
 from components.frozen import Frozen
 
 
 class Asynchronous(Variant):
     """Each member learns alone."""
 
+    is_default = True
     mixes: ClassVar[bool] = False
     type: Literal["asynchronous"] = "asynchronous"
     every: int = Field(1, ge=1, le=2)
@@ -63,7 +64,7 @@ class Selective(Variant):
 
 WeightUpdates = Annotated[
     Annotated[Asynchronous | Synchronized | Federated | Selective, Field(discriminator="type")],
-    read_variant("type", ("asynchronous", "synchronized", "federated", "selective"), default="asynchronous"),
+    ReadVariant("type", ("asynchronous", "synchronized", "federated", "selective"), default="asynchronous"),
 ]
 
 
@@ -88,6 +89,7 @@ class Competitive(Variant):
 class Mixed(Variant):
     """Both, by how the agents' returns have moved together."""
 
+    is_default = True
     type: Literal["mixed"] = "mixed"
     cooperation_strength: float = Field(0.6, ge=0.0, le=1.0)
     """The share of the team's mean where returns rise together."""
@@ -112,7 +114,7 @@ class Hierarchical(Variant):
 
 TrainingMode = Annotated[
     Annotated[Cooperative | Competitive | Mixed | Hierarchical, Field(discriminator="type")],
-    read_variant("type", ("cooperative", "competitive", "mixed", "hierarchical"), default="mixed"),
+    ReadVariant("type", ("cooperative", "competitive", "mixed", "hierarchical"), default="mixed"),
 ]
 
 

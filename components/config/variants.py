@@ -1,10 +1,18 @@
 """Sections among which a configuration chooses: one field names the variant, which has only the fields that it reads."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from pydantic import BeforeValidator, SerializerFunctionWrapHandler, model_serializer
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from components.frozen import Frozen
 from components.suggestions import did_you_mean
@@ -16,10 +24,19 @@ OWN = "own"
 """The tag of the variant for names of the form `module:function`."""
 
 
+def _require_name(schema: dict[str, Any], variant: type[Any]) -> None:
+    """Only the default variant may be left unnamed: of a section without a name no other one's schema is satisfied."""
+    if not variant.is_default:
+        schema["required"] = sorted({*schema.get("required", ()), variant.chosen_by})
+
+
 class Variant(Frozen):
     """A section that is one of several; the field `chosen_by` says which."""
 
+    model_config = ConfigDict(json_schema_extra=_require_name)
     chosen_by: ClassVar[str] = "type"
+    is_default: ClassVar[bool] = False
+    """Whether a section without a name is this one."""
 
     @model_serializer(mode="wrap")
     def _write_with_its_name(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -27,30 +44,42 @@ class Variant(Frozen):
         return {self.chosen_by: getattr(self, self.chosen_by), **write(self)}
 
 
-def read_variant(
-    field: str, names: Sequence[str], *, default: str, own: Literal["function"] | None = None
-) -> BeforeValidator:
+@dataclass(frozen=True)
+class ReadVariant:
     """What pydantic does with a section before it chooses by `field`: a mere name is a section of defaults, and a section
     without a name is of `default`. Raises an error with the nearest name.
 
     **Example** for `type` of a and b, default a: "b" is {"type": "b"}, and {"x": 1} is {"type": "a", "x": 1}.
     """
 
-    def read(values: Any) -> Any:
-        section = {field: values} if isinstance(values, str) else values
+    field: str
+    names: tuple[str, ...]
+    default: str
+    takes_own: bool = False
+    """Whether the name may be one of the user's, `module:function`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        section = handler(schema)
+        name = {"type": "string"} if self.takes_own else {"type": "string", "enum": list(self.names)}
+        return {"anyOf": [section, name]}
+
+    def read(self, values: Any) -> Any:
+        """The section that `values` mean; what is no section stays as it is."""
+        section = {self.field: values} if isinstance(values, str) else values
         if not isinstance(section, Mapping):
             return section
-        name = section.get(field, default)
-        if isinstance(name, str) and (name in names or (own is not None and is_own(name))):
-            return {**section, field: name}
-        remedy = f"{did_you_mean(str(name), names)}there are {', '.join(map(repr, names))}"
-        if own is not None:
-            remedy += f"; {suggest_own(str(name), kind=own) or f'one of your own is module:{own}'}"
-        raise PydanticCustomError(
-            UNKNOWN_VARIANT, "unknown; {remedy}", {"remedy": remedy, "field": field, "name": name}
-        )
-
-    return BeforeValidator(read)
+        name = section.get(self.field, self.default)
+        if isinstance(name, str) and (name in self.names or (self.takes_own and is_own(name))):
+            return {**section, self.field: name}
+        remedy = f"{did_you_mean(str(name), self.names)}there are {', '.join(map(repr, self.names))}"
+        if self.takes_own:
+            own = suggest_own(str(name), kind="function") or "one of your own is module:function"
+            remedy += f"; {own}"
+        context = {"remedy": remedy, "field": self.field, "name": name}
+        raise PydanticCustomError(UNKNOWN_VARIANT, "unknown; {remedy}", context)
 
 
 def tag_own(field: str) -> Callable[[Any], str]:
