@@ -238,7 +238,7 @@ def check_overrides(overrides: Sequence[str], *, plays_here: bool = False, may_p
                 f"--set {each!r}: `troupe evaluate` plays in its own process; leave it out, or name it in the overrides of "
                 "`prefect deployment run evaluate/SUITE`"
             )
-        if may_play_games and _section(each) == "hybrid":
+        if may_play_games and _section(each) == "method":
             continue
         if _section(each) not in (*_TEAM, *_PLAYED, *_PLACES):
             raise ConfigurationError(

@@ -2,26 +2,33 @@
 code, and the texts of prompts. Paths of data become absolute, so that a run is played and evaluated from any folder."""
 
 from pathlib import Path
+from typing import TypeVar
 
-from components.config import AgentConfig, RunConfig
+from components.config import AgentConfig, AlgorithmConfig, LossConfig, RunConfig
 from components.environments.registry import anchored_options, source_of
 from components.user_code import is_own, own_source
+
+Section = TypeVar("Section", AlgorithmConfig, LossConfig)
 
 
 def with_sources(config: RunConfig) -> RunConfig:
     """`config` with the source digests of the own code that it names, and its prompts read. Raises ConfigurationError."""
-    functions, advantage, loss = config.rewards.functions, config.algorithm.advantage, config.loss.policy_loss
-    rewards = {name: own_source("rewards.functions", name) for name in functions}
-    of_advantage = own_source("algorithm.advantage", advantage) if is_own(advantage) else None
-    of_loss = own_source("loss.policy_loss", loss) if is_own(loss) else None
+    rewards = {name: own_source("rewards.functions", name) for name in config.rewards.functions}
     return with_environment_source(config).model_copy(
         update={
             "agents": {role: _with_prompt(role, agent) for role, agent in config.agents.items()},
             "rewards": config.rewards.model_copy(update={"sources": rewards}),
-            "algorithm": config.algorithm.model_copy(update={"source": of_advantage}),
-            "loss": config.loss.model_copy(update={"source": of_loss}),
+            "algorithm": _with_source("algorithm", config.algorithm),
+            "loss": _with_source("loss", config.loss),
         }
     )
+
+
+def _with_source(section: str, config: Section) -> Section:
+    name = getattr(config, config.chosen_by)
+    if not is_own(name):
+        return config
+    return config.model_copy(update={"source": own_source(f"{section}.{config.chosen_by}", name)})
 
 
 def _with_prompt(role: str, agent: AgentConfig) -> AgentConfig:

@@ -107,7 +107,7 @@ def test_the_document_is_of_the_decisions_in_the_store(made: Any, tmp_path: Path
 def test_the_stages_of_a_curriculum_stand_over_the_steps_that_reached_them(made: Any, tmp_path: Path) -> None:
     store, _, _ = made
     stages = [{"name": name, "reward_threshold": 1, "llm_confidence": 0.5} for name in ("first", HOSTILE)]
-    staged = Run(run_id="h", config=config(tmp_path, curriculum={"stages": stages}))
+    staged = Run(run_id="h", config=config(tmp_path, mode={"type": "adaptive", "curriculum": {"stages": stages}}))
     document = hybrid_document(store, staged, home=tmp_path)
     document["course"]["steps"] = [
         {"step": step, "stage": stage, **dict.fromkeys(("success_rate", "starter_rate", "llm_share"), 0.5)}
@@ -179,7 +179,7 @@ def test_tiles_are_those_of_the_games(made: Any, tmp_path: Path) -> None:
 def test_a_policy_that_sees_screens_has_tiles_too_and_a_note_says_what_they_lack(tmp_path: Path) -> None:
     learner = PPORule(network="cnn", steps=4, minibatch=8, epochs=1)
     settings = replace(SETTINGS, num_games=2, learner=learner)
-    changes = {"game": "homebrew", "starts": None, "learner": {"network": "cnn"}}
+    changes = {"game": "homebrew", "learner": {"network": "cnn"}}
     run = Run(run_id="seen", config=config(tmp_path / "store", **changes))
     store = LocalArtifactStore(tmp_path / "store")
     freeze_config(store, "seen", run.config, PIPELINE)

@@ -16,6 +16,7 @@ from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.committed_runs import CONFIG, started_run
 from tests.exported_runs import PROMPTS, exported_run
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
+from tests.sections import choose_algorithm
 from troupe.viewing.recorded import read_recorded
 
 PAIR = episode(node(candidate("U", reward=9.0), candidate("D", reward=9.0)))
@@ -105,7 +106,7 @@ def test_a_restart_counts_and_the_step_keeps_its_own_algorithm(store: LocalArtif
 
 def test_own_advantages_are_not_run(store: LocalArtifactStore) -> None:
     config = preset_config("tiny")
-    own = config.algorithm.model_copy(update={"advantage": "mine:advantages"})
+    own = choose_algorithm(advantage="mine:advantages")
     run = started_run(store, "r")
     start_lineage(
         store,
