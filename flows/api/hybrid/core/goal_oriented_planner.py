@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from typing import Any
 
 from components.errors import ConfigurationError
@@ -11,8 +11,7 @@ from components.hybrid.game_facts import LARGEST
 from components.suggestions import suggest
 
 Facts = Mapping[str, int]
-_NUM_BADGES = 8
-_EXPERIENCED = 15
+_FIRST, _NUM_BADGES, _EXPERIENCED = "get the first monster", 8, 15
 
 
 class GoalPriority(IntEnum):
@@ -25,26 +24,14 @@ class GoalPriority(IntEnum):
     LOW = 5
 
 
-class GoalStatus(StrEnum):
-    """Where a goal stands."""
-
-    PENDING = "pending"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    ABANDONED = "abandoned"
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Something to reach. `is_met` reads the facts; what `keeps` is pursued again when it is no longer met."""
+    """Something to reach; it is pursued where `is_met` is false of the facts and its prerequisites have been met."""
 
     name: str
     priority: GoalPriority
     is_met: Callable[[Facts], bool]
     prerequisites: tuple[str, ...] = ()
-    keeps: bool = False
-    status: GoalStatus = GoalStatus.PENDING
 
 
 class GoalOrientedPlanner:
@@ -54,14 +41,13 @@ class GoalOrientedPlanner:
     """
 
     def __init__(self, goals: Sequence[Goal] | None = None) -> None:
-        self._goals: dict[str, Goal] = {}
+        self.goals: dict[str, Goal] = {}
+        self.has_own_goals = goals is not None
+        self.current_goal: Goal | None = None
+        """The goal that `update` has chosen last."""
+        self._met: set[str] = set()
         for goal in default_goals() if goals is None else goals:
             self._add(goal)
-
-    @property
-    def goals(self) -> tuple[Goal, ...]:
-        """All goals, in the order in which they were added."""
-        return tuple(self._goals.values())
 
     def add_goal(
         self,
@@ -78,93 +64,63 @@ class GoalOrientedPlanner:
         is_met = _read(condition) if isinstance(condition, str) else condition
         goal = Goal(name=name, priority=priority, is_met=is_met, prerequisites=tuple(prerequisites))
         self._add(goal)
+        self.has_own_goals = True
         return goal
 
     def update(self, facts: Facts) -> Goal | None:
-        """Look at a state, and return the goal to pursue now: the first of the highest priority whose prerequisites are met."""
-        game = {name: int(facts.get(name, 0)) for name in LARGEST}
-        for goal in self._goals.values():
-            if goal.status in (GoalStatus.FAILED, GoalStatus.ABANDONED):
-                continue
-            if goal.is_met(game):
-                goal.status = GoalStatus.COMPLETED
-            elif goal.status is not GoalStatus.COMPLETED or goal.keeps:
-                goal.status = GoalStatus.PENDING
-        ready = [goal for goal in self._goals.values() if goal.status is GoalStatus.PENDING and self._is_ready(goal)]
-        chosen = min(ready, key=lambda goal: goal.priority, default=None)
-        if chosen is not None:
-            chosen.status = GoalStatus.IN_PROGRESS
-        return chosen
+        """The goal to pursue in this state: the first of the highest priority that is not met, and whose prerequisites are.
 
-    @property
-    def current_goal(self) -> Goal | None:
-        """The goal that `update` has chosen last."""
-        return next((goal for goal in self._goals.values() if goal.status is GoalStatus.IN_PROGRESS), None)
+        What was met once stays met until `reset`, but for the goals of survival.
+        """
+        game = {name: int(facts.get(name, 0)) for name in LARGEST}
+        met = {name for name, goal in self.goals.items() if goal.is_met(game)}
+        self._met |= {name for name in met if self.goals[name].priority is not GoalPriority.EMERGENCY}
+        met |= self._met
+        ready = [goal for name, goal in self.goals.items() if name not in met and met >= set(goal.prerequisites)]
+        self.current_goal = min(ready, key=lambda goal: goal.priority, default=None)
+        return self.current_goal
+
+    def reset(self) -> None:
+        """A new episode: no goal has been met."""
+        self._met, self.current_goal = set(), None
 
     @property
     def is_emergency(self) -> bool:
         """Whether the goal to pursue now is one of survival."""
         return self.current_goal is not None and self.current_goal.priority is GoalPriority.EMERGENCY
 
-    def end_goal(self, name: str, status: GoalStatus) -> None:
-        """Pursue a goal no more: it has FAILED or is ABANDONED."""
-        if status not in (GoalStatus.FAILED, GoalStatus.ABANDONED):
-            raise ConfigurationError(f"status {status}: a goal ends as failed or abandoned; what is completed is seen")
-        self._named(name).status = status
-
-    def statuses(self) -> dict[str, str]:
-        """The status of each goal by name."""
-        return {name: goal.status.value for name, goal in self._goals.items()}
-
-    def restore(self, statuses: Mapping[str, Any]) -> None:
-        """Go on from what `statuses` of a planner with these goals returned."""
-        for name, status in statuses.items():
-            self._named(name).status = GoalStatus(status)
-
-    def reset(self) -> None:
-        """A new episode: all goals are pending again, but for those that were ended."""
-        for goal in self._goals.values():
-            if goal.status in (GoalStatus.COMPLETED, GoalStatus.IN_PROGRESS):
-                goal.status = GoalStatus.PENDING
-
     def _add(self, goal: Goal) -> None:
-        if goal.name in self._goals:
+        if goal.name in self.goals:
             raise ConfigurationError(f"goal {goal.name!r} is there already: choose another name")
         for name in goal.prerequisites:
-            self._named(name)
-        self._goals[goal.name] = goal
-
-    def _named(self, name: str) -> Goal:
-        if name not in self._goals:
-            raise ConfigurationError(f"goal {name!r}: there is none of this name; {suggest(name, self._goals)}")
-        return self._goals[name]
-
-    def _is_ready(self, goal: Goal) -> bool:
-        return all(self._goals[name].status is GoalStatus.COMPLETED for name in goal.prerequisites)
+            if name not in self.goals:
+                raise ConfigurationError(f"goal {name!r}: there is none of this name; {suggest(name, self.goals)}")
+        self.goals[goal.name] = goal
 
 
 def default_goals() -> list[Goal]:
     """Health above a quarter, the first monster, the eight badges in order, and level 15."""
-    first = "get the first monster"
-    goals = [
-        Goal(name="stay healthy", priority=GoalPriority.EMERGENCY, is_met=_is_healthy, keeps=True),
-        Goal(name=first, priority=GoalPriority.CRITICAL, is_met=_read("party_count > 0")),
-    ]
-    before = first
-    for number in range(1, _NUM_BADGES + 1):
-        badge = Goal(
-            name=f"win badge {number}",
+    names = [_FIRST, *(f"win badge {number}" for number in range(1, _NUM_BADGES + 1))]
+    badges = [
+        Goal(
+            name=names[number],
             priority=GoalPriority.HIGH,
             is_met=_read(f"johto_badges >= {number}"),
-            prerequisites=(before,),
+            prerequisites=(names[number - 1],),
         )
-        goals.append(badge)
-        before = badge.name
-    level = _read(f"level >= {_EXPERIENCED}")
-    goals.append(
-        Goal(name=f"reach level {_EXPERIENCED}", priority=GoalPriority.MEDIUM, is_met=level, prerequisites=(first,))
-    )
-    return goals
+        for number in range(1, _NUM_BADGES + 1)
+    ]
+    return [
+        Goal(name="stay healthy", priority=GoalPriority.EMERGENCY, is_met=_is_healthy),
+        Goal(name=_FIRST, priority=GoalPriority.CRITICAL, is_met=_read("party_count > 0")),
+        *badges,
+        Goal(
+            name=f"reach level {_EXPERIENCED}",
+            priority=GoalPriority.MEDIUM,
+            is_met=_read(f"level >= {_EXPERIENCED}"),
+            prerequisites=(_FIRST,),
+        ),
+    ]
 
 
 def _is_healthy(facts: Facts) -> bool:

@@ -1,0 +1,351 @@
+"""From the documented parts to a run of the hybrid method, and back: the one place that knows configuration, flow and store."""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import groupby, pairwise
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING, Any
+
+from components.artifacts.payloads import get
+from components.config import RunConfig, differing_fields, parse_config
+from components.config.hybrid import REFLEXES
+from components.errors import ArtifactMissing, ConfigurationError
+from components.hybrid.curriculum import CurriculumRule
+from components.hybrid.decision_history import Decision
+from components.hybrid.decision_log import CreditRule
+from components.hybrid.game_facts import STATE_VARIABLES
+from components.hybrid.rewards import RewardWeights
+from components.hybrid.strategies import Strategy
+from components.identity import fingerprint, seed_for
+from components.runs.history import read_history
+from components.runs.lineages import read_config
+from components.runs.run import CollectedStep, Run
+from components.runs.step_records import step_manifests
+from components.runs.steps import first_unfinished_step
+from components.runs.stored_runs import read_run
+from components.schema import IterationReport
+from components.session.stores import open_store
+from components.session.user_sources import with_sources
+from flows.api.hybrid.core.curriculum import read_curriculum
+from flows.api.hybrid.core.exceptions import CheckpointError
+
+if TYPE_CHECKING:
+    from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer
+
+SAMPLING = "sample"
+BEST = "best_model"
+"""The file in the folder of a trainer that names its best checkpoint."""
+NUM_EVALUATED = 5
+"""Episodes of an evaluation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    """How long a run is, how long its episodes are, and between how many steps it keeps a checkpoint and is evaluated."""
+
+    num_steps: int
+    max_steps: int
+    save_every: int
+    eval_every: int
+    patience: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedEpisode:
+    """What an episode of training earned, its steps, whether it reached its goal, and the language model's share."""
+
+    reward: float
+    length: int
+    succeeded: bool
+    llm_usage: float
+    num_switches: int
+    decisions: tuple[Decision, ...]
+
+
+def build_config(trainer: "HybridLLMRLTrainer", length: Length, *, first: Strategy | None = None) -> RunConfig:
+    """The configuration of a run of the trainer's game, agent and model. Raises ConfigurationError for what no run can have."""
+    env, agent = trainer.env, trainer.agent
+    max_steps = length.max_steps if env.max_steps is None else min(length.max_steps, env.max_steps)
+    hybrid: dict[str, Any] = {
+        "mode": agent.mode.value,
+        "num_games": trainer.num_games,
+        "learner": {"steps": max_steps, **_learner_values(agent)},
+        "weights": {
+            name: value for name, value in asdict(env.weights).items() if value != getattr(RewardWeights(), name)
+        },
+        "keeps_decisions": True,
+        **(
+            {"game": env.rom_path} if env.rom_path in ("twin", "homebrew") else {"game": "crystal", "rom": env.rom_path}
+        ),
+    }
+    if agent.mode == "adaptive":
+        rule = read_curriculum(agent.curriculum_config)
+        begin = replace(rule.stages[0], strategy=first or trainer.first_strategy)
+        stages = [{**asdict(each), "strategy": each.strategy.value} for each in (begin, *rule.stages[1:])]
+        hybrid["curriculum"] = {"stages": stages, "patience": length.patience, "decay": rule.decay}
+    return parse_config(
+        {
+            "preset": "hybrid-trainer",
+            "seed": agent.seed,
+            "num_steps": length.num_steps,
+            "environment": {"name": "game_boy", "options": {"goal_badges": env.goal_badges}, "max_turns": max_steps},
+            "hybrid": hybrid,
+            **_model_values(trainer),
+            "evaluation": {
+                "every": length.eval_every,
+                "num_problems": NUM_EVALUATED,
+                "problems_per_block": NUM_EVALUATED,
+                "sampling": [SAMPLING],
+            },
+            "retention": {"every": length.save_every, "evaluated": "best"},
+            "store": {"kind": "local", "root": str(trainer.save_dir.absolute())},
+            "tracking": {"kind": "none"},
+        }
+    )
+
+
+def _learner_values(agent: Any) -> dict[str, Any]:
+    if agent.learner is None:
+        return {}
+    rule = agent.learner.rule
+    kept = {each.name for each in fields(rule)} - {"steps", "num_states", "num_actions", "state_gains"}
+    gains = dict(zip(STATE_VARIABLES, rule.state_gains, strict=False))
+    return {name: getattr(rule, name) for name in kept} | {
+        "state_gains": {name: gain for name, gain in gains.items() if gain != 1.0}
+    }
+
+
+def _model_values(trainer: "HybridLLMRLTrainer") -> dict[str, Any]:
+    """The sections of the language model that is asked for buttons, as it is; none in a mode that asks nobody."""
+    from components.session.checkpoint_loading import model_settings
+    from flows.api.hybrid.trainer.llm_manager import LLMManager
+
+    manager = trainer.llm_manager
+    if trainer.agent.mode == "rl_only":
+        return {"agents": {}, "policies": {}}
+    if not isinstance(manager, LLMManager) or type(manager).get_action is not LLMManager.get_action:
+        raise ConfigurationError(
+            f"llm_manager {type(manager).__name__}: a run asks a model by its name, and cannot call a manager of your own; use "
+            "LLMManager, or play and learn step by step with agent.get_action and agent.update"
+        )
+    if manager.max_context_length != LLMManager.max_context_length:
+        raise ConfigurationError(
+            f"max_context_length {manager.max_context_length}: a run asks each question alone, without the steps before it; "
+            "leave it out, or play step by step"
+        )
+    policy: dict[str, Any] = {"base": manager.model, "trained": False}
+    if manager.model == "tiny":
+        policy["tiny"] = {"max_position_embeddings": 1024}  # it reads letter by letter
+    else:
+        policy["prompt_format"] = model_settings(manager.model).prompt_format
+    return {
+        "agents": {"player": {"policy": "model"}},
+        "policies": {"model": policy},
+        "warm_start": {"max_steps": 0},
+        "generation": {"device": manager.device},
+    }
+
+
+def name_run(config: RunConfig) -> str:
+    """The name of the run: that of a configuration without its length. **Example** "hybrid-1f2e3d4c"."""
+    settings = config.result_fields()
+    settings.pop("num_steps", None)
+    return f"hybrid-{fingerprint(settings)[:8]}"
+
+
+def train_run(config: RunConfig, run_id: str, *, on_step: Callable[[IterationReport], None]) -> dict[str, Any]:
+    """Train the run to `config.num_steps`; the flow's summary. A run of the name is continued. Raises what the flow raises."""
+    from components.runs.resume_checks import validate_start
+    from flows.loops import flow_for, loop_for
+    from flows.prefect_runtime.settings import patient_with_temporary_server
+    from flows.train import checked_session, using
+
+    settled = with_sources(config)
+    with checked_session(Run(run_id=run_id, config=settled)) as session:
+        session.on_step = on_step
+        validate_start(session.store, run_id, settled, loop_for(settled).pipeline)
+        with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
+            return flow_for(settled)(settled, run_id)
+
+
+def find_run(config: RunConfig, run_id: str) -> Run:
+    """The run of this name and configuration, as it is stored, or new."""
+    store = open_store(config.store)
+    stored = Run(run_id=run_id, config=config) if read_config(store, run_id) is None else read_run(store, run_id)
+    return stored.model_copy(update={"config": config})
+
+
+def find_checkpoint(name: str, save_dir: Path, run_id: str | None) -> tuple[Run, int]:
+    """The run and step of "latest" (of `run_id`, or of the newest run), "best", or RUN@STEP. Raises CheckpointError."""
+    from flows.api.multi_model.checkpoints import find_checkpoint as find
+    from flows.api.multi_model.checkpoints import list_available_checkpoints
+    from flows.api.multi_model.errors import CheckpointNotFound
+
+    if not isinstance(name, str | Path):
+        raise CheckpointError(f"checkpoint_path {name!r}: give RUN@STEP, latest or best")
+    named = Path(name).name
+    if named == "best":
+        best = save_dir / BEST
+        named = best.read_text(encoding="utf-8") if best.is_file() else ""
+    elif named == "latest":
+        found = list_available_checkpoints(save_dir)
+        named = next((each for each in found if run_id is None or each.startswith(f"{run_id}@")), "")
+    try:
+        _, run, step = find(named, save_dir)
+    except CheckpointNotFound as error:
+        raise CheckpointError(f"{error}; train first") from error
+    return run, step
+
+
+def check_parts(trainer: "HybridLLMRLTrainer") -> None:
+    """Raise ConfigurationError where the trainer's parts have what no run can have, and so would have no effect."""
+    from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv as Env
+
+    step_by_step = "or play and learn step by step with agent.get_action and agent.update"
+    if type(trainer.env)._calculate_reward is not Env._calculate_reward:
+        raise ConfigurationError(
+            f"env {type(trainer.env).__name__}: a run cannot call its _calculate_reward; give the environment weights="
+            f"RewardWeights(...), {step_by_step}"
+        )
+    if not trainer.env.headless:
+        raise ConfigurationError(f"headless False: a run plays without a window; leave it out, {step_by_step}")
+    if trainer.agent.num_updates:
+        raise ConfigurationError(
+            f"agent: has learned {trainer.agent.num_updates} times step by step, which a run does not begin with; make another"
+        )
+    planner = trainer.strategy_system.goal_planner
+    if planner is not None and planner.has_own_goals:
+        raise ConfigurationError(f"goal_planner: a run knows no goals of one's own; leave them out, {step_by_step}")
+
+
+def check_fits(trainer: "HybridLLMRLTrainer", run: Run) -> Strategy:
+    """The strategy of a run's first stage. Raises CheckpointError for a run of another game, agent or model."""
+    hybrid, strategy, patience = run.config.hybrid, trainer.first_strategy, CurriculumRule().patience
+    if hybrid is None:
+        raise CheckpointError(f"{run.run_id}: is no run of a hybrid player")
+    if hybrid.curriculum is not None and hybrid.curriculum.stages:
+        strategy, patience = Strategy(hybrid.curriculum.stages[0].strategy), hybrid.curriculum.patience
+    length = Length(
+        num_steps=run.config.num_steps,
+        max_steps=run.config.environment.max_turns,
+        save_every=1,
+        eval_every=1,
+        patience=patience,
+    )
+    config = build_config(trainer, length, first=strategy)
+    if changes := differing_fields(run.config.result_fields(), with_sources(config).result_fields()):
+        raise CheckpointError(f"{run.run_id}: is of another game or agent: {'; '.join(changes)}")
+    return strategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedSteps:
+    """What is stored of some steps of a run, and the highest mean reward of an evaluation up to there."""
+
+    episodes: list[PlayedEpisode]
+    metrics: list[Mapping[str, float]]
+    best_evaluation: float
+    num_steps: int
+
+
+def read_finished(run: Run, first: int, limit: int | None) -> FinishedSteps:
+    """The finished steps from the number `first` on, below `limit`. Episodes that `troupe gc` has removed are left out."""
+    store = open_store(run.config.store)
+    last = first_unfinished_step(store, run)
+    last = last if limit is None else min(last, limit)
+    history, episodes = read_history(store, run, last), list[PlayedEpisode]()
+    for step in range(first, last):
+        with suppress(ArtifactMissing):
+            episodes += [replace(each, decisions=()) for each in read_episodes(run, step)]
+    rewards = [each["mean_reward"] for each in history.evaluations]
+    return FinishedSteps(
+        episodes=episodes,
+        metrics=[each.summary.metrics for each in history.steps[first:]],
+        best_evaluation=max(rewards, default=float("-inf")),
+        num_steps=last,
+    )
+
+
+def read_episodes(run: Run, step: int) -> list[PlayedEpisode]:
+    """The episodes that ended in a finished step, in their order. Raises ArtifactMissing where they were removed."""
+    store = open_store(run.config.store)
+    from components.hybrid.experience import Experience
+    from components.session.decision_histories import COLLECT
+
+    [collected] = [each.output for each in step_manifests(store, run, step) if each.stage == COLLECT]
+    experience = get(store, CollectedStep.model_validate(collected).experience, Experience)
+    episodes = [tuple(each) for _, each in groupby(experience.decisions, key=lambda each: each.episode_id)]
+    return [_read_episode(*pair) for pair in zip(episodes, experience.goals_from_start, strict=True)]
+
+
+def _read_episode(decisions: tuple[Decision, ...], succeeded: bool) -> PlayedEpisode:
+    """A decision is credited with the rewards of so many steps: those of every so manieth are all of them."""
+    by_llm = [each.source == "llm" for each in decisions]
+    return PlayedEpisode(
+        reward=sum(each.outcome_reward for each in decisions[:: CreditRule().steps]),
+        length=len(decisions),
+        succeeded=succeeded,
+        llm_usage=fmean(by_llm),
+        num_switches=sum(one.strategy != other.strategy for one, other in pairwise(decisions)),
+        decisions=tuple(replace(each, timestamp=time.time()) for each in decisions),
+    )
+
+
+def read_steps(episode: PlayedEpisode) -> list[dict[str, Any]]:
+    """Each step of an episode: action, source, confidence and reward.
+
+    **Example** credited over 2 steps with 5, 7 and 3: the rewards 1, 4 and 3.
+    """
+    span, outcomes = CreditRule().steps, [each.outcome_reward for each in episode.decisions]
+    outcomes += [0.0] * span
+    rewards = [0.0] * len(outcomes)
+    for at in reversed(range(episode.length)):
+        rewards[at] = outcomes[at] - outcomes[at + 1] + (rewards[at + span] if at + span < len(rewards) else 0.0)
+    return [
+        {"action": each.action, "source": each.source, "confidence": each.confidence, "reward": reward}
+        for each, reward in zip(episode.decisions, rewards, strict=False)
+    ]
+
+
+def play_held_out(run: Run, step: int, num_episodes: int) -> tuple[dict[str, float], Any]:
+    """The documented means of episodes that training never plays, after so many steps, and the learner's arrays.
+
+    Of as many episodes as the run's own evaluations have, they are those of its evaluation.
+    """
+    from components.hybrid.held_out_games import play_held_out
+    from components.runs.steps import checkpoints_before
+    from components.session.hybrid import adviser_for
+    from components.session.hybrid_settings import games_opener, hybrid_config, hybrid_settings
+    from components.session.learner_checkpoints import lesson_in, read_learner
+    from components.session.scenario import SUITE_SEED
+    from components.session.session import Session
+    from components.torch_state import computing_with
+    from flows.hybrid_iteration import model_versions
+    from tasks.refresh_weights import ensure_loaded
+
+    with Session(run) as session, computing_with(1):
+        checkpoints = checkpoints_before(session.store, run, step)
+        state = read_learner(session, checkpoints[REFLEXES])
+        if not num_episodes:
+            return {}, state
+        versions = model_versions(session, checkpoints)
+        ensure_loaded(session, versions)
+        found = play_held_out(
+            hybrid_settings(session.scenario, lesson_in(state)),
+            state,
+            num_episodes=num_episodes,
+            seed=seed_for(SUITE_SEED, "game_boy", 0),
+            is_greedy=False,
+            adviser=adviser_for(session, versions),
+            open_games=games_opener(hybrid_config(session.config)),
+        )
+    rewards = found.rewards_N.tolist()
+    return {
+        "avg_reward": fmean(rewards),
+        "std_reward": pstdev(rewards),
+        "avg_length": float(found.played.lengths_N.mean()),
+        "avg_llm_usage": found.played.llm_share,
+    }, state
