@@ -121,7 +121,7 @@ class Reached:
 
 def reached(row: Row) -> Reached:
     """Where a run ended, by the average of the policies after the last half of its steps."""
-    from components.environments.social.rules.equilibria import pure_equilibria
+    from benchmarks.equilibria import pure_equilibria
 
     rules = rules_of(row.game)
     late = mean_table(row.tables[1 + row.num_steps // 2 :])
@@ -242,7 +242,7 @@ def predicted(mode: Any, rules: Any) -> str:
 
     **Example** hierarchical in a public good of share .8: CDDD.
     """
-    from components.environments.social.rules.equilibria import pure_equilibria
+    from benchmarks.equilibria import pure_equilibria
     from components.population.training_modes import mode_matrix
 
     matrix = mode_matrix(mode, rules.num_members, correlation=correlation_of_coins(rules))

@@ -41,7 +41,3 @@ class SaveStateCorrupt(PermanentError):
 
 class SaveStateOfOtherRom(PermanentError):
     """A save state of another ROM, or of another build of it."""
-
-
-class GamesProcessDied(TransientError):
-    """A process with emulators ended before it answered."""

@@ -45,7 +45,6 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
     control = ControlRule(
         arbitration=ArbitrationRule(mode=Mode(config.mode)),
         strategy=None if config.strategy is None else Strategy(config.strategy),
-        by_confidence=config.by_confidence,
     )
     return HybridSettings(
         num_games=config.num_games,

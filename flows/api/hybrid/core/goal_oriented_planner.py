@@ -11,7 +11,7 @@ from components.hybrid.game_facts import LARGEST
 from components.suggestions import suggest
 
 Facts = Mapping[str, int]
-_FIRST, _NUM_BADGES, _EXPERIENCED = "get the first monster", 8, 15
+_FIRST, _NUM_BADGES = "get the first monster", 8
 
 
 class GoalPriority(IntEnum):
@@ -26,7 +26,7 @@ class GoalPriority(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Something to reach; it is pursued where `is_met` is false of the facts and its prerequisites have been met."""
+    """Something to reach, which is pursued until `is_met` of the facts, once its prerequisites have been met."""
 
     name: str
     priority: GoalPriority
@@ -35,19 +35,24 @@ class Goal:
 
 
 class GoalOrientedPlanner:
-    """The goals of a player: health, the first monster, the badges one after another, and experience.
+    """The goals of a player: health, the first monster, the badges one after another, level 15; and those that are added.
 
     **Example** in a new game `update(info["facts"])` makes "get the first monster" the `current_goal`.
     """
 
-    def __init__(self, goals: Sequence[Goal] | None = None) -> None:
-        self.goals: dict[str, Goal] = {}
-        self.has_own_goals = goals is not None
+    def __init__(self) -> None:
+        self._goals: dict[str, Goal] = {}
+        self._met: set[str] = set()
         self.current_goal: Goal | None = None
         """The goal that `update` has chosen last."""
-        self._met: set[str] = set()
-        for goal in default_goals() if goals is None else goals:
-            self._add(goal)
+        self.add_goal("stay healthy", _is_healthy, priority=GoalPriority.EMERGENCY)
+        self.add_goal(_FIRST, "party_count > 0", priority=GoalPriority.CRITICAL)
+        for number in range(1, _NUM_BADGES + 1):
+            before = [_FIRST if number == 1 else f"win badge {number - 1}"]
+            condition = f"johto_badges >= {number}"
+            self.add_goal(f"win badge {number}", condition, priority=GoalPriority.HIGH, prerequisites=before)
+        self.add_goal("reach level 15", "level >= 15", prerequisites=[_FIRST])
+        self.has_own_goals = False
 
     def add_goal(
         self,
@@ -61,11 +66,15 @@ class GoalOrientedPlanner:
 
         Raises ConfigurationError for a name that is taken, an unknown prerequisite, and a condition outside the language.
         """
+        if name in self._goals:
+            raise ConfigurationError(f"goal {name!r} is there already: choose another name")
+        for each in prerequisites:
+            if each not in self._goals:
+                raise ConfigurationError(f"goal {each!r}: there is none of this name; {suggest(each, self._goals)}")
         is_met = _read(condition) if isinstance(condition, str) else condition
-        goal = Goal(name=name, priority=priority, is_met=is_met, prerequisites=tuple(prerequisites))
-        self._add(goal)
+        self._goals[name] = Goal(name=name, priority=priority, is_met=is_met, prerequisites=tuple(prerequisites))
         self.has_own_goals = True
-        return goal
+        return self._goals[name]
 
     def update(self, facts: Facts) -> Goal | None:
         """The goal to pursue in this state: the first of the highest priority that is not met, and whose prerequisites are.
@@ -73,10 +82,9 @@ class GoalOrientedPlanner:
         What was met once stays met until `reset`, but for the goals of survival.
         """
         game = {name: int(facts.get(name, 0)) for name in LARGEST}
-        met = {name for name, goal in self.goals.items() if goal.is_met(game)}
-        self._met |= {name for name in met if self.goals[name].priority is not GoalPriority.EMERGENCY}
-        met |= self._met
-        ready = [goal for name, goal in self.goals.items() if name not in met and met >= set(goal.prerequisites)]
+        met = self._met | {name for name, goal in self._goals.items() if goal.is_met(game)}
+        self._met = {name for name in met if self._goals[name].priority is not GoalPriority.EMERGENCY}
+        ready = [goal for name, goal in self._goals.items() if name not in met and met >= set(goal.prerequisites)]
         self.current_goal = min(ready, key=lambda goal: goal.priority, default=None)
         return self.current_goal
 
@@ -88,39 +96,6 @@ class GoalOrientedPlanner:
     def is_emergency(self) -> bool:
         """Whether the goal to pursue now is one of survival."""
         return self.current_goal is not None and self.current_goal.priority is GoalPriority.EMERGENCY
-
-    def _add(self, goal: Goal) -> None:
-        if goal.name in self.goals:
-            raise ConfigurationError(f"goal {goal.name!r} is there already: choose another name")
-        for name in goal.prerequisites:
-            if name not in self.goals:
-                raise ConfigurationError(f"goal {name!r}: there is none of this name; {suggest(name, self.goals)}")
-        self.goals[goal.name] = goal
-
-
-def default_goals() -> list[Goal]:
-    """Health above a quarter, the first monster, the eight badges in order, and level 15."""
-    names = [_FIRST, *(f"win badge {number}" for number in range(1, _NUM_BADGES + 1))]
-    badges = [
-        Goal(
-            name=names[number],
-            priority=GoalPriority.HIGH,
-            is_met=_read(f"johto_badges >= {number}"),
-            prerequisites=(names[number - 1],),
-        )
-        for number in range(1, _NUM_BADGES + 1)
-    ]
-    return [
-        Goal(name="stay healthy", priority=GoalPriority.EMERGENCY, is_met=_is_healthy),
-        Goal(name=_FIRST, priority=GoalPriority.CRITICAL, is_met=_read("party_count > 0")),
-        *badges,
-        Goal(
-            name=f"reach level {_EXPERIENCED}",
-            priority=GoalPriority.MEDIUM,
-            is_met=_read(f"level >= {_EXPERIENCED}"),
-            prerequisites=(_FIRST,),
-        ),
-    ]
 
 
 def _is_healthy(facts: Facts) -> bool:

@@ -31,15 +31,15 @@ from flows.api.hybrid.trainer.runs import (
     Length,
     PlayedEpisode,
     build_config,
-    check_fits,
     check_parts,
     find_checkpoint,
     find_run,
+    first_strategy,
     name_run,
     play_held_out,
     read_episodes,
     read_finished,
-    read_steps,
+    read_weights,
     train_run,
 )
 from flows.api.hybrid.trainer.training_config import LogLevel, TrainingConfig, read_training_config
@@ -48,8 +48,13 @@ if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
 EVENTS = (
-    *("training_start", "episode_start", "step", "episode_end", "evaluation", "checkpoint", "curriculum_advance"),
-    *("curriculum_stalled", "strategy_switch", "training_end"),
+    "training_start",
+    "episode_end",
+    "evaluation",
+    "checkpoint",
+    "curriculum_advance",
+    "curriculum_stalled",
+    "training_end",
 )
 """What callbacks are registered for."""
 Callback = Callable[["HybridLLMRLTrainer", int, dict[str, Any]], None]
@@ -164,7 +169,8 @@ class HybridLLMRLTrainer:
             with progress.subscribe(self._hear):
                 train_run(config, run.run_id, on_step=self._finish_step)
             self._catch_up()
-            evaluation, state = play_held_out(run, self._num_steps, NUM_EVALUATED)
+            evaluation = play_held_out(run, self._num_steps, NUM_EVALUATED)
+            self.agent.load_weights(read_weights(run, self._num_steps))
         except (TrainingError, ConfigurationError):
             raise
         except (TroupeError, OSError, RuntimeError, ValueError, ArithmeticError) as error:
@@ -172,7 +178,6 @@ class HybridLLMRLTrainer:
                 f"step {self._num_steps} failed: {type(error).__name__}: {error}; train() goes on after step "
                 f"{self._num_steps}, also elsewhere after load_checkpoint('latest')"
             ) from error
-        self.agent.load_weights(state)
         summary = self._summarise(evaluation)
         write_whole(self.save_dir / _SUMMARY, json.dumps(summary, indent=2))
         self._emit("training_end", summary)
@@ -205,18 +210,17 @@ class HybridLLMRLTrainer:
     def load_checkpoint(self, checkpoint_path: str) -> bool:
         """Go on from a checkpoint of the store in `save_dir`: "latest" (of the newest run), "best", or RUN@STEP.
 
-        The agent then plays it, and `train` goes on with its run. False, with a line in the log, if there is none, it is
-        damaged, or it is of another game or agent.
+        The agent then plays it, and `train` goes on with its run. False, with a line in the log, if there is none, or it is
+        damaged or of another policy.
         """
         try:
             run, step = find_checkpoint(checkpoint_path, self.save_dir, self.run_id)
-            strategy = check_fits(self, run)
-            _, state = play_held_out(run, step, 0)
-            self.agent.load_weights(state)
+            strategy = first_strategy(run)
+            self.agent.load_weights(read_weights(run, step))
         except (TroupeError, OSError, KeyError, ValueError, RuntimeError) as error:
             _log.warning("%s: %s", checkpoint_path, error)
             return False
-        self.first_strategy = strategy
+        self.first_strategy = strategy or self.first_strategy
         self._take_run(run)
         self._catch_up(step)
         return True
@@ -251,12 +255,12 @@ class HybridLLMRLTrainer:
     def _catch_up(self, limit: int | None = None) -> None:
         """Count what is stored of the run's steps, of which nobody was told."""
         assert self.run is not None, "there is a run"
-        read = read_finished(self.run, self._num_steps, limit)
-        self._episodes += read.episodes
-        self._evaluated = max(self._evaluated, read.num_steps if read.num_steps else -1)
-        self._best_evaluation = max(self._best_evaluation, read.best_evaluation)
-        for metrics in read.metrics:
+        episodes, all_metrics, best = read_finished(self.run, self._num_steps, limit)
+        self._episodes += episodes
+        self._best_evaluation = max(self._best_evaluation, best)
+        for metrics in all_metrics:
             self._count_step(metrics)
+        self._evaluated = max(self._evaluated, self._num_steps or -1)
 
     def _count_step(self, metrics: Mapping[str, float]) -> None:
         self._num_steps += 1
@@ -270,24 +274,14 @@ class HybridLLMRLTrainer:
         played = read_episodes(self.run, report.step)
         self.decision_analyzer.record([each for episode in played for each in episode.decisions])
         for episode in played:
-            self._tell_episode(episode)
+            self._episodes.append(replace(episode, decisions=()))
+            _log.info("episode %d: reward %.3f, llm %.2f", self.episode, episode.reward, episode.llm_usage)
+            self._emit("episode_end", {**self.get_performance_metrics(), "reward": episode.reward})
         for event, name in (("curriculum_advance", "num_advances"), ("curriculum_stalled", "num_stalls")):
             if report.metrics.get(f"curriculum/{name}"):
                 self._emit(event, {"stage": self._stage})
         if self._num_steps % self._save_every == 0:
             self._emit("checkpoint", {"path": f"{self.run.run_id}@{self._num_steps}"})
-
-    def _tell_episode(self, episode: PlayedEpisode) -> None:
-        self._emit("episode_start", {"episode": self.episode + 1}, ahead=1)
-        for before, after in zip((episode.decisions[0], *episode.decisions), episode.decisions, strict=False):
-            if before.strategy != after.strategy:
-                self._emit("strategy_switch", {"strategy": after.strategy}, ahead=1)
-        for step in read_steps(episode) if self._callbacks["step"] else ():
-            self._emit("step", step, ahead=1)
-        self._episodes.append(replace(episode, decisions=()))
-        _log.debug("episode %d: %d steps", self.episode, episode.length)
-        _log.info("episode %d: reward %.3f, llm %.2f", self.episode, episode.reward, episode.llm_usage)
-        self._emit("episode_end", {**self.get_performance_metrics(), "reward": episode.reward})
 
     def _hear(self, heard: progress.Progress) -> None:
         if heard.stage != "evaluated" or heard.step <= self._evaluated:
@@ -327,10 +321,10 @@ class HybridLLMRLTrainer:
             "avg_llm_usage": fmean(each.llm_usage for each in self._episodes),
         }
 
-    def _emit(self, event: str, said: Mapping[str, Any], *, ahead: int = 0) -> None:
+    def _emit(self, event: str, said: Mapping[str, Any]) -> None:
         for callback in self._callbacks[event]:
             try:
-                callback(self, self.episode + ahead, dict(said))
+                callback(self, self.episode, dict(said))
             except TrainingError:
                 raise
             except Exception:  # a callback of the user's must not end a night's training

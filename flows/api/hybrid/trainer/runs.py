@@ -1,5 +1,6 @@
 """From the documented parts to a run of the hybrid method, and back: the one place that knows configuration, flow and store."""
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -10,10 +11,9 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from components.artifacts.payloads import get
-from components.config import RunConfig, differing_fields, parse_config
+from components.config import RunConfig, parse_config
 from components.config.hybrid import REFLEXES
 from components.errors import ArtifactMissing, ConfigurationError
-from components.hybrid.curriculum import CurriculumRule
 from components.hybrid.decision_history import Decision
 from components.hybrid.decision_log import CreditRule
 from components.hybrid.game_facts import STATE_VARIABLES
@@ -24,7 +24,7 @@ from components.runs.history import read_history
 from components.runs.lineages import read_config
 from components.runs.run import CollectedStep, Run
 from components.runs.step_records import step_manifests
-from components.runs.steps import first_unfinished_step
+from components.runs.steps import checkpoints_before, first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import IterationReport
 from components.session.stores import open_store
@@ -65,7 +65,7 @@ class PlayedEpisode:
     decisions: tuple[Decision, ...]
 
 
-def build_config(trainer: "HybridLLMRLTrainer", length: Length, *, first: Strategy | None = None) -> RunConfig:
+def build_config(trainer: "HybridLLMRLTrainer", length: Length) -> RunConfig:
     """The configuration of a run of the trainer's game, agent and model. Raises ConfigurationError for what no run can have."""
     env, agent = trainer.env, trainer.agent
     max_steps = length.max_steps if env.max_steps is None else min(length.max_steps, env.max_steps)
@@ -83,7 +83,7 @@ def build_config(trainer: "HybridLLMRLTrainer", length: Length, *, first: Strate
     }
     if agent.mode == "adaptive":
         rule = read_curriculum(agent.curriculum_config)
-        begin = replace(rule.stages[0], strategy=first or trainer.first_strategy)
+        begin = replace(rule.stages[0], strategy=trainer.first_strategy)
         stages = [{**asdict(each), "strategy": each.strategy.value} for each in (begin, *rule.stages[1:])]
         hybrid["curriculum"] = {"stages": stages, "patience": length.patience, "decay": rule.decay}
     return parse_config(
@@ -221,52 +221,27 @@ def check_parts(trainer: "HybridLLMRLTrainer") -> None:
         raise ConfigurationError(f"goal_planner: a run knows no goals of one's own; leave them out, {step_by_step}")
 
 
-def check_fits(trainer: "HybridLLMRLTrainer", run: Run) -> Strategy:
-    """The strategy of a run's first stage. Raises CheckpointError for a run of another game, agent or model."""
-    hybrid, strategy, patience = run.config.hybrid, trainer.first_strategy, CurriculumRule().patience
-    if hybrid is None:
+def first_strategy(run: Run) -> Strategy | None:
+    """The strategy of a run's first stage; None where it has none. Raises CheckpointError for another method."""
+    if run.config.hybrid is None:
         raise CheckpointError(f"{run.run_id}: is no run of a hybrid player")
-    if hybrid.curriculum is not None and hybrid.curriculum.stages:
-        strategy, patience = Strategy(hybrid.curriculum.stages[0].strategy), hybrid.curriculum.patience
-    length = Length(
-        num_steps=run.config.num_steps,
-        max_steps=run.config.environment.max_turns,
-        save_every=1,
-        eval_every=1,
-        patience=patience,
-    )
-    config = build_config(trainer, length, first=strategy)
-    if changes := differing_fields(run.config.result_fields(), with_sources(config).result_fields()):
-        raise CheckpointError(f"{run.run_id}: is of another game or agent: {'; '.join(changes)}")
-    return strategy
+    curriculum = run.config.hybrid.curriculum
+    return Strategy(curriculum.stages[0].strategy) if curriculum is not None and curriculum.stages else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedSteps:
-    """What is stored of some steps of a run, and the highest mean reward of an evaluation up to there."""
-
-    episodes: list[PlayedEpisode]
-    metrics: list[Mapping[str, float]]
-    best_evaluation: float
-    num_steps: int
-
-
-def read_finished(run: Run, first: int, limit: int | None) -> FinishedSteps:
-    """The finished steps from the number `first` on, below `limit`. Episodes that `troupe gc` has removed are left out."""
+def read_finished(
+    run: Run, first: int, limit: int | None
+) -> tuple[list[PlayedEpisode], list[Mapping[str, float]], float]:
+    """Of the finished steps from `first` on, below `limit`: the episodes, except those that `troupe gc` has removed, and each
+    step's metrics; and the highest mean reward of an evaluation up to there."""
     store = open_store(run.config.store)
-    last = first_unfinished_step(store, run)
-    last = last if limit is None else min(last, limit)
+    last = min(first_unfinished_step(store, run), limit if limit is not None else sys.maxsize)
     history, episodes = read_history(store, run, last), list[PlayedEpisode]()
     for step in range(first, last):
         with suppress(ArtifactMissing):
             episodes += [replace(each, decisions=()) for each in read_episodes(run, step)]
-    rewards = [each["mean_reward"] for each in history.evaluations]
-    return FinishedSteps(
-        episodes=episodes,
-        metrics=[each.summary.metrics for each in history.steps[first:]],
-        best_evaluation=max(rewards, default=float("-inf")),
-        num_steps=last,
-    )
+    best = max((each["mean_reward"] for each in history.evaluations), default=float("-inf"))
+    return episodes, [each.summary.metrics for each in history.steps[first:]], best
 
 
 def read_episodes(run: Run, step: int) -> list[PlayedEpisode]:
@@ -278,10 +253,10 @@ def read_episodes(run: Run, step: int) -> list[PlayedEpisode]:
     [collected] = [each.output for each in step_manifests(store, run, step) if each.stage == COLLECT]
     experience = get(store, CollectedStep.model_validate(collected).experience, Experience)
     episodes = [tuple(each) for _, each in groupby(experience.decisions, key=lambda each: each.episode_id)]
-    return [_read_episode(*pair) for pair in zip(episodes, experience.goals_from_start, strict=True)]
+    return [read_episode(*pair) for pair in zip(episodes, experience.goals_from_start, strict=True)]
 
 
-def _read_episode(decisions: tuple[Decision, ...], succeeded: bool) -> PlayedEpisode:
+def read_episode(decisions: tuple[Decision, ...], succeeded: bool) -> PlayedEpisode:
     """A decision is credited with the rewards of so many steps: those of every so manieth are all of them."""
     by_llm = [each.source == "llm" for each in decisions]
     return PlayedEpisode(
@@ -294,29 +269,12 @@ def _read_episode(decisions: tuple[Decision, ...], succeeded: bool) -> PlayedEpi
     )
 
 
-def read_steps(episode: PlayedEpisode) -> list[dict[str, Any]]:
-    """Each step of an episode: action, source, confidence and reward.
-
-    **Example** credited over 2 steps with 5, 7 and 3: the rewards 1, 4 and 3.
-    """
-    span, outcomes = CreditRule().steps, [each.outcome_reward for each in episode.decisions]
-    outcomes += [0.0] * span
-    rewards = [0.0] * len(outcomes)
-    for at in reversed(range(episode.length)):
-        rewards[at] = outcomes[at] - outcomes[at + 1] + (rewards[at + span] if at + span < len(rewards) else 0.0)
-    return [
-        {"action": each.action, "source": each.source, "confidence": each.confidence, "reward": reward}
-        for each, reward in zip(episode.decisions, rewards, strict=False)
-    ]
-
-
-def play_held_out(run: Run, step: int, num_episodes: int) -> tuple[dict[str, float], Any]:
-    """The documented means of episodes that training never plays, after so many steps, and the learner's arrays.
+def play_held_out(run: Run, step: int, num_episodes: int) -> dict[str, float]:
+    """The documented means of episodes that training never plays, after so many steps of the run.
 
     Of as many episodes as the run's own evaluations have, they are those of its evaluation.
     """
     from components.hybrid.held_out_games import play_held_out
-    from components.runs.steps import checkpoints_before
     from components.session.hybrid import adviser_for
     from components.session.hybrid_settings import games_opener, hybrid_config, hybrid_settings
     from components.session.learner_checkpoints import lesson_in, read_learner
@@ -329,8 +287,6 @@ def play_held_out(run: Run, step: int, num_episodes: int) -> tuple[dict[str, flo
     with Session(run) as session, computing_with(1):
         checkpoints = checkpoints_before(session.store, run, step)
         state = read_learner(session, checkpoints[REFLEXES])
-        if not num_episodes:
-            return {}, state
         versions = model_versions(session, checkpoints)
         ensure_loaded(session, versions)
         found = play_held_out(
@@ -348,4 +304,13 @@ def play_held_out(run: Run, step: int, num_episodes: int) -> tuple[dict[str, flo
         "std_reward": pstdev(rewards),
         "avg_length": float(found.played.lengths_N.mean()),
         "avg_llm_usage": found.played.llm_share,
-    }, state
+    }
+
+
+def read_weights(run: Run, step: int) -> dict[str, Any]:
+    """The learner's arrays after so many steps of a run. Raises ArtifactCorrupt and ArtifactMissing."""
+    from components.session.learner_checkpoints import read_learner
+    from components.session.session import Session
+
+    with Session(run) as session:
+        return read_learner(session, checkpoints_before(session.store, run, step)[REFLEXES])
