@@ -15,7 +15,6 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.hybrid.game_boy.cartridges import crystal_cartridge, homebrew_cartridge
 from components.hybrid.game_boy.emulator import SCREEN_SHAPE
 from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
-from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
 from components.hybrid.game_facts import NUM_ACTIONS, STATE_VARIABLES, Action, Booleans, state_variables
 from components.hybrid.game_text import describe_goal, describe_state
 from components.hybrid.language_model import WORDS
@@ -179,6 +178,8 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
             return self._twin(0)
         rule = EpisodeRule(max_steps=_ENDLESS, goal_badges=_ENDLESS, weights=self.weights)
         with environment_errors():
+            from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
+
             own = self.rom_path == HOMEBREW
             cartridge = homebrew_cartridge() if own else crystal_cartridge(Path(self.rom_path))
             emulator = PyBoyEmulator(cartridge.rom, has_window=not self.headless)

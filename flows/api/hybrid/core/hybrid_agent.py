@@ -241,6 +241,8 @@ class HybridAgent:
                 )
             greys_H_W: NDArray[Any] = grey_screens(screen[None])[0]
             return greys_H_W
+        if self.learner is None:  # nobody looks, but an update is still of what was decided on
+            return np.asarray(observation.get("state_variables", observation.get("screen")), np.float32)
         if "state_variables" not in observation:
             raise DecisionValidationError(
                 "observation: network mlp sees state_variables, and it has none; use observation_type multi_modal or state, "

@@ -98,6 +98,8 @@ class HybridLLMRLTrainer:
             raise ConfigurationError("strategy_system: is not that of the agent; give agent.adaptive_strategy")
         if agent.llm_manager is not llm_manager:
             raise ConfigurationError("llm_manager: is not that of the agent; give agent.llm_manager")
+        if num_games < 1:
+            raise ConfigurationError(f"num_games {num_games}: use 1 or more")
         logging.getLogger("flows.api.hybrid").setLevel(log_level)
         self.env, self.agent, self.llm_manager = env, agent, llm_manager
         self.strategy_system, self.decision_analyzer = strategy_system, decision_analyzer
@@ -152,22 +154,21 @@ class HybridLLMRLTrainer:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigurationError(f"{name} {value!r}: use a whole number of 1 or more")
         check_parts(self)
-        steps = {
-            name: ceil(asked[name] / self.num_games) for name in ("save_interval", "eval_interval", "total_episodes")
-        }
+        total, save_every, eval_every = (
+            ceil(each / self.num_games) for each in (total_episodes, save_interval, eval_interval)
+        )
         length = Length(
-            num_steps=self._num_steps + steps["total_episodes"],
+            num_steps=self._num_steps + total,
             max_steps=max_steps_per_episode,
-            save_every=steps["save_interval"],
-            eval_every=steps["eval_interval"],
+            save_every=save_every,
+            eval_every=eval_every,
             patience=self._patience(curriculum_patience),
         )
-        config = build_config(self, length)
-        run = self._begin(config)
+        run = self._begin(build_config(self, length))
         self._emit("training_start", asked)
         try:
             with progress.subscribe(self._hear):
-                train_run(config, run.run_id, on_step=self._finish_step)
+                train_run(run.config, run.run_id, on_step=self._finish_step)
             self._catch_up()
             evaluation = play_held_out(run, self._num_steps, NUM_EVALUATED)
             self.agent.load_weights(read_weights(run, self._num_steps))

@@ -14,6 +14,7 @@ from components.artifacts.payloads import get
 from components.config import RunConfig, parse_config
 from components.config.hybrid import REFLEXES
 from components.errors import ArtifactMissing, ConfigurationError
+from components.hybrid.arbitration import Actor
 from components.hybrid.decision_history import Decision
 from components.hybrid.decision_log import CreditRule
 from components.hybrid.game_facts import STATE_VARIABLES
@@ -258,7 +259,7 @@ def read_episodes(run: Run, step: int) -> list[PlayedEpisode]:
 
 def read_episode(decisions: tuple[Decision, ...], succeeded: bool) -> PlayedEpisode:
     """A decision is credited with the rewards of so many steps: those of every so manieth are all of them."""
-    by_llm = [each.source == "llm" for each in decisions]
+    by_llm = [each.source == Actor.LLM for each in decisions]
     return PlayedEpisode(
         reward=sum(each.outcome_reward for each in decisions[:: CreditRule().steps]),
         length=len(decisions),

@@ -1,5 +1,8 @@
 """Strategies, goals, the history, the analysis of a state and the environment, each by what it should say."""
 
+import re
+import subprocess
+import sys
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -18,6 +21,7 @@ from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_facts import Action
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.identity import seed_for
+from components.package_files import SOURCE_ROOT
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem, StrategyType
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
@@ -181,6 +185,29 @@ def test_the_environment_passes_gymnasiums_check(rom: str, kind: str) -> None:
     env.close()
     with pytest.raises(EnvironmentError, match="is closed"):
         env.step(0)
+
+
+@pytest.mark.parametrize(("missing", "rom"), [("pyboy", "homebrew"), ("gymnasium", "twin")])
+def test_a_missing_library_is_named_with_how_to_get_it(missing: str, rom: str) -> None:
+    make = f"from flows.api.hybrid import EnhancedPyBoyPokemonCrystalEnv as Env; Env({rom!r}, True, 'state')"
+    code = f"import sys; sys.modules[{missing!r}] = None; {make}"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=SOURCE_ROOT, capture_output=True, text=True)
+    assert re.search(rf"{missing} is not installed: `make extras`", ended.stderr, re.IGNORECASE)
+
+
+def test_a_seed_decides_an_episode_and_the_next_ones() -> None:
+    env, seen = EnhancedPyBoyPokemonCrystalEnv("homebrew", True, "state", max_steps=12), []
+    for seed in (7, None, 7, None):
+        _, info = env.reset(seed=seed)
+        rng, over, facts = np.random.default_rng(1), False, []
+        while not over:
+            _, _, ended, cut, info = env.step(rng.choice(np.flatnonzero(info["action_mask"])))
+            over, facts = ended or cut, [*facts, (info["facts"], info["action_mask"].tolist())]
+        seen.append((facts, env.save_state()))
+    env.close()
+    assert seen[:2] == seen[2:]
+    assert len(seen[0][0]) == 12
+    assert seen[0] != seen[1]
 
 
 def test_the_cartridge_and_its_twin_play_alike_and_a_save_state_is_gone_on_from(tmp_path: Path) -> None:

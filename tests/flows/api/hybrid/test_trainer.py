@@ -78,7 +78,7 @@ def test_a_training_is_a_run_that_every_command_knows(trained: tuple[HybridLLMRL
     trainer, _, summary = trained
     [listed] = run_rows(store(trainer))
     document = run_document(store(trainer), str(trainer.run_id))
-    assert (listed["run_id"], listed["step"], document["state"]) == (trainer.run_id, 3, "finished")
+    assert (listed["run_id"], listed["step"], document["state"]) == (trainer.run_id, 3, "completed")
     assert [each["step"] for each in document["evaluations"]] == [0, 2, 3]
     assert verify_document(store(trainer), str(trainer.run_id))["state"] == "whole"
     assert summary["total_episodes"] == trainer.episode == 3
