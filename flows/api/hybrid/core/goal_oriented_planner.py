@@ -1,17 +1,14 @@
-"""Goals with priorities, prerequisites and conditions on the facts of a game."""
+"""The goals of a player, with priorities and prerequisites, by the facts of a game."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 from components.errors import ConfigurationError
-from components.hybrid.conditions import read_condition
 from components.hybrid.game_facts import LARGEST
 from components.suggestions import suggest
 
 Facts = Mapping[str, int]
-_FIRST, _NUM_BADGES = "get the first monster", 8
 
 
 class GoalPriority(IntEnum):
@@ -24,67 +21,59 @@ class GoalPriority(IntEnum):
     LOW = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Goal:
-    """Something to reach, which is pursued until `is_met` of the facts, once its prerequisites have been met."""
+    """Something to reach, which is pursued until `is_met` of the facts, once the goal `after` has been met."""
 
     name: str
     priority: GoalPriority
     is_met: Callable[[Facts], bool]
-    prerequisites: tuple[str, ...] = ()
+    after: str | None = None
+
+
+def _badge(number: int) -> Goal:
+    before = f"win badge {number - 1}" if number > 1 else "get the first monster"
+    return Goal(f"win badge {number}", GoalPriority.HIGH, lambda facts: facts["johto_badges"] >= number, before)
+
+
+GOALS = (
+    Goal("stay healthy", GoalPriority.EMERGENCY, lambda it: not it["party_count"] or 4 * it["hp"] > it["max_hp"]),
+    Goal("get the first monster", GoalPriority.CRITICAL, lambda it: it["party_count"] > 0),
+    *map(_badge, range(1, 9)),
+    Goal("reach level 15", GoalPriority.MEDIUM, lambda it: it["level"] >= 15, "get the first monster"),
+)
+"""Health above a quarter, the first monster, the badges one after another, and level 15."""
 
 
 class GoalOrientedPlanner:
-    """The goals of a player: health, the first monster, the badges one after another, level 15; and those that are added.
+    """Chooses among goals: `GOALS`, or others.
 
     **Example** in a new game `update(info["facts"])` makes "get the first monster" the `current_goal`.
     """
 
-    def __init__(self) -> None:
-        self._goals: dict[str, Goal] = {}
+    def __init__(self, goals: Sequence[Goal] = GOALS) -> None:
+        """Raises ConfigurationError for a name that is there twice, and a goal after an unknown one."""
+        self.goals = {goal.name: goal for goal in goals}
         self._met: set[str] = set()
         self.current_goal: Goal | None = None
         """The goal that `update` has chosen last."""
-        self.add_goal("stay healthy", _is_healthy, priority=GoalPriority.EMERGENCY)
-        self.add_goal(_FIRST, "party_count > 0", priority=GoalPriority.CRITICAL)
-        for number in range(1, _NUM_BADGES + 1):
-            before = [_FIRST if number == 1 else f"win badge {number - 1}"]
-            condition = f"johto_badges >= {number}"
-            self.add_goal(f"win badge {number}", condition, priority=GoalPriority.HIGH, prerequisites=before)
-        self.add_goal("reach level 15", "level >= 15", prerequisites=[_FIRST])
-        self.has_own_goals = False
-
-    def add_goal(
-        self,
-        name: str,
-        condition: str | Callable[[Facts], bool],
-        *,
-        priority: GoalPriority = GoalPriority.MEDIUM,
-        prerequisites: Sequence[str] = (),
-    ) -> Goal:
-        """Pursue another goal, whose condition is a function of the facts, or a text as `party_count > 0 and level >= 10`.
-
-        Raises ConfigurationError for a name that is taken, an unknown prerequisite, and a condition outside the language.
-        """
-        if name in self._goals:
-            raise ConfigurationError(f"goal {name!r} is there already: choose another name")
-        for each in prerequisites:
-            if each not in self._goals:
-                raise ConfigurationError(f"goal {each!r}: there is none of this name; {suggest(each, self._goals)}")
-        is_met = _read(condition) if isinstance(condition, str) else condition
-        self._goals[name] = Goal(name=name, priority=priority, is_met=is_met, prerequisites=tuple(prerequisites))
-        self.has_own_goals = True
-        return self._goals[name]
+        if len(self.goals) < len(goals):
+            raise ConfigurationError("goals: two have one name; choose another")
+        for goal in goals:
+            if goal.after is not None and goal.after not in self.goals:
+                raise ConfigurationError(f"goal {goal.after!r}: there is none; {suggest(goal.after, self.goals)}")
 
     def update(self, facts: Facts) -> Goal | None:
-        """The goal to pursue in this state: the first of the highest priority that is not met, and whose prerequisites are.
+        """The goal to pursue in this state: the first of the highest priority that is not met, and may be pursued.
 
         What was met once stays met until `reset`, but for the goals of survival.
         """
         game = {name: int(facts.get(name, 0)) for name in LARGEST}
-        met = self._met | {name for name, goal in self._goals.items() if goal.is_met(game)}
-        self._met = {name for name in met if self._goals[name].priority is not GoalPriority.EMERGENCY}
-        ready = [goal for name, goal in self._goals.items() if name not in met and met >= set(goal.prerequisites)]
+        met = self._met | {name for name, goal in self.goals.items() if goal.is_met(game)}
+        self._met = {name for name in met if self.goals[name].priority is not GoalPriority.EMERGENCY}
+        ready = [
+            goal for goal in self.goals.values() if goal.name not in met and (goal.after is None or goal.after in met)
+        ]
         self.current_goal = min(ready, key=lambda goal: goal.priority, default=None)
         return self.current_goal
 
@@ -96,17 +85,3 @@ class GoalOrientedPlanner:
     def is_emergency(self) -> bool:
         """Whether the goal to pursue now is one of survival."""
         return self.current_goal is not None and self.current_goal.priority is GoalPriority.EMERGENCY
-
-
-def _is_healthy(facts: Facts) -> bool:
-    return not facts["party_count"] or 4 * facts["hp"] > facts["max_hp"]
-
-
-def _read(text: str) -> Callable[[Facts], bool]:
-    condition = read_condition(text, LARGEST)
-
-    def is_met(facts: Facts) -> bool:
-        game: Any = facts  # numbers, where a condition usually reads arrays
-        return bool(condition.holds(game))
-
-    return is_met

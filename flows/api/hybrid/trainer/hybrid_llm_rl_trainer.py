@@ -28,7 +28,6 @@ from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 from flows.api.hybrid.trainer.runs import (
     BEST,
     NUM_EVALUATED,
-    Length,
     PlayedEpisode,
     build_config,
     check_parts,
@@ -157,14 +156,15 @@ class HybridLLMRLTrainer:
         total, save_every, eval_every = (
             ceil(each / self.num_games) for each in (total_episodes, save_interval, eval_interval)
         )
-        length = Length(
+        config = build_config(
+            self,
             num_steps=self._num_steps + total,
             max_steps=max_steps_per_episode,
             save_every=save_every,
             eval_every=eval_every,
             patience=self._patience(curriculum_patience),
         )
-        run = self._begin(build_config(self, length))
+        run = self._begin(config)
         self._emit("training_start", asked)
         try:
             with progress.subscribe(self._hear):

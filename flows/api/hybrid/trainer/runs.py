@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby, pairwise
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from components.artifacts.payloads import get
 from components.config import RunConfig, parse_config
@@ -32,9 +32,12 @@ from components.session.stores import open_store
 from components.session.user_sources import with_sources
 from flows.api.hybrid.core.curriculum import read_curriculum
 from flows.api.hybrid.core.exceptions import CheckpointError
+from flows.api.hybrid.core.goal_oriented_planner import GOALS
+from flows.api.hybrid.core.hybrid_agent import HybridAgent
+from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 
 if TYPE_CHECKING:
-    from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer
+    from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
 SAMPLING = "sample"
 BEST = "best_model"
@@ -43,15 +46,15 @@ NUM_EVALUATED = 5
 """Episodes of an evaluation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Length:
-    """How long a run is, how long its episodes are, and between how many steps it keeps a checkpoint and is evaluated."""
+class Parts(Protocol):
+    """What of a trainer decides its run."""
 
-    num_steps: int
-    max_steps: int
-    save_every: int
-    eval_every: int
-    patience: int
+    env: "EnhancedPyBoyPokemonCrystalEnv"
+    agent: HybridAgent
+    llm_manager: BaseLLMManager | None
+    save_dir: Path
+    num_games: int
+    first_strategy: Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +69,15 @@ class PlayedEpisode:
     decisions: tuple[Decision, ...]
 
 
-def build_config(trainer: "HybridLLMRLTrainer", length: Length) -> RunConfig:
-    """The configuration of a run of the trainer's game, agent and model. Raises ConfigurationError for what no run can have."""
+def build_config(
+    trainer: Parts, *, num_steps: int, max_steps: int, save_every: int, eval_every: int, patience: int
+) -> RunConfig:
+    """The configuration of a run of the trainer's game, agent and model, with episodes of at most `max_steps` buttons.
+
+    `save_every` and `eval_every` are in steps of the run, `patience` is in episodes. Raises ConfigurationError.
+    """
     env, agent = trainer.env, trainer.agent
-    max_steps = length.max_steps if env.max_steps is None else min(length.max_steps, env.max_steps)
+    max_steps = min(max_steps, env.max_steps or max_steps)
     hybrid: dict[str, Any] = {
         "mode": agent.mode.value,
         "num_games": trainer.num_games,
@@ -86,29 +94,29 @@ def build_config(trainer: "HybridLLMRLTrainer", length: Length) -> RunConfig:
         rule = read_curriculum(agent.curriculum_config)
         begin = replace(rule.stages[0], strategy=trainer.first_strategy)
         stages = [{**asdict(each), "strategy": each.strategy.value} for each in (begin, *rule.stages[1:])]
-        hybrid["curriculum"] = {"stages": stages, "patience": length.patience, "decay": rule.decay}
+        hybrid["curriculum"] = {"stages": stages, "patience": patience, "decay": rule.decay}
     return parse_config(
         {
             "preset": "hybrid-trainer",
             "seed": agent.seed,
-            "num_steps": length.num_steps,
+            "num_steps": num_steps,
             "environment": {"name": "game_boy", "options": {"goal_badges": env.goal_badges}, "max_turns": max_steps},
             "hybrid": hybrid,
             **_model_values(trainer),
             "evaluation": {
-                "every": length.eval_every,
+                "every": eval_every,
                 "num_problems": NUM_EVALUATED,
                 "problems_per_block": NUM_EVALUATED,
                 "sampling": [SAMPLING],
             },
-            "retention": {"every": length.save_every, "evaluated": "best"},
+            "retention": {"every": save_every, "evaluated": "best"},
             "store": {"kind": "local", "root": str(trainer.save_dir.absolute())},
             "tracking": {"kind": "none"},
         }
     )
 
 
-def _learner_values(agent: Any) -> dict[str, Any]:
+def _learner_values(agent: HybridAgent) -> dict[str, Any]:
     if agent.learner is None:
         return {}
     rule = agent.learner.rule
@@ -119,10 +127,9 @@ def _learner_values(agent: Any) -> dict[str, Any]:
     }
 
 
-def _model_values(trainer: "HybridLLMRLTrainer") -> dict[str, Any]:
+def _model_values(trainer: Parts) -> dict[str, Any]:
     """The sections of the language model that is asked for buttons, as it is; none in a mode that asks nobody."""
     from components.session.checkpoint_loading import model_settings
-    from flows.api.hybrid.trainer.llm_manager import LLMManager
 
     manager = trainer.llm_manager
     if trainer.agent.mode == "rl_only":
@@ -201,7 +208,7 @@ def find_checkpoint(name: str, save_dir: Path, run_id: str | None) -> tuple[Run,
     return run, step
 
 
-def check_parts(trainer: "HybridLLMRLTrainer") -> None:
+def check_parts(trainer: Parts) -> None:
     """Raise ConfigurationError where the trainer's parts have what no run can have, and so would have no effect."""
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv as Env
 
@@ -217,8 +224,8 @@ def check_parts(trainer: "HybridLLMRLTrainer") -> None:
         raise ConfigurationError(
             f"agent: has learned {trainer.agent.num_updates} times step by step, which a run does not begin with; make another"
         )
-    planner = trainer.strategy_system.goal_planner
-    if planner is not None and planner.has_own_goals:
+    planner = trainer.agent.adaptive_strategy.goal_planner
+    if planner is not None and planner.goals != {goal.name: goal for goal in GOALS}:
         raise ConfigurationError(f"goal_planner: a run knows no goals of one's own; leave them out, {step_by_step}")
 
 

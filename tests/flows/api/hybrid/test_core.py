@@ -27,7 +27,7 @@ from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnaly
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 from flows.api.hybrid.core.exceptions import DecisionValidationError, EnvironmentError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
-from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner, GoalPriority
+from flows.api.hybrid.core.goal_oriented_planner import GOALS, Goal, GoalOrientedPlanner, GoalPriority
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
 
 
@@ -82,27 +82,42 @@ def test_a_history_decides_later_in_the_phases_that_it_knows() -> None:
 
 
 def test_goals_are_pursued_by_priority_and_prerequisite() -> None:
-    planner = GoalOrientedPlanner()
-
-    def pursued(**facts: int) -> str:
-        goal = planner.update(facts)
-        assert goal is planner.current_goal
-        return "" if goal is None else goal.name
-
-    assert pursued() == "get the first monster"
-    assert pursued(party_count=1, hp=20, max_hp=20, level=5) == "win badge 1"
-    assert pursued(party_count=1, hp=5, max_hp=20, level=5) == "stay healthy"
-    assert planner.is_emergency
-    assert pursued(party_count=1, hp=6, max_hp=20, level=5, johto_badges=1) == "win badge 2"
-    planner.add_goal("see the gym", "map_number == 3 and x >= 7", priority=GoalPriority.CRITICAL)
-    assert pursued(party_count=1, hp=6, max_hp=20, johto_badges=1) == "see the gym"
-    assert pursued(party_count=1, hp=6, max_hp=20, johto_badges=1, map_number=3, x=8) == "win badge 2"
-    assert pursued(party_count=1, hp=6, max_hp=20, johto_badges=1) == "win badge 2", "what was seen once is seen"
+    see = Goal("see the gym", GoalPriority.CRITICAL, lambda facts: facts["map_number"] == 3 and facts["x"] >= 7)
+    healthy = {"party_count": 1, "hp": 6, "max_hp": 20}
+    for goals, states in (
+        (
+            GOALS,
+            [
+                ({}, "get the first monster"),
+                ({**healthy, "level": 5}, "win badge 1"),
+                ({**healthy, "hp": 5}, "stay healthy"),
+                ({**healthy, "johto_badges": 1}, "win badge 2"),
+                ({**healthy, "johto_badges": 8}, "reach level 15"),
+                ({**healthy, "johto_badges": 8, "level": 15}, ""),
+            ],
+        ),
+        (
+            (*GOALS, see),
+            [
+                (healthy, "see the gym"),
+                ({**healthy, "map_number": 3, "x": 8}, "win badge 1"),
+                (healthy, "win badge 1"),
+            ],
+        ),
+    ):
+        planner = GoalOrientedPlanner(goals)
+        for facts, wanted in states:
+            goal = planner.update(facts)
+            assert goal is planner.current_goal
+            assert ("" if goal is None else goal.name) == wanted
+            assert planner.is_emergency == (wanted == "stay healthy")
     planner.reset()
-    assert pursued(party_count=1, hp=6, max_hp=20, johto_badges=1) == "see the gym"
-    assert pursued(party_count=1, hp=6, max_hp=20, johto_badges=8, map_number=3, x=8) == "reach level 15"
+    found = planner.update(healthy)
+    assert found is see, "a new episode"
     with pytest.raises(ConfigurationError, match=r"goal 'win badge 9'.*did you mean"):
-        planner.add_goal("champion", lambda facts: False, prerequisites=["win badge 9"])
+        GoalOrientedPlanner([*GOALS, Goal("champion", GoalPriority.LOW, lambda facts: False, "win badge 9")])
+    with pytest.raises(ConfigurationError, match="two have one name"):
+        GoalOrientedPlanner([see, see])
 
 
 def test_what_helps_in_a_state_is_found_by_its_criteria_and_chance_is_not(tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySyste
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 from flows.api.hybrid.core.exceptions import CheckpointError, EnvironmentError, TrainingError
-from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
+from flows.api.hybrid.core.goal_oriented_planner import GOALS, GoalOrientedPlanner
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
 from flows.api.hybrid.testing import cleanup_test_files, create_test_trainer, generate_test_config
 from flows.api.hybrid.trainer import BaseLLMManager, HybridLLMRLTrainer, LLMManager, create_trainer_from_config
 from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import EVENTS
-from flows.api.hybrid.trainer.runs import Length, build_config, read_episode, read_weights
+from flows.api.hybrid.trainer.runs import build_config, read_episode, read_weights
 from troupe.runs.documents import run_document, run_rows
 from troupe.runs.verify import verify_document
 
@@ -189,7 +189,7 @@ def test_the_reward_of_an_episode_is_the_sum_of_what_its_steps_earned(rewards: l
 
 def configured(trainer: HybridLLMRLTrainer, **changes: int) -> Any:
     lengths = {"num_steps": 4, "max_steps": 70, "save_every": 2, "eval_every": 3, "patience": 20}
-    return build_config(trainer, Length(**{**lengths, **changes}))
+    return build_config(trainer, **{**lengths, **changes})
 
 
 def test_parts_and_arguments_become_the_configuration_of_the_run(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_parts_and_arguments_become_the_configuration_of_the_run(tmp_path: Path)
 
 def with_own_goal(folder: Path) -> HybridLLMRLTrainer:
     trainer = rl_trainer(folder)
-    trainer.strategy_system.goal_planner.add_goal("see the gym", "x >= 7")  # type: ignore[union-attr]
+    trainer.strategy_system.goal_planner = GoalOrientedPlanner(GOALS[:2])
     return trainer
 
 
