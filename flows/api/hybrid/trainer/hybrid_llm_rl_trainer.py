@@ -27,7 +27,6 @@ from flows.api.hybrid.core.hybrid_agent import HybridAgent
 from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 from flows.api.hybrid.trainer.runs import (
     BEST,
-    NUM_EVALUATED,
     PlayedEpisode,
     build_config,
     check_parts,
@@ -35,7 +34,7 @@ from flows.api.hybrid.trainer.runs import (
     find_run,
     first_strategy,
     name_run,
-    play_held_out,
+    play_evaluation,
     read_episodes,
     read_finished,
     read_weights,
@@ -170,7 +169,7 @@ class HybridLLMRLTrainer:
             with progress.subscribe(self._hear):
                 train_run(run.config, run.run_id, on_step=self._finish_step)
             self._catch_up()
-            evaluation = play_held_out(run, self._num_steps, NUM_EVALUATED)
+            evaluation = play_evaluation(run, self._num_steps)
             self.agent.load_weights(read_weights(run, self._num_steps))
         except (TrainingError, ConfigurationError):
             raise

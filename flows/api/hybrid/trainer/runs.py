@@ -14,13 +14,14 @@ from components.artifacts.payloads import get
 from components.config import RunConfig, parse_config
 from components.config.hybrid import REFLEXES
 from components.errors import ArtifactMissing, ConfigurationError
+from components.evaluation.held_out import Sampling
 from components.hybrid.arbitration import Actor
 from components.hybrid.decision_history import Decision
 from components.hybrid.decision_log import CreditRule
 from components.hybrid.game_facts import STATE_VARIABLES
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.strategies import Strategy
-from components.identity import fingerprint, seed_for
+from components.identity import fingerprint
 from components.runs.history import read_history
 from components.runs.lineages import read_config
 from components.runs.run import CollectedStep, Run
@@ -39,7 +40,7 @@ from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
-SAMPLING = "sample"
+SAMPLING: Sampling = "sample"
 BEST = "best_model"
 """The file in the folder of a trainer that names its best checkpoint."""
 NUM_EVALUATED = 5
@@ -277,34 +278,20 @@ def read_episode(decisions: tuple[Decision, ...], succeeded: bool) -> PlayedEpis
     )
 
 
-def play_held_out(run: Run, step: int, num_episodes: int) -> dict[str, float]:
-    """The documented means of episodes that training never plays, after so many steps of the run.
-
-    Of as many episodes as the run's own evaluations have, they are those of its evaluation.
-    """
-    from components.hybrid.held_out_games import play_held_out
-    from components.session.hybrid import adviser_for
-    from components.session.hybrid_settings import games_opener, hybrid_config, hybrid_settings
-    from components.session.learner_checkpoints import lesson_in, read_learner
+def play_evaluation(run: Run, step: int) -> dict[str, float]:
+    """The documented means of the run's evaluation after so many steps, played again: its report has no deviation."""
+    from components.session.hybrid import play_suite_games
     from components.session.scenario import SUITE_SEED
     from components.session.session import Session
-    from components.torch_state import computing_with
     from flows.hybrid_iteration import model_versions
     from tasks.refresh_weights import ensure_loaded
 
-    with Session(run) as session, computing_with(1):
+    with Session(run) as session:
         checkpoints = checkpoints_before(session.store, run, step)
-        state = read_learner(session, checkpoints[REFLEXES])
         versions = model_versions(session, checkpoints)
         ensure_loaded(session, versions)
-        found = play_held_out(
-            hybrid_settings(session.scenario, lesson_in(state)),
-            state,
-            num_episodes=num_episodes,
-            seed=seed_for(SUITE_SEED, "game_boy", 0),
-            is_greedy=False,
-            adviser=adviser_for(session, versions),
-            open_games=games_opener(hybrid_config(session.config)),
+        found = play_suite_games(
+            session, SAMPLING, checkpoints[REFLEXES], versions, seed=SUITE_SEED, progress=lambda done, total: None
         )
     rewards = found.rewards_N.tolist()
     return {
