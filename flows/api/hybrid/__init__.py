@@ -24,16 +24,16 @@ _CORE = {
         *("TrainingError",),
     ),
     "game_state_analyzer": ("GameStateAnalysis",),
-    "goal_oriented_planner": ("GoalOrientedPlanner",),
     "hybrid_agent": ("AgentMode", "HybridAgent"),
 }
 _TRAINER = {
     "hybrid_llm_rl_trainer": ("HybridLLMRLTrainer", "create_trainer_from_config"),
     "llm_manager": ("BaseLLMManager", "LLMManager"),
 }
-CORE = {name: f"core.{module}" for module, names in _CORE.items() for name in names}
-TRAINER = {name: f"trainer.{module}" for module, names in _TRAINER.items() for name in names}
-"""Name -> its module here."""
+CORE = {name: f"{__name__}.core.{module}" for module, names in _CORE.items() for name in names}
+CORE["GoalOrientedPlanner"] = "components.hybrid.goals"
+TRAINER = {name: f"{__name__}.trainer.{module}" for module, names in _TRAINER.items() for name in names}
+"""Name -> its module."""
 __all__ = [*CORE, *TRAINER]
 
 
@@ -41,7 +41,7 @@ def find_name(name: str, places: dict[str, str], package: str) -> Any:
     """The documented object of this name. Raises AttributeError, as a package does."""
     if name not in places:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{places[name]}"), name)
+    return getattr(import_module(places[name]), name)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from components.errors import ConfigurationError
 from components.hybrid.arbitration import Actor
+from components.hybrid.goals import GoalOrientedPlanner
 from components.hybrid.segment_bandit import BanditState, close_segment, start_segment
 from components.hybrid.strategies import (
     TARGET_LLM_SHARES,
@@ -18,7 +19,6 @@ from components.hybrid.strategies import (
 from components.hybrid.strategies import Strategy as StrategyType
 from components.suggestions import suggest
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
-from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
 
 CONTEXT = ("facts", "has_llm_budget", "is_stuck", "llm_error_rate", "phase")
 """What `select_strategy` reads."""

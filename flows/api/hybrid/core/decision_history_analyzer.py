@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from os.path import expanduser
 from pathlib import Path
@@ -13,8 +12,8 @@ from components.errors import ConfigurationError
 from components.hybrid.arbitration import Actor
 from components.hybrid.decision_history import Decision, DecisionHistory
 from components.hybrid.errors import HistoryUnusable
-from components.hybrid.game_facts import NUM_ACTIONS, Action
-from components.hybrid.language_model import WORDS
+from components.hybrid.game_facts import NUM_ACTIONS
+from components.hybrid.history_lessons import HistoryLessons, learn_from_history
 from components.hybrid.patterns import Gram
 from components.hybrid.significance import wilson_bounds
 from components.suggestions import suggest
@@ -23,17 +22,9 @@ from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 
 _FILTERS = ("phase", "state_hash", "action", "type")
 _BY_HAND = "manual"
-_LOOKED_AT, _LEAST, _Z = 1000, 30, 1.96
+_Z = 1.96
 _LOOK_EVERY = 8
 """Recordings, of an episode each, after which the history is looked at anew for what it teaches."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lessons:
-    """What the history teaches: the better actor by phase, "" for all together, and a sentence on a state by its number."""
-
-    better: Mapping[str, Actor]
-    notes: Mapping[int, str]
 
 
 class DecisionHistoryAnalyzer:
@@ -61,7 +52,7 @@ class DecisionHistoryAnalyzer:
             raise ConfigurationError(f"decision_db_path {db_path}: {error}; use another file") from error
         self._open: tuple[int, int] | None = None
         self._num_new = 0
-        self._lessons: _Lessons | None = None
+        self._lessons: HistoryLessons | None = None
 
     def record_decision(
         self,
@@ -177,30 +168,10 @@ class DecisionHistoryAnalyzer:
     ) -> None:
         self.close()
 
-    def _learned(self) -> _Lessons:
+    def _learned(self) -> HistoryLessons:
         if self._lessons is None or self._num_new >= _LOOK_EVERY:
-            self._num_new, self._lessons = 0, self._learn()
+            self._num_new, self._lessons = 0, learn_from_history(self.history)
         return self._lessons
-
-    def _learn(self) -> _Lessons:
-        won: dict[tuple[str, str], list[bool]] = {}
-        for each in self.history.recent_decisions(_LOOKED_AT):
-            for phase in ("", each.phase):
-                won.setdefault((phase, each.source), []).append(each.is_success)
-        bounds = {key: wilson_bounds(sum(own), len(own), _Z) for key, own in won.items() if len(own) >= _LEAST}
-        better: dict[str, Actor] = {}
-        for phase in {phase for phase, _ in bounds}:
-            for actor, other in ((Actor.LLM, Actor.RL), (Actor.RL, Actor.LLM)):
-                both = bounds.get((phase, actor.value)), bounds.get((phase, other.value))
-                if both[0] and both[1] and both[0][0] > both[1][1]:
-                    better[phase] = actor
-        self.history.analyse()
-        said: dict[int, list[str]] = {}
-        for pattern in self.history.patterns().patterns:
-            verb = "helped before" if pattern.effect == "helps" else "hurt"
-            buttons = ", ".join(WORDS[Action(action)] for action in pattern.actions)
-            said.setdefault(pattern.state_hash, []).append(f"{buttons} {verb}")
-        return _Lessons(better=better, notes={state: f"Here {'; '.join(each)}. " for state, each in said.items()})
 
     def _describe(self, gram: Gram, kind: str, confidence: float) -> dict[str, Any]:
         first = self.history.decision(gram.first_seen)

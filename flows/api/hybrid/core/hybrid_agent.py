@@ -15,8 +15,9 @@ from components.hybrid.agent import HybridAgent as Player
 from components.hybrid.arbitration import Actor, ArbitrationRule, Mode, is_stuck
 from components.hybrid.control import ControlRule
 from components.hybrid.game_boy.emulator import SCREEN_SHAPE
-from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans, GamesStep, Integers, no_facts
+from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans
 from components.hybrid.game_text import describe_state, phase_name
+from components.hybrid.played_steps import PlayedSteps, step_of_game
 from components.hybrid.screens import grey_screens
 from components.hybrid.watched_games import GamesCurriculum
 from components.identity import seed_for
@@ -119,7 +120,7 @@ class HybridAgent:
             history=adaptive_strategy.history_analyzer,
         )
         self._curriculum = GamesCurriculum(rule, self._player, {}) if is_adaptive else None
-        self._played = _PlayedSteps()
+        self._played = PlayedSteps()
         self._made: _Made | None = None
         self._recent_states: list[int] = []
         self.num_decisions = self.num_llm_decisions = self.num_updates = 0
@@ -174,7 +175,7 @@ class HybridAgent:
             raise DecisionValidationError(f"action {action}: get_action decided on {made.action}; play that")
         if not np.array_equal(self._see(observation), made.seen):
             raise DecisionValidationError("observation: is not the one that get_action decided on; give that one")
-        step = _step_of_game(reward, self._see(next_observation), ended=done and not truncated, cut=done and truncated)
+        step = step_of_game(reward, self._see(next_observation), ended=done and not truncated, cut=done and truncated)
         self._player.observe(step)
         self.adaptive_strategy.record_outcome(float(reward))
         self.num_decisions += 1
@@ -187,7 +188,7 @@ class HybridAgent:
             if before != (self._curriculum.state.stage, self._curriculum.state.num_stalls):
                 self.adaptive_strategy.prefer_strategy(self._curriculum.state.strategy)
         if self.learner is not None:
-            self.num_updates += self._played.learn_from(made, step, self.learner)
+            self.num_updates += self._played.learn_from(made.seen, made.mask_A, made.decided, step, self.learner)
         if done:
             self._recent_states = []
             if self.asked is not None:
@@ -199,7 +200,7 @@ class HybridAgent:
         """Play and learn on from the policy of a learner's arrays. Raises ValueError, KeyError or RuntimeError for another."""
         if self.learner is not None:
             self.learner.load_arrays(state)
-        self._played, self._made, self.num_updates = _PlayedSteps(), None, 0
+        self._played, self._made, self.num_updates = PlayedSteps(), None, 0
 
     def get_stats(self) -> dict[str, Any]:
         """Decisions and who made them, questions, rejected answers, lessons, and the strategies."""
@@ -249,59 +250,6 @@ class HybridAgent:
                 "or learner=PPORule(network='cnn')"
             )
         return np.asarray(observation["state_variables"], np.float32)
-
-
-class _PlayedSteps:
-    """The steps of one game since the policy last learned: games that go as they went, for `MaskedPPO.collect`.
-
-    Log-probabilities and values are then those of play, as the policy does not change between two lessons.
-    """
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[_Made, GamesStep]] = []
-        self._at = 0
-
-    def learn_from(self, made: _Made, step: GamesStep, learner: "MaskedPPO") -> bool:
-        """Whether the learner has learned with this step: from as many as its rule wants, its own alone."""
-        self._rows.append((made, step))
-        if len(self._rows) < learner.rule.steps:
-            return False
-        self._at = 0
-        rollout = learner.collect(self, self.choose)
-        self._rows = []
-        if rollout.num_rows:
-            learner.update(rollout)
-        return rollout.num_rows > 0
-
-    def states(self) -> NDArray[Any]:
-        return self._rows[-1][1].states_N_S if self._at == len(self._rows) else self._rows[self._at][0].seen[None]
-
-    def masks(self) -> NDArray[Any]:
-        return self._rows[self._at][0].mask_A[None]
-
-    def choose(self, states_N_S: NDArray[Any], masks_N_A: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        decided = self._rows[self._at][0].decided
-        return decided.actions_N, ~decided.by_llm_N
-
-    def step(self, actions_N: Integers) -> GamesStep:
-        self._at += 1
-        return self._rows[self._at - 1][1]
-
-
-def _step_of_game(reward: float, final_S: NDArray[Any], *, ended: bool, cut: bool) -> GamesStep:
-    """What a step of one game brought, as the parts of `components/hybrid` want it."""
-    facts = no_facts(1)
-    return GamesStep(
-        states_N_S=final_S[None],
-        final_states_N_S=final_S[None],
-        final_facts=facts,
-        rewards_N=np.array([reward], np.float64),
-        terms={},
-        ended_N=np.array([ended], np.bool_),
-        cut_N=np.array([cut], np.bool_),
-        starter_N=facts["x"] > 0,
-        lengths_N=facts["x"],
-    )
 
 
 def _new_learner(rule: "PPORule | None", seed: int) -> "MaskedPPO":

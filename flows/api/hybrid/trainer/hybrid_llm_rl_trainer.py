@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from components import progress
 from components.config import RunConfig, differing_fields
 from components.errors import ConfigurationError, TroupeError
+from components.hybrid.goals import GoalOrientedPlanner
 from components.hybrid.strategies import Strategy
 from components.runs.run import Run
 from components.schema import IterationReport
@@ -22,7 +23,6 @@ from components.whole_files import write_whole
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.exceptions import CheckpointError, TrainingError
-from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
 from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 from flows.api.hybrid.trainer.runs import (

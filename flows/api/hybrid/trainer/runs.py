@@ -19,6 +19,7 @@ from components.hybrid.arbitration import Actor
 from components.hybrid.decision_history import Decision
 from components.hybrid.decision_log import CreditRule
 from components.hybrid.game_facts import STATE_VARIABLES
+from components.hybrid.goals import GOALS
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.strategies import Strategy
 from components.identity import fingerprint
@@ -33,7 +34,6 @@ from components.session.stores import open_store
 from components.session.user_sources import with_sources
 from flows.api.hybrid.core.curriculum import read_curriculum
 from flows.api.hybrid.core.exceptions import CheckpointError
-from flows.api.hybrid.core.goal_oriented_planner import GOALS
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
 from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 

@@ -9,12 +9,12 @@ import pytest
 
 from components.errors import ConfigurationError
 from components.hybrid.errors import HistoryUnusable
-from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem, StrategyType
+from components.hybrid.goals import GoalOrientedPlanner
+from flows.api.hybrid.core.adaptive_strategy_system import CONTEXT, AdaptiveStrategySystem, StrategyType
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
-from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
 from flows.api.hybrid.testing import create_mock_environment
 from flows.api.hybrid.trainer import BaseLLMManager, LLMManager
@@ -155,6 +155,18 @@ def test_what_helped_before_is_told_to_the_language_model_later() -> None:
             analyzer.record_decision(state, 4 + number % 4, "", 0.5, float(number % 4 == 0))
         agent.get_action(observation, info)
         assert "Here Up helped before" in manager.contexts[-1]
+
+
+def test_an_agent_tells_its_strategies_where_it_is_and_how_its_model_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts: list[Any] = []
+    select = AdaptiveStrategySystem.select_strategy
+    spy = lambda system, context: contexts.append(context) or select(system, context)  # noqa: E731
+    monkeypatch.setattr(AdaptiveStrategySystem, "select_strategy", spy)
+    played(Sure("nothing at all"), 14, AgentMode.ADAPTIVE)
+    assert all({*each} == {*CONTEXT} - {"has_llm_budget"} for each in contexts)
+    assert {each["phase"] for each in contexts} == {"start"}
+    assert (contexts[0]["llm_error_rate"], contexts[-1]["llm_error_rate"]) == (0.0, 1.0)
+    assert contexts[-1]["facts"]["map_number"] == 4
 
 
 def test_decisions_of_an_episode_are_recorded_when_it_ends() -> None:

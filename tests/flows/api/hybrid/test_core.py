@@ -19,6 +19,7 @@ from components.hybrid.agent import description_hash
 from components.hybrid.decision_history import Decision
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_facts import Action
+from components.hybrid.goals import GOALS, Goal, GoalOrientedPlanner, GoalPriority
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.identity import seed_for
 from components.package_files import SOURCE_ROOT
@@ -27,7 +28,6 @@ from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnaly
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 from flows.api.hybrid.core.exceptions import DecisionValidationError, EnvironmentError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
-from flows.api.hybrid.core.goal_oriented_planner import GOALS, Goal, GoalOrientedPlanner, GoalPriority
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
 
 

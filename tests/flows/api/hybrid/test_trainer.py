@@ -15,13 +15,13 @@ from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError
 from components.hybrid.decision_history import Decision
 from components.hybrid.decision_log import CreditRule, DecisionLog
+from components.hybrid.goals import GOALS, GoalOrientedPlanner
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.rewards import RewardWeights
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 from flows.api.hybrid.core.exceptions import CheckpointError, EnvironmentError, TrainingError
-from flows.api.hybrid.core.goal_oriented_planner import GOALS, GoalOrientedPlanner
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
 from flows.api.hybrid.testing import cleanup_test_files, create_test_trainer, generate_test_config
 from flows.api.hybrid.trainer import BaseLLMManager, HybridLLMRLTrainer, LLMManager, create_trainer_from_config
@@ -85,6 +85,12 @@ def test_a_training_is_a_run_that_every_command_knows(trained: tuple[HybridLLMRL
     assert summary["total_steps"] == 3 * STEPS
     assert summary["final_evaluation"]["avg_reward"] == pytest.approx(document["evaluations"][-1]["mean_reward"])
     assert json.loads((trainer.save_dir / "training_summary.json").read_text()) == summary
+    assert trainer.run is not None
+    assert trainer.agent.learner is not None
+    played, stored = trainer.agent.learner.to_arrays(), read_weights(trainer.run, 3)
+    assert all(np.array_equal(values, stored[name]) for name, values in played.items()), (
+        "the agent plays what was trained"
+    )
 
 
 @pytest.mark.slow
