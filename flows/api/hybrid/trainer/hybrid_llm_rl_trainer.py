@@ -24,35 +24,16 @@ from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySyste
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.exceptions import CheckpointError, TrainingError
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
+from flows.api.hybrid.trainer import runs
 from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
-from flows.api.hybrid.trainer.runs import (
-    BEST,
-    PlayedEpisode,
-    build_config,
-    check_parts,
-    find_checkpoint,
-    find_run,
-    first_strategy,
-    name_run,
-    play_evaluation,
-    read_episodes,
-    read_finished,
-    read_weights,
-    train_run,
-)
 from flows.api.hybrid.trainer.training_config import LogLevel, TrainingConfig, read_training_config
 
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
 EVENTS = (
-    "training_start",
-    "episode_end",
-    "evaluation",
-    "checkpoint",
-    "curriculum_advance",
-    "curriculum_stalled",
-    "training_end",
+    *("training_start", "episode_end", "evaluation", "checkpoint"),
+    *("curriculum_advance", "curriculum_stalled", "training_end"),
 )
 """What callbacks are registered for."""
 Callback = Callable[["HybridLLMRLTrainer", int, dict[str, Any]], None]
@@ -151,11 +132,11 @@ class HybridLLMRLTrainer:
         for name, value in asked.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigurationError(f"{name} {value!r}: use a whole number of 1 or more")
-        check_parts(self)
+        runs.check_parts(self)
         total, save_every, eval_every = (
             ceil(each / self.num_games) for each in (total_episodes, save_interval, eval_interval)
         )
-        config = build_config(
+        config = runs.build_config(
             self,
             num_steps=self._num_steps + total,
             max_steps=max_steps_per_episode,
@@ -167,10 +148,10 @@ class HybridLLMRLTrainer:
         self._emit("training_start", asked)
         try:
             with progress.subscribe(self._hear):
-                train_run(run.config, run.run_id, on_step=self._finish_step)
+                runs.train_run(run.config, run.run_id, on_step=self._finish_step)
             self._catch_up()
-            evaluation = play_evaluation(run, self._num_steps)
-            self.agent.load_weights(read_weights(run, self._num_steps))
+            evaluation = runs.play_evaluation(run, self._num_steps)
+            self.agent.load_weights(runs.read_weights(run, self._num_steps))
         except (TrainingError, ConfigurationError):
             raise
         except (TroupeError, OSError, RuntimeError, ValueError, ArithmeticError) as error:
@@ -203,7 +184,7 @@ class HybridLLMRLTrainer:
         if self.run is None:
             raise CheckpointError("save_best_model: there is no checkpoint yet; call train first")
         name = f"{self.run.run_id}@{self._num_steps}"
-        write_whole(self.save_dir / BEST, name)
+        write_whole(self.save_dir / runs.BEST, name)
         self._emit("checkpoint", {"path": name})
         return name
 
@@ -214,9 +195,9 @@ class HybridLLMRLTrainer:
         damaged or of another policy.
         """
         try:
-            run, step = find_checkpoint(checkpoint_path, self.save_dir, self.run_id)
-            strategy = first_strategy(run)
-            self.agent.load_weights(read_weights(run, step))
+            run, step = runs.find_checkpoint(checkpoint_path, self.save_dir, self.run_id)
+            strategy = runs.first_strategy(run)
+            self.agent.load_weights(runs.read_weights(run, step))
         except (TroupeError, OSError, KeyError, ValueError, RuntimeError) as error:
             _log.warning("%s: %s", checkpoint_path, error)
             return False
@@ -235,19 +216,19 @@ class HybridLLMRLTrainer:
     def _take_run(self, run: Run | None) -> None:
         """Forget what is known of another run."""
         self.run = run
-        self._episodes: list[PlayedEpisode] = []
+        self._episodes: list[runs.PlayedEpisode] = []
         self._num_steps = self._stage = self._num_advances = self._save_every = 0
         self._evaluated, self._best_evaluation = -1, float("-inf")
 
     def _begin(self, config: RunConfig) -> Run:
         """The run of this configuration, with what is stored of it. Raises ConfigurationError if this trainer has another."""
-        run_id = name_run(config)
+        run_id = runs.name_run(config)
         if self.run is not None and self.run.run_id != run_id:
             changes = differing_fields(self.run.config.result_fields(), config.result_fields())
             raise ConfigurationError(
                 f"train: run {self.run.run_id} has other settings, {'; '.join(changes)}; give these, or make another trainer"
             )
-        self.run = find_run(config, run_id)
+        self.run = runs.find_run(config, run_id)
         self._save_every = config.retention.every
         self._catch_up()
         return self.run
@@ -255,7 +236,7 @@ class HybridLLMRLTrainer:
     def _catch_up(self, limit: int | None = None) -> None:
         """Count what is stored of the run's steps, of which nobody was told."""
         assert self.run is not None, "there is a run"
-        episodes, all_metrics, best = read_finished(self.run, self._num_steps, limit)
+        episodes, all_metrics, best = runs.read_finished(self.run, self._num_steps, limit)
         self._episodes += episodes
         self._best_evaluation = max(self._best_evaluation, best)
         for metrics in all_metrics:
@@ -271,7 +252,7 @@ class HybridLLMRLTrainer:
         """Tell callbacks what a step of the run has brought, and keep its decisions."""
         assert self.run is not None, "a step is of a run"
         self._count_step(report.metrics)
-        played = read_episodes(self.run, report.step)
+        played = runs.read_episodes(self.run, report.step)
         self.decision_analyzer.record([each for episode in played for each in episode.decisions])
         for episode in played:
             self._episodes.append(replace(episode, decisions=()))
