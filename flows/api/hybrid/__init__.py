@@ -30,8 +30,9 @@ _TRAINER = {
     "hybrid_llm_rl_trainer": ("HybridLLMRLTrainer", "create_trainer_from_config"),
     "llm_manager": ("BaseLLMManager", "LLMManager"),
 }
-CORE = {name: f"{__name__}.core.{module}" for module, names in _CORE.items() for name in names}
-CORE["GoalOrientedPlanner"] = "components.hybrid.goals"
+CORE = {name: f"{__name__}.core.{module}" for module, names in _CORE.items() for name in names} | {
+    "GoalOrientedPlanner": "components.hybrid.goals"
+}
 TRAINER = {name: f"{__name__}.trainer.{module}" for module, names in _TRAINER.items() for name in names}
 """Name -> its module."""
 __all__ = [*CORE, *TRAINER]

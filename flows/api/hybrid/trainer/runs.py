@@ -88,7 +88,9 @@ def build_config(
         },
         "keeps_decisions": True,
         **(
-            {"game": env.rom_path} if env.rom_path in ("twin", "homebrew") else {"game": "crystal", "rom": env.rom_path}
+            {"game": env.rom_path}
+            if env.rom_path in ("twin", "homebrew")
+            else {"game": "crystal", "rom": str(Path(env.rom_path).absolute())}
         ),
     }
     if agent.mode == "adaptive":
