@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 SAMPLING: Sampling = "sample"
 BEST = "best_model"
 """The file in the folder of a trainer that names its best checkpoint."""
+LONGEST_QUESTION = 1024
+"""Tokens of a question with its answer, also where each letter is one."""
 NUM_EVALUATED = 5
 """Episodes of an evaluation."""
 
@@ -142,14 +144,14 @@ def _model_values(trainer: Parts) -> dict[str, Any]:
             f"llm_manager {type(manager).__name__}: a run asks a model by its name, and cannot call a manager of your own; use "
             "LLMManager, or play and learn step by step with agent.get_action and agent.update"
         )
-    if manager.max_context_length != LLMManager.max_context_length:
+    if manager.max_context_length < LONGEST_QUESTION:
         raise ConfigurationError(
-            f"max_context_length {manager.max_context_length}: a run asks each question alone, without the steps before it; "
-            "leave it out, or play step by step"
+            f"max_context_length {manager.max_context_length}: a run asks each question alone, which may have {LONGEST_QUESTION} "
+            "tokens; use as many or more, or play step by step"
         )
     policy: dict[str, Any] = {"base": manager.model, "trained": False}
     if manager.model == "tiny":
-        policy["tiny"] = {"max_position_embeddings": 1024}  # it reads letter by letter
+        policy["tiny"] = {"max_position_embeddings": LONGEST_QUESTION}  # it reads letter by letter
     else:
         policy["prompt_format"] = model_settings(manager.model).prompt_format
     return {
