@@ -146,8 +146,8 @@ def _model_values(trainer: Parts) -> dict[str, Any]:
         )
     if manager.max_context_length < LONGEST_QUESTION:
         raise ConfigurationError(
-            f"max_context_length {manager.max_context_length}: a run asks each question alone, which may have {LONGEST_QUESTION} "
-            "tokens; use as many or more, or play step by step"
+            f"max_context_length {manager.max_context_length}: a run asks each question alone, which may have "
+            f"{LONGEST_QUESTION} tokens; use as many or more, or play step by step"
         )
     policy: dict[str, Any] = {"base": manager.model, "trained": False}
     if manager.model == "tiny":
