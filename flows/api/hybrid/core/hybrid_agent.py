@@ -13,6 +13,7 @@ from components.hybrid.adviser import Question
 from components.hybrid.agent import AgentRule, Decided, description_hash
 from components.hybrid.agent import HybridAgent as Player
 from components.hybrid.arbitration import Actor, ArbitrationRule, Mode, is_stuck
+from components.hybrid.asked_manager import AskedManager, Manager
 from components.hybrid.control import ControlRule
 from components.hybrid.game_boy.emulator import SCREEN_SHAPE
 from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans
@@ -22,7 +23,6 @@ from components.hybrid.screens import grey_screens
 from components.hybrid.watched_games import GamesCurriculum
 from components.identity import seed_for
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
-from flows.api.hybrid.core.asked_manager import AskedManager, Manager
 from flows.api.hybrid.core.curriculum import PLACE, read_curriculum
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 

@@ -15,6 +15,7 @@ from components import progress
 from components.config import RunConfig, differing_fields
 from components.errors import ConfigurationError, TroupeError
 from components.hybrid.goals import GoalOrientedPlanner
+from components.hybrid.recorded_episodes import PlayedEpisode
 from components.hybrid.strategies import Strategy
 from components.runs.run import Run
 from components.schema import IterationReport
@@ -216,7 +217,7 @@ class HybridLLMRLTrainer:
     def _take_run(self, run: Run | None) -> None:
         """Forget what is known of another run."""
         self.run = run
-        self._episodes: list[runs.PlayedEpisode] = []
+        self._episodes: list[PlayedEpisode] = []
         self._num_steps = self._stage = self._num_advances = self._save_every = 0
         self._evaluated, self._best_evaluation = -1, float("-inf")
 

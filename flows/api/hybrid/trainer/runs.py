@@ -1,11 +1,9 @@
 """From the documented parts to a run of the hybrid method, and back: the one place that knows configuration, flow and store."""
 
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
-from itertools import groupby, pairwise
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,11 +13,9 @@ from components.config import RunConfig, parse_config
 from components.config.hybrid import REFLEXES
 from components.errors import ArtifactMissing, ConfigurationError
 from components.evaluation.held_out import Sampling
-from components.hybrid.arbitration import Actor
-from components.hybrid.decision_history import Decision
-from components.hybrid.decision_log import CreditRule
 from components.hybrid.game_facts import STATE_VARIABLES
 from components.hybrid.goals import GOALS
+from components.hybrid.recorded_episodes import PlayedEpisode, read_recorded_episodes
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.strategies import Strategy
 from components.identity import fingerprint
@@ -58,18 +54,6 @@ class Parts(Protocol):
     save_dir: Path
     num_games: int
     first_strategy: Strategy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlayedEpisode:
-    """What an episode of training earned, its steps, whether it reached its goal, and the language model's share."""
-
-    reward: float
-    length: int
-    succeeded: bool
-    llm_usage: float
-    num_switches: int
-    decisions: tuple[Decision, ...]
 
 
 def build_config(
@@ -265,21 +249,7 @@ def read_episodes(run: Run, step: int) -> list[PlayedEpisode]:
 
     [collected] = [each.output for each in step_manifests(store, run, step) if each.stage == COLLECT]
     experience = get(store, CollectedStep.model_validate(collected).experience, Experience)
-    episodes = [tuple(each) for _, each in groupby(experience.decisions, key=lambda each: each.episode_id)]
-    return [read_episode(*pair) for pair in zip(episodes, experience.goals_from_start, strict=True)]
-
-
-def read_episode(decisions: tuple[Decision, ...], succeeded: bool) -> PlayedEpisode:
-    """A decision is credited with the rewards of so many steps: those of every so manieth are all of them."""
-    by_llm = [each.source == Actor.LLM for each in decisions]
-    return PlayedEpisode(
-        reward=sum(each.outcome_reward for each in decisions[:: CreditRule().steps]),
-        length=len(decisions),
-        succeeded=succeeded,
-        llm_usage=fmean(by_llm),
-        num_switches=sum(one.strategy != other.strategy for one, other in pairwise(decisions)),
-        decisions=tuple(replace(each, timestamp=time.time()) for each in decisions),
-    )
+    return read_recorded_episodes(experience.decisions, experience.goals_from_start)
 
 
 def play_evaluation(run: Run, step: int) -> dict[str, float]:

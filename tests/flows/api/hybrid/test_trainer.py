@@ -17,6 +17,7 @@ from components.hybrid.decision_history import Decision
 from components.hybrid.decision_log import CreditRule, DecisionLog
 from components.hybrid.goals import GOALS, GoalOrientedPlanner
 from components.hybrid.masked_ppo import PPORule
+from components.hybrid.recorded_episodes import read_episode
 from components.hybrid.rewards import RewardWeights
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
@@ -26,7 +27,7 @@ from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
 from flows.api.hybrid.testing import cleanup_test_files, create_test_trainer, generate_test_config
 from flows.api.hybrid.trainer import BaseLLMManager, HybridLLMRLTrainer, LLMManager, create_trainer_from_config
 from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import EVENTS
-from flows.api.hybrid.trainer.runs import build_config, read_episode, read_weights
+from flows.api.hybrid.trainer.runs import build_config, read_weights
 from troupe.runs.documents import run_document, run_rows
 from troupe.runs.verify import verify_document
 

@@ -9,16 +9,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from components.hybrid.adviser import Advice, Question
+from components.hybrid.errors import DecisionValidationError, LLMConnectionError
 from components.hybrid.game_facts import Action
 from components.hybrid.language_model import WORDS, button_prompt
-from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
 
 _log = logging.getLogger(__name__)
 _NUM_LINES, _NUM_OUTCOMES = 64, 20
 
 
 class Manager(Protocol):
-    """What the agent needs of a manager: see `BaseLLMManager`."""
+    """What the agent needs of a manager: a context in words, an answer."""
 
     def get_action(self, context: str) -> tuple[int, dict[str, Any]]: ...
     def fit_context(self, context: str) -> str: ...
