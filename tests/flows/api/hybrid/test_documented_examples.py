@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import flows.api.hybrid
+from components.errors import TroupeError
 from components.hybrid.curriculum import CurriculumState
 from flows.api.hybrid import (
     AdaptiveStrategySystem,
@@ -245,7 +246,7 @@ def test_modes_strategies_and_exceptions_have_the_documented_names() -> None:
     )
     kinds = {name: each for name, each in found.items() if name.endswith("Error")}
     assert len(kinds) == 6
-    assert all(issubclass(each, exceptions.TroupeError) for each in kinds.values())
+    assert all(issubclass(each, TroupeError) for each in kinds.values())
     assert issubclass(found["EnvironmentError"], builtins.EnvironmentError)
 
 
