@@ -13,18 +13,19 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import psutil
 
+from benchmarks.games_in_processes import GamesInProcesses
 from benchmarks.markdown import markdown
+from benchmarks.scripted_manager import ScriptedLLMManager
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
-from components.hybrid.game_boy.processes import GamesInProcesses
 from components.hybrid.twin import Twin
 from components.process_variables import read_variables
-from flows.api.hybrid.testing import benchmark_decision_latency, create_test_trainer
+from flows.api.hybrid import AdaptiveStrategySystem, HybridAgent
+from flows.api.hybrid.testing import benchmark_decision_latency
 
 MIB = 2**20
 
@@ -76,10 +77,7 @@ def measured(games: Any, num_steps: int, games_seconds: Callable[[], float], see
 
 def latencies(num_decisions: int) -> str:
     """The milliseconds of so many decisions in play on the twin, all and by source."""
-    with TemporaryDirectory() as folder:
-        trainer = create_test_trainer(temp_dir=folder, rom_path="twin", observation_type="state")
-        taken = benchmark_decision_latency(trainer.agent, num_decisions)
-        trainer.close()
+    taken = benchmark_decision_latency(HybridAgent(ScriptedLLMManager(), AdaptiveStrategySystem()), num_decisions)
     sources = {"all": taken, **taken["by_source"]}
     body = [
         [source, str(each["samples"]), *(f"{each[name]:.3f}" for name in ("mean_ms", "p50", "p95", "p99"))]

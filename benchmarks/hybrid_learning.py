@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.games_in_processes import emulator_opener
+from benchmarks.homebrew_settings import both_badges
 from benchmarks.markdown import markdown
 from components.hybrid.agent import HybridAgent, Policy
 from components.hybrid.experience import (
@@ -34,9 +36,7 @@ from components.hybrid.experience import (
     update_learner,
 )
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
-from components.hybrid.game_boy.opened_games import emulator_opener
 from components.hybrid.held_out_games import GreedyPolicy, held_out_settings
-from components.hybrid.homebrew_settings import both_badges
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.hybrid.significance import wilson_bounds

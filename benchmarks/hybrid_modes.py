@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 
+from benchmarks.games_in_processes import GamesInProcesses
 from benchmarks.markdown import markdown
 from components.hybrid.adviser import Advice, Adviser, Question
 from components.hybrid.agent import AgentRule, HybridAgent
@@ -28,7 +29,6 @@ from components.hybrid.arbitration import ArbitrationRule, Mode
 from components.hybrid.control import ControlRule
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_boy.games import EpisodeRule
-from components.hybrid.game_boy.processes import GamesInProcesses
 from components.hybrid.language_model import LanguageModelAdviser, button_prompt
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
@@ -48,7 +48,6 @@ CONTROLS = {
     "LLM_ONLY": ControlRule(arbitration=ArbitrationRule(mode=Mode.LLM_ONLY)),
     "RL_ONLY": ControlRule(arbitration=ArbitrationRule(mode=Mode.RL_ONLY)),
     "ADAPTIVE": ControlRule(),
-    "by confidence": ControlRule(by_confidence=True),
     **{strategy.name: ControlRule(strategy=strategy) for strategy in Strategy},
 }
 SMOLLM = "smollm2-135m"
@@ -177,7 +176,7 @@ def play_mode(
     policy.reseed(seed)
     agent = HybridAgent(AgentRule(control=control), NUM_LEARNING, seed=seed, policy=policy, adviser=adviser)
     learned = None
-    if control.arbitration.mode is Mode.ADAPTIVE and not (control.strategy or control.by_confidence):
+    if control.arbitration.mode is Mode.ADAPTIVE and not control.strategy:
         for part in range(2):
             with opened_games(arguments.place, NUM_LEARNING, 1000 * seed + part) as games:
                 play_episodes(agent, games, explore=True)

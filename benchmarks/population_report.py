@@ -121,7 +121,7 @@ class Reached:
 
 def reached(row: Row) -> Reached:
     """Where a run ended, by the average of the policies after the last half of its steps."""
-    from components.environments.social.rules.equilibria import pure_equilibria
+    from benchmarks.equilibria import pure_equilibria
 
     rules = rules_of(row.game)
     late = mean_table(row.tables[1 + row.num_steps // 2 :])
@@ -244,8 +244,8 @@ def predicted(mode: Any, rules: Any) -> str:
     """
     from pydantic import TypeAdapter
 
+    from benchmarks.equilibria import pure_equilibria
     from components.config.population import TrainingMode
-    from components.environments.social.rules.equilibria import pure_equilibria
     from components.population.training_modes import mode_matrix
 
     settings = TypeAdapter(TrainingMode).validate_python(mode)

@@ -146,14 +146,9 @@ class HybridAgent:
         phases = [phase_name(question.facts) for question in questions]
         stuck = self._stuck(questions)
         chosen, probabilities = self._ask_policy(states_N_S, masks_N_A)
-        if self.rule.control.by_confidence:
-            advices = self._ask_adviser(dict(enumerate(questions)), stuck)
-            claimed = [advices[game].confidence if game in advices else -1.0 for game in range(self.num_games)]
-            actors = self.control.surer_actors(claimed, probabilities.tolist())
-        else:
-            actors = self.control.next_actors(phases, stuck, explore=explore)
-            led = {game: questions[game] for game, actor in enumerate(actors) if actor is Actor.LLM}
-            advices = self._ask_adviser(led, stuck)
+        actors = self.control.next_actors(phases, stuck, explore=explore)
+        led = {game: questions[game] for game, actor in enumerate(actors) if actor is Actor.LLM}
+        advices = self._ask_adviser(led, stuck)
         advised_N = np.array([actor is Actor.LLM and game in advices for game, actor in enumerate(actors)])
         by_llm_N = advised_N & [
             game in advices and advices[game].confidence >= self._least_confidence for game in range(self.num_games)

@@ -1,4 +1,4 @@
-"""Who decides in each of N games: one actor alone, a fixed share, measured progress, or (to compare) the claimed confidence.
+"""Who decides in each of N games: one actor alone, a fixed share, or measured progress.
 
 The games share what is known of the actors, so that sixteen games teach one arbiter; each game has a segment of its own.
 """
@@ -27,21 +27,15 @@ from components.identity import seed_for
 class ControlRule:
     """How control is given: fixed for a run.
 
-    In ADAPTIVE a `strategy` fixes the share of the language model; without one the share is an outcome. `by_confidence` asks
-    both actors each time and believes the surer one: an ablation, which a confident fool always wins.
+    In ADAPTIVE a `strategy` fixes the share of the language model; without one the share is an outcome.
     """
 
     arbitration: ArbitrationRule = field(default_factory=ArbitrationRule)
     strategy: Strategy | None = None
-    by_confidence: bool = False
 
     def __post_init__(self) -> None:
-        if (self.strategy or self.by_confidence) and self.arbitration.mode is not Mode.ADAPTIVE:
-            raise ConfigurationError(
-                f"mode {self.arbitration.mode.value}: a strategy or by_confidence needs {Mode.ADAPTIVE.value}"
-            )
-        if self.strategy and self.by_confidence:
-            raise ConfigurationError(f"strategy {self.strategy.value}: leave it out, or set by_confidence to false")
+        if self.strategy and self.arbitration.mode is not Mode.ADAPTIVE:
+            raise ConfigurationError(f"mode {self.arbitration.mode.value}: a strategy needs {Mode.ADAPTIVE.value}")
 
     @property
     def asks_adviser(self) -> bool:
@@ -75,23 +69,11 @@ class Control:
         return self.num_llm_decisions / max(1, sum(arbiter.num_decisions for arbiter in self._arbiters))
 
     def next_actors(self, phases: Sequence[str], stuck: Sequence[bool], *, explore: bool) -> list[Actor]:
-        """Who has the next decision in each game, by its phase and whether it is stuck. Not for `by_confidence`."""
+        """Who has the next decision in each game, by its phase and whether it is stuck."""
         return [
             self._next_actor(game, phase, is_stuck, explore)
             for game, (phase, is_stuck) in enumerate(zip(phases, stuck, strict=True))
         ]
-
-    def surer_actors(self, llm_confidences: Sequence[float], rl_confidences: Sequence[float]) -> list[Actor]:
-        """Who is surer in each game; the language model of two that are equally sure.
-
-        **Example** .95 against .5: the language model, whatever its advice is worth.
-        """
-        actors = [
-            Actor.LLM if claimed >= own else Actor.RL
-            for claimed, own in zip(llm_confidences, rl_confidences, strict=True)
-        ]
-        self._arbiters = [_count(arbiter, actor) for arbiter, actor in zip(self._arbiters, actors, strict=True)]
-        return actors
 
     def credit(self, game: int, progress: float) -> None:
         """The last decision of a game has made this progress."""
@@ -123,7 +105,7 @@ class Control:
 
     @property
     def _measures(self) -> bool:
-        return self.rule.arbitration.mode is Mode.ADAPTIVE and not (self.rule.strategy or self.rule.by_confidence)
+        return self.rule.arbitration.mode is Mode.ADAPTIVE and not self.rule.strategy
 
     def _next_actor(self, game: int, phase: str, is_stuck: bool, explore: bool) -> Actor:
         if self.rule.strategy is not None:

@@ -22,7 +22,7 @@ from components.hybrid.errors import (
     HistoryOfOtherVersion,
     HistoryUnusable,
 )
-from components.hybrid.patterns import TABLES, PatternReport, count_closed_episodes, find_patterns
+from components.hybrid.patterns import TABLES, Gram, PatternReport, count_closed_episodes, find_patterns, read_grams
 from components.identity import fingerprint, seed_for
 
 SCHEMA_VERSION = 2
@@ -229,6 +229,11 @@ class DecisionHistory:
         """The patterns of all episodes that `analyse` has counted; see `find_patterns` for the test and an example."""
         with self._translate_errors():
             return find_patterns(self._connection, minimum_seen, family_error)
+
+    def grams(self, *, minimum_seen: int = 1) -> list[Gram]:
+        """All that `analyse` has counted so often: see `read_grams`."""
+        with self._translate_errors():
+            return read_grams(self._connection, minimum_seen)
 
     def close(self) -> None:
         """Close the file."""

@@ -1,6 +1,6 @@
 """What can go wrong with a history of decisions, a text of the teacher, a ROM or a save state. The branch decides retries."""
 
-from components.errors import ConfigurationError, PermanentError, TransientError
+from components.errors import ConfigurationError, PermanentError, TransientError, TroupeError
 
 
 class HistoryLocked(TransientError):
@@ -43,5 +43,13 @@ class SaveStateOfOtherRom(PermanentError):
     """A save state of another ROM, or of another build of it."""
 
 
-class GamesProcessDied(TransientError):
-    """A process with emulators ended before it answered."""
+class TrainingError(TroupeError):
+    """A training failed; its cause is the error that ended it. The episodes before are in a checkpoint."""
+
+
+class LLMConnectionError(TrainingError, TransientError):
+    """A language model did not answer."""
+
+
+class DecisionValidationError(TrainingError, PermanentError, ValueError):
+    """An action, a confidence, an answer or what a decision is made from is not what it should be."""

@@ -10,7 +10,7 @@ more often without any merit.
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Literal
 
@@ -48,6 +48,22 @@ class Pattern:
     high: float
     base_rate: float
     p_value: float
+    first_seen: int
+    last_seen: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gram:
+    """The actions from a state on: how often they were first visits of an episode, and how many of these were successes.
+
+    `base_rate` is the rate of the state at those times; `first_seen` and `last_seen` are numbers of decisions.
+    """
+
+    state_hash: int
+    actions: tuple[int, ...]
+    seen: int
+    won: int
+    base_rate: float
     first_seen: int
     last_seen: int
 
@@ -114,53 +130,54 @@ def find_patterns(connection: sqlite3.Connection, minimum_seen: int, family_erro
     **Example** 2,000 grams at .05: each direction at 1.25e-5, z = 4.21. Action 4 in state 7, 24 times with 19 successes where
     the state has 261 in 870 visits all along: found.
     """
-    assert minimum_seen >= 1, f"minimum_seen {minimum_seen}"
     assert 0 < family_error < 1, f"family_error {family_error}"
-    rows = connection.execute(
-        "SELECT g.state_hash, g.length, g.actions, sum(g.seen), sum(g.won), sum(g.seen * b.won * 1.0 / b.seen),"
-        " min(g.first_seen), max(g.last_seen) FROM grams g JOIN grams b USING (state_hash, length, block)"
-        f" WHERE b.actions = '{ANY}' AND g.actions <> '{ANY}' GROUP BY 1, 2, 3 HAVING sum(g.seen) >= ?",
-        (minimum_seen,),
-    ).fetchall()
-    level = family_error / (2 * max(1, len(rows)))
-    found = [pattern for row in rows for pattern in _patterns_from_row(connection, row, level)]
+    grams = read_grams(connection, minimum_seen)
+    level = family_error / (2 * max(1, len(grams)))
+    found = [pattern for gram in grams for pattern in _patterns_in(connection, gram, level)]
     found.sort(key=lambda pattern: (pattern.p_value, pattern.state_hash, pattern.actions))
-    return PatternReport(patterns=tuple(found), num_tested=len(rows), level=level)
+    return PatternReport(patterns=tuple(found), num_tested=len(grams), level=level)
 
 
-def _patterns_from_row(
-    connection: sqlite3.Connection, row: tuple[int, int, str, int, int, float, int, int], level: float
-) -> Iterator[Pattern]:
-    """The gram of a row as a pattern, if it passes the test in one direction."""
-    state_hash, length, actions, seen, won, expected, first_seen, last_seen = row
-    low, high = wilson_bounds(won, seen, NormalDist().inv_cdf(1 - level))
-    base_rate = expected / seen
-    if low <= base_rate <= high:
+def read_grams(connection: sqlite3.Connection, minimum_seen: int) -> list[Gram]:
+    """All grams that were counted at least `minimum_seen` times, whether they help, hurt or neither."""
+    assert minimum_seen >= 1, f"minimum_seen {minimum_seen}"
+    rows = connection.execute(
+        "SELECT g.state_hash, g.actions, sum(g.seen), sum(g.won), sum(g.seen * b.won * 1.0 / b.seen) / sum(g.seen),"
+        " min(g.first_seen), max(g.last_seen) FROM grams g JOIN grams b USING (state_hash, length, block)"
+        f" WHERE b.actions = '{ANY}' AND g.actions <> '{ANY}' GROUP BY 1, g.length, 2 HAVING sum(g.seen) >= ?",
+        (minimum_seen,),
+    )
+    return [
+        Gram(
+            state_hash=state_hash,
+            actions=tuple(map(int, actions.split(","))),
+            seen=seen,
+            won=won,
+            base_rate=base_rate,
+            first_seen=first_seen,
+            last_seen=last_seen,
+        )
+        for state_hash, actions, seen, won, base_rate, first_seen, last_seen in rows
+    ]
+
+
+def _patterns_in(connection: sqlite3.Connection, gram: Gram, level: float) -> Iterator[Pattern]:
+    """The gram as a pattern, if it passes the test in one direction."""
+    low, high = wilson_bounds(gram.won, gram.seen, NormalDist().inv_cdf(1 - level))
+    if low <= gram.base_rate <= high:
         return
-    helps = low > base_rate
+    helps = low > gram.base_rate
     blocks = connection.execute(
         "SELECT g.seen, b.won, b.seen FROM grams g JOIN grams b USING (state_hash, length, block)"
         f" WHERE state_hash = ? AND length = ? AND g.actions = ? AND b.actions = '{ANY}' ORDER BY block",
-        (state_hash, length, actions),
+        (gram.state_hash, len(gram.actions), ",".join(map(str, gram.actions))),
     ).fetchall()
     p_value = chance_of_at_least(
-        won if helps else seen - won,
+        gram.won if helps else gram.seen - gram.won,
         (
             Block(drawn=drawn, successes=successes if helps else visits - successes, population=visits)
             for drawn, successes, visits in blocks
         ),
     )
     if p_value <= level:
-        yield Pattern(
-            state_hash=state_hash,
-            actions=tuple(map(int, actions.split(","))),
-            effect="helps" if helps else "hurts",
-            seen=seen,
-            won=won,
-            low=low,
-            high=high,
-            base_rate=base_rate,
-            p_value=p_value,
-            first_seen=first_seen,
-            last_seen=last_seen,
-        )
+        yield Pattern(**asdict(gram), effect="helps" if helps else "hurts", low=low, high=high, p_value=p_value)

@@ -150,7 +150,7 @@ def evaluated(
 ) -> EvalReport:
     """The report of `evaluation.num_problems` episodes with starts that training has not seen; those of a seed are the same for
     all runs. `progress(done, total)` counts episodes."""
-    held_out = _held_out(session, sampling, checkpoint, versions, seed=seed, progress=progress)
+    held_out = play_suite_games(session, sampling, checkpoint, versions, seed=seed, progress=progress)
     goal_N, played = held_out.played.goal_N, held_out.played
     n, num_successes = len(goal_N), int(goal_N.sum())
     values = {
@@ -223,7 +223,7 @@ def suite_digest(session: Session) -> str:
     return fingerprint({**rules, "n": evaluation.num_problems, "block": evaluation.problems_per_block})[:12]
 
 
-def _held_out(
+def play_suite_games(
     session: Session,
     sampling: Sampling,
     checkpoint: CheckpointRef,
@@ -232,7 +232,7 @@ def _held_out(
     seed: int,
     progress: Callable[[int, int], None],
 ) -> "HeldOut":
-    """All blocks of the suite; each has a seed of its own."""
+    """The episodes of the suite of `seed`, with starts that training has not seen: its blocks have a seed each."""
     from components.hybrid.held_out_games import joined_blocks, play_held_out
 
     state, evaluation = read_learner(session, checkpoint), session.config.evaluation

@@ -81,9 +81,7 @@ def test_an_actor_that_is_not_there_is_named(mode: Mode, missing: str) -> None:
 
 def test_rules_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="rl_only"):
-        rule(Mode.RL_ONLY, by_confidence=True)
-    with pytest.raises(ConfigurationError, match="by_confidence"):
-        rule(strategy=Strategy.BALANCED, by_confidence=True)
+        rule(Mode.RL_ONLY, strategy=Strategy.BALANCED)
     for mode in (Mode.LLM_ONLY, Mode.RL_ONLY):
         with pytest.raises(ConfigurationError, match=f"questions_per_episode 3: mode {mode.value}"):
             replace(rule(mode), questions_per_episode=3)
@@ -101,7 +99,7 @@ def test_equal_descriptions_are_asked_once_and_a_stuck_player_anew() -> None:
 
 
 @pytest.mark.parametrize("draws_anew", [True, False])
-@pytest.mark.parametrize("control", [{"strategy": Strategy.LLM_HEAVY}, {"by_confidence": True}, {}])
+@pytest.mark.parametrize("control", [{"strategy": Strategy.LLM_HEAVY}, {}])
 def test_beyond_its_questions_of_an_episode_the_policy_decides_uncredited(
     control: dict[str, Any], draws_anew: bool
 ) -> None:
@@ -119,7 +117,7 @@ def test_beyond_its_questions_of_an_episode_the_policy_decides_uncredited(
         assert len(credited) - paid == 5 - refused
     num_asked = [len(batch) for batch in adviser.batches]
     assert 0 < sum(num_asked) <= 5 * 3 * 2, "two episodes of five games"
-    assert len(credited) < 5 * 80 or control == {"by_confidence": True}
+    assert len(credited) < 5 * 80
     if draws_anew and control:
         assert sum(num_asked) == 5 * 3 * 2
 
@@ -133,12 +131,6 @@ def test_measured_progress_decides_and_all_games_learn_from_each(adviser: Any, l
     agent.control.learn_from(learned.control)
     played = play_episodes(agent, Twin(10, seed=5, max_steps=100), explore=False)
     assert lowest <= played.llm_share <= highest
-
-
-def test_by_confidence_the_confident_fool_plays() -> None:
-    _, played = play(rule(by_confidence=True), max_steps=50, adviser=ConfidentBadAdviser(), policy=Anything())
-    assert played.llm_share > 0.95
-    assert not played.starter_N.any()
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))

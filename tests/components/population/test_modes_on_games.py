@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.equilibria import deviation_gains, pure_equilibria
 from components.config.population import Cooperative
 from components.environments.social.coop_compete import CoopCompete
 from components.environments.social.public_goods import PublicGoods
 from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, joint_step
-from components.environments.social.rules.equilibria import deviation_gains, pure_equilibria
 from components.environments.social.staged import Staged
 from components.errors import ConfigurationError
 from components.population.credit import RoleBaselines

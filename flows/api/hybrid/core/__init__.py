@@ -1,4 +1,11 @@
-"""Agent, strategies, history, environment, goals and errors. Import each from its module, as the API's page does.
+"""Agent, strategies, history, environment, goals and errors, each imported on first use."""
 
-`enhanced_pyboy_env` alone needs Gymnasium and the emulator, of the extra `hybrid`.
-"""
+from typing import Any
+
+from flows.api.hybrid import CORE, find_name
+
+__all__ = [*CORE]
+
+
+def __getattr__(name: str) -> Any:
+    return find_name(name, CORE, __name__)

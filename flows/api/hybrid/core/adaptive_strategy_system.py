@@ -1,12 +1,13 @@
-"""Which share of the decisions the language model has: measured by reward, overruled by failures and danger."""
+"""Which share of the decisions the language model has: measured by reward, overruled by failures, danger and the history."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from components.errors import ConfigurationError
 from components.hybrid.arbitration import Actor
+from components.hybrid.goals import GoalOrientedPlanner
 from components.hybrid.segment_bandit import BanditState, close_segment, start_segment
-from components.hybrid.significance import wilson_bounds
 from components.hybrid.strategies import (
     TARGET_LLM_SHARES,
     Situation,
@@ -16,17 +17,19 @@ from components.hybrid.strategies import (
     next_strategy,
 )
 from components.hybrid.strategies import Strategy as StrategyType
+from components.suggestions import suggest
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
-from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
 
-_LOOKED_AT, _LEAST, _Z = 1000, 30, 1.96
+CONTEXT = ("facts", "has_llm_budget", "is_stuck", "llm_error_rate", "phase")
+"""What `select_strategy` reads."""
+_OF_ACTORS = {Actor.LLM: StrategyType.LLM_HEAVY, Actor.RL: StrategyType.RULE_HEAVY}
 
 
 class AdaptiveStrategySystem:
     """Chooses a strategy for each decision, by discounted UCB over what the strategies earn.
 
-    With a history the first strategy is that of the actor which did better in it, at 95%; without one, or if neither did, it
-    is BALANCED. With a planner, danger gives LLM_HEAVY.
+    With a history, the actor that did better in it, at 95%, gives the first strategy, and in each phase of the game that of
+    its decisions. Without one, or where neither did, the first is BALANCED. With a planner, danger gives LLM_HEAVY.
 
     **Example** `select_strategy({"llm_error_rate": 0.6})` is RULE_HEAVY.
     """
@@ -43,7 +46,7 @@ class AdaptiveStrategySystem:
         self._rule = rule or StrategyRule()
         self._state = StrategyState(bandit=BanditState(seed=seed))
         self._earned: dict[str, tuple[int, float, int]] = {}
-        self.prefer_strategy(self._strategy_of_history())
+        self.prefer_strategy(self._strategy_of_history("") or StrategyType.BALANCED)
 
     @property
     def current_strategy(self) -> StrategyType:
@@ -56,10 +59,16 @@ class AdaptiveStrategySystem:
         return self._state.num_switches
 
     def select_strategy(self, context: Mapping[str, Any]) -> StrategyType:
-        """The strategy of the next decision.
+        """The strategy of the next decision, by `llm_error_rate`, `has_llm_budget`, `is_stuck`, the `phase` of the game, in
+        which the history may know who does better, and `facts` for the planner.
 
-        Of the context count `llm_error_rate`, `has_llm_budget`, `is_stuck` and, for the planner, `facts`; others may be there.
+        Raises ConfigurationError for another key: what strategies earn is measured by `record_outcome`.
         """
+        if unknown := sorted(set(context) - set(CONTEXT)):
+            raise ConfigurationError(
+                f"context.{unknown[0]}: has no effect on the strategy; {suggest(unknown[0], CONTEXT)}, or leave it out; what "
+                "was earned is told to record_outcome"
+            )
         planner = self.goal_planner
         if planner is not None and "facts" in context:
             planner.update(context["facts"])
@@ -68,8 +77,19 @@ class AdaptiveStrategySystem:
             has_llm_budget=bool(context.get("has_llm_budget", True)),
             is_stuck=bool(context.get("is_stuck", False)) or (planner is not None and planner.is_emergency),
         )
-        self._state = next_strategy(self._state, self._rule, situation)
-        return self._state.strategy
+        before, state = self._state, next_strategy(self._state, self._rule, situation)
+        known = self._strategy_of_history(context["phase"]) if "phase" in context else None
+        if known is not None and not state.is_overruled:
+            changed = before.num_decisions > 0 and known is not before.strategy
+            state = replace(
+                state,
+                num_decisions=before.num_decisions + 1,
+                strategy=known,
+                is_overruled=True,
+                num_switches=before.num_switches + changed,
+            )
+        self._state = state
+        return state.strategy
 
     def record_outcome(self, reward: float) -> None:
         """The last decision has earned this."""
@@ -103,29 +123,6 @@ class AdaptiveStrategySystem:
             },
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        """All that decides later choices, as values of JSON."""
-        earned = {name: list(each) for name, each in self._earned.items()}
-        goals = None if self.goal_planner is None else self.goal_planner.statuses()
-        return {"strategy": self._state.to_json(), "earned": earned, "goals": goals}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` of a system with the same rule and goals returned."""
-        self._state = StrategyState.from_json(state["strategy"])
-        self._earned = {name: (each[0], each[1], each[2]) for name, each in state["earned"].items()}
-        if self.goal_planner is not None and state["goals"] is not None:
-            self.goal_planner.restore(state["goals"])
-
-    def _strategy_of_history(self) -> StrategyType:
-        if self.history_analyzer is None:
-            return StrategyType.BALANCED
-        bounds = {}
-        decisions = self.history_analyzer.history.recent_decisions(_LOOKED_AT)
-        for actor in Actor:
-            own = [each.is_success for each in decisions if each.source == actor.value]
-            if len(own) < _LEAST:
-                return StrategyType.BALANCED
-            bounds[actor] = wilson_bounds(sum(own), len(own), _Z)
-        if bounds[Actor.LLM][0] > bounds[Actor.RL][1]:
-            return StrategyType.LLM_HEAVY
-        return StrategyType.RULE_HEAVY if bounds[Actor.RL][0] > bounds[Actor.LLM][1] else StrategyType.BALANCED
+    def _strategy_of_history(self, phase: str) -> StrategyType | None:
+        actor = None if self.history_analyzer is None else self.history_analyzer.better_actor(phase)
+        return None if actor is None else _OF_ACTORS[actor]

@@ -2,6 +2,7 @@
 
 import string
 import weakref
+from contextlib import ExitStack
 from math import isfinite
 from os.path import expanduser
 from pathlib import Path
@@ -11,15 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import ConfigurationError, ServiceMissing
+from components.hybrid.game_boy.cartridges import crystal_cartridge, homebrew_cartridge
 from components.hybrid.game_boy.emulator import SCREEN_SHAPE
-from components.hybrid.game_facts import NUM_ACTIONS, STATE_VARIABLES, Action, Booleans, Facts
+from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
+from components.hybrid.game_facts import NUM_ACTIONS, STATE_VARIABLES, Action, Booleans, state_variables
 from components.hybrid.game_text import describe_goal, describe_state
 from components.hybrid.language_model import WORDS
 from components.hybrid.rewards import RewardWeights
+from components.hybrid.twin import Twin
 from components.package_files import install_command
 from components.suggestions import suggest
-from flows.api.hybrid.core.exceptions import EnvironmentError
-from flows.api.hybrid.core.opened_game import OpenedGame, open_game
+from flows.api.hybrid.core.exceptions import EnvironmentError, environment_errors
 
 try:
     import gymnasium
@@ -28,9 +31,11 @@ except ImportError as error:
     remedy = install_command("extras", "'troupe[hybrid]'")
     raise ServiceMissing(f"gymnasium is not installed: {remedy}") from error
 
+HOMEBREW, TWIN = "homebrew", "twin"
 ObservationType = Literal["multi_modal", "screen", "state"]
-_LONGEST_TEXT = 300
-_MOST_BADGES = 16
+_LONGEST_TEXT, _MOST_BADGES = 300, 16
+_ENDLESS = 1_000_000_000
+"""Steps and badges that no episode of the games reaches: the environment ends it."""
 
 
 class _Texts(spaces.Sequence):
@@ -53,11 +58,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
     `screen` and `state` have one key alone. `info` has `action_mask` (9,), which holds for the next step, `facts`, what
     `GameStateAnalysis` reads under `state`, and after a step `reward_terms`, whose sum is the reward.
 
-    **Example**
-
-        env = EnhancedPyBoyPokemonCrystalEnv("homebrew")
-        observation, info = env.reset(seed=7)
-        observation, reward, terminated, truncated, info = env.step(5)  # down: .1 for a new tile, less .01
+    **Example** `env.reset(seed=7)`, then `env.step(5)` walks down: .1 for a new tile, less .01.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 60}  # noqa: RUF012  (the name and its form are gymnasium's)
@@ -81,18 +82,18 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
             raise ConfigurationError(f"goal_badges {goal_badges!r}: use a whole number from 1 to {_MOST_BADGES}")
         if max_steps is not None and max_steps < 1:
             raise ConfigurationError(f"max_steps {max_steps}: give at least 1")
-        rom = Path(expanduser(rom_path))
-        if not str(rom_path) or rom.is_dir():
-            raise ConfigurationError(f"rom_path {str(rom_path)!r}: is no file; give that of a ROM, homebrew or twin")
-        self.rom_path, self.headless, self.observation_type = str(rom_path), headless, observation_type
+        self.headless, self.observation_type = headless, observation_type
+        self.goal_badges, self.max_steps, self.weights = goal_badges, max_steps, weights or RewardWeights()
         self.render_mode = "rgb_array" if observation_type != "state" else None
-        self._weights, self._goal_badges, self._max_steps = weights or RewardWeights(), goal_badges, max_steps
         self.observation_space = _space(observation_type)
         self.action_space = spaces.Discrete(NUM_ACTIONS)
-        self._game: OpenedGame | None = open_game(
-            rom, has_window=not headless, has_screen=observation_type != "state", weights=self._weights
-        )
-        self._close = weakref.finalize(self, self._game.close)  # also at the end of the process
+        self.rom_path = _known_rom(rom_path)
+        game = self._open_game()
+        self._game: EmulatedGames | Twin | None = game
+        ends = ExitStack()
+        if isinstance(game, EmulatedGames):
+            ends.callback(game.close)
+        self._close = weakref.finalize(self, ends.close)  # also at the end of the process
         self._state: dict[str, Any] = {}
         self._tiles: set[tuple[int, ...]] = set()
         self._num_steps = 0
@@ -110,8 +111,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
                 f"reset: {', '.join(unknown)} is not known; give seed, or options with the key state"
             )
         super().reset(seed=kwargs.get("seed"))
-        seed = int(self.np_random.integers(np.iinfo(np.int64).max))
-        self._opened().begin(seed, options.get("state"))
+        self._begin(int(self.np_random.integers(np.iinfo(np.int64).max)), options.get("state"))
         self._tiles, self._num_steps, self._state = set(), 0, {}
         self._state = self._next_state(0.0)
         return self._observation(), self._info()
@@ -123,7 +123,8 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         is_whole = isinstance(action, int | np.integer) or (isinstance(action, np.ndarray) and action.shape == ())
         if isinstance(action, bool) or not is_whole or action not in range(NUM_ACTIONS):
             raise ValueError(f"action {action!r}: use a whole number from 0 to {NUM_ACTIONS - 1}")
-        terms = self._opened().press(int(action))
+        played = self._opened().step(np.array([int(action)]))
+        terms = {name: float(values[0]) for name, values in played.terms.items()}
         before, self._num_steps = self._state, self._num_steps + 1
         self._state = self._next_state(sum(value for name, value in terms.items() if name != "step"))
         given = self._calculate_reward(dict(self._state), dict(before), int(action))
@@ -132,44 +133,84 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         reward = float(given)
         own = reward - sum(terms.values())
         terms |= {"own": own} if abs(own) > 1e-9 else {}
-        badges = self._state["johto_badges"] + self._state["kanto_badges"]
-        terminated = badges >= self._goal_badges
-        truncated = not terminated and self._max_steps is not None and self._num_steps >= self._max_steps
+        terminated = self._state["johto_badges"] + self._state["kanto_badges"] >= self.goal_badges
+        truncated = not terminated and self.max_steps is not None and self._num_steps >= self.max_steps
         return self._observation(), reward, terminated, truncated, self._info() | {"reward_terms": terms}
 
     def _calculate_reward(self, current_state: dict[str, Any], previous_state: dict[str, Any], action: int) -> float:
-        """What a step earns: the growth of the potential, and the cost of a step. A subclass's result is what is trained on.
+        """What a step earns: the growth of the potential, and the cost of a step. A subclass's result is what `step` returns.
 
         A state has the facts by name, `visited_tiles`, `visited_maps`, `idle_steps` and `potential`.
 
         **Example** a new tile and nothing else: .1 - .01 = .09.
         """
-        return float(current_state["potential"] - previous_state["potential"] + self._weights.step)
+        return float(current_state["potential"] - previous_state["potential"] + self.weights.step)
 
     def render(self) -> NDArray[np.uint8] | None:
         """The last frame; None in the type `state`."""
-        return self._opened().screen() if self.render_mode else None
+        return self._screen() if self.render_mode else None
 
     def action_masks(self) -> Booleans:
         """The actions that are allowed now (9,)."""
-        return self._opened().mask()
+        mask_A: Booleans = self._opened().masks()[0]
+        return mask_A
 
     def save_state(self) -> bytes:
         """The game now, for the option `state` of `reset`. Raises EnvironmentError in the twin."""
-        return self._opened().save_state()
+        game = self._opened()
+        if isinstance(game, Twin):
+            raise EnvironmentError("save_state: the twin has no save states; use rom_path homebrew")
+        return game.save_states()[0]
 
     def close(self) -> None:
         """Close the emulator; once more does nothing."""
         self._game = None
         self._close()
 
-    def _opened(self) -> OpenedGame:
+    def _open_game(self) -> EmulatedGames | Twin:
+        has_screen = self.observation_type != "state"
+        if self.rom_path == TWIN:
+            if has_screen or not self.headless:
+                raise ConfigurationError(
+                    "rom_path twin: the rules without an emulator have no screen; set observation_type to state and headless "
+                    "to true, or rom_path to homebrew"
+                )
+            return self._twin(0)
+        rule = EpisodeRule(max_steps=_ENDLESS, goal_badges=_ENDLESS, weights=self.weights)
+        with environment_errors():
+            from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
+
+            own = self.rom_path == HOMEBREW
+            cartridge = homebrew_cartridge() if own else crystal_cartridge(Path(self.rom_path))
+            emulator = PyBoyEmulator(cartridge.rom, has_window=not self.headless)
+            return EmulatedGames(cartridge, [emulator], seed=0, rule=rule, renders=has_screen or not self.headless)
+
+    def _twin(self, seed: int) -> Twin:
+        return Twin(1, seed=seed, max_steps=_ENDLESS, goal_badges=_ENDLESS, weights=self.weights)
+
+    def _begin(self, seed: int, state: bytes | None) -> None:
+        game = self._opened()
+        if isinstance(game, Twin):
+            if state is not None:
+                raise EnvironmentError("options state: the twin has no save states; use rom_path homebrew")
+            self._game = self._twin(seed)
+            return
+        with environment_errors():
+            game.begin(np.ones(1, np.bool_), seeds_N=np.array([seed]), state=state)
+
+    def _opened(self) -> EmulatedGames | Twin:
         if self._game is None:
             raise EnvironmentError("the environment is closed; make another one")
         return self._game
 
+    def _screen(self) -> NDArray[np.uint8]:
+        game = self._opened()
+        assert isinstance(game, EmulatedGames), "the twin is refused where a screen is seen"
+        screen: NDArray[np.uint8] = game.screens()[0]
+        return screen
+
     def _facts(self) -> dict[str, int]:
-        return {name: int(values[0]) for name, values in self._opened().facts().items()}
+        return {name: int(values[0]) for name, values in self._opened().facts.items()}
 
     def _next_state(self, gained: float) -> dict[str, Any]:
         """The state now; `gained` is what the potential has grown by since the last one."""
@@ -185,25 +226,33 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         }
 
     def _observation(self) -> dict[str, Any]:
-        game = self._opened()
         parts: dict[str, Any] = {}
         if self.observation_type != "state":
-            parts["screen"] = game.screen()
+            parts["screen"] = self._screen()
         if self.observation_type != "screen":
-            parts["state_variables"] = game.state_variables()
+            parts["state_variables"] = state_variables(self._opened().facts)[0]
         if self.observation_type == "multi_modal":
             facts = self._facts()
             parts["strategic_context"] = {
                 "current_goal": describe_goal(facts),
                 "context_summary": describe_state(facts),
-                "action_suggestions": [WORDS[Action(each)] for each in np.flatnonzero(game.mask()).tolist()],
+                "action_suggestions": [WORDS[Action(each)] for each in np.flatnonzero(self.action_masks()).tolist()],
             }
         return parts
 
     def _info(self) -> dict[str, Any]:
-        facts: Facts = self._opened().facts()
-        numbers = {name: int(values[0]) for name, values in facts.items()}
-        return {"action_mask": self.action_masks(), "facts": numbers, "state": dict(self._state)}
+        return {"action_mask": self.action_masks(), "facts": self._facts(), "state": dict(self._state)}
+
+
+def _known_rom(rom_path: str) -> str:
+    """The path of a ROM, or the name of one of ours; a file that is ours by its content is "homebrew"."""
+    rom = Path(expanduser(rom_path))
+    if not str(rom_path) or rom.is_dir():
+        raise ConfigurationError(f"rom_path {str(rom_path)!r}: is no file; give that of a ROM, homebrew or twin")
+    if rom.is_file():
+        with environment_errors():
+            return HOMEBREW if rom.read_bytes() == homebrew_cartridge().rom else str(rom)
+    return str(rom)
 
 
 def _space(observation_type: str) -> "spaces.Dict":

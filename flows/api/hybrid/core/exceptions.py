@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from components.errors import ConfigurationError as ConfigurationError
-from components.errors import PermanentError, ServiceMissing, TransientError, TroupeError
+from components.errors import PermanentError, ServiceMissing
+from components.hybrid.errors import DecisionValidationError as DecisionValidationError
+from components.hybrid.errors import LLMConnectionError as LLMConnectionError
 from components.hybrid.errors import RomMissing, SaveStateCorrupt, SaveStateOfOtherRom, WrongRom
-
-
-class TrainingError(TroupeError):
-    """A training failed; its cause is the error that ended it. The episodes before are in a checkpoint."""
+from components.hybrid.errors import TrainingError as TrainingError
 
 
 class EnvironmentError(TrainingError, PermanentError, OSError):
@@ -18,14 +17,6 @@ class EnvironmentError(TrainingError, PermanentError, OSError):
 
 class CheckpointError(TrainingError, PermanentError):
     """A checkpoint cannot be read or written."""
-
-
-class LLMConnectionError(TrainingError, TransientError):
-    """A language model did not answer."""
-
-
-class DecisionValidationError(TrainingError, PermanentError, ValueError):
-    """An action, a confidence, an answer or what a decision is made from is not what it should be."""
 
 
 @contextmanager

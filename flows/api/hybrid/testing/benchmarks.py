@@ -8,7 +8,7 @@ import numpy as np
 import psutil
 
 from components.errors import ConfigurationError
-from components.identity import seed_for
+from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
 from flows.api.hybrid.testing.utils import SMALL_STEPS, create_mock_environment
 from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer
@@ -20,23 +20,20 @@ _PERCENTILES = (50, 95, 99)
 def benchmark_training_speed(
     trainer: HybridLLMRLTrainer, episodes: int = 100, *, max_steps_per_episode: int = SMALL_STEPS
 ) -> dict[str, float]:
-    """Train so many more episodes: steps, seconds, and the shares of the environment's steps and of the language model.
+    """Train so many more episodes, with all that a run stores and evaluates.
 
-    **Example** {"episodes": 100, "steps": 18432, "seconds": 61.2, "steps_per_s": 301.2, "episodes_per_h": 5882.4, ...}.
+    **Example** {"episodes": 100, "steps": 18432, "seconds": 61.2, "steps_per_s": 301.2, "episodes_per_h": 5882.4}.
     """
-    _check("episodes", episodes)
-    steps, env, llm, began = trainer.total_steps, trainer.env_seconds, trainer.agent.llm_seconds, time.perf_counter()
-    for _ in range(episodes):
-        trainer.train_episode(max_steps_per_episode)
-    seconds, played = time.perf_counter() - began, trainer.total_steps - steps
+    episodes_before, steps_before, began = trainer.episode, trainer.total_steps, time.perf_counter()
+    trainer.train(episodes, max_steps_per_episode)
+    seconds, played = time.perf_counter() - began, trainer.episode - episodes_before
+    steps = trainer.total_steps - steps_before
     return {
-        "episodes": episodes,
-        "steps": played,
+        "episodes": played,
+        "steps": steps,
         "seconds": seconds,
-        "steps_per_s": played / seconds,
-        "episodes_per_h": episodes * 3600 / seconds,
-        "env_share": (trainer.env_seconds - env) / seconds,
-        "llm_share": (trainer.agent.llm_seconds - llm) / seconds,
+        "steps_per_s": steps / seconds,
+        "episodes_per_h": played * 3600 / seconds,
     }
 
 
@@ -45,14 +42,14 @@ def benchmark_memory_usage(
 ) -> dict[str, float]:
     """Train for `duration` seconds, one episode at least: resident MiB of this process at the start, at most and at the end.
 
-    `growth_mb_per_min` is the slope of a line through all samples, one after each episode; 0 of fewer than three.
+    `growth_mb_per_min` is the slope of a line through all samples, one after each training; 0 of fewer than three.
     """
     if duration <= 0:
         raise ConfigurationError(f"duration {duration}: use more than 0 seconds")
     process, began = psutil.Process(), time.perf_counter()
     times, sizes = [0.0], [process.memory_info().rss / _MIB]
     while times[-1] < duration:
-        trainer.train_episode(max_steps_per_episode)
+        trainer.train(1, max_steps_per_episode)
         times.append(time.perf_counter() - began)
         sizes.append(process.memory_info().rss / _MIB)
     growth = float(np.polyfit(times, sizes, 1)[0]) * 60 if len(sizes) > 2 else 0.0
@@ -68,23 +65,24 @@ def benchmark_memory_usage(
 def benchmark_decision_latency(agent: HybridAgent, samples: int = 1000) -> dict[str, Any]:
     """Milliseconds of so many decisions in play on the twin: the mean and percentiles, of all and by who decided.
 
-    The agent neither learns nor records. A language model that was asked in an equal state before is not asked again, as in
-    training.
+    A copy plays, with the agent's manager, mode and policy: the agent neither learns nor records.
     """
-    _check("samples", samples)
-    env, frozen = create_mock_environment("twin", "state"), agent.frozen_copy(seed_for(agent.seed, "latency"))
-    taken: dict[str, list[float]] = defaultdict(list)
+    if samples < 1:
+        raise ConfigurationError(f"samples {samples}: use 1 or more")
+    rule = None if agent.learner is None else agent.learner.rule
+    player = HybridAgent(agent.llm_manager, AdaptiveStrategySystem(), mode=agent.mode, seed=agent.seed, learner=rule)
+    if agent.learner is not None:
+        player.load_weights(agent.learner.to_arrays())
+    env, taken = create_mock_environment("twin", "state"), defaultdict[str, list[float]](list)
     observation, info = env.reset(seed=0)
     for _ in range(samples):
         began = time.perf_counter()
-        action = frozen.get_action(observation, info)
-        milliseconds = 1000 * (time.perf_counter() - began)
-        taken[frozen.last_decision["source"]].append(milliseconds)
+        action = player.get_action(observation, info)
+        taken[player.last_decision["source"]].append(1000 * (time.perf_counter() - began))
         following, reward, terminated, truncated, info = env.step(action)
-        over = terminated or truncated
-        frozen.update(observation, action, reward, following, over, truncated=truncated)
+        player.update(observation, action, reward, following, terminated or truncated, truncated=truncated)
         observation = following
-        if over:
+        if terminated or truncated:
             observation, info = env.reset()
     env.close()
     everything = [each for values in taken.values() for each in values]
@@ -95,8 +93,3 @@ def _latencies(milliseconds: list[float]) -> dict[str, float]:
     percentiles = np.percentile(milliseconds, _PERCENTILES)
     named = {f"p{percent}": float(value) for percent, value in zip(_PERCENTILES, percentiles, strict=True)}
     return {"samples": len(milliseconds), "mean_ms": float(np.mean(milliseconds)), **named}
-
-
-def _check(name: str, value: int) -> None:
-    if value < 1:
-        raise ConfigurationError(f"{name} {value}: use 1 or more")

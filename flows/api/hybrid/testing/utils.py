@@ -1,11 +1,12 @@
 """The documented test utilities, over our own cartridge: nothing here is a mock."""
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.errors import ConfigurationError
 from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer, training_parts
-from flows.api.hybrid.trainer.training_config import TrainingConfig
+from flows.api.hybrid.trainer.training_config import check_training_config
 
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
@@ -13,25 +14,18 @@ if TYPE_CHECKING:
 SMALL_STEPS = 200
 """Steps of an episode in tests, unless they say otherwise."""
 _DATABASE, _CHECKPOINTS = "decisions.db", "checkpoints"
-_MADE = (f"{_DATABASE}*", f"{_CHECKPOINTS}/*.npz", f"{_CHECKPOINTS}/training_summary.json")
 
 
 class SmallTrainer(HybridLLMRLTrainer):
-    """A trainer whose `train()` is short: `episodes` of at most 200 steps, and evaluations of one episode."""
+    """A trainer whose `train()` is short: `episodes` of at most 200 steps."""
 
     episodes = 10
 
     def train(
-        self,
-        total_episodes: int | None = None,
-        max_steps_per_episode: int = SMALL_STEPS,
-        save_interval: int = 100,
-        eval_interval: int = 50,
-        curriculum_patience: int = 20,
+        self, total_episodes: int | None = None, max_steps_per_episode: int = SMALL_STEPS, *intervals: int, **named: int
     ) -> dict[str, Any]:
         """Train `total_episodes`, or `episodes`; see `HybridLLMRLTrainer.train`."""
-        wanted = self.episodes if total_episodes is None else total_episodes
-        return super().train(wanted, max_steps_per_episode, save_interval, eval_interval, curriculum_patience)
+        return super().train(total_episodes or self.episodes, max_steps_per_episode, *intervals, **named)
 
 
 def create_mock_environment(
@@ -48,15 +42,14 @@ def create_test_trainer(
 ) -> SmallTrainer:
     """A trainer whose `train()` has so many short episodes, with all its files below `temp_dir`.
 
-    It plays our own cartridge beside the scripted language model; `changes` are other values of the configuration.
+    It plays our own cartridge beside the tiny language model; `changes` are other values of the configuration.
     """
     if episodes < 1:
         raise ConfigurationError(f"episodes {episodes}: use 1 or more")
     Path(temp_dir).mkdir(parents=True, exist_ok=True)
-    config = TrainingConfig.from_json({**generate_test_config(temp_dir), "headless": headless, **changes})
+    config = check_training_config({**generate_test_config(temp_dir), "headless": headless, **changes})
     trainer = SmallTrainer(**training_parts(config))
     trainer.episodes = episodes
-    trainer.num_evaluation_episodes = trainer.num_final_episodes = 1
     return trainer
 
 
@@ -65,24 +58,27 @@ def generate_test_config(temp_dir: str = "/tmp/test", **changes: Any) -> dict[st
     folder = Path(temp_dir)
     own = {
         "rom_path": "homebrew",
-        "llm_model": "scripted",
+        "llm_model": "tiny",
+        "initial_strategy": "balanced",
         "decision_db_path": str(folder / _DATABASE),
         "save_dir": str(folder / _CHECKPOINTS),
         "log_level": "WARNING",
     }
-    return TrainingConfig.from_json({**own, **changes}).to_json()
+    return check_training_config({**own, **changes}).model_dump()
 
 
 def cleanup_test_files(temp_dir: str = "/tmp/test") -> list[str]:
-    """Remove what trainers of `create_test_trainer` have written below `temp_dir`, and folders left empty; the removed files.
-
-    Nothing else there is touched. Close the trainers first.
+    """Remove history and store that trainers of `create_test_trainer` have made below `temp_dir`, and it, if it is empty then;
+    what was removed. Nothing else there is touched. Close the trainers first.
     """
     folder = Path(temp_dir)
-    found = sorted(each for pattern in _MADE for each in folder.glob(pattern) if each.is_file())
+    store = folder / _CHECKPOINTS
+    found = sorted(folder.glob(f"{_DATABASE}*"))
     for each in found:
         each.unlink()
-    for empty in (folder / _CHECKPOINTS, folder):
-        if empty.is_dir() and not any(empty.iterdir()):
-            empty.rmdir()
+    if (store / "format.json").is_file():
+        shutil.rmtree(store)
+        found.append(store)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
     return [str(each) for each in found]

@@ -1,7 +1,11 @@
-"""The trainer, its configuration, and the managers of language models."""
+"""The trainer, and the managers of language models, each imported on first use."""
 
-from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer as HybridLLMRLTrainer
-from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import create_trainer_from_config as create_trainer_from_config
-from flows.api.hybrid.trainer.llm_manager import BaseLLMManager as BaseLLMManager
-from flows.api.hybrid.trainer.llm_manager import LLMManager as LLMManager
-from flows.api.hybrid.trainer.llm_manager import ScriptedLLMManager as ScriptedLLMManager
+from typing import Any
+
+from flows.api.hybrid import TRAINER, find_name
+
+__all__ = [*TRAINER]
+
+
+def __getattr__(name: str) -> Any:
+    return find_name(name, TRAINER, __name__)

@@ -1,64 +1,62 @@
-"""The documented trainer: episodes of one game, evaluations, checkpoints and callbacks."""
+"""The documented trainer: a run of the hybrid method by the flow, told as episodes, evaluations and checkpoints."""
 
 import json
 import logging
-import time
+import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import ceil
+from os.path import expanduser
 from pathlib import Path
-from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
-from components.errors import ConfigurationError
+from components import progress
+from components.config import RunConfig, differing_fields
+from components.errors import ConfigurationError, TroupeError
+from components.hybrid.goals import GoalOrientedPlanner
+from components.hybrid.recorded_episodes import PlayedEpisode
 from components.hybrid.strategies import Strategy
-from components.identity import seed_for
+from components.runs.run import Run
+from components.schema import IterationReport
 from components.suggestions import suggest
 from components.whole_files import write_whole
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.exceptions import CheckpointError, TrainingError
-from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
-from flows.api.hybrid.trainer.checkpoints import (
-    BEST,
-    checked_save_dir,
-    checkpoint_name,
-    find_checkpoint,
-    read_checkpoint,
-    write_checkpoint,
-)
-from flows.api.hybrid.trainer.episodes import EpisodePlayed, play_episode
-from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager, ScriptedLLMManager
+from flows.api.hybrid.trainer import runs
+from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 from flows.api.hybrid.trainer.training_config import LogLevel, TrainingConfig, read_training_config
 
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
 EVENTS = (
-    *("training_start", "episode_start", "step", "episode_end", "evaluation", "checkpoint", "curriculum_advance"),
-    *("curriculum_stalled", "strategy_switch", "training_end"),
+    *("training_start", "episode_end", "evaluation", "checkpoint"),
+    *("curriculum_advance", "curriculum_stalled", "training_end"),
 )
 """What callbacks are registered for."""
 Callback = Callable[["HybridLLMRLTrainer", int, dict[str, Any]], None]
 """Called with the trainer, the number of the episode, counted from 1 and 0 before it, and what the event says."""
-_WINDOW = 10
-"""Episodes of `average_reward`, `final_avg_reward` and `success_rate`."""
+_SUMMARY = "training_summary.json"
+_WINDOW, _PATIENCE = 10, 20
 _log = logging.getLogger(__name__)
 
 
 class HybridLLMRLTrainer:
-    """Trains an agent on an environment. Each call of `train` goes on behind the last episode, as after `load_checkpoint`.
+    """Trains an agent on the game of an environment: `train` is a run of the hybrid method, stored in `save_dir`.
 
-    An episode's chance is that of its number and of the agent's seed, so that a training that goes on from a checkpoint is
-    bit for bit the one that was not interrupted. One object, one thread.
+    A step of the run plays `max_steps_per_episode` buttons in each of `num_games` games: an episode, or several that reach
+    their goal earlier. The same trainer made again trains the same run: what is finished is read, and a killed training goes
+    on. Afterwards the agent plays what was trained. One object, one thread.
 
     **Example**
 
         trainer = create_trainer_from_config("config.json")
         trainer.register_callback("episode_end", lambda trainer, episode, metrics: print(episode, metrics["reward"]))
-        summary = trainer.train(total_episodes=100)
+        summary = trainer.train(total_episodes=100, max_steps_per_episode=600)
+        trainer.run_id  # for `troupe show RUN --store file:///.../checkpoints`
     """
 
     def __init__(
@@ -70,6 +68,8 @@ class HybridLLMRLTrainer:
         llm_manager: BaseLLMManager | None,
         save_dir: str = "checkpoints",
         log_level: str = "INFO",
+        *,
+        num_games: int = 1,
     ) -> None:
         """Raises ConfigurationError where agent, strategies and manager do not belong together, and for an unknown level."""
         if log_level not in get_args(LogLevel):
@@ -78,34 +78,36 @@ class HybridLLMRLTrainer:
             raise ConfigurationError("strategy_system: is not that of the agent; give agent.adaptive_strategy")
         if agent.llm_manager is not llm_manager:
             raise ConfigurationError("llm_manager: is not that of the agent; give agent.llm_manager")
+        if num_games < 1:
+            raise ConfigurationError(f"num_games {num_games}: use 1 or more")
         logging.getLogger("flows.api.hybrid").setLevel(log_level)
         self.env, self.agent, self.llm_manager = env, agent, llm_manager
         self.strategy_system, self.decision_analyzer = strategy_system, decision_analyzer
-        self.save_dir = checked_save_dir(save_dir)
-        self.num_evaluation_episodes, self.num_final_episodes = 5, 10
-        self.env_seconds = 0.0
-        """Seconds in the environment's steps, since this object was made."""
+        self.save_dir, self.num_games = _check_save_dir(save_dir), num_games
+        self.first_strategy = strategy_system.current_strategy
+        """That of the first stage."""
         self._callbacks: dict[str, list[Callback]] = {event: [] for event in EVENTS}
-        self._played: list[EpisodePlayed] = []
-        self._number = 0
-        self._num_advances, self._best_evaluation = 0, float("-inf")
-        self._record_decisions()
-        self._boundary = self._to_arrays()
+        self._take_run(None)
+
+    @property
+    def run_id(self) -> str | None:
+        """The name of the run in `save_dir`; None before it is trained or loaded."""
+        return None if self.run is None else self.run.run_id
 
     @property
     def episode(self) -> int:
-        """The number of episodes that were trained, also those before a checkpoint."""
-        return len(self._played)
+        """The number of episodes of the run that have ended."""
+        return len(self._episodes)
 
     @property
     def total_steps(self) -> int:
         """The steps of these episodes."""
-        return sum(each.length for each in self._played)
+        return sum(each.length for each in self._episodes)
 
     def register_callback(self, event: str, callback: Callback) -> None:
-        """Call this at an event, see `EVENTS`. What it raises is logged; TrainingError ends the training.
+        """Call this at an event, see `EVENTS`, as soon as the step of the run that it is of is stored.
 
-        Raises ConfigurationError for an unknown event.
+        What it raises is logged; TrainingError ends the training. Raises ConfigurationError for an unknown event.
         """
         if event not in self._callbacks:
             raise ConfigurationError(f"event {event!r}: there is none of this name; {suggest(event, EVENTS)}")
@@ -119,116 +121,90 @@ class HybridLLMRLTrainer:
         max_steps_per_episode: int = 10000,
         save_interval: int = 100,
         eval_interval: int = 50,
-        curriculum_patience: int = 20,
+        curriculum_patience: int = _PATIENCE,
     ) -> dict[str, Any]:
-        """Train so many more episodes; the summary, which is also in `save_dir/training_summary.json`.
+        """Train at least so many more episodes; the summary, which is also in `save_dir/training_summary.json`.
 
-        Raises TrainingError, or one of its kind, when an episode or evaluation fails. The trainer is then behind the last
-        whole episode, as is the checkpoint "latest".
+        Each `save_interval` episodes of full length a checkpoint is kept for good (`troupe gc` removes others), each
+        `eval_interval` the player is evaluated. Raises ConfigurationError for what no run can have, and TrainingError, or one
+        of its kind, when a step fails; the next call goes on after the last finished one.
         """
         asked = {name: value for name, value in locals().items() if name != "self"}
         for name, value in asked.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigurationError(f"{name} {value!r}: use a whole number of 1 or more")
-        self.agent.curriculum.wait_for(curriculum_patience)
+        runs.check_parts(self)
+        total, save_every, eval_every = (
+            ceil(each / self.num_games) for each in (total_episodes, save_interval, eval_interval)
+        )
+        config = runs.build_config(
+            self,
+            num_steps=self._num_steps + total,
+            max_steps=max_steps_per_episode,
+            save_every=save_every,
+            eval_every=eval_every,
+            patience=self._patience(curriculum_patience),
+        )
+        run = self._begin(config)
         self._emit("training_start", asked)
-        doing = ""
         try:
-            for _ in range(total_episodes):
-                doing = f"episode {self.episode + 1}"
-                self.train_episode(max_steps_per_episode)
-                doing = f"what follows episode {self.episode}"
-                if self.episode % eval_interval == 0:
-                    self._evaluated(self.num_evaluation_episodes, max_steps_per_episode)
-                if self.episode % save_interval == 0:
-                    self.save_checkpoint()
-            self.save_checkpoint()
-            evaluation = self._evaluated(self.num_final_episodes, max_steps_per_episode)
-            self.save_checkpoint()
-            summary = self._summary(evaluation)
-            write_whole(self.save_dir / "training_summary.json", json.dumps(summary, indent=2))
-        except BaseException as error:
-            self._go_back_to_last_episode()
-            if isinstance(error, TrainingError | ConfigurationError) or not isinstance(error, Exception):
-                raise
+            with progress.subscribe(self._hear):
+                runs.train_run(run.config, run.run_id, on_step=self._finish_step)
+            self._catch_up()
+            evaluation = runs.play_evaluation(run, self._num_steps)
+            self.agent.load_weights(runs.read_weights(run, self._num_steps))
+        except (TrainingError, ConfigurationError):
+            raise
+        except (TroupeError, OSError, RuntimeError, ValueError, ArithmeticError) as error:
             raise TrainingError(
-                f"{doing} failed: {type(error).__name__}: {error}; train() continues after episode "
-                f"{self.episode}, and so does load_checkpoint('latest') elsewhere"
+                f"step {self._num_steps} failed: {type(error).__name__}: {error}; train() goes on after step "
+                f"{self._num_steps}, also elsewhere after load_checkpoint('latest')"
             ) from error
+        summary = self._summarise(evaluation)
+        write_whole(self.save_dir / _SUMMARY, json.dumps(summary, indent=2))
         self._emit("training_end", summary)
         return summary
 
-    def evaluate(self, num_episodes: int = 5, max_steps_per_episode: int = 10000) -> dict[str, float]:
-        """What the agent reaches in episodes that training never plays: the four documented means, and the success rate.
-
-        Its actions are drawn as in training; it learns, records and measures nothing.
-        """
-        if isinstance(num_episodes, bool) or not isinstance(num_episodes, int) or num_episodes < 1:
-            raise ConfigurationError(f"num_episodes {num_episodes!r}: use a whole number of 1 or more")
-        agent = self.agent.frozen_copy(seed_for(self.agent.seed, "evaluation"))
-        played = [
-            self._play(agent, seed_for(self.agent.seed, "evaluation", number), max_steps_per_episode)
-            for number in range(num_episodes)
-        ]
-        rewards = [each.reward for each in played]
-        return {
-            "avg_reward": fmean(rewards),
-            "std_reward": pstdev(rewards),
-            "avg_length": fmean(each.length for each in played),
-            "avg_llm_usage": fmean(each.llm_usage for each in played),
-            "success_rate": fmean(each.succeeded for each in played),
-        }
-
     def get_performance_metrics(self) -> dict[str, float]:
         """The seven documented metrics of the last episode, rates from 0 to 1. Raises TrainingError before the first."""
-        if not self._played:
+        if not self._episodes:
             raise TrainingError("get_performance_metrics: no episode was trained yet; call train first")
-        last, recent = self._played[-1], self._played[-_WINDOW:]
+        last, recent = self._episodes[-1], self._episodes[-_WINDOW:]
         return {
             "episode_reward": last.reward,
             "average_reward": fmean(each.reward for each in recent),
             "llm_usage_rate": last.llm_usage,
             "episode_length": last.length,
-            "strategy_switches": self.strategy_system.num_switches,
-            "curriculum_stage": self.agent.curriculum.state.stage,
+            "strategy_switches": sum(each.num_switches for each in self._episodes),
+            "curriculum_stage": self._stage,
             "success_rate": fmean(each.succeeded for each in recent),
         }
 
-    def save_checkpoint(self) -> Path:
-        """Write the state behind the last episode to `save_dir`. Raises CheckpointError."""
-        path = self.save_dir / checkpoint_name(self.episode)
-        write_checkpoint(path, self._boundary)
-        _log.info("checkpoint %s", path)
-        self._emit("checkpoint", {"path": str(path)})
-        return path
-
-    def save_best_model(self) -> Path:
-        """Write the state behind the last episode as the best one; evaluations that are better than all before do it, too."""
-        path = self.save_dir / BEST
-        write_checkpoint(path, self._boundary)
-        self._emit("checkpoint", {"path": str(path)})
-        return path
+    def save_best_model(self) -> str:
+        """Call the newest checkpoint of the run the best one, as evaluations that are better than all before do; its name."""
+        if self.run is None:
+            raise CheckpointError("save_best_model: there is no checkpoint yet; call train first")
+        name = f"{self.run.run_id}@{self._num_steps}"
+        write_whole(self.save_dir / runs.BEST, name)
+        self._emit("checkpoint", {"path": name})
+        return name
 
     def load_checkpoint(self, checkpoint_path: str) -> bool:
-        """Go on from a checkpoint: "latest" (written last), "best", a path, or a name in `save_dir`.
+        """Go on from a checkpoint of the store in `save_dir`: "latest" (of the newest run), "best", or RUN@STEP.
 
-        False, with a line in the log, if not.
-
-        Decisions of episodes that are played again are stored again, under new numbers.
+        The agent then plays it, and `train` goes on with its run. False, with a line in the log, if there is none, or it is
+        damaged or of another policy.
         """
         try:
-            path = find_checkpoint(checkpoint_path, self.save_dir)
-            arrays = read_checkpoint(path)
-        except CheckpointError as error:
-            _log.warning("%s", error)
+            run, step = runs.find_checkpoint(checkpoint_path, self.save_dir, self.run_id)
+            strategy = runs.first_strategy(run)
+            self.agent.load_weights(runs.read_weights(run, step))
+        except (TroupeError, OSError, KeyError, ValueError, RuntimeError) as error:
+            _log.warning("%s: %s", checkpoint_path, error)
             return False
-        try:
-            self._from_arrays(arrays)
-        except (KeyError, ValueError, TypeError, RuntimeError) as error:
-            self._from_arrays(self._boundary)
-            _log.warning("%s is of another training (%s); make the agent with the same arguments", path, error)
-            return False
-        self._boundary = arrays
+        self.first_strategy = strategy or self.first_strategy
+        self._take_run(run)
+        self._catch_up(step)
         return True
 
     def close(self) -> None:
@@ -238,130 +214,122 @@ class HybridLLMRLTrainer:
         if self.llm_manager is not None:
             self.llm_manager.close()
 
-    def train_episode(self, max_steps_per_episode: int = 10000) -> dict[str, float]:
-        """Train one more episode, without evaluation and checkpoint; its metrics."""
-        self._number = number = self.episode + 1
-        self._emit("episode_start", {"episode": number})
-        self.agent.reseed(seed_for(self.agent.seed, "policy", number))
-        switches = self.strategy_system.num_switches
+    def _take_run(self, run: Run | None) -> None:
+        """Forget what is known of another run."""
+        self.run = run
+        self._episodes: list[PlayedEpisode] = []
+        self._num_steps = self._stage = self._num_advances = self._save_every = 0
+        self._evaluated, self._best_evaluation = -1, float("-inf")
 
-        def on_step(step: dict[str, Any]) -> None:
-            nonlocal switches
-            self._emit("step", step)
-            if self.strategy_system.num_switches != switches:
-                switches = self.strategy_system.num_switches
-                self._emit("strategy_switch", {"strategy": self.strategy_system.current_strategy.value})
+    def _begin(self, config: RunConfig) -> Run:
+        """The run of this configuration, with what is stored of it. Raises ConfigurationError if this trainer has another."""
+        run_id = runs.name_run(config)
+        if self.run is not None and self.run.run_id != run_id:
+            changes = differing_fields(self.run.config.result_fields(), config.result_fields())
+            raise ConfigurationError(
+                f"train: run {self.run.run_id} has other settings, {'; '.join(changes)}; give these, or make another trainer"
+            )
+        self.run = runs.find_run(config, run_id)
+        self._save_every = config.retention.every
+        self._catch_up()
+        return self.run
 
-        played = self._play(self.agent, seed_for(self.agent.seed, "episode", number), max_steps_per_episode, on_step)
-        self._played.append(played)
-        event = self.agent.end_of_training_episode(played.reward)
-        self._num_advances += event == "curriculum_advance"
-        self._boundary = self._to_arrays()
-        metrics = self.get_performance_metrics()
-        _log.info("episode %d: reward %.3f, %d steps, llm %.2f", number, played.reward, played.length, played.llm_usage)
-        if event is not None:
-            self._emit(event, {"stage": self.agent.curriculum.state.stage})
-        self._emit("episode_end", {**metrics, "reward": played.reward})
-        return metrics
+    def _catch_up(self, limit: int | None = None) -> None:
+        """Count what is stored of the run's steps, of which nobody was told."""
+        assert self.run is not None, "there is a run"
+        episodes, all_metrics, best = runs.read_finished(self.run, self._num_steps, limit)
+        self._episodes += episodes
+        self._best_evaluation = max(self._best_evaluation, best)
+        for metrics in all_metrics:
+            self._count_step(metrics)
+        self._evaluated = max(self._evaluated, self._num_steps or -1)
 
-    def _play(
-        self, agent: HybridAgent, seed: int, max_steps: int, on_step: Callable[[dict[str, Any]], None] | None = None
-    ) -> EpisodePlayed:
-        began, waited = time.perf_counter(), self.env_seconds
-        played = play_episode(self.env, agent, seed=seed, max_steps=max_steps, on_step=on_step)
-        self.env_seconds = waited + played.env_seconds
-        _log.debug("%d steps in %.2f s", played.length, time.perf_counter() - began)
-        return played
+    def _count_step(self, metrics: Mapping[str, float]) -> None:
+        self._num_steps += 1
+        self._stage = int(metrics.get("curriculum/stage", 0))
+        self._num_advances += int(metrics.get("curriculum/num_advances", 0))
 
-    def _evaluated(self, num_episodes: int, max_steps: int) -> dict[str, float]:
-        found = self.evaluate(num_episodes, max_steps)
-        _log.info("evaluation of %d episodes: reward %.3f", num_episodes, found["avg_reward"])
-        if found["avg_reward"] > self._best_evaluation:
-            self._best_evaluation = found["avg_reward"]
-            self._boundary = self._to_arrays()
+    def _finish_step(self, report: IterationReport) -> None:
+        """Tell callbacks what a step of the run has brought, and keep its decisions."""
+        assert self.run is not None, "a step is of a run"
+        self._count_step(report.metrics)
+        played = runs.read_episodes(self.run, report.step)
+        self.decision_analyzer.record([each for episode in played for each in episode.decisions])
+        for episode in played:
+            self._episodes.append(replace(episode, decisions=()))
+            _log.info("episode %d: reward %.3f, llm %.2f", self.episode, episode.reward, episode.llm_usage)
+            self._emit("episode_end", {**self.get_performance_metrics(), "reward": episode.reward})
+        for event, name in (("curriculum_advance", "num_advances"), ("curriculum_stalled", "num_stalls")):
+            if report.metrics.get(f"curriculum/{name}"):
+                self._emit(event, {"stage": self._stage})
+        if self._num_steps % self._save_every == 0:
+            self._emit("checkpoint", {"path": f"{self.run.run_id}@{self._num_steps}"})
+
+    def _hear(self, heard: progress.Progress) -> None:
+        if heard.stage != "evaluated" or heard.step <= self._evaluated:
+            return
+        self._evaluated, report = heard.step, heard.facts["report"]
+        if report.mean_reward > self._best_evaluation:
+            self._best_evaluation = report.mean_reward
             self.save_best_model()
-        self._emit("evaluation", dict(found))
-        return found
+        self._emit(
+            "evaluation", {"step": heard.step, "avg_reward": report.mean_reward, "success_rate": report.success_rate}
+        )
 
-    def _summary(self, evaluation: Mapping[str, float]) -> dict[str, Any]:
-        rewards = [each.reward for each in self._played]
+    def _patience(self, asked: int) -> int:
+        stated = (self.agent.curriculum_config or {}).get("advancement_patience")
+        if asked != _PATIENCE and self.agent.mode != "adaptive":
+            raise ConfigurationError(
+                f"curriculum_patience {asked}: mode {self.agent.mode} has no curriculum; leave it out"
+            )
+        if stated is not None and asked not in (_PATIENCE, stated):
+            raise ConfigurationError(
+                f"curriculum_patience {asked}: curriculum_config.advancement_patience is {stated}; leave one of them out"
+            )
+        return asked if stated is None else int(stated)
+
+    def _summarise(self, evaluation: Mapping[str, float]) -> dict[str, Any]:
+        rewards = [each.reward for each in self._episodes]
         return {
             "total_episodes": self.episode,
             "total_steps": self.total_steps,
             "best_reward": max(rewards),
             "final_avg_reward": fmean(rewards[-_WINDOW:]),
-            "curriculum_stage_reached": self.agent.curriculum.state.stage,
+            "curriculum_stage_reached": self._stage,
             "curriculum_advancements": self._num_advances,
-            "strategy_switches": self.strategy_system.num_switches,
-            "final_evaluation": {name: value for name, value in evaluation.items() if name != "success_rate"},
-            "avg_episode_length": fmean(each.length for each in self._played),
-            "avg_llm_usage": fmean(each.llm_usage for each in self._played),
+            "strategy_switches": sum(each.num_switches for each in self._episodes),
+            "final_evaluation": dict(evaluation),
+            "avg_episode_length": fmean(each.length for each in self._episodes),
+            "avg_llm_usage": fmean(each.llm_usage for each in self._episodes),
         }
 
     def _emit(self, event: str, said: Mapping[str, Any]) -> None:
         for callback in self._callbacks[event]:
             try:
-                callback(self, self._number, dict(said))
+                callback(self, self.episode, dict(said))
             except TrainingError:
                 raise
             except Exception:  # a callback of the user's must not end a night's training
                 _log.exception("a callback of %s failed; the training continues", event)
 
-    def _go_back_to_last_episode(self) -> None:
-        """Forget the half of an episode that failed, and keep what is behind the last whole one."""
-        self._from_arrays(self._boundary)
-        try:
-            write_checkpoint(self.save_dir / checkpoint_name(self.episode), self._boundary)
-        except CheckpointError as error:  # what ended the training is what is raised
-            _log.warning("%s", error)
-
-    def _record_decisions(self) -> None:
-        self.agent.record_in(self.decision_analyzer)
-
-    def _to_arrays(self) -> dict[str, NDArray[Any]]:
-        state = {
-            "played": [each.to_json() for each in self._played],
-            "num_advances": self._num_advances,
-            "best_evaluation": self._best_evaluation
-            if self._played and self._best_evaluation > float("-inf")
-            else None,
-        }
-        return self.agent.to_arrays() | {"trainer": np.frombuffer(json.dumps(state).encode(), np.uint8)}
-
-    def _from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        state = json.loads(arrays["trainer"].tobytes())
-        self.agent.load_arrays(arrays)
-        self._played = [EpisodePlayed(**each) for each in state["played"]]
-        self._number = len(self._played)
-        self._num_advances = state["num_advances"]
-        best = state["best_evaluation"]
-        self._best_evaluation = float("-inf") if best is None else best
-        self._record_decisions()
-
 
 def create_trainer_from_config(config_path: str) -> HybridLLMRLTrainer:
-    """The trainer of a JSON file with the nine documented keys.
+    """The trainer of a JSON file with the nine documented keys, in mode ADAPTIVE, with history and planner.
 
     Raises ConfigurationError for unknown keys and wrong values, by name; EnvironmentError without the ROM.
     """
     return HybridLLMRLTrainer(**training_parts(read_training_config(config_path)))
 
 
-def training_parts(config: TrainingConfig, *, network: Literal["mlp", "cnn"] = "mlp") -> dict[str, Any]:
+def training_parts(config: TrainingConfig) -> dict[str, Any]:
     """The arguments of a trainer by this configuration: environment, agent and the rest, opened.
 
-    With `network` cnn the policy sees the screen. Raises ConfigurationError where observations have none.
+    With `observation_type` screen the policy sees the screen, else the state variables.
     """
     from components.hybrid.masked_ppo import PPORule
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
-    learner = PPORule(network=network)
-    if learner.sees_screens and config.observation_type == "state":
-        raise ConfigurationError(
-            f"network {network}: observation_type state has no screen to see; use multi_modal or screen, and a rom_path other "
-            "than twin"
-        )
-    checked_save_dir(config.save_dir)
+    _check_save_dir(config.save_dir)
     env = EnhancedPyBoyPokemonCrystalEnv(config.rom_path, config.headless, config.observation_type)
     try:
         analyzer = DecisionHistoryAnalyzer(config.decision_db_path)
@@ -369,8 +337,10 @@ def training_parts(config: TrainingConfig, *, network: Literal["mlp", "cnn"] = "
         env.close()
         raise
     strategies = AdaptiveStrategySystem(analyzer, GoalOrientedPlanner())
-    strategies.prefer_strategy(Strategy(config.initial_strategy))
-    manager = _manager(config)
+    if config.initial_strategy is not None:
+        strategies.prefer_strategy(Strategy(config.initial_strategy))
+    manager = LLMManager(config.llm_model, max_context_length=config.max_context_length)
+    learner = PPORule(network="cnn" if config.observation_type == "screen" else "mlp")
     return {
         "env": env,
         "agent": HybridAgent(manager, strategies, learner=learner),
@@ -382,7 +352,12 @@ def training_parts(config: TrainingConfig, *, network: Literal["mlp", "cnn"] = "
     }
 
 
-def _manager(config: TrainingConfig) -> BaseLLMManager:
-    if config.llm_model == "scripted":
-        return ScriptedLLMManager(max_context_length=config.max_context_length)
-    return LLMManager(config.llm_model, max_context_length=config.max_context_length)
+def _check_save_dir(save_dir: Any) -> Path:
+    """The folder, which is made when it is written to. Raises ConfigurationError where there can be none."""
+    if not isinstance(save_dir, str | Path) or not str(save_dir):
+        raise ConfigurationError(f"save_dir {save_dir!r}: give the path of a folder")
+    folder = Path(expanduser(save_dir))
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise ConfigurationError(f"save_dir {save_dir}: {there} is no folder that can be written; use another save_dir")
+    return folder

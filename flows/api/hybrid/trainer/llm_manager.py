@@ -1,4 +1,4 @@
-"""Managers of language models that are asked for buttons: the base of one's own, a model of ours, and a scripted one."""
+"""Managers of language models that are asked for buttons: the base of one's own, and a model in this process."""
 
 import re
 from abc import ABC, abstractmethod
@@ -7,10 +7,8 @@ from os.path import expanduser
 from typing import Any
 
 from components.errors import ConfigurationError
-from components.hybrid.cartridge_rules import HILL, ROUTE, TOWN
-from components.hybrid.game_facts import LARGEST, Action
+from components.hybrid.game_facts import Action
 from components.hybrid.language_model import ADVISER_TASK, WORDS
-from components.hybrid.scripted_advisers import competent_action
 from components.identity import seed_for
 from components.methods.population.served_models import Question, ServedModel, ServedPolicy
 from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
@@ -18,11 +16,8 @@ from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnect
 _WORDS = re.compile(r"\b(?:A|B|(?i:start|select|up|down|left|right|none))\b")
 _NAMES = {word.lower(): action for action, word in WORDS.items()}
 _LEGAL = re.compile(r"Buttons: ([A-Z, ]+)\.")
-_POSITION = re.compile(r"You are in the (town|route|hill) at column (\d+), row (\d+), facing (down|up|left|right)\.")
 _ANSWER_TOKENS = 8
 """What is left for a button."""
-_MAPS = {"town": TOWN, "route": ROUTE, "hill": HILL}
-_FACINGS = {"down": 0, "up": 4, "left": 8, "right": 12}
 
 
 class BaseLLMManager(ABC):
@@ -97,11 +92,9 @@ class LLMManager(BaseLLMManager):
     drawn with. The model is loaded by the first question; equal contexts have equal answers.
     """
 
-    def __init__(
-        self, model: str = "tiny", *, max_context_length: int = 2048, seed: int = 0, device: str = "cpu"
-    ) -> None:
+    def __init__(self, model: str = "tiny", *, max_context_length: int = 2048, device: str = "cpu") -> None:
         super().__init__(max_context_length=max_context_length)
-        self.model, self._seed, self._device = expanduser(model), seed, device
+        self.model, self.device = expanduser(model), device
         self._served: ServedModel | None = None
         self._policy: ServedPolicy | None = None
 
@@ -128,7 +121,7 @@ class LLMManager(BaseLLMManager):
             served.close()
 
     def _question(self, context: str) -> Question:
-        return Question(prompt=context, instructions=ADVISER_TASK, seed=seed_for(self._seed, "advice", context))
+        return Question(prompt=context, instructions=ADVISER_TASK, seed=seed_for(0, "advice", context))
 
     def _opened(self) -> ServedPolicy:
         if self._policy is None:
@@ -138,7 +131,7 @@ class LLMManager(BaseLLMManager):
     def _opened_model(self) -> ServedModel:
         if self._served is None:
             try:
-                self._served = ServedModel(self.model, device=self._device)
+                self._served = ServedModel(self.model, device=self.device)
             except ConfigurationError as error:
                 raise ConfigurationError(str(error).replace("policies.model.base", "llm_model")) from error
             except OSError as error:
@@ -146,44 +139,7 @@ class LLMManager(BaseLLMManager):
         return self._served
 
 
-class ScriptedLLMManager(BaseLLMManager):
-    """Reads what a model reads and knows the way of our own cartridge: no model, for tests and as the best adviser."""
-
-    def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
-        """The next button on the way to both badges, with a confidence of .9; NONE, with 0, on other cartridges."""
-        facts = read_game(context.split("\n")[-1])
-        if facts is None:
-            return int(Action.NONE), {"source": "scripted", "confidence": 0.0, "reasoning": "I do not know this place"}
-        action, legal = competent_action(facts), legal_actions(context)
-        return int(action if action in legal else Action.NONE), {"source": "scripted", "confidence": 0.9}
-
-
 def legal_actions(context: str) -> list[Action]:
     """The allowed buttons that the last line of a context lists; all nine if it lists none."""
     found = _LEGAL.findall(context.split("\n")[-1])
     return [Action[name] for name in found[-1].split(", ")] if found else list(Action)
-
-
-def read_game(description: str) -> dict[str, int] | None:
-    """The facts of our own cartridge that a description tells; None for what is not of it.
-
-    **Example** "You are in the town at column 4, row 5, facing down. You have no party.": map 4, x 4, y 5, facing 0, no party.
-    """
-    facts = dict.fromkeys(LARGEST, 0)
-    level, badges = re.search(r"Your level is (\d+)", description), re.search(r"Badges: (\d+)", description)
-    if "You fight a" in description:
-        return facts | {"battle_mode": 1}
-    place = _POSITION.search(description)
-    if place is None:
-        return None
-    return facts | {
-        "map_number": _MAPS[place[1]],
-        "x": int(place[2]),
-        "y": int(place[3]),
-        "facing": _FACINGS[place[4]],
-        "script": int("Somebody talks" in description),
-        "menu": int("The menu is open" in description),
-        "party_count": int(level is not None),
-        "level": int(level[1]) if level else 0,
-        "johto_badges": int(badges[1]) if badges else 0,
-    }

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.equilibria import deviation_gains, pure_equilibria
 from components.environments.social.coop_compete import CoopCompete, PairGame
 from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, joint_step
-from components.environments.social.rules.equilibria import deviation_gains, pure_equilibria
 from components.environments.social.staged import Staged
 from components.environments.social.team_battle import TeamBattle
 from components.errors import ConfigurationError

@@ -2,17 +2,16 @@
 
 import io
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from components.hybrid.game_boy.cartridges import homebrew_cartridge
-from components.hybrid.game_boy.games import EpisodeRule
-from components.hybrid.game_boy.processes import GamesInProcesses
+from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
-from components.process_variables import read_variables
+from tests.components.hybrid.game_boy.one_game import opened_games
 from tests.components.hybrid.scripted_play import random_actions
 
 pytestmark = pytest.mark.slow
@@ -27,14 +26,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def opened(num_games: int, *, seed: int, max_steps: int = MOST_STEPS) -> GamesInProcesses:
-    rule = EpisodeRule(max_steps=max_steps)
-    return GamesInProcesses(
-        homebrew_cartridge(), num_games, num_processes=2, seed=seed, environment=read_variables(), rule=rule
-    )
+def opened(num_games: int, *, seed: int, max_steps: int = MOST_STEPS) -> AbstractContextManager[EmulatedGames]:
+    return opened_games(num_games, seed=seed, rule=EpisodeRule(max_steps=max_steps))
 
 
-def starter_rate(games: GamesInProcesses, choose: Callable[[Any, Any], Any]) -> float:
+def starter_rate(games: EmulatedGames, choose: Callable[[Any, Any], Any]) -> float:
     """That of each game's next episode of 100 steps; the badge cannot be won in so few by chance."""
     found = np.zeros(games.num_games, np.bool_)
     for _ in range(MOST_STEPS):
@@ -56,10 +52,10 @@ def test_it_learns_to_find_the_starter_and_chance_does_not() -> None:
     assert learned > 0.85
 
 
-def test_a_learner_and_its_games_go_on_bit_for_bit_in_new_processes() -> None:
+def test_a_learner_and_its_games_go_on_bit_for_bit_in_other_games() -> None:
     rule = PPORule(steps=16, minibatch=32, epochs=2)
 
-    def advance(learner: MaskedPPO, games: GamesInProcesses) -> tuple[Any, ...]:
+    def advance(learner: MaskedPPO, games: EmulatedGames) -> tuple[Any, ...]:
         for _ in range(2):
             learner.update(learner.collect(games))
         weights = torch.cat([value.flatten() for value in learner.state_dict()["weights"].values()])

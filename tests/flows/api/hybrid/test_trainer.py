@@ -1,358 +1,306 @@
-"""Trainings that go on, fail and are watched; configurations and managers that are refused; errors by name."""
+"""Trainings are runs that every command knows; they go on, are watched, and refuse what no run can have."""
 
 import json
 import logging
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError
-from components.hybrid.errors import HistoryUnusable
-from components.hybrid.game_boy.cartridges import homebrew_cartridge
-from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem, StrategyType
-from flows.api.hybrid.core.curriculum import Curriculum
+from components.hybrid.decision_history import Decision
+from components.hybrid.decision_log import CreditRule, DecisionLog
+from components.hybrid.goals import GOALS, GoalOrientedPlanner
+from components.hybrid.masked_ppo import PPORule
+from components.hybrid.recorded_episodes import read_episode
+from components.hybrid.rewards import RewardWeights
+from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
-from flows.api.hybrid.core.exceptions import (
-    DecisionValidationError,
-    EnvironmentError,
-    LLMConnectionError,
-    TrainingError,
-)
-from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
-from flows.api.hybrid.core.goal_oriented_planner import GoalOrientedPlanner
+from flows.api.hybrid.core.exceptions import CheckpointError, EnvironmentError, TrainingError
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
-from flows.api.hybrid.testing import (
-    cleanup_test_files,
-    create_mock_environment,
-    create_test_trainer,
-    generate_test_config,
-)
-from flows.api.hybrid.testing.utils import SmallTrainer
-from flows.api.hybrid.trainer import BaseLLMManager, LLMManager, ScriptedLLMManager, create_trainer_from_config
-from flows.api.hybrid.trainer.checkpoints import read_checkpoint
-from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer, training_parts
-from flows.api.hybrid.trainer.training_config import TrainingConfig
+from flows.api.hybrid.testing import cleanup_test_files, create_test_trainer, generate_test_config
+from flows.api.hybrid.trainer import BaseLLMManager, HybridLLMRLTrainer, LLMManager, create_trainer_from_config
+from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import EVENTS
+from flows.api.hybrid.trainer.runs import build_config, read_weights
+from troupe.runs.documents import run_document, run_rows
+from troupe.runs.verify import verify_document
 
-STEPS = 90
+STEPS = 60
 TWIN: dict[str, Any] = {"rom_path": "twin", "observation_type": "state"}
 
 
-def twin_trainer(folder: Path, **changes: Any) -> SmallTrainer:
-    return create_test_trainer(2, temp_dir=str(folder), **TWIN, **changes)
+class OtherManager(BaseLLMManager):
+    """Always goes up."""
+
+    def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
+        return 4, {"confidence": 0.5}
+
+
+class OwnReward(EnhancedPyBoyPokemonCrystalEnv):
+    """Pays for nothing."""
+
+    def _calculate_reward(self, current_state: dict[str, Any], previous_state: dict[str, Any], action: int) -> float:
+        return 0.0
+
+
+def rl_trainer(folder: Path, *, manager: Any = None, env: Any = None, **agent: Any) -> HybridLLMRLTrainer:
+    """A trainer on the twin, of a policy alone unless `agent` says otherwise, whose history is kept in memory."""
+    analyzer = DecisionHistoryAnalyzer(":memory:")
+    strategies = AdaptiveStrategySystem(analyzer, GoalOrientedPlanner())
+    player = HybridAgent(manager, strategies, **{"mode": AgentMode.RL_ONLY, **agent})
+    env = env or EnhancedPyBoyPokemonCrystalEnv("twin", True, "state")
+    return HybridLLMRLTrainer(env, player, strategies, analyzer, manager, str(folder / "checkpoints"))
+
+
+def store(trainer: HybridLLMRLTrainer) -> LocalArtifactStore:
+    return LocalArtifactStore(trainer.save_dir)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallTrainer]:
-    trainer = twin_trainer(tmp_path_factory.mktemp("trained"))
-    trainer.said = []  # type: ignore[attr-defined]
-    for event in trainer._callbacks:
-        trainer.register_callback(
-            event, lambda _, episode, said, event=event: trainer.said.append((event, episode, said))
-        )  # type: ignore[attr-defined]
-    trainer.train(4, STEPS, save_interval=2, eval_interval=4)
-    yield trainer
+def trained(
+    prefect_harness: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[HybridLLMRLTrainer, list[Any], dict[str, Any]]]:
+    """A trainer after three steps of a run, what was told of it, and its summary."""
+    trainer, told = rl_trainer(tmp_path_factory.mktemp("trained")), list[Any]()
+    for event in EVENTS:
+        trainer.register_callback(event, lambda _, episode, said, event=event: told.append((event, episode, said)))
+    yield trainer, told, trainer.train(3, STEPS, save_interval=2, eval_interval=2)
     trainer.close()
 
 
-def test_a_training_that_goes_on_from_a_checkpoint_is_the_one_that_was_not_interrupted(
-    trained: SmallTrainer, tmp_path: Path
+@pytest.mark.slow
+def test_a_training_is_a_run_that_every_command_knows(trained: tuple[HybridLLMRLTrainer, list[Any], Any]) -> None:
+    trainer, _, summary = trained
+    [listed] = run_rows(store(trainer))
+    document = run_document(store(trainer), str(trainer.run_id))
+    assert (listed["run_id"], listed["step"], document["state"]) == (trainer.run_id, 3, "completed")
+    assert [each["step"] for each in document["evaluations"]] == [0, 2, 3]
+    assert verify_document(store(trainer), str(trainer.run_id))["state"] == "whole"
+    assert summary["total_episodes"] == trainer.episode == 3
+    assert summary["total_steps"] == 3 * STEPS
+    assert summary["final_evaluation"]["avg_reward"] == pytest.approx(document["evaluations"][-1]["mean_reward"])
+    assert json.loads((trainer.save_dir / "training_summary.json").read_text()) == summary
+    assert trainer.run is not None
+    assert trainer.agent.learner is not None
+    played, stored = trainer.agent.learner.to_arrays(), read_weights(trainer.run, 3)
+    assert all(np.array_equal(values, stored[name]) for name, values in played.items()), (
+        "the agent plays what was trained"
+    )
+
+
+@pytest.mark.slow
+def test_callbacks_are_told_and_decisions_kept_as_steps_are_stored(
+    trained: tuple[HybridLLMRLTrainer, list[Any], Any],
 ) -> None:
-    path = trained.save_dir / "checkpoint_episode_2.npz"
-    whole = read_checkpoint(trained.save_dir / "checkpoint_episode_4.npz")
-    resumed = twin_trainer(tmp_path)
-    assert resumed.load_checkpoint(str(path))
-    assert (resumed.episode, resumed.agent.num_decisions) == (2, 180)
-    resumed.train(2, STEPS, save_interval=2, eval_interval=2)
-    after = read_checkpoint(resumed.save_dir / "checkpoint_episode_4.npz")
-    assert after.keys() == whole.keys()
-    for name, values in whole.items():
-        if name != "agent":
-            assert np.array_equal(values, after[name]), name
-    assert json.loads(whole["agent"].tobytes()) == json.loads(after["agent"].tobytes())
-    assert any(not np.array_equal(whole[name], read_checkpoint(path)[name]) for name in whole if "weights" in name)
-    resumed.close()
-
-
-def test_a_tilde_in_a_path_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "own.gb").write_bytes(homebrew_cartridge().rom)
-    config = {"rom_path": "~/own.gb", "observation_type": "state", "llm_model": "scripted"}
-    config |= {"save_dir": "~/kept", "decision_db_path": "~/made/decisions.db"}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    trainer = create_trainer_from_config("~/config.json")
-    trainer.train_episode(2)
-    assert trainer.save_checkpoint() == tmp_path / "kept" / "checkpoint_episode_1.npz"
-    assert (tmp_path / "made" / "decisions.db").exists()
-    monkeypatch.chdir(tmp_path / "made")
-    assert trainer.load_checkpoint("~/kept/checkpoint_episode_1.npz")
-    trainer.close()
-    assert LLMManager("~/model").model == str(tmp_path / "model")
-
-
-def test_a_trainer_whose_policy_sees_screens_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
-    def opened(name: str, kind: str = "screen") -> HybridLLMRLTrainer:
-        (tmp_path / name).mkdir()
-        config = generate_test_config(str(tmp_path / name), observation_type=kind)
-        return HybridLLMRLTrainer(**training_parts(TrainingConfig.from_json(config), network="cnn"))
-
-    whole, resumed = opened("whole"), opened("resumed")
-    whole.train_episode(70)
-    path = whole.save_checkpoint()
-    assert read_checkpoint(path)["steps.states"].dtype == np.uint8
-    whole.train_episode(70)
-    assert whole.agent.num_updates == 1
-    assert resumed.load_checkpoint(str(path))
-    resumed.train_episode(70)
-    after = resumed.agent.to_arrays()
-    for name, values in whole.agent.to_arrays().items():
-        assert name == "agent" or np.array_equal(values, after[name]), name
-    assert after["steps.states"].shape == (12, 72, 80)
-    whole.close()
-    resumed.close()
-    with pytest.raises(ConfigurationError, match="network cnn: observation_type state has no screen"):
-        opened("blind", "state")
-
-
-def test_each_event_is_told_when_it_happens(trained: SmallTrainer) -> None:
-    said = trained.said  # type: ignore[attr-defined]
-    found = [event for event, _, _ in said if event not in ("step", "strategy_switch")]
-    assert found == [
-        "training_start",
-        *["episode_start", "episode_end"] * 2,
-        "checkpoint",
-        *["episode_start", "episode_end"] * 2,
-        *("checkpoint", "evaluation", "checkpoint"),  # the best model, then that of the interval
-        *["checkpoint", "evaluation", "checkpoint", "training_end"],
+    trainer, told, summary = trained
+    assert [(event, episode) for event, episode, _ in told] == [
+        ("training_start", 0),
+        *[("checkpoint", 0), ("evaluation", 0)],  # nothing before it was better
+        *[("episode_end", 1), ("episode_end", 2), ("checkpoint", 2)],
+        *[(event, 2) for event in best_of(told, 2)],
+        ("episode_end", 3),
+        *[(event, 3) for event in best_of(told, 3)],
+        ("training_end", 3),
     ]
-    steps = [each for event, episode, each in said if event == "step" and episode == 1]
-    assert {each["source"] for each in steps} == {"llm", "rl"}
-    [first] = [each for event, episode, each in said if event == "episode_end" and episode == 1]
-    assert sum(each["reward"] for each in steps) == pytest.approx(first["reward"])
-    assert len(steps) == first["episode_length"] == 90
-    switches = [each for event, _, each in said if event == "strategy_switch"]
-    assert len(switches) == trained.strategy_system.num_switches > 0
+    rewards = [said["reward"] for event, _, said in told if event == "episode_end"]
+    assert max(rewards) == summary["best_reward"]
+    decisions = trainer.decision_analyzer.history.recent_decisions(1000)
+    assert len(decisions) == 3 * STEPS
+    assert {each.source for each in decisions} == {"rl"}
+    assert sum(each.outcome_reward for each in decisions if each.step_number % 8 == 0) == pytest.approx(sum(rewards))
 
 
-def test_the_history_has_each_decision_of_training_and_none_of_an_evaluation(trained: SmallTrainer) -> None:
-    analyzer = trained.decision_analyzer
-    before = {name: values.copy() for name, values in trained.agent.to_arrays().items()}
-    trained.evaluate(1, 30)
-    assert analyzer.history.num_decisions() == trained.total_steps == 360
-    after = trained.agent.to_arrays()
-    assert all(np.array_equal(values, after[name]) for name, values in before.items()), "evaluation changes nothing"
-    decisions = analyzer.get_recent_decisions(360)
-    assert [each["step_number"] for each in decisions[:90]] == list(reversed(range(90)))
-    assert {each["episode_id"] for each in decisions} == {"0", "1", "2", "3"}
-    stats = trained.strategy_system.get_strategy_stats()
-    assert stats["decisions"] == 360
-    assert stats["average_reward"] * 360 == pytest.approx(sum(each.reward for each in trained._played))
-    sources = [each.source for each in analyzer.history.recent_decisions(360)]
-    assert sources.count("llm") == trained.agent.num_llm_decisions
+def best_of(told: list[Any], episode: int) -> list[str]:
+    """What an evaluation after this episode tells: a better one is called the best, too."""
+    rewards = {at: said["avg_reward"] for event, at, said in told if event == "evaluation"}
+    before = [reward for at, reward in rewards.items() if at < episode]
+    return [*(["checkpoint"] if rewards[episode] > max(before) else []), "evaluation"]
 
 
-def test_a_lesson_has_the_policys_own_steps_and_the_cuts(trained: SmallTrainer) -> None:
-    arrays = trained.agent.to_arrays()
-    assert trained.agent.num_updates == 2
-    assert len(arrays["steps.own"]) == 360 - 2 * 128
-    newest = [each.source for each in trained.decision_analyzer.history.recent_decisions(104)]
-    assert arrays["steps.own"].tolist() == [source == "rl" for source in reversed(newest)]
-    assert np.flatnonzero(arrays["steps.cut"]).tolist() == [103 - 90, 103]
-    assert not arrays["steps.ended"].any()
-    planner = trained.strategy_system.goal_planner
-    assert planner is not None
-    assert set(planner.statuses().values()) == {"pending"}, "an episode has ended"
-
-
-def test_stages_are_passed_by_reward_and_stall_after_the_patience_of_the_call(tmp_path: Path) -> None:
-    trainer, events = twin_trainer(tmp_path), []
-    for event in ("curriculum_advance", "curriculum_stalled"):
-        trainer.register_callback(event, lambda _, episode, said, event=event: events.append((event, episode, said)))  # type: ignore[misc]
-    stage = {"min_episodes": 1, "llm_confidence": 0.9}
-    passed = stage | {"reward_threshold": -1.0, "strategy_preference": "rule_heavy"}
-    last = stage | {"reward_threshold": 1e9, "strategy_preference": "llm_heavy"}
-    trainer.agent.curriculum = Curriculum({"stages": [passed, last]})
-    preferred = []
-    trainer.strategy_system.prefer_strategy = preferred.append  # type: ignore[method-assign]
-    summary = trainer.train(22, 2, curriculum_patience=2)
-    assert events == [("curriculum_advance", 10, {"stage": 1}), ("curriculum_stalled", 22, {"stage": 1})]
-    assert (summary["curriculum_advancements"], summary["curriculum_stage_reached"]) == (1, 1)
-    assert preferred == ["llm_heavy", "llm_heavy"]
-    trainer.close()
-
-
-def test_a_damaged_and_a_missing_checkpoint_are_false_and_leave_the_trainer_as_it_was(
-    trained: SmallTrainer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.slow
+def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(
+    trained: tuple[HybridLLMRLTrainer, list[Any], Any], tmp_path: Path
 ) -> None:
-    damaged = tmp_path / "damaged.npz"
-    content = bytearray((trained.save_dir / "best_model.npz").read_bytes())
-    content[len(content) // 2] ^= 255
-    damaged.write_bytes(content)
-    other = HybridAgent(None, AdaptiveStrategySystem(), mode=AgentMode.RL_ONLY)
-    kept = trained.agent.to_arrays()
+    whole, _, summary = trained
+    stopped = rl_trainer(tmp_path)
+
+    def stop(*_: Any) -> None:
+        raise TrainingError("the power failed")
+
+    stopped.register_callback("episode_end", stop)
+    with pytest.raises(TrainingError, match="the power failed"):
+        stopped.train(3, STEPS)
+    again = rl_trainer(tmp_path)
+    seen: list[int] = []
+    again.register_callback("episode_end", lambda _, episode, said: seen.append(episode))
+    assert again.train(3, STEPS) == summary
+    assert (again.run_id, seen) == (whole.run_id, [2, 3]), "the first step was read"
+    ends = [run_document(store(each), str(whole.run_id))["steps"][-1]["checkpoint_digest"] for each in (whole, again)]
+    assert ends[0] == ends[1]
+    assert again.load_checkpoint(f"{again.run_id}@1")
+    assert (again.episode, again.agent.num_updates) == (1, 0)
+    assert again.agent.learner is not None
+    assert whole.run is not None
+    loaded, stored = again.agent.learner.to_arrays(), read_weights(whole.run, 1)
+    assert all(np.array_equal(values, stored[name]) for name, values in loaded.items())
+    assert again.load_checkpoint("latest")
+    assert again.episode == 3
+    with pytest.raises(ConfigurationError, match=r"has other settings, environment\.max_turns: 60 -> 90"):
+        again.train(1, 90)
+
+
+@pytest.mark.slow
+def test_checkpoints_are_of_the_store_and_what_is_none_is_false(
+    trained: tuple[HybridLLMRLTrainer, list[Any], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer, _, _ = trained
+    assert trainer.save_best_model() == f"{trainer.run_id}@3"
+    assert trainer.load_checkpoint("best")
+    assert trainer.episode == 3
     with caplog.at_level(logging.WARNING):
-        assert not trained.load_checkpoint(str(damaged))
-        assert not trained.load_checkpoint("nowhere")
-    assert "is damaged" in caplog.text
-    assert "there is no such checkpoint" in caplog.text
-    assert trained.load_checkpoint("best")
-    assert trained.load_checkpoint("latest")
-    assert all(np.array_equal(values, trained.agent.to_arrays()[name]) for name, values in kept.items())
-    with pytest.raises(ValueError, match="mode adaptive, this one has rl_only"):
-        other.load_arrays(kept)
+        for name in ("nowhere", f"{trainer.run_id}@9", None):
+            assert not trainer.load_checkpoint(name)  # type: ignore[arg-type]
+    assert "Checkpoint not found" in caplog.text
+    wide = rl_trainer(tmp_path, learner=PPORule(width=32))
+    wide.save_dir = trainer.save_dir
+    assert not wide.load_checkpoint("latest"), "a policy of another size"
+    with pytest.raises(CheckpointError, match="call train first"):
+        wide.save_best_model()
 
 
-def test_trainers_that_share_a_history_and_notes_by_hand_keep_all_their_decisions(tmp_path: Path) -> None:
-    trainers = [twin_trainer(tmp_path) for _ in range(2)]
-    trainers[1].agent.seed = 5
+@given(st.lists(st.integers(-3, 9), min_size=1, max_size=40))
+def test_the_reward_of_an_episode_is_the_sum_of_what_its_steps_earned(rewards: list[int]) -> None:
+    ended: list[Decision] = []
 
-    def note(trainer: HybridLLMRLTrainer, *_: Any) -> None:
-        trainer.decision_analyzer.record_decision(GameStateAnalysis({"x": 1}), 4, "note", 0.5, 1.0)
+    class Sink:
+        def record(self, decisions: Any) -> int:
+            ended.extend(decisions)
+            return len(decisions)
 
-    trainers[0].register_callback("episode_end", note)
-    for trainer in (*trainers, trainers[0]):
-        trainer.train_episode(20)
-    assert trainers[1].decision_analyzer.history.num_decisions() == 3 * 20 + 2
-    for trainer in trainers:
-        trainer.close()
-
-
-def test_what_fails_in_an_episode_is_a_training_error_and_the_episodes_before_are_kept(tmp_path: Path) -> None:
-    trainer = twin_trainer(tmp_path)
-    step = trainer.env.step
-    lit = iter(range(STEPS + 20))
-    trainer.env.step = lambda action: step(action) if next(lit, None) is not None else 1 / 0  # type: ignore[assignment]
-    with pytest.raises(TrainingError, match=r"episode 2 failed: ZeroDivisionError.*after episode 1"):
-        trainer.train(3, STEPS)
-    trainer.env.step = step  # type: ignore[method-assign]
-    assert trainer.agent.num_decisions == STEPS, "the half of an episode is forgotten"
-    assert trainer.load_checkpoint("latest")
-    assert trainer.train(1, STEPS)["total_episodes"] == 2
-    assert trainer.decision_analyzer.history.num_decisions() == 2 * STEPS
-    with pytest.raises(ConfigurationError, match="save_interval 0"):
-        trainer.train(1, save_interval=0)
-    trainer.close()
-    (tmp_path / "mine.txt").write_text("keep")
-    assert len(cleanup_test_files(str(tmp_path))) == 5
-    assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
+    log = DecisionLog(Sink(), 1, rule=CreditRule())
+    for step, reward in enumerate(rewards):
+        log.add(0, state_hash=1, action=step % 9, source="llm" if step % 3 == 0 else "rl", strategy=str(step // 5))
+        log.credit(0, float(reward))
+    log.end_episodes([0])
+    episode = read_episode(tuple(ended), True)
+    assert (episode.reward, episode.length) == (sum(rewards), len(rewards))
+    assert episode.llm_usage == pytest.approx(-(-len(rewards) // 3) / len(rewards))
+    assert episode.num_switches == (len(rewards) - 1) // 5
 
 
-def test_what_fails_in_the_final_evaluation_keeps_the_episodes(tmp_path: Path) -> None:
-    trainer = twin_trainer(tmp_path)
-    trainer.evaluate = lambda *_: 1 / 0  # type: ignore[assignment,method-assign,return-value]
-    with pytest.raises(TrainingError, match="what follows episode 2 failed: ZeroDivisionError"):
-        trainer.train(2, 20)
-    assert (trainer.save_dir / "checkpoint_episode_2.npz").exists()
-    trainer.close()
+def configured(trainer: HybridLLMRLTrainer, **changes: int) -> Any:
+    lengths = {"num_steps": 4, "max_steps": 70, "save_every": 2, "eval_every": 3, "patience": 20}
+    return build_config(trainer, **{**lengths, **changes})
 
 
-def test_a_history_that_is_damaged_in_training_is_a_training_error_and_latest_is_of_this_training(
-    tmp_path: Path,
-) -> None:
-    earlier = twin_trainer(tmp_path)
-    earlier.train(3, 20)
-    earlier.close()
-    trainer = twin_trainer(tmp_path)
-
-    (tmp_path / "damaged.db").write_bytes(b"damaged" * 3000)
-
-    def damage(trainer: HybridLLMRLTrainer, *_: Any) -> None:
-        trainer.decision_analyzer.history._connection = sqlite3.connect(tmp_path / "damaged.db", isolation_level=None)
-
-    trainer.register_callback("episode_end", damage)
-    with pytest.raises(TrainingError, match="episode 2 failed: HistoryCorrupt"):
-        trainer.train(3, 20)
-    assert trainer.load_checkpoint("latest")
-    assert trainer.episode == 1
-    trainer.close()
-
-
-def test_folders_are_made_and_what_is_none_is_refused(tmp_path: Path) -> None:
-    DecisionHistoryAnalyzer(str(tmp_path / "data" / "run" / "decisions.db")).close()
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigurationError, match=r"save_dir .*file is no folder that can be written"):
-        twin_trainer(tmp_path, save_dir=str(tmp_path / "file" / "checkpoints"))
-    with pytest.raises(ConfigurationError, match=r"decision_db_path .*use another file"):
-        twin_trainer(tmp_path, decision_db_path=str(tmp_path / "file" / "decisions.db"))
+def test_parts_and_arguments_become_the_configuration_of_the_run(tmp_path: Path) -> None:
+    stage = {"reward_threshold": 5.0, "min_episodes": 3, "llm_confidence": 0.2, "strategy_preference": "llm_heavy"}
+    env = EnhancedPyBoyPokemonCrystalEnv(
+        "twin", True, "state", goal_badges=1, max_steps=50, weights=RewardWeights(maps=9.0)
+    )
+    trainer = rl_trainer(
+        tmp_path,
+        manager=LLMManager("tiny"),
+        env=env,
+        mode=AgentMode.ADAPTIVE,
+        seed=7,
+        curriculum_config={"stages": [stage], "confidence_decay_rate": 0.9},
+        learner=PPORule(width=32, state_gains=(2.0,) + (1.0,) * 24),
+    )
+    config = configured(trainer, patience=5)
+    hybrid = config.hybrid
+    assert (config.seed, config.num_steps, config.environment.max_turns, hybrid.learner.steps) == (7, 4, 50, 50)
+    assert (config.evaluation.every, config.retention.every, config.store.root) == (3, 2, str(trainer.save_dir))
+    assert (hybrid.mode, hybrid.game, hybrid.num_games, dict(hybrid.weights)) == ("adaptive", "twin", 1, {"maps": 9.0})
+    assert (hybrid.learner.width, dict(hybrid.learner.state_gains)) == (32, {"x": 2.0})
+    assert (hybrid.curriculum.patience, hybrid.curriculum.decay) == (5, 0.9)
+    [first] = hybrid.curriculum.stages
+    assert (first.llm_confidence, first.strategy, first.min_episodes) == (0.8, "llm_heavy", 3)
+    assert (config.policies["model"].base, config.policies["model"].trained) == ("tiny", False)
+    trainer.agent.curriculum_config, trainer.first_strategy = None, type(trainer.first_strategy).RULE_HEAVY
+    assert [each.strategy for each in configured(trainer).hybrid.curriculum.stages][:2] == ["rule_heavy", "balanced"]
 
 
-REFUSED: list[tuple[Callable[[SmallTrainer], Any], str]] = [
-    (lambda t: t.decision_analyzer.record_decision({"x": 4}, 4, "", 0.5, 1.0), "game_state .*give GameStateAnalysis"),  # type: ignore[arg-type]
-    (lambda t: t.decision_analyzer.record_decision(GameStateAnalysis({}), 4, "", 0.5, None), "outcome_reward None"),  # type: ignore[arg-type]
-    (lambda t: t.decision_analyzer.get_recent_decisions(1.5), "limit 1.5"),  # type: ignore[arg-type]
-    (lambda t: GameStateAnalysis(np.zeros(25)), "state_variables ndarray: give info"),  # type: ignore[arg-type]
-    (lambda t: t.env.reset(options={"state": "abc"}), "reset: options .*save_state"),
-    (lambda t: t.env.reset(options=[1]), "reset: options"),
-    *((lambda t, a=a: t.env.step(a), "action .*use a whole number") for a in ("a", None, np.array([3]), 3.7, True)),
-    *((lambda t, n=n: create_env(goal_badges=n), "goal_badges .*1 to 16") for n in (1.5, 20)),
-    *((lambda t, rom=rom: create_env(rom), "rom_path .*is no file") for rom in ("", "/")),
-    (lambda t: LLMManager("./nowhere").count_tokens("Up"), "llm_model '.*nowhere'"),
-    (lambda t: t.evaluate(0), "num_episodes 0"),
-    (lambda t: create_trainer_from_config({}), "config_path {}: give the path"),  # type: ignore[arg-type]
-    (lambda t: t.register_callback("episode_end", None), "callback None"),  # type: ignore[arg-type]
-    (lambda t: played(Answers(None), 1), r"get_action returned None: return \(action, metadata\)"),
-    *((lambda t, r=r: earning(t.env, r).step(4), f"_calculate_reward returned {r}") for r in (None, float("nan"))),
+def with_own_goal(folder: Path) -> HybridLLMRLTrainer:
+    trainer = rl_trainer(folder)
+    trainer.strategy_system.goal_planner = GoalOrientedPlanner(GOALS[:2])
+    return trainer
+
+
+def learned(folder: Path) -> HybridLLMRLTrainer:
+    trainer = rl_trainer(folder)
+    trainer.agent.num_updates = 2
+    return trainer
+
+
+def asking(folder: Path, manager: Any = None, **agent: Any) -> HybridLLMRLTrainer:
+    return rl_trainer(folder, manager=manager or LLMManager("tiny"), mode=AgentMode.ADAPTIVE, **agent)
+
+
+STATED = {"curriculum_config": {"advancement_patience": 7}}
+REFUSED: list[tuple[Callable[[Path], HybridLLMRLTrainer], dict[str, int], str]] = [
+    (lambda at: asking(at, OtherManager()), {}, "llm_manager OtherManager: a run asks a model by its name"),
+    (lambda at: asking(at, LLMManager("tiny", max_context_length=99)), {}, "max_context_length 99"),
+    (
+        lambda at: asking(at, **STATED),
+        {"curriculum_patience": 5},
+        r"curriculum_patience 5: .*advancement_patience is 7",
+    ),
+    (rl_trainer, {"curriculum_patience": 5}, "curriculum_patience 5: mode rl_only has no curriculum"),
+    (lambda at: rl_trainer(at, env=OwnReward("twin", True, "state")), {}, "env OwnReward: a run cannot call its _calc"),
+    (with_own_goal, {}, "goal_planner: a run knows no goals"),
+    (learned, {}, "agent: has learned 2 times step by step"),
+    (rl_trainer, {"save_interval": 0}, "save_interval 0: use a whole number"),
+    (rl_trainer, {"total_episodes": True}, "total_episodes True"),
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), REFUSED)
-def test_what_nobody_can_mean_is_refused_by_name(
-    call: Callable[[SmallTrainer], Any], message: str, tmp_path: Path
+@pytest.mark.parametrize(("make", "arguments", "message"), REFUSED)
+def test_what_no_run_can_have_is_refused_by_name(
+    make: Callable[[Path], HybridLLMRLTrainer], arguments: dict[str, int], message: str, tmp_path: Path
 ) -> None:
-    trainer = twin_trainer(tmp_path)
-    trainer.env.reset(seed=1)
-    with pytest.raises(ValueError, match=message):
-        call(trainer)
-    assert not trainer.load_checkpoint(None)  # type: ignore[arg-type]
-    trainer.close()
-    with pytest.raises(HistoryUnusable, match="is closed"):
-        trainer.decision_analyzer.get_recent_decisions()
+    trainer = make(tmp_path)
+    with pytest.raises(ConfigurationError, match=message):
+        trainer.train(**{"total_episodes": 1, "max_steps_per_episode": 5, **arguments})
+    assert not trainer.save_dir.exists()
 
 
-def create_env(rom: str = "twin", **settings: Any) -> EnhancedPyBoyPokemonCrystalEnv:
-    return EnhancedPyBoyPokemonCrystalEnv(rom, True, "state", **settings)
-
-
-def earning(env: Any, reward: Any) -> Any:
-    env._calculate_reward = lambda *_: reward
-    return env
-
-
-def test_a_callback_that_fails_is_logged_and_one_of_no_event_refused(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    trainer = twin_trainer(tmp_path)
-    trainer.register_callback("episode_end", lambda *_: 1 / 0)
-    trainer.train_episode(5)
-    assert "a callback of episode_end failed" in caplog.text
+def test_parts_that_are_not_the_agents_unknown_events_and_folders_are_refused(tmp_path: Path) -> None:
+    trainer = rl_trainer(tmp_path)
+    parts = (trainer.env, trainer.agent, trainer.strategy_system, trainer.decision_analyzer, None)
+    with pytest.raises(ConfigurationError, match="strategy_system: is not that of the agent"):
+        HybridLLMRLTrainer(*parts[:2], AdaptiveStrategySystem(), *parts[3:])
+    with pytest.raises(ConfigurationError, match="llm_manager: is not that of the agent"):
+        HybridLLMRLTrainer(*parts[:4], OtherManager())
     with pytest.raises(ConfigurationError, match=r"event 'episod_end'.*did you mean 'episode_end'"):
         trainer.register_callback("episod_end", print)
-    with pytest.raises(ConfigurationError, match="strategy_system: is not that of the agent"):
-        SmallTrainer(
-            trainer.env, trainer.agent, AdaptiveStrategySystem(), trainer.decision_analyzer, trainer.llm_manager
-        )
-    trainer.close()
+    with pytest.raises(ConfigurationError, match="callback None"):
+        trainer.register_callback("episode_end", None)  # type: ignore[arg-type]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match=r"save_dir .*file is no folder that can be written"):
+        HybridLLMRLTrainer(*parts, str(tmp_path / "file" / "checkpoints"))
+    with pytest.raises(TrainingError, match="no episode was trained yet"):
+        trainer.get_performance_metrics()
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"romm_path": "x"}, "romm_path: unknown key; did you mean 'rom_path'"),
-        ({"curriculum": {}}, "curriculum: unknown key"),
         ({"rom_path": None}, "rom_path None"),
-        (
-            {"observation_type": "pixels"},
-            "observation_type 'pixels': Input should be 'multi_modal', 'screen' or 'state'",
-        ),
+        ({"observation_type": "pixels"}, "observation_type 'pixels': .*multi_modal"),
         ({"initial_strategy": "adaptive"}, "initial_strategy 'adaptive'"),
         ({"max_context_length": 0}, "max_context_length 0"),
         ({"log_level": "LOUD"}, "log_level 'LOUD'"),
         ({"headless": "no"}, "headless 'no'"),
         ({"rom_path": "twin"}, "rom_path twin: .*observation_type to state"),
+        ({"save_dir": "/dev/null/x"}, "save_dir /dev/null/x"),
     ],
 )
 def test_a_wrong_configuration_is_refused_by_name(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -370,161 +318,35 @@ def test_a_missing_key_rom_and_file_are_named(tmp_path: Path) -> None:
     path.write_text('{"rom_path": "homebrew"}')
     with pytest.raises(ConfigurationError, match="llm_model: required and missing"):
         create_trainer_from_config(str(path))
+    with pytest.raises(ConfigurationError, match=r"config_path \{\}: give the path"):
+        create_trainer_from_config({})  # type: ignore[arg-type]
     path.write_text(json.dumps(generate_test_config(str(tmp_path), rom_path=str(tmp_path / "crystal.gbc"))))
     with pytest.raises(EnvironmentError, match=r"crystal\.gbc: there is no such file. Put your own copy"):
         create_trainer_from_config(str(path))
 
 
-def test_the_initial_strategy_is_that_of_the_first_decisions(tmp_path: Path) -> None:
-    for wanted, share in (("llm_heavy", 0.8), ("rule_heavy", 0.2)):
-        trainer = create_test_trainer(1, temp_dir=str(tmp_path / wanted), initial_strategy=wanted, **TWIN)
-        trainer.strategy_system.goal_planner = None
-        trainer.agent._context = lambda question: {}  # type: ignore[method-assign]  # nobody is stuck
-        assert trainer.train_episode(50)["llm_usage_rate"] == pytest.approx(share)
-        trainer.close()
-
-
-class Sure(BaseLLMManager):
-    """Answers what it was made with, and keeps what it was asked."""
-
-    def __init__(self, answer: Any, confidence: Any = 0.6, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.answer, self.confidence = answer, confidence
-        self.contexts: list[str] = []
-
-    def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
-        self.contexts.append(context)
-        action = self.parse_action(self.answer) if isinstance(self.answer, str) else self.answer
-        if isinstance(action, Exception):
-            raise action
-        return action, {"source": "test", "confidence": self.confidence}
-
-
-class Answers(Sure):
-    """Returns its answer as it is."""
-
-    def get_action(self, context: str) -> Any:
-        return self.answer
-
-
-def played(
-    manager: BaseLLMManager,
-    steps: int,
-    mode: AgentMode = AgentMode.LLM_ONLY,
-    planner: GoalOrientedPlanner | None = None,
-    **settings: Any,
-) -> HybridAgent:
-    agent = HybridAgent(manager, AdaptiveStrategySystem(goal_planner=planner), mode=mode, **settings)
-    env = create_mock_environment("twin", "state")
-    observation, info = env.reset(seed=3)
-    for _ in range(steps):
-        action = agent.get_action(observation, info)
-        following, reward, terminated, truncated, info = env.step(action)
-        agent.update(observation, action, reward, following, terminated, truncated=truncated)
-        observation = following
-    return agent
-
-
-def test_a_context_is_the_last_steps_and_the_question_within_its_tokens() -> None:
-    long, short = Sure("Down"), Sure("Down", max_context_length=80)
-    played(long, 3)
-    played(short, 3)
-    assert len(long.contexts) == len(short.contexts) >= 2
-    lines = long.contexts[1].split("\n")
-    assert lines[0].endswith("You pressed Down: +0.09.")
-    assert [len(each.split("\n")) for each in long.contexts[:3]] == [1, 2, 3]
-    assert all(short.count_tokens(each) <= 80 for each in short.contexts)
-    assert short.contexts[-1].split("\n")[-1] == long.contexts[-1].split("\n")[-1]
-    assert len(short.contexts[-1]) < len(long.contexts[-1])
-    planning = Sure("Down")
-    agent = played(planning, 2, planner=GoalOrientedPlanner())
-    assert planning.contexts[1].split("\n")[1].startswith("Plan: get the first monster. You are in the town")
-    env = create_mock_environment("twin", "state")
-    observation, info = env.reset(seed=9)
-    agent.get_action(observation, info)
-    agent.update(observation, 5, 0.0, observation, True)
-    observation, _, _, _, info = env.step(6)
-    agent.get_action(observation, info)
-    assert planning.contexts[-1].count("\n") == 0, "a new episode has a context of its own"
-    with pytest.raises(ConfigurationError, match="max_context_length 20: the question alone has"):
-        played(Sure("Down", max_context_length=20), 1)
-
-
-@pytest.mark.parametrize("answer", [3, "I do not know"])
-def test_an_answer_that_is_no_allowed_button_presses_nothing_and_counts(
-    answer: Any, caplog: pytest.LogCaptureFixture
+def test_the_factory_takes_each_key_and_leaves_the_first_strategy_to_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stats = played(Sure(answer), 2).get_stats()
-    assert (stats["rejected_answers"], stats["llm_error_rate"]) == (1, 1.0), "one state, one question"
-    assert "an answer is rejected" in caplog.text
-
-
-def test_what_no_manager_may_return_or_cannot_reach_is_an_error_by_name() -> None:
-    with pytest.raises(DecisionValidationError, match="the action 9: return 0 to 8"):
-        played(Sure(9), 1)
-    with pytest.raises(DecisionValidationError, match="confidence from 0 to 1"):
-        played(Sure(4, confidence=1.5), 1)
-    with pytest.raises(LLMConnectionError, match="Sure did not answer: refused; start the model"):
-        played(Sure(ConnectionError("refused")), 1)
-
-
-def test_the_modes_ask_whom_they_say() -> None:
-    manager = Sure("Up")
-    assert played(manager, 5, AgentMode.RL_ONLY).num_llm_decisions == 0
-    assert manager.contexts == []
-    agent = played(manager, 5)
-    assert (agent.num_llm_decisions, agent._learner) == (5, None)
-
-
-def test_a_stage_that_trusts_little_lets_only_sure_advice_count() -> None:
-    stages = [
-        {"reward_threshold": 1e9, "llm_confidence": trust, "strategy_preference": "llm_heavy"} for trust in (0.5, 0.3)
-    ]
-    shares = []
-    for index in range(2):
-        agent = played(Sure("Up"), 40, AgentMode.ADAPTIVE, curriculum_config={"stages": stages[index:]})
-        shares.append(agent.num_llm_decisions)
-    assert shares[0] > shares[1] == 0, "an adviser that is .6 sure counts at .5, and not at .7"
-    assert agent.adaptive_strategy.current_strategy in set(StrategyType)
-    with pytest.raises(ConfigurationError, match=r"curriculum_config\.stages\[0\]\.reward: unknown key"):
-        HybridAgent(Sure(1), AdaptiveStrategySystem(), curriculum_config={"stages": [{"reward": 1}]})
-
-
-def test_a_model_in_this_process_is_held_to_allowed_buttons_and_its_tokens() -> None:
-    manager = LLMManager("tiny", max_context_length=700)
-    context = "You are nowhere. Buttons: UP, DOWN. Which button?"
-    action, said = manager.get_action(context)
-    assert action in (4, 5)
-    assert 0 < said["confidence"] < 1
-    assert manager.get_action(context) == (action, said), "equal contexts have equal answers"
-    assert manager.count_tokens(context) > len(context), "letters, and the instructions"
-    old = "You stood there. You pressed Up: +0.09."
-    kept = manager.fit_context("\n".join([old] * 30 + [context]))
-    assert 0 < kept.count(old) < 30
-    assert manager.get_action(kept)[0] in (4, 5), "this model computes 512 tokens, less than it may read"
-    assert manager.count_tokens(f"{old}\n{kept}") > manager.longest_context() == 504
-    manager.close()
-
-
-def test_a_scripted_model_reads_what_models_read_and_wins(tmp_path: Path) -> None:
-    trainer = create_test_trainer(1, temp_dir=str(tmp_path), **TWIN)
-    agent = HybridAgent(ScriptedLLMManager(), AdaptiveStrategySystem(), mode=AgentMode.LLM_ONLY)
-    scripted = SmallTrainer(
-        trainer.env,
-        agent,
-        agent.adaptive_strategy,
-        trainer.decision_analyzer,
-        agent.llm_manager,
-        str(tmp_path),  # type: ignore[arg-type]
-    )
-    assert scripted.evaluate(2, 300)["success_rate"] == 1.0
-    with pytest.raises(DecisionValidationError, match="call get_action first"):
-        agent.update({}, 0, 0.0, {}, False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = {**TWIN, "llm_model": "~/model", "save_dir": "~/kept", "decision_db_path": "~/made/decisions.db"}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "initial_strategy": "rule_heavy"}))
+    trainer = create_trainer_from_config("~/config.json")
+    assert trainer.first_strategy == "rule_heavy"
+    assert (trainer.save_dir, trainer.llm_manager.model) == (tmp_path / "kept", str(tmp_path / "model"))  # type: ignore[union-attr]
+    for source, wins in (("llm", 35), ("rl", 5)):
+        parts: dict[str, Any] = {"episode_id": int(source == "rl"), "state_hash": 1, "action": 1, "source": source}
+        decisions = [Decision(**parts, step_number=step, is_success=step < wins) for step in range(40)]
+        trainer.decision_analyzer.record(decisions)
     trainer.close()
-
-
-@pytest.mark.parametrize(
-    ("response", "action"), [("7", 7), ("Press A", 0), ("a good idea: go up, then LEFT.", 6), ("Start", 2), ("none", 8)]
-)
-def test_the_last_button_that_is_named_counts(response: str, action: int) -> None:
-    assert Sure(0).parse_action(response) == action
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    again = create_trainer_from_config("~/config.json")
+    assert again.first_strategy == "llm_heavy"
+    again.close()
+    screens = create_test_trainer(1, temp_dir=str(tmp_path / "cnn"), observation_type="screen")
+    assert screens.agent.learner is not None
+    assert screens.agent.learner.rule.sees_screens
+    screens.close()
+    (tmp_path / "cnn" / "mine.txt").write_text("keep")
+    assert cleanup_test_files(str(tmp_path / "cnn")) == [str(tmp_path / "cnn" / "decisions.db")]
+    assert [each.name for each in (tmp_path / "cnn").iterdir()] == ["mine.txt"]

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from benchmarks.games_in_processes import read_message, write_message
 from components.hybrid.game_boy.games import EmulatedGames
-from components.hybrid.game_boy.processes import read_message, write_message
 from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
 
 _LOOK_EVERY_SECONDS = 0.25

@@ -9,16 +9,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from components.hybrid.adviser import Advice, Question
+from components.hybrid.errors import DecisionValidationError, LLMConnectionError
 from components.hybrid.game_facts import Action
 from components.hybrid.language_model import WORDS, button_prompt
-from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
 
 _log = logging.getLogger(__name__)
 _NUM_LINES, _NUM_OUTCOMES = 64, 20
 
 
 class Manager(Protocol):
-    """What the agent needs of a manager: see `BaseLLMManager`."""
+    """What the agent needs of a manager: a context in words, an answer."""
 
     def get_action(self, context: str) -> tuple[int, dict[str, Any]]: ...
     def fit_context(self, context: str) -> str: ...
@@ -33,15 +33,15 @@ class AskedManager:
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
         self.lines: deque[str] = deque(maxlen=_NUM_LINES)
-        self.rejections: deque[bool] = deque(maxlen=_NUM_OUTCOMES)
-        self.plan = ""
-        self.seconds = 0.0
-        self.num_rejected = 0
+        self._rejections: deque[bool] = deque(maxlen=_NUM_OUTCOMES)
+        self.notes = ""
+        """What stands before the next question: the goal, and what has helped in this state before."""
+        self.seconds, self.num_rejected = 0.0, 0
 
     @property
     def error_rate(self) -> float:
         """The share of the last 20 answers that were rejected."""
-        return sum(self.rejections) / len(self.rejections) if self.rejections else 0.0
+        return sum(self._rejections) / len(self._rejections) if self._rejections else 0.0
 
     def remember(self, description: str, action: int, reward: float) -> None:
         """A step, for the context of later questions."""
@@ -52,33 +52,32 @@ class AskedManager:
         return [self._advice(question) for question in questions]
 
     def _advice(self, question: Question) -> Advice:
-        context = self._manager.fit_context("\n".join([*self.lines, f"{self.plan}{button_prompt(question)}"]))
+        context = self._manager.fit_context("\n".join([*self.lines, f"{self.notes}{button_prompt(question)}"]))
         began = time.perf_counter()
         try:
             answer = self._manager.get_action(context)
         except DecisionValidationError as error:
-            return self._rejected(str(error))
+            return self._reject(str(error))
         except OSError as error:
-            raise LLMConnectionError(
-                f"{type(self._manager).__name__} did not answer: {error}; start the model, then load the last checkpoint"
-            ) from error
+            name = type(self._manager).__name__
+            raise LLMConnectionError(f"{name} did not answer: {error}; start the model, and play on") from error
         finally:
             self.seconds += time.perf_counter() - began
-        action, metadata = _checked(answer)
+        action, metadata = _check_answer(answer)
         if action not in question.legal:
-            return self._rejected(f"{Action(action).name} is not allowed now")
-        self.rejections.append(False)
+            return self._reject(f"{Action(action).name} is not allowed now")
+        self._rejections.append(False)
         reason = str(metadata.get("reasoning") or metadata.get("source", ""))
         return Advice(action=Action(action), confidence=float(metadata["confidence"]), reasoning=reason)
 
-    def _rejected(self, reason: str) -> Advice:
+    def _reject(self, reason: str) -> Advice:
         _log.warning("an answer is rejected, nothing is pressed: %s", reason)
-        self.rejections.append(True)
+        self._rejections.append(True)
         self.num_rejected += 1
         return Advice(action=Action.NONE, confidence=0.0, reasoning=f"rejected: {reason}")
 
 
-def _checked(answer: Any) -> tuple[Any, Any]:
+def _check_answer(answer: Any) -> tuple[Any, Any]:
     """Action and metadata. Raises DecisionValidationError for what no manager may return."""
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise DecisionValidationError(f"get_action returned {answer!r}: return (action, metadata)")

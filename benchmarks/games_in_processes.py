@@ -12,24 +12,28 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from components.errors import ConfigurationError
-from components.hybrid.errors import GamesProcessDied
+from components.errors import ConfigurationError, TransientError
+from components.hybrid.experience import GamesOpener, HybridSettings
 from components.hybrid.game_boy.cartridges import Cartridge
 from components.hybrid.game_boy.games import EpisodeRule, Snapshot
 from components.hybrid.game_facts import Booleans, GamesStep, Integers
+from components.hybrid.playing import SnapshotGames
 from components.package_files import SOURCE_ROOT
 
 _LENGTH_BYTES = 8
-_CHILD = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from components.hybrid.game_boy.games_child import serve; serve()"
-)
+_CHILD = "import sys; sys.path.insert(0, sys.argv[1]); from benchmarks.games_child import serve; serve()"
 _PATIENCE_SECONDS = 5.0
+
+
+class GamesProcessDied(TransientError):
+    """A process with emulators ended before it answered."""
 
 
 def write_message(pipe: IO[bytes], message: object) -> None:
@@ -213,3 +217,34 @@ class GamesInProcesses:
 
 def _joined(tables: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
     return {name: np.concatenate([each[name] for each in tables]) for name in tables[0]}
+
+
+def emulator_opener(cartridge: Cartridge, *, num_processes: int, environment: Mapping[str, str]) -> GamesOpener:
+    """Opens games on emulators in that many processes, which end with the block.
+
+    Raises ConfigurationError for settings with `starts`: only the twin can begin at a position of play.
+
+    **Example** 16 games in 2 processes play as 16 games of one process, and as the twin plays where the rules are equal.
+    """
+
+    def open_games(settings: HybridSettings, seed: int) -> AbstractContextManager[SnapshotGames]:
+        if settings.starts is not None:
+            raise ConfigurationError("starts: the emulator begins at the start; leave it out, or train on the twin")
+        rule = EpisodeRule(
+            max_steps=settings.max_steps,
+            goal_badges=settings.goal_badges,
+            weights=settings.weights,
+            subgoals=settings.subgoals,
+            is_held_out=settings.is_held_out,
+        )
+        return GamesInProcesses(
+            cartridge,
+            settings.num_games,
+            num_processes=num_processes,
+            seed=seed,
+            environment=environment,
+            rule=rule,
+            sees_screens=settings.learner.sees_screens,
+        )
+
+    return open_games
