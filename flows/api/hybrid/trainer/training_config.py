@@ -12,13 +12,13 @@ from pydantic import StrictBool
 from components.errors import ConfigurationError
 from components.hybrid.strategies import Strategy
 from components.suggestions import suggest
-from flows.api.multi_model.fields import Count, Text, as_json, documented
+from flows.api.multi_model.fields import Count, Text, as_json, check_fields
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 ObservationType = Literal["multi_modal", "screen", "state"]
 
 
-@documented
+@check_fields
 class TrainingConfig:
     """What `create_trainer_from_config` reads. `rom_path` and `llm_model` have no default.
 
