@@ -11,7 +11,7 @@ from components.errors import ConfigurationError
 from components.evaluation.comparison import payoff_difference
 from components.identity import seed_for
 from components.population.pairs import KINDS, Kind, OurMethodPolicy, PairRun, SimplePG, play_pair, target_value
-from flows.api.multi_model.fields import Count, Share, checked_call
+from flows.api.multi_model.fields import Count, Share, check_arguments
 
 __all__ = ["CoopCompeteEnv", "OurMethodPolicy", "SimplePG", "run_benchmark"]
 LEARNING_RATE = 0.5
@@ -25,7 +25,7 @@ class CoopCompeteEnv:
     **Example** `CoopCompeteEnv(0.6, 0.3).step(1, 1)` is two rewards around .85.
     """
 
-    @checked_call
+    @check_arguments
     def __init__(
         self, cooperation_level: Share = 0.6, difficulty: Share = 0.3, horizon: Count = 32, seed: int = 42
     ) -> None:
@@ -48,7 +48,7 @@ class CoopCompeteEnv:
         return outcome.rewards_N[0], outcome.rewards_N[1]
 
 
-@checked_call
+@check_arguments
 def run_benchmark(
     runs: Count = 5,
     episodes: Count = 200,

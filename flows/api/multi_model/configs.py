@@ -27,8 +27,8 @@ from flows.api.multi_model.fields import (
     Share,
     Text,
     Whole,
-    changed_fields,
-    documented,
+    check_fields,
+    find_changed_fields,
 )
 
 MODEL_NAMES: Mapping[str, str] = {
@@ -67,7 +67,7 @@ _ALGORITHM = _refuse(
 )
 
 
-@documented
+@check_fields
 class LLMConfig:
     """One model and how it answers. A field that its backend does not read is refused by the manager that gets it.
 
@@ -105,14 +105,14 @@ class LLMConfig:
                 without, reason = [*without, *_OF_ADAPTERS], "it is of a server, or of an adapter (enable_lora)"
             elif self.update_strategy is not UpdateStrategy.ADAPTIVE:
                 without, reason = [*without, *_OF_ADAPTERS[-2:]], "it is of a server, or of update_strategy adaptive"
-        for name in changed_fields(self):
+        for name in find_changed_fields(self):
             if name in without:
                 raise ConfigurationError(
                     f"{name}: has no effect with backend {self.backend.value}: {reason}; leave it out"
                 )
 
 
-@documented
+@check_fields
 class CooperationFactor:
     """How much of a member's return is its team's, in place of `MultiModelConfig.cooperation_strength` unless its type is NONE.
 
@@ -132,7 +132,7 @@ class CooperationFactor:
     """Another than the default is refused: members send no messages in these games."""
 
 
-@documented
+@check_fields
 class CompetenceFactor:
     """How a member's skill would follow its returns; another than the default is refused by the trainer, with the reason."""
 
@@ -143,7 +143,7 @@ class CompetenceFactor:
     max_capability: Share = 1.0
 
 
-@documented
+@check_fields
 class RLConfig:
     """The learner of the members.
 
@@ -169,7 +169,7 @@ class RLConfig:
     ppo_epochs: Count = 4
 
 
-@documented
+@check_fields
 class LoRAConfig:
     """One adapter of a manager or a scheduler.
 
@@ -197,7 +197,7 @@ class LoRAConfig:
         return AdapterConfig(rank=self.rank, alpha=self.alpha, targets=tuple(self.target_modules))
 
 
-@documented
+@check_fields
 class MonitoringConfig:
     """What a monitor writes and warns of."""
 
@@ -218,7 +218,7 @@ class MonitoringConfig:
     """Above this, in seconds, `slow_response`."""
 
 
-@documented
+@check_fields
 class MultiModelConfig:
     """N models trained together. `batch_size` and `max_episodes` may be changed between two `train()` of one run.
 

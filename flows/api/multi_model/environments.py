@@ -8,7 +8,7 @@ from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.suggestions import suggest
 from flows.api.multi_model.enums import EnvironmentType
-from flows.api.multi_model.fields import checked_call
+from flows.api.multi_model.fields import check_arguments
 
 FAMILIES: Mapping[EnvironmentType, str] = {
     EnvironmentType.COOPERATIVE_COMPETITIVE: "coop_compete",
@@ -31,7 +31,7 @@ class MultiModelTrainingEnvironment:
         state, rewards, done, info = env.step({"player_0": "cooperate", "player_1": 1})  # rewards of about .85 each
     """
 
-    @checked_call
+    @check_arguments
     def __init__(self, env_type: EnvironmentType, *, seed: int = 0, **options: Any) -> None:
         """`options` are those of the environment `FAMILIES` names. Raises ConfigurationError for another type or option."""
         self.env_type = env_type

@@ -31,33 +31,33 @@ _SECRET = "api_key"
 
 
 @dataclass_transform(field_specifiers=(field,))
-def documented(kind: type[T]) -> type[T]:
+def check_fields(kind: type[T]) -> type[T]:
     """Make a dataclass whose fields are checked when it is made and when one is set, as `config.batch_size //= 2` does."""
     made: Any = pydantic_dataclass(config=ConfigDict(extra="forbid", validate_assignment=True))(kind)
     names = [each.name for each in fields(made)]
     for method in ("__init__", "__setattr__"):
-        setattr(made, method, _explaining(getattr(made, method), f"{kind.__name__} has no such field", names))
+        setattr(made, method, _explain(getattr(made, method), f"{kind.__name__} has no such field", names))
     return made  # type: ignore[no-any-return]
 
 
-def checked_call(call: Callable[P, R]) -> Callable[P, R]:
+def check_arguments(call: Callable[P, R]) -> Callable[P, R]:
     """Check the arguments of a documented call by its annotations."""
     config = ConfigDict(arbitrary_types_allowed=True)
     checking = validate_call(config=config)(call)
-    return _explaining(checking, f"{call.__name__} takes no such argument", signature(call).parameters)
+    return _explain(checking, f"{call.__name__} takes no such argument", signature(call).parameters)
 
 
-def _explaining(call: Callable[P, R], unknown: str, names: Iterable[str]) -> Callable[P, R]:
+def _explain(call: Callable[P, R], unknown: str, names: Iterable[str]) -> Callable[P, R]:
     @functools.wraps(call)
     def explained(*values: P.args, **named: P.kwargs) -> R:
-        with explaining(unknown, names):
+        with explain_faults(unknown, names):
             return call(*values, **named)
 
     return explained
 
 
 @contextmanager
-def explaining(unknown: str, names: Iterable[str]) -> Iterator[None]:
+def explain_faults(unknown: str, names: Iterable[str]) -> Iterator[None]:
     """Raise pydantic's faults inside as one ConfigurationError, a line for each; `names` are the known ones."""
     try:
         yield
@@ -86,7 +86,7 @@ def as_json(config: Any) -> dict[str, Any]:
     return values
 
 
-def changed_fields(config: Any) -> list[str]:
+def find_changed_fields(config: Any) -> list[str]:
     """The names of the fields that do not have their defaults."""
     plain = type(config)()
     return [each.name for each in fields(config) if getattr(config, each.name) != getattr(plain, each.name)]

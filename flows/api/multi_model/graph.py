@@ -13,7 +13,7 @@ from components.frozen import Frozen
 from components.population.graph_page import Frame, graph_numbers, graph_page, graph_picture
 from components.population.interaction_graph import Action, InteractionGraph, PlayedEpisode, graphml
 from components.whole_files import write_whole
-from flows.api.multi_model.fields import Share, Text, checked_call, explaining
+from flows.api.multi_model.fields import Share, Text, check_arguments, explain_faults
 
 _EPISODE, _TRANSFER = "episode", "weight_transfer"
 
@@ -50,7 +50,7 @@ class GraphVisualizer:
         graph.export_html("graph.html")
     """
 
-    @checked_call
+    @check_arguments
     def __init__(self, log_file: str | Path = "graph_visualization.log") -> None:
         """The log holds JSON lines; what is in it already is a part of the graph. Raises ConfigurationError for no file."""
         if Path(log_file).is_dir():
@@ -122,7 +122,7 @@ class GraphVisualizer:
 
 def _after(graph: InteractionGraph, line: str, *, order: int) -> InteractionGraph:
     """The graph after a line of the log. Raises ConfigurationError for one that lacks what its type needs."""
-    with explaining("no such field of an event", _Event.model_fields):
+    with explain_faults("no such field of an event", _Event.model_fields):
         event = _Event.model_validate_json(line)
         if event.event_type == _EPISODE:
             played = _Episode.model_validate(event.data)

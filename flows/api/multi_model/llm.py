@@ -23,7 +23,7 @@ from components.suggestions import did_you_mean
 from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.enums import LLMBackend, UpdateStrategy
 from flows.api.multi_model.errors import api_errors, loading, memory_errors
-from flows.api.multi_model.fields import AtLeast0, Count, Text, checked_call, explaining
+from flows.api.multi_model.fields import AtLeast0, Count, Text, check_arguments, explain_faults
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,7 +50,7 @@ class _Settings(Frozen):
 
 def answer_settings(given: object, call: str) -> dict[str, Any]:
     """The given ones of instructions, max_new_tokens, temperature, stop and seed. Raises ConfigurationError for others."""
-    with explaining(f"{call} takes no such setting", _Settings.model_fields):
+    with explain_faults(f"{call} takes no such setting", _Settings.model_fields):
         return _Settings.model_validate(given).model_dump(exclude_unset=True)
 
 
@@ -80,7 +80,7 @@ class SharedLLMManager(Freed):
             manager.generate_for_node("planner", "2 + 2 =").confidence
     """
 
-    @checked_call
+    @check_arguments
     def __init__(
         self,
         config: LLMConfig | None = None,
@@ -106,7 +106,7 @@ class SharedLLMManager(Freed):
         elif named := [name for name, each in prices.items() if each]:
             raise ConfigurationError(f"{named[0]} {prices[named[0]]!r}: only an API costs something; leave it out")
 
-    @checked_call
+    @check_arguments
     def register_node(self, node_id: Text, node_config: Mapping[str, Any] | None = None) -> None:
         """Let `node_id` ask; its settings are those of every call that says nothing else.
 
@@ -117,7 +117,7 @@ class SharedLLMManager(Freed):
             self._nodes[node_id] = settings
             self._usage.setdefault(node_id, {"generation_count": 0, "total_tokens": 0, "last_used": None})
 
-    @checked_call
+    @check_arguments
     def generate_for_node(self, node_id: str, prompt: Text, **kwargs: Any) -> LLMResponse:
         """An answer to `prompt`; `kwargs` go before the node's settings, these before the model's.
 
@@ -139,7 +139,7 @@ class SharedLLMManager(Freed):
             self._usage[node_id]["last_used"] = time.time()
         return response(answer, node_id=node_id, weights_digest=answer.version.weights_digest)
 
-    @checked_call
+    @check_arguments
     def update_shared_parameters(self, gradients: Mapping[str, Any], learning_rate: AtLeast0 = 1e-4) -> dict[str, Any]:
         """Step the shared adapter along `gradients`, by the names that `adapter_tensors` has; all nodes answer by it then.
 
@@ -242,7 +242,7 @@ class _ApiBackend:
             )
         self._key = config.api_key or (None if is_own_server else read_variable(KEY_VARIABLES[self._provider]))
         settings = {"provider": self._provider, "model": config.model_name, "base_url": config.api_base, **prices}
-        with explaining("no such setting of an API", settings):
+        with explain_faults("no such setting of an API", settings):
             self._api = ApiConfig.model_validate({**settings, "max_requests_at_once": 1})
         self._version = api_version("shared", self._api)
         self._lock = threading.Lock()

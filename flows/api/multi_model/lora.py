@@ -17,7 +17,7 @@ from components.methods.population.served_models import Question, ServedModel, S
 from components.port_leases import PortLease, lease_port
 from flows.api.multi_model.configs import LLMConfig, LoRAConfig
 from flows.api.multi_model.errors import loading, memory_errors
-from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, checked_call
+from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, check_arguments
 from flows.api.multi_model.llm import LLMResponse, answer_settings, local_device, response
 
 
@@ -27,7 +27,7 @@ class LoRAManager(Freed):
     **Example** `create_lora_manager({1: LoRAConfig(lora_id=1, rank=8)}, base_model="tiny").process_request("2 + 2 =")`.
     """
 
-    @checked_call
+    @check_arguments
     def __init__(
         self,
         configs: Mapping[int, LoRAConfig],
@@ -57,7 +57,7 @@ class LoRAManager(Freed):
         self._policies: dict[int, ServedPolicy] = {}
         self._num_requests = dict.fromkeys(self.configs, 0)
 
-    @checked_call
+    @check_arguments
     def process_request(self, prompt: Text, *, lora_id: int | None = None, **settings: Any) -> LLMResponse:
         """An answer by the next adapter in turn, or by `lora_id`.
 
@@ -84,7 +84,7 @@ class LoRAManager(Freed):
             self._policies = {each: self._load_adapter(model, each) for each in self.configs}
             self._ends = opened.pop_all()
 
-    @checked_call
+    @check_arguments
     def update_lora(self, lora_id: int, weights_path: str | Path) -> int:
         """Serve the weights in a folder of PEFT's format as the adapter's next version; its number.
 
@@ -145,7 +145,7 @@ class DistributedLoRAScheduler(LoRAManager):
         await scheduler.stop()
     """
 
-    @checked_call
+    @check_arguments
     def __init__(
         self,
         base_port: Port = 8001,
@@ -187,7 +187,7 @@ class DistributedLoRAScheduler(LoRAManager):
         self._leases.clear()
         super().close()
 
-    @checked_call
+    @check_arguments
     def submit_rl_update(self, lora_id: int, reward: Finite, weights: str | Path | Mapping[str, Any]) -> int:
         """Publish `weights`, a folder of PEFT's format or tensors by name, with their reward, and serve them; the version.
 
@@ -200,7 +200,7 @@ class DistributedLoRAScheduler(LoRAManager):
             policy.swap(made, (newest_version(root) or 0) + 1)
             return publish_adapter(root, made, lora_id=lora_id, metrics={"reward": reward})[0].version
 
-    @checked_call
+    @check_arguments
     def rollback(self, lora_id: int, version: Count) -> None:
         """Serve a published version again. Raises ArtifactMissing or ArtifactCorrupt."""
         policy = self.policy(lora_id)

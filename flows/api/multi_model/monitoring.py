@@ -18,7 +18,7 @@ from components.schema import IterationReport
 from components.tracking.base import Tracker
 from components.whole_files import write_whole
 from flows.api.multi_model.configs import MonitoringConfig
-from flows.api.multi_model.fields import Finite, Text, as_json, changed_fields, checked_call
+from flows.api.multi_model.fields import Finite, Text, as_json, check_arguments, find_changed_fields
 from flows.api.multi_model.graph import GraphVisualizer
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class UnifiedMonitor:
         monitor.stop()
     """
 
-    @checked_call
+    @check_arguments
     def __init__(
         self,
         config: MonitoringConfig | None = None,
@@ -63,7 +63,7 @@ class UnifiedMonitor:
             ("log_file_path", "enable_file_logging"),
             ("metrics_sampling_interval", "enable_console_logging"),
         ):
-            if name in changed_fields(self.config) and not getattr(self.config, needed):
+            if name in find_changed_fields(self.config) and not getattr(self.config, needed):
                 raise ConfigurationError(f"{name}: has no effect with {needed} False; leave one of them out")
         self.graph_visualizer = visualizer
         self._tracker, self._run_id = tracker, run_id
@@ -90,7 +90,7 @@ class UnifiedMonitor:
         """Take no more metrics. Harmless twice."""
         _started[:] = [each for each in _started if each is not self]
 
-    @checked_call
+    @check_arguments
     def update_metrics(self, metrics: Mapping[Text, Finite]) -> None:
         """Take a measurement, by name. `engagement_rate`, `error_rate` and `response_time` have thresholds.
 

@@ -56,7 +56,7 @@ class RunRecords:
         """The episodes of all finished steps."""
         return len(self.steps) * episodes_per_step(self.config)
 
-    def numbered_episodes(self, step: int) -> list[PlayedEpisode | None]:
+    def read_episodes(self, step: int) -> list[PlayedEpisode | None]:
         """The episodes of a step that has its rollouts, by number: each member's raw return, and what it did in games of
         cooperation; None for one that failed. Empty if `troupe gc` has removed them."""
         if step not in self._known:
@@ -65,9 +65,9 @@ class RunRecords:
 
     def episodes(self, step: int) -> list[PlayedEpisode]:
         """Those that did not fail."""
-        return [each for each in self.numbered_episodes(step) if each is not None]
+        return [each for each in self.read_episodes(step) if each is not None]
 
-    def changed_members(self, step: int) -> list[str]:
+    def find_changed_members(self, step: int) -> list[str]:
         """The members whose weights the step has changed."""
         before = self._checkpoints(0) if step == 0 else self.steps[step - 1].checkpoints
         digests = {name: each.weights_digest for name, each in before.items()}
@@ -80,7 +80,7 @@ class RunRecords:
             "episodes": [(view.step + 1) * episodes_per_step(self.config) for view in self.steps],
             "total_rewards": [mean(sum(each.raw_returns.values()) for each in episodes) for episodes in played],
             "cooperation_ratios": [cooperation_rate(episodes) for episodes in played],
-            "weight_update_counts": [len(self.changed_members(view.step)) for view in self.steps],
+            "weight_update_counts": [len(self.find_changed_members(view.step)) for view in self.steps],
             "model_performances": [
                 {name: value for name, value in view.summary.metrics.items() if name.startswith("population/")}
                 for view in self.steps
@@ -91,7 +91,7 @@ class RunRecords:
         """What is known of each member after the newest step."""
         states = {name: self._initial_state(index, name, num_gpus) for index, name in enumerate(self.first_seats)}
         for view in self.steps:
-            episodes, changed = self.episodes(view.step), self.changed_members(view.step)
+            episodes, changed = self.episodes(view.step), self.find_changed_members(view.step)
             for name, seat in self.first_seats.items():
                 earned = [each.raw_returns[seat] for each in episodes]
                 num_won = sum(own >= max(each.raw_returns.values()) for own, each in zip(earned, episodes, strict=True))

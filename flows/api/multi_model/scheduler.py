@@ -12,7 +12,7 @@ from components.errors import ConfigurationError, TroupeError
 from components.port_leases import PortLease, lease_port
 from components.suggestions import suggest
 from flows.api.multi_model.enums import ModelRole
-from flows.api.multi_model.fields import Count, Port, Text, Whole, checked_call, documented
+from flows.api.multi_model.fields import Count, Port, Text, Whole, check_arguments, check_fields
 from flows.api.multi_model.llm import LLMResponse, SharedLLMManager, answer_settings
 
 _PARTS = ("analysis", "planning", "execution", "validation")
@@ -26,7 +26,7 @@ class InteractionType(Enum):
     NEUTRAL = "neutral"
 
 
-@documented
+@check_fields
 class TaskDefinition:
     """A prompt, and how it is worked on.
 
@@ -80,14 +80,14 @@ class UnifiedScheduler:
         (await scheduler.execute_task(TaskDefinition(prompt="2 + 2 ="))).text
     """
 
-    @checked_call
+    @check_arguments
     def __init__(self, base_port: Port = 8001, num_gpus: Count = 8, *, gpu_memory_mib: Count | None = None) -> None:
         """`gpu_memory_mib` of each GPU bounds what its models may reserve; None: no bound. Raises ConfigurationError."""
         self.base_port, self.num_gpus, self.gpu_memory_mib = base_port, num_gpus, gpu_memory_mib
         self._models: dict[str, _Model] = {}
         self._counts = dict.fromkeys(("running", "done", "failed"), 0)
 
-    @checked_call
+    @check_arguments
     def register_model(
         self,
         model_id: Text,

@@ -33,7 +33,7 @@ from flows.api.multi_model.environments import (
     create_multi_model_coop_compete_env,
 )
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
-from flows.api.multi_model.fields import as_json, checked_call
+from flows.api.multi_model.fields import as_json, check_arguments
 from flows.api.multi_model.monitoring import (
     UnifiedMonitor,
     create_unified_monitor,
@@ -44,10 +44,10 @@ from flows.api.multi_model.records import Episodes, RunRecords, cooperation_rate
 from flows.api.multi_model.training import (
     FIRST_STAGE,
     check_models,
-    chosen_value,
-    lasting_fields,
+    choose_value,
     population_config,
     run_name,
+    select_lasting_fields,
     train_population,
 )
 
@@ -139,7 +139,7 @@ class MultiModelTrainer:
             "run_id": self._run_id(),
         }
 
-    @checked_call
+    @check_arguments
     async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
         """Train on until the step with this episode, counted from 0, is finished; what the episode was.
 
@@ -154,7 +154,7 @@ class MultiModelTrainer:
         if len(self._records().steps) <= step:
             await self._in_thread(step + 1)
         records = self._records()
-        view, played = records.steps[step], records.numbered_episodes(step)
+        view, played = records.steps[step], records.read_episodes(step)
         found = played[index] if index < len(played) else None
         rewards = {name: found.raw_returns[seat] for name, seat in records.first_seats.items()} if found else {}
         metrics = view.summary.metrics
@@ -177,7 +177,7 @@ class MultiModelTrainer:
             "weight_coordination": {
                 "strategy": self.config.weight_update_strategy.value,
                 "episode": episode_num,
-                "models_updated": records.changed_members(step),
+                "models_updated": records.find_changed_members(step),
             },
             "metrics": dict(metrics),
         }
@@ -300,7 +300,7 @@ class MultiModelTrainer:
         except _Late:
             raise self._timeout() from None
         except GpuMemoryInsufficient:  # so that half of it is half of what was too large
-            self.config.batch_size = chosen_value("batch_size", self.config, self.rl_config)
+            self.config.batch_size = choose_value("batch_size", self.config, self.rl_config)
             if self.rl_config is not None:
                 self.rl_config = replace(self.rl_config, batch_size=RLConfig.batch_size)
             raise
@@ -356,7 +356,9 @@ class MultiModelTrainer:
         if self._resumed is None:
             return config
         run, _ = self._resumed
-        if differing := differing_fields(lasting_fields(run.config), lasting_fields(with_sources(config))):
+        if differing := differing_fields(
+            select_lasting_fields(run.config), select_lasting_fields(with_sources(config))
+        ):
             raise ConfigurationError(
                 f"load_checkpoint: the run {run.run_id} has another configuration, game or learner: {'; '.join(differing)}; "
                 "make the trainer as that of the run"

@@ -36,7 +36,7 @@ from flows.api.multi_model.configs import (
 from flows.api.multi_model.enums import CooperationType, RLAlgorithm, TrainingMode, WeightUpdateStrategy
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment
 from flows.api.multi_model.errors import ModelLoadingFailed
-from flows.api.multi_model.fields import changed_fields
+from flows.api.multi_model.fields import find_changed_fields
 
 PROVIDERS: Mapping[str, str] = {"openai": "openai", "claude": "anthropic"}
 """Types of members behind an API."""
@@ -117,8 +117,8 @@ def _values(config: MultiModelConfig, rl: RLConfig) -> dict[str, Any]:
         "algorithm": {"advantage": "at_grpo"} if is_tree else {"advantage": "gae", **gae},
         "loss": {"clip_low": rl.clip_ratio, "clip_high": rl.clip_ratio, "entropy_coefficient": rl.entropy_coef},
         "training": {
-            "learning_rate": chosen_value("learning_rate", config, rl),
-            "tokens_per_micro_batch": chosen_value("batch_size", config, rl) * TOKENS_PER_ANSWER,
+            "learning_rate": choose_value("learning_rate", config, rl),
+            "tokens_per_micro_batch": choose_value("batch_size", config, rl) * TOKENS_PER_ANSWER,
             "share_prompts": config.enable_verl,
             "device": _find_devices(config.num_gpus)[0],
             "max_grad_norm": rl.max_grad_norm,
@@ -162,7 +162,7 @@ def _surroundings(config: MultiModelConfig, environment: MultiModelTrainingEnvir
     }
 
 
-def chosen_value(name: str, config: MultiModelConfig, rl: RLConfig | None) -> Any:
+def choose_value(name: str, config: MultiModelConfig, rl: RLConfig | None) -> Any:
     """The value of a field that both configurations have: a default gives way. Raises ConfigurationError for two others."""
     default, value, other = getattr(MultiModelConfig, name), getattr(config, name), getattr(rl or RLConfig(), name)
     if default not in (value, other) and value != other:
@@ -192,7 +192,7 @@ def episodes_of_a_step(config: MultiModelConfig, *, is_tree: bool = False) -> tu
     return length // replicas, replicas
 
 
-def lasting_fields(config: RunConfig) -> dict[str, Any]:
+def select_lasting_fields(config: RunConfig) -> dict[str, Any]:
     """The fields that one run has from its start to its end: not the number of steps, nor the micro-batch."""
     fields = config.result_fields()
     fields.pop("num_steps", None)
@@ -202,7 +202,7 @@ def lasting_fields(config: RunConfig) -> dict[str, Any]:
 
 def run_name(config: RunConfig) -> str:
     """The name of the run. **Example** with half of the batch, or twice the episodes, it is the same."""
-    return f"multimodel-{fingerprint(lasting_fields(config))[:8]}"
+    return f"multimodel-{fingerprint(select_lasting_fields(config))[:8]}"
 
 
 def check_models(config: RunConfig) -> None:
@@ -325,7 +325,7 @@ def _check_effects(config: MultiModelConfig, rl: RLConfig) -> None:
             )
     _check_save_interval(config)
     if rl.algorithm is RLAlgorithm.GRPO:
-        for name in {"gamma", "gae_lambda", "value_loss_coef"}.intersection(changed_fields(rl)):
+        for name in {"gamma", "gae_lambda", "value_loss_coef"}.intersection(find_changed_fields(rl)):
             raise ConfigurationError(
                 f"{name} {getattr(rl, name)}: GRPO compares what each action earns at once; leave it out, or use PPO"
             )
@@ -360,7 +360,7 @@ def _share_of_team(factor: CooperationFactor, config: MultiModelConfig) -> tuple
             "cooperation_factor knowledge_transfer: the flow has no pull to a teammate; use team_based or shared_rewards, or "
             "weight_update_strategy federated, which transfers weights"
         )
-    for name in changed_fields(factor):
+    for name in find_changed_fields(factor):
         if name not in ("cooperation_type", *_EFFECTIVE[kind]):
             reason = _UNREAD.get(name, f"has no effect under cooperation_type {kind.value}")
             raise ConfigurationError(f"cooperation_factor.{name} {getattr(factor, name)}: {reason}; leave it out")

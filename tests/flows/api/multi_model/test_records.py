@@ -48,7 +48,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRecords:
 
 
 def test_who_learned_is_who_has_other_weights(records: RunRecords) -> None:
-    assert [records.changed_members(number) for number in (0, 1)] == [["model_0_tiny"], ["model_1_tiny"]]
+    assert [records.find_changed_members(number) for number in (0, 1)] == [["model_0_tiny"], ["model_1_tiny"]]
     assert records.curves()["weight_update_counts"] == [1, 1]
     states = records.model_states(num_gpus=4)
     assert [each.update_count for each in states.values()] == [1, 1]
@@ -56,7 +56,7 @@ def test_who_learned_is_who_has_other_weights(records: RunRecords) -> None:
 
 
 def test_a_failed_episode_keeps_its_number_and_counts_for_nobody(records: RunRecords) -> None:
-    assert records.numbered_episodes(0)[0] is None
+    assert records.read_episodes(0)[0] is None
     assert (len(records.episodes(0)), len(records.episodes(1))) == (1, 2)
     state = records.model_states(num_gpus=4)["model_0_tiny"]
     assert (state.episode_count, state.win_count, state.total_reward) == (3, 3, 6.0)
