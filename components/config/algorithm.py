@@ -51,7 +51,6 @@ class _BuiltIn(AlgorithmConfig):
 class AtGrpo(_BuiltIn):
     """Compares the candidates of one node."""
 
-    is_default = True
     modes = _NODES
     takes_any_rewards = True
     advantage: Literal["at_grpo"] = "at_grpo"

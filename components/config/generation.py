@@ -69,7 +69,6 @@ class GenerationConfig(Variant):
 class TransformersGeneration(GenerationConfig):
     """Samples in this process."""
 
-    is_default = True
     draws_among_choices = True
     serves_past_selves = True
     engine: Literal["transformers"] = "transformers"

@@ -26,7 +26,6 @@ REFLEXES = "reflexes"
 class Mlp(Variant):
     """Sees 25 variables of the state."""
 
-    is_default = True
     sees_screens: ClassVar[bool] = False
     type: Literal["mlp"] = "mlp"
     width: int = Field(64, ge=1)
@@ -138,7 +137,6 @@ class CurriculumConfig(Frozen):
 class RlOnly(Variant):
     """The policy presses the buttons."""
 
-    is_default = True
     asks_for_buttons: ClassVar[bool] = False
     type: Literal["rl_only"] = "rl_only"
 
@@ -198,7 +196,6 @@ class Twin(Variant):
 class Homebrew(Variant):
     """Our own cartridge on the emulator PyBoy."""
 
-    is_default = True
     is_emulated: ClassVar[bool] = True
     rom: ClassVar[Path | None] = None
     type: Literal["homebrew"] = "homebrew"

@@ -87,7 +87,6 @@ class _BuiltIn(LossConfig):
 class ClipLoss(_BuiltIn):
     """PPO's surrogate by token."""
 
-    is_default = True
     policy_loss: Literal["clip"] = "clip"
 
 

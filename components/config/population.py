@@ -14,7 +14,6 @@ from components.frozen import Frozen
 class Asynchronous(Variant):
     """Each member learns alone."""
 
-    is_default = True
     mixes: ClassVar[bool] = False
     type: Literal["asynchronous"] = "asynchronous"
     every: int = Field(1, ge=1, le=2)
@@ -89,7 +88,6 @@ class Competitive(Variant):
 class Mixed(Variant):
     """Both, by how the agents' returns have moved together."""
 
-    is_default = True
     type: Literal["mixed"] = "mixed"
     cooperation_strength: float = Field(0.6, ge=0.0, le=1.0)
     """The share of the team's mean where returns rise together."""

@@ -79,7 +79,6 @@ class MethodConfig(Variant):
 class TeamMethod(MethodConfig):
     """Train a team: agents that act in turn, whose policies learn from what they earn together."""
 
-    is_default = True
     type: Literal["team"] = "team"
 
     def check(self, config: Sections) -> None:

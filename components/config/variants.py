@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import (
-    ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
@@ -24,19 +23,10 @@ OWN = "own"
 """The tag of the variant for names of the form `module:function`."""
 
 
-def _require_name(schema: dict[str, Any], variant: type[Any]) -> None:
-    """Only the default variant may be left unnamed: of a section without a name no other one's schema is satisfied."""
-    if not variant.is_default:
-        schema["required"] = sorted({*schema.get("required", ()), variant.chosen_by})
-
-
 class Variant(Frozen):
     """A section that is one of several; the field `chosen_by` says which."""
 
-    model_config = ConfigDict(json_schema_extra=_require_name)
     chosen_by: ClassVar[str] = "type"
-    is_default: ClassVar[bool] = False
-    """Whether a section without a name is this one."""
 
     @model_serializer(mode="wrap")
     def _write_with_its_name(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -62,9 +52,10 @@ class ReadVariant:
         return core_schema.no_info_before_validator_function(self.read, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        section = handler(schema)
+        # A section without its name is also valid as another variant, which `oneOf` would refuse.
+        variants = handler(schema)["oneOf"]
         name = {"type": "string"} if self.takes_own else {"type": "string", "enum": list(self.names)}
-        return {"anyOf": [section, name]}
+        return {"anyOf": [*variants, name]}
 
     def read(self, values: Any) -> Any:
         """The section that `values` mean; what is no section stays as it is."""
