@@ -12,12 +12,14 @@ from prefect.exceptions import ParameterTypeError
 from prefect.flow_engine import run_flow
 from prefect.states import AwaitingRetry, Cancelling, Crashed, Pending, Running, Scheduled
 from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools.validation import validate
 
 from components.artifacts.local import LocalArtifactStore
 from components.runs.lineages import read_lineages
 from components.runs.run import Run
 from flows import train as module
 from flows.prefect_runtime.resumption import RESUMING, is_cancelled_resumption
+from flows.presets import preset_values
 from flows.steps import STEPS
 from flows.train import train
 from tests.tasks.stored_runs import config_in, stored_run
@@ -33,6 +35,25 @@ def test_the_form_shows_short_fields_with_their_words_above_the_configuration() 
     assert all(field["description"] for _, field in fields)
     assert schema.required == ["config"]
     assert schema.properties["from_stage"]["anyOf"][0]["enum"] == names
+
+
+def test_prefects_server_takes_every_preset_and_refuses_a_field_of_another_variant() -> None:
+    """At deployment it ignores what is required, so that a section without a name may not be ambiguous."""
+    schema, presets = parameter_schema(train).model_dump_for_openapi(), preset_values()
+
+    def faults(config: dict[str, Any]) -> list[Any]:
+        return [
+            fault
+            for ignored in (True, False)
+            for fault in validate({"config": config}, schema, preprocess=True, ignore_required=ignored)
+        ]
+
+    kuhn = presets["population-kuhn"]
+    named = [{"method": "population"}, {"method": {"type": "population", "training_mode": "mixed"}}]
+    own = {"algorithm": {"advantage": "mine:own", "epsilon": 0.1}}
+    assert [name for name, config in presets.items() if faults(config)] == []
+    assert [change for change in (*named, own) if faults(kuhn | change)] == []
+    assert faults(kuhn | {"method": {"type": "population", "training_mode": {"type": "mixed", "leader": "player_0"}}})
 
 
 @pytest.mark.parametrize(
