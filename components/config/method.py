@@ -1,7 +1,7 @@
 """The section `method`: who is trained, and how the steps go. Each method is one class, and one line of the union."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import Field
 
@@ -10,11 +10,11 @@ from components.config.population import PopulationMethod
 from components.config.sections import MethodConfig, TeamMethod
 from components.config.variants import ReadVariant
 
+_Method = TeamMethod | PopulationMethod | HybridMethod
+_METHODS: dict[str, type[MethodConfig]] = {str(each.model_fields["type"].default): each for each in get_args(_Method)}
 Method = Annotated[
-    Annotated[TeamMethod | PopulationMethod | HybridMethod, Field(discriminator="type")],
-    ReadVariant("type", ("team", "population", "hybrid"), default="team"),
+    Annotated[_Method, Field(discriminator="type")], ReadVariant("type", tuple(_METHODS), default="team")
 ]
-_METHODS: tuple[type[MethodConfig], ...] = (TeamMethod, PopulationMethod, HybridMethod)
 
 
 def unread_sections(values: Any) -> frozenset[str]:
@@ -24,4 +24,4 @@ def unread_sections(values: Any) -> frozenset[str]:
     """
     method = values.get("method") if isinstance(values, Mapping) else None
     name = method.get("type") if isinstance(method, Mapping) else getattr(method, "type", method)
-    return next((each.unread for each in _METHODS if each.model_fields["type"].default == name), frozenset())
+    return _METHODS[name].unread if isinstance(name, str) and name in _METHODS else frozenset()
