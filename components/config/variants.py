@@ -60,8 +60,11 @@ class ReadVariant:
     def read(self, values: Any) -> Any:
         """The section that `values` mean; what is no section stays as it is."""
         section = {self.field: values} if isinstance(values, str) else values
-        if not isinstance(section, Mapping):
+        if isinstance(section, Variant):
             return section
+        if not isinstance(section, Mapping):
+            wanted = f"{{{self.field}: NAME}}, where NAME is one of {', '.join(self.names)}"
+            raise PydanticCustomError("no_section", "write it as {wanted}", {"wanted": wanted})
         name = section.get(self.field, self.default)
         if isinstance(name, str) and (name in self.names or (self.takes_own and is_own(name))):
             return {**section, self.field: name}
