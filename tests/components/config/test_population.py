@@ -67,6 +67,10 @@ def test_a_name_alone_is_a_variant_with_its_defaults() -> None:
         ConfigurationError, match=r"^method.training_mode.type: unknown; did you mean 'mixed'\? there are"
     ):
         parse_config(VALUES | {"method": {"type": "population", "training_mode": "mixd"}})
+    with pytest.raises(
+        ConfigurationError, match=r"^method: write it as {type: NAME}, where NAME is one of team.*got None"
+    ):
+        parse_config(VALUES | {"method": None})
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
