@@ -18,7 +18,6 @@ from components.session.stores import open_store
 from components.session.user_sources import with_sources
 from flows.preflight.problem_counts import keep_counts, lower_default_counts
 from flows.presets import with_overrides
-from flows.steps import steps_for
 
 
 def overridden_config(
@@ -59,28 +58,30 @@ def requested_restart(from_stage: str | None, step: int | None, flow_run_id: str
     return Restart(step=step, stage=from_stage, requested_by=flow_run_id)
 
 
-def requested_run(config: RunConfig, order: StartRequest) -> tuple[Run, Restart | None, list[str]]:
+def requested_run(config: RunConfig, request: StartRequest) -> tuple[Run, Restart | None, list[str]]:
     """The run to train, the restart to record first, and remarks for the user. Writes nothing.
 
     Of a run that is restarted `config` only names the store; the rest is the run's own newest configuration with the
     overrides. A restart that this flow run recorded at an earlier start is not made again. Raises ConfigurationError for an
     invalid value, and for a restart that is not possible.
     """
-    if order.restart is None:
-        settled = with_sources(overridden_config(config, order.overrides, order.num_steps))
-        run_id = checked_run_id(order.run_id or settled.preset)
+    if request.restart is None:
+        settled = with_sources(overridden_config(config, request.overrides, request.num_steps))
+        run_id = checked_run_id(request.run_id or settled.preset)
         settled, lines = settle_counts(settled, run_id)
         return Run(run_id=run_id, config=settled), None, lines
     store = open_store(config.store)
-    run = read_run(store, order.run_id or config.preset).kept_in(config.store)
-    if any(lineage.requested_by == order.restart.requested_by for lineage in run.lineages):
+    run = read_run(store, request.run_id or config.preset).kept_in(config.store)
+    if any(lineage.requested_by == request.restart.requested_by for lineage in run.lineages):
         return run, None, []
     ignored = differing_fields(run.config.result_fields(), with_sources(config).result_fields())
     own = f"run {run.run_id} is restarted with its own configuration, not with config: {'; '.join(ignored)}; use overrides"
-    settled = with_sources(overridden_config(run.config, order.overrides, order.num_steps))
+    settled = with_sources(overridden_config(run.config, request.overrides, request.num_steps))
     run = run.model_copy(update={"config": settled})
-    check_restart(store, run, order.restart, steps_for(run.config).pipeline)
-    return run, order.restart, [own] if ignored else []
+    from flows.steps import steps_for  # stages import Prefect, which takes seconds
+
+    check_restart(store, run, request.restart, steps_for(run.config).pipeline)
+    return run, request.restart, [own] if ignored else []
 
 
 def settle_counts(config: RunConfig, run_id: str) -> tuple[RunConfig, list[str]]:
@@ -107,6 +108,8 @@ def recorded_restart(session: Session, restart: Restart) -> list[str]:
     check_format(store)
     run = read_run(store, session.run.run_id)
     remarks = resume_warnings(store, run)
+    from flows.steps import steps_for  # stages import Prefect, which takes seconds
+
     pipeline = steps_for(session.config).pipeline
     record_restart(store, run.model_copy(update={"config": session.config}), restart, pipeline)
     return remarks

@@ -29,7 +29,6 @@ from flows.preflight.memory import check_memory
 from flows.preflight.problem_counts import check_problem_counts
 from flows.preflight.prompts import check_prompts, warnings_of_instructions
 from flows.runners import check_ray, task_runner
-from tasks.warm_start import warm_start
 
 _log = logging.getLogger(__name__)
 LEAST_FREE_BYTES = 500 * 2**20
@@ -98,6 +97,8 @@ def check_services(session: Session, *, expects_tracking: bool = True) -> None:
 
 def check_store(scenario: Scenario) -> None:
     """Check that the store works, and that it holds the policies before training or these can be made."""
+    from tasks.warm_start import warm_start  # stages import Prefect, which takes seconds
+
     check_bases(probe_store(scenario.config.store), scenario, warm_start.stage)
 
 

@@ -88,7 +88,7 @@ def saved_adapter(seed: int, folder: Path, *, policy: str, base_seed: int = 0) -
 def config_of(**vllm: Any) -> GenerationConfig:
     """Small servers that start quickly."""
     small = {"kv_cache_gib": 0.125, "max_model_tokens": 256, "max_requests_at_once": 32, "port": 18100}
-    return choose_generation(vllm=VllmConfig(**{**small, **vllm}))
+    return choose_generation(engine="vllm", vllm=VllmConfig(**{**small, **vllm}))
 
 
 def processes_of(home: Path) -> list[psutil.Process]:

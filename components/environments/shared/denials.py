@@ -101,7 +101,7 @@ _WORD = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{2}")
 _GOES_ON_LIST = re.compile(r"[\s$]{0,9}[,;][^\n)\]}]{0,80}[)\]}]")
 _OPERATES = re.compile(r"(?:\d|(?:\A|[^-])-|[\d}][ \t]*[+×/][ \t]*)\Z")
 """A digit, a sign or an operator that stands against what follows it."""
-_VARIABLE = re.compile(r"[ \t$]*(?:[b-fijkn-rt-z]|ab|xyz?)(?![\w'’(])")
+_VARIABLE = re.compile(r"[ \t$]{0,8}(?:[b-fijkn-rt-z]|ab|xyz?)(?![\w'’(])")
 """A letter that is neither a word nor a unit."""
 _TAKES_ARGUMENT = re.compile(
     r"(?:\\(?:sqrt(?:\[[^\]]{0,9}\])?|[dtc]?frac|[dt]?binom|log|ln|exp|sin|cos|tan)|[\^_}])[ \t]*\Z"

@@ -63,7 +63,7 @@ def flags_of(config: GenerationConfig, model: ServedModel, home: Path, *, index:
 
 
 def test_a_server_of_full_weights_on_the_cpu(installed: Path, tmp_path: Path) -> None:
-    config = choose_generation(vllm=VllmConfig(kv_cache_gib=0.5, max_model_tokens=300))
+    config = choose_generation(engine="vllm", vllm=VllmConfig(kv_cache_gib=0.5, max_model_tokens=300))
     flags = flags_of(config, ServedModel(name="team", folder=tmp_path / "m"), tmp_path)
     assert flags["--model"] == str(tmp_path / "m")
     assert flags["--served-model-name"] == "team"
@@ -78,7 +78,7 @@ def test_a_server_of_full_weights_on_the_cpu(installed: Path, tmp_path: Path) ->
 
 
 def test_adapters_and_a_gpu_change_the_flags(installed: Path, tmp_path: Path) -> None:
-    config = choose_generation(device="cuda", dtype="bfloat16", vllm=VllmConfig(gpu_memory_fraction=0.3))
+    config = choose_generation(engine="vllm", device="cuda", dtype="bfloat16", vllm=VllmConfig(gpu_memory_fraction=0.3))
     flags = flags_of(config, ServedModel(name="a+b", folder=tmp_path, num_adapters=2, max_rank=12), tmp_path)
     assert (flags["--max-loras"], flags["--max-cpu-loras"], flags["--max-lora-rank"]) == ("2", "5", "16")
     assert flags["--gpu-memory-utilization"] == "0.3"
@@ -90,11 +90,13 @@ def test_servers_take_turns_at_the_cpus(installed: Path, tmp_path: Path) -> None
     allowed = sorted(os.sched_getaffinity(0))
     bound = []
     for index in range(len(allowed) + 1):
-        service = VllmService(index, ServedModel(name="m", folder=tmp_path), choose_generation(num_threads=1))
+        service = VllmService(
+            index, ServedModel(name="m", folder=tmp_path), choose_generation(engine="vllm", num_threads=1)
+        )
         launch = service.launch(tmp_path, {"vllm": 1}, {})
         bound.append(int(launch.env["VLLM_CPU_OMP_THREADS_BIND"]))
     assert bound == [*allowed, allowed[0]]
-    many = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation(num_threads=500))
+    many = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation(engine="vllm", num_threads=500))
     assert many.launch(tmp_path, {"vllm": 1}, {}).env["VLLM_CPU_OMP_THREADS_BIND"] == ",".join(map(str, allowed))
 
 
@@ -107,7 +109,7 @@ def test_a_server_finds_its_extension_and_keeps_what_it_inherits() -> None:
 
 
 def test_what_a_server_leaves_in_its_scratch_folder_goes_with_it(installed: Path, tmp_path: Path) -> None:
-    service = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation())
+    service = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation(engine="vllm"))
     scratch = Path(service.launch(tmp_path, {"vllm": 1}, {}).env["TMPDIR"])
     (scratch / "socket").touch()
     assert Path(service.launch(tmp_path, {"vllm": 1}, {}).env["TMPDIR"]) == scratch
@@ -120,7 +122,7 @@ def test_what_a_server_leaves_in_its_scratch_folder_goes_with_it(installed: Path
 
 @pytest.mark.parametrize("kind", ["link", "file"])
 def test_what_is_planted_at_the_scratch_folders_name_is_refused(kind: str, installed: Path, tmp_path: Path) -> None:
-    service = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation())
+    service = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation(engine="vllm"))
     scratch = Path(service.launch(tmp_path, {"vllm": 1}, {}).env["TMPDIR"])
     shutil.rmtree(scratch.parent)
     (tmp_path / "victim" / "1").mkdir(parents=True)
@@ -132,7 +134,7 @@ def test_what_is_planted_at_the_scratch_folders_name_is_refused(kind: str, insta
 
 
 def test_the_key_is_in_a_private_file_and_nowhere_else(installed: Path, tmp_path: Path) -> None:
-    service = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation())
+    service = VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation(engine="vllm"))
     launch = service.launch(tmp_path, {"vllm": 1}, {})
     file = Path(launch.env["TROUPE_VLLM_KEY_FILE"])
     assert file == key_file(tmp_path)
@@ -143,7 +145,7 @@ def test_the_key_is_in_a_private_file_and_nowhere_else(installed: Path, tmp_path
 
 
 def test_a_server_is_ready_when_it_answers_to_its_key(tmp_path: Path) -> None:
-    service = VllmService(0, ServedModel(name="team", folder=tmp_path), choose_generation())
+    service = VllmService(0, ServedModel(name="team", folder=tmp_path), choose_generation(engine="vllm"))
     with wire_server() as server:
         ports = {"vllm": server.server_port}
         with pytest.raises(NotReady, match="HTTP 401"):
@@ -158,7 +160,8 @@ def test_the_key_is_read_from_the_file_that_is_named(tmp_path: Path, monkeypatch
     here, there = tmp_path / "here", tmp_path / "there"
     here.write_text("of-this-machine\n")
     there.write_text("of-another\n")
-    local, far = preset_config("tiny"), ["generation.vllm.urls=[http://far:1]"]
+    local = preset_config("tiny", ["generation.engine=vllm"])
+    far = ["generation.engine=vllm", "generation.vllm.urls=[http://far:1]"]
     variables = spelled_urls(["http://a:1"], here)
     assert server_key(local, variables) == "of-this-machine"
     assert server_key(preset_config("tiny", [*far, "generation.vllm.key_file=~/there"]), variables) == "of-another"
@@ -197,7 +200,7 @@ def test_the_image_starts_the_same_server() -> None:
 def test_without_vllm_it_says_make_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm_server, "ENVIRONMENT", tmp_path / "nowhere")
     with pytest.raises(ServiceMissing, match="run `make vllm`"):
-        up_vllm(tmp_path / "home", preset_config("tiny"))
+        up_vllm(tmp_path / "home", preset_config("tiny", ["generation.engine=vllm"]))
     assert not (tmp_path / "home").exists()
 
 
@@ -206,7 +209,7 @@ def test_without_libnuma_it_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(vllm_server, "find_library", lambda name: None)
     on_cpu, on_gpu = (
-        VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation(device=device))
+        VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation(engine="vllm", device=device))
         for device in ("cpu", "cuda")
     )
     with pytest.raises(ServiceMissing, match="apt-get install -y libnuma1"):
@@ -215,7 +218,7 @@ def test_without_libnuma_it_says_what_to_install(
 
 
 def test_servers_that_run_elsewhere_are_not_started(tmp_path: Path) -> None:
-    config = preset_config("tiny", ["generation.vllm.urls=[http://far:1, http://far:2]"])
+    config = preset_config("tiny", ["generation.engine=vllm", "generation.vllm.urls=[http://far:1, http://far:2]"])
     assert list(up_vllm(tmp_path / "home", config).values()) == ["http://far:1", "http://far:2"]
     assert not (tmp_path / "home").exists()
 
@@ -246,20 +249,24 @@ def test_heads_without_a_cpu_kernel_are_refused_before_the_start(tmp_path: Path)
 
 def test_which_servers_serve_which_policies() -> None:
     agents = "agents={tool_agent: {policy: tool}, plan_agent: {policy: plan}}"
-    own = preset_config("tiny", [f"policies={{tool: {TINY}, plan: {TINY}}}", agents])
+    vllm = "generation.engine=vllm"
+    own = preset_config("tiny", [f"policies={{tool: {TINY}, plan: {TINY}}}", agents, vllm])
     assert served_models(own) == {"plan": ("plan",), "tool": ("tool",)}
-    adapted = preset_config("tiny", [f"policies={{tool: {ADAPTED}, plan: {ADAPTED}}}", agents])
+    adapted = preset_config("tiny", [f"policies={{tool: {ADAPTED}, plan: {ADAPTED}}}", agents, vllm])
     assert served_models(adapted) == {"plan+tool": ("plan", "tool")}
     assert served_model(adapted, "tool") == "plan+tool"
-    merged = [f"policies={{tool: {ADAPTED}, plan: {ADAPTED}}}", agents, "generation.vllm.merge_adapters=true"]
+    merged = [f"policies={{tool: {ADAPTED}, plan: {ADAPTED}}}", agents, vllm, "generation.vllm.merge_adapters=true"]
     assert served_models(preset_config("tiny", merged)) == {"plan": ("plan",), "tool": ("tool",)}
 
 
 def test_addresses_come_from_the_configuration_or_the_environment() -> None:
-    plain, far = preset_config("tiny"), preset_config("tiny", ["generation.vllm.urls=[http://far:1]"])
+    plain, far = (
+        preset_config("tiny", ["generation.engine=vllm"]),
+        preset_config("tiny", ["generation.engine=vllm", "generation.vllm.urls=[http://far:1]"]),
+    )
     variables = spelled_urls(["http://a:1", "http://b:2"], Path("/k"))
     assert server_urls(plain, variables) == ("http://a:1", "http://b:2")
     assert server_urls(far, variables) == ("http://far:1",)
     assert server_urls(plain, spelled_urls([], Path("/k"))) == ()
     with pytest.raises(ConfigurationError, match="must be an http"):
-        preset_config("tiny", ["generation.vllm.urls=[far]"])
+        preset_config("tiny", ["generation.engine=vllm", "generation.vllm.urls=[far]"])

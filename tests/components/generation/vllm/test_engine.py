@@ -82,7 +82,7 @@ def make() -> Iterator[Make]:
 
     def generator(*servers: VllmWireServer, model: str = "team", **options: Any) -> VllmGenerator:
         vllm = {"max_requests_at_once": 4, "health_timeout_seconds": 0.5, "request_timeout_seconds": 15, **options}
-        config = choose_generation(vllm=VllmConfig(**vllm))
+        config = choose_generation(engine="vllm", vllm=VllmConfig(**vllm))
         made.append(VllmGenerator(config, model=model, urls=[server.url for server in servers], key=KEY))
         return made[-1]
 

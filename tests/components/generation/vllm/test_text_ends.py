@@ -64,7 +64,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PolicyVersio
 @pytest.fixture
 def served(folder: tuple[Path, PolicyVersion]) -> Iterator[tuple[VllmGenerator, PolicyVersion, VllmWireServer]]:
     with wire_server() as server:
-        engine = VllmGenerator(choose_generation(vllm=VllmConfig()), model="team", urls=[server.url], key=KEY)
+        engine = VllmGenerator(
+            choose_generation(engine="vllm", vllm=VllmConfig()), model="team", urls=[server.url], key=KEY
+        )
         engine.load(*folder)
         yield engine, folder[1], server
         engine.close()

@@ -214,17 +214,25 @@ def test_parts_and_arguments_become_the_configuration_of_the_run(tmp_path: Path)
         learner=PPORule(width=32, state_gains=(2.0,) + (1.0,) * 24),
     )
     config = configured(trainer, patience=5)
-    hybrid = config.hybrid
+    hybrid = config.method
     assert (config.seed, config.num_steps, config.environment.max_turns, hybrid.learner.steps) == (7, 4, 50, 50)
     assert (config.evaluation.every, config.retention.every, config.store.root) == (3, 2, str(trainer.save_dir))
-    assert (hybrid.mode, hybrid.game, hybrid.num_games, dict(hybrid.weights)) == ("adaptive", "twin", 1, {"maps": 9.0})
-    assert (hybrid.learner.width, dict(hybrid.learner.state_gains)) == (32, {"x": 2.0})
-    assert (hybrid.curriculum.patience, hybrid.curriculum.decay) == (5, 0.9)
-    [first] = hybrid.curriculum.stages
+    assert (hybrid.mode.type, hybrid.game.type, hybrid.num_games, dict(hybrid.weights)) == (
+        "adaptive",
+        "twin",
+        1,
+        {"maps": 9.0},
+    )
+    assert (hybrid.learner.network.width, dict(hybrid.learner.network.state_gains)) == (32, {"x": 2.0})
+    assert (hybrid.mode.curriculum.patience, hybrid.mode.curriculum.decay) == (5, 0.9)
+    [first] = hybrid.mode.curriculum.stages
     assert (first.llm_confidence, first.strategy, first.min_episodes) == (0.8, "llm_heavy", 3)
     assert (config.policies["model"].base, config.policies["model"].trained) == ("tiny", False)
     trainer.agent.curriculum_config, trainer.first_strategy = None, type(trainer.first_strategy).RULE_HEAVY
-    assert [each.strategy for each in configured(trainer).hybrid.curriculum.stages][:2] == ["rule_heavy", "balanced"]
+    assert [each.strategy for each in configured(trainer).method.mode.curriculum.stages][:2] == [
+        "rule_heavy",
+        "balanced",
+    ]
 
 
 def with_own_goal(folder: Path) -> HybridLLMRLTrainer:
