@@ -10,7 +10,7 @@ release = tomllib.loads((Path(__file__).resolve().parent.parent / "pyproject.tom
     "project"
 ]["version"]
 extensions = ["myst_parser"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "skills"]  # skills are read in the repository
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 nitpicky = True
