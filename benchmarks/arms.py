@@ -84,7 +84,7 @@ def listed(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
             continue
         begun = progress_of(order, home)
         lines.append(f"missing  {order.game} {order.run} seed {order.seed}: {begun.fraction:.0%} of the tokens")
-        seconds = estimated_seconds(order, begun, finished)
+        seconds = estimate_seconds(order, begun, finished)
         num_unknown += seconds is None
         left_seconds += seconds or 0.0
     unknown = f"{num_unknown} runs of games of which nothing is measured yet"
@@ -94,7 +94,7 @@ def listed(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
     return "\n".join(lines) + (f", and {unknown}" if num_unknown else "")
 
 
-def estimated_seconds(order: Order, begun: Begun, finished: Sequence[Trained]) -> float | None:
+def estimate_seconds(order: Order, begun: Begun, finished: Sequence[Trained]) -> float | None:
     """The seconds left of a run: by its own pace, else by the median of finished ones of the same game and arm, else of the
     same game; None without one."""
     if begun.fraction > 0:

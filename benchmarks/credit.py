@@ -30,7 +30,7 @@ from benchmarks.fidelity import (
     Estimate,
     mean_correlation,
     noise_ceiling,
-    pooled_correlation,
+    pool_correlations,
     silent_fraction,
 )
 from benchmarks.kept import read, told_of_record
@@ -50,8 +50,8 @@ def table(studies: Sequence[Study]) -> str:
         body.append(
             [
                 name,
-                *(spelled(pooled_correlation(by_role[role])) for role in ROLES),
-                spelled(pooled_correlation(everything)),
+                *(spelled(pool_correlations(by_role[role])) for role in ROLES),
+                spelled(pool_correlations(everything)),
                 spelled(mean_correlation(everything)),
                 f"{silent_fraction(everything):.0%}",
             ]
@@ -106,7 +106,7 @@ def summary(studies: Sequence[Study]) -> str:
 def pooled(studies: Sequence[Study], estimator: str) -> str:
     """The correlation over both roles of all studies."""
     by_role = joined(study.ranked(estimator) for study in studies)
-    return spelled(pooled_correlation([node for role in ROLES for node in by_role[role]]))
+    return spelled(pool_correlations([node for role in ROLES for node in by_role[role]]))
 
 
 def seeds_in_words(studies: Sequence[Study]) -> str:

@@ -29,7 +29,7 @@ class Estimate:
     high: float
 
 
-def pooled_correlation(nodes: Sequence[Ranked], *, seed: int = 0) -> Estimate | None:
+def pool_correlations(nodes: Sequence[Ranked], *, seed: int = 0) -> Estimate | None:
     """The correlation of ranks within nodes, pooled: covariances and variances are summed over nodes before they are divided.
 
     A node at which an estimator is silent, or says the same of all candidates, counts against it if the values differ. None
@@ -108,7 +108,7 @@ def noise_ceiling(halves: Sequence[tuple[Sequence[float], Sequence[float]]]) -> 
 
     **Example** r = .9: reliability .947, ceiling .973.
     """
-    found = pooled_correlation(
+    found = pool_correlations(
         [Ranked(advantages_K=tuple(one), values_K=tuple(other)) for one, other in halves],
     )
     if found is None or found.value <= 0:

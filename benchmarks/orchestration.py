@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.training import services, watched_iterations
+from benchmarks.training import services, watch_iterations
 
 NUM_WARM_UP_STEPS = 3
 BUDGET_SECONDS, BUSY_BUDGET_SECONDS = 0.25, 0.6
@@ -99,7 +99,7 @@ def flow_arm(config: Any, run_id: str, clock: Clock) -> None:
         with clock.line("iteration"):
             yield
 
-    with progress.subscribe(hear), watched_iterations(timed):
+    with progress.subscribe(hear), watch_iterations(timed):
         train(config, run_id)
     session.open_store = open_store
 

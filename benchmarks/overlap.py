@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.training import services, watched_iterations
+from benchmarks.training import services, watch_iterations
 
 REQUIRED_RATIO = 0.75
 PRESET = "plan-path"
@@ -51,7 +51,7 @@ def train_once(
         yield
         marks.append(time.perf_counter())
 
-    with watched_iterations(marked):
+    with watch_iterations(marked):
         train(config, run_id)
     steps = run_document(LocalArtifactStore(root), run_id)["steps"]
     stages = ("collect_rollouts", "update_policy")

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.kept import read, recorded, row_in, write
 from benchmarks.origin import measured_by, start_of_run
-from benchmarks.population_tables import Table, opened_tables
+from benchmarks.population_tables import Table, open_tables
 
 PRESET = "population-kuhn"
 MAZE = "maze"
@@ -231,7 +231,7 @@ def finished(order: Order, home: Path) -> Row:
     if order.game == MAZE:
         spl = success_by_path_length(config, order.run_id)
     else:
-        with opened_tables(config, order.run_id) as opened:
+        with open_tables(config, order.run_id) as opened:
             tables = [opened.at(step) for step in range(order.num_steps + 1)]
     store = LocalArtifactStore(home / "store")
     steps = run_document(store, order.run_id)["steps"]

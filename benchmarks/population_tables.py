@@ -141,7 +141,7 @@ def mean_table(tables: Sequence[Table]) -> Table:
 
 
 @contextmanager
-def opened_tables(config: Any, run_id: str, *, num_problems: int = 64) -> Iterator[Tables]:
+def open_tables(config: Any, run_id: str, *, num_problems: int = 64) -> Iterator[Tables]:
     """The tables of a finished run."""
     from components.runs.run import Run
     from components.session.session import Session

@@ -54,7 +54,7 @@ from benchmarks.pretrained_table import (
     dose_table,
     gain_table,
     pass_table,
-    spelled_curve,
+    spell_curve,
     told,
     transcripts,
     verdict,
@@ -124,7 +124,7 @@ def failures(wanted: Sequence[Order], home: Path) -> str:
         for failure in failures_of(order, home):
             done = f"after {failure.num_steps} steps, {failure.num_tokens} tokens; {later}"
             lines.append(f"{order.name}: {failure.reason} ({done})")
-            lines += [f"  {agent} {spelled_curve(rates)}" for agent, rates in failure.solve_rates.items()]
+            lines += [f"  {agent} {spell_curve(rates)}" for agent, rates in failure.solve_rates.items()]
     return "\n".join(lines) or "none"
 
 

@@ -25,7 +25,7 @@ from benchmarks.pretrained_runs import (
     Row,
     start_of,
 )
-from components.evaluation.statistics import paired_interval, wilson_interval
+from components.evaluation.statistics import compute_paired_interval, wilson_interval
 
 BAR_POINTS = 15.0
 """The lower end of a gain's interval must be above this, in each seed of main."""
@@ -63,7 +63,7 @@ class Gain:
 def gain_of(before: str, after: str) -> Gain:
     """The gain between two rows of digits, of the same problems."""
     one, other = [digit == "1" for digit in before], [digit == "1" for digit in after]
-    low, high = paired_interval(one, other)
+    low, high = compute_paired_interval(one, other)
     return Gain(before=100 * statistics.fmean(one), after=100 * statistics.fmean(other), low=100 * low, high=100 * high)
 
 
@@ -207,11 +207,11 @@ def curves(rows: Iterable[Row]) -> str:
     for row in rows:
         for agent, rates in reversed(row.solve_rates.items()):
             if rates:
-                lines.append(f"{name_of(row):25} {agent:10} {spelled_curve(rates)}")
+                lines.append(f"{name_of(row):25} {agent:10} {spell_curve(rates)}")
     return "\n".join(lines)
 
 
-def spelled_curve(rates: Sequence[float]) -> str:
+def spell_curve(rates: Sequence[float]) -> str:
     """One bar a step, and the first and the last rate; empty without a step."""
     bars = "".join(_BARS[min(int(rate * len(_BARS)), len(_BARS) - 1)] for rate in rates)
     return f"{bars}  {rates[0]:.2f} -> {rates[-1]:.2f}" if rates else ""

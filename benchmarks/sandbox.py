@@ -77,7 +77,7 @@ class Mixed:
 
 def main() -> None:
     """Measure, print, and judge."""
-    arguments = parsed_arguments()
+    arguments = parse_arguments()
     limits = BoxLimits.around(Limits())
     sandbox = open_sandbox(
         arguments.backend, state_folder=state_folder(), num_boxes=max(CONCURRENCIES), docker_host=docker_host()
@@ -106,7 +106,7 @@ def main() -> None:
     sys.exit(1 if failures else 0)
 
 
-def parsed_arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--backend", choices=("docker", "bubblewrap"), default="docker")
     parser.add_argument("--repeats", type=int, default=3)
@@ -120,7 +120,7 @@ def parsed_arguments() -> argparse.Namespace:
 def tiny_rates(sandbox: Sandbox, *, repeats: int, seconds: float) -> list[Rate]:
     """The rates by concurrency. Raises AssertionError for a wrong answer."""
     with ThreadPoolExecutor(max(CONCURRENCIES)) as threads:  # every box has then served
-        list(threads.map(lambda _: checked_sum(sandbox, [1, 2]), range(4 * max(CONCURRENCIES))))
+        list(threads.map(lambda _: check_sum(sandbox, [1, 2]), range(4 * max(CONCURRENCIES))))
     per_second: dict[int, list[float]] = {concurrency: [] for concurrency in CONCURRENCIES}
     latencies: dict[int, list[float]] = {concurrency: [] for concurrency in CONCURRENCIES}
     for repeat in range(repeats):
@@ -152,7 +152,7 @@ def served(sandbox: Sandbox, concurrency: int, *, until: float, seed: int) -> li
             while time.perf_counter() < until:
                 numbers = [rng.randrange(1000) for _ in range(5)]
                 started = time.perf_counter()
-                checked_sum(sandbox, numbers)
+                check_sum(sandbox, numbers)
                 taken.append(time.perf_counter() - started)
         except BaseException as failure:
             failures.append(failure)
@@ -167,7 +167,7 @@ def served(sandbox: Sandbox, concurrency: int, *, until: float, seed: int) -> li
     return taken
 
 
-def checked_sum(sandbox: Sandbox, numbers: Sequence[int]) -> None:
+def check_sum(sandbox: Sandbox, numbers: Sequence[int]) -> None:
     result = sandbox.run(SUM, stdin=" ".join(map(str, numbers)) + "\n")
     assert (result.status, result.stdout) == ("ok", f"{sum(numbers)}\n"), result
 

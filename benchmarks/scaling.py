@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.memory import watch
-from benchmarks.training import services, watched_iterations
+from benchmarks.training import services, watch_iterations
 
 TIMEOUT_SECONDS = 1800.0
 
@@ -74,7 +74,7 @@ def told_by(size: Size, num_steps: int) -> dict[str, float]:
         yield
         seconds.append(time.perf_counter() - started)
 
-    with tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as folder, watched_iterations(timed):
+    with tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as folder, watch_iterations(timed):
         config = parse_config(
             {
                 "preset": "scaling", "seed": 0, "num_steps": num_steps,

@@ -96,11 +96,11 @@ def advantage(game: Any, own: SpielTable, other: SpielTable) -> float:
 
 def played_matrix(game: Any, policies: Mapping[str, SpielTable], *, num_games_a_pair: int, seed: int) -> Any:
     """The payoff matrix of games between policies, sides swapped, with equal first deals for each pair."""
-    from components.population.payoffs import PayoffMatrix, PlayedGame, swapped_matches
+    from components.population.payoffs import PayoffMatrix, PlayedGame, swap_matches
 
     games, matrix = [], PayoffMatrix()
     for one, other in combinations(policies, 2):
-        for match in swapped_matches(one, other, problems=range(num_games_a_pair // 2), seed=seed):
+        for match in swap_matches(one, other, problems=range(num_games_a_pair // 2), seed=seed):
             earned = played_game(game, policies[match.first], policies[match.second], Random(match.seed))
             games.append(
                 PlayedGame(

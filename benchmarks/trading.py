@@ -300,11 +300,11 @@ def lines_of(rows: Sequence[Row]) -> list[str]:
 
 
 def _compared(name: str, differences: Sequence[float]) -> list[str]:
-    low, high = paired_interval(differences)
+    low, high = compute_paired_interval(differences)
     return [name, f"{fmean(differences):+.3f}", f"{low:+.3f} to {high:+.3f}"]
 
 
-def paired_interval(differences: Sequence[float], *, num_resamples: int = 4000) -> tuple[float, float]:
+def compute_paired_interval(differences: Sequence[float], *, num_resamples: int = 4000) -> tuple[float, float]:
     """The 95% interval of a mean of paired differences, by a bootstrap over markets.
 
     **Example** 60 equal differences of .1: .1 to .1.

@@ -53,14 +53,14 @@ def services_to_go_on(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def watched_iterations(around: Callable[[int], AbstractContextManager[Any]]) -> Iterator[None]:
+def watch_iterations(around: Callable[[int], AbstractContextManager[Any]]) -> Iterator[None]:
     """Inside, `train` runs each of its iterations within `around(step)`."""
     import flows.train
 
     iteration_runs = flows.train.iteration_runs
 
     @contextmanager
-    def watched_runs(iteration: Any) -> Iterator[Callable[..., Any]]:
+    def watch_runs(iteration: Any) -> Iterator[Callable[..., Any]]:
         with iteration_runs(iteration) as iterate:
 
             def watched(run: Any, step: int, checkpoints: Any) -> Any:
@@ -69,7 +69,7 @@ def watched_iterations(around: Callable[[int], AbstractContextManager[Any]]) -> 
 
             yield watched
 
-    flows.train.iteration_runs = watched_runs
+    flows.train.iteration_runs = watch_runs
     try:
         yield
     finally:

@@ -31,7 +31,7 @@ WAITING = {"OMP_WAIT_POLICY": "passive"}
 _ACCOUNT = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
-def filtered_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def filter_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables in `environ` that are on the list or have its prefixes, except names that look like credentials.
 
     **Example** PATH, LC_ALL and NCCL_DEBUG stay; OPENAI_API_KEY, HF_TOKEN and VLLM_API_KEY do not.
@@ -43,7 +43,7 @@ def filtered_environment(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def forwarded_variables(environ: Mapping[str, str]) -> dict[str, str]:
+def list_forwarded_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables named in TROUPE_PASS_ENV, separated by commas, for flow runs on the worker.
 
     **Example** TROUPE_PASS_ENV=OPENAI_API_KEY gives {"OPENAI_API_KEY": ...}. Raises ConfigurationError for an unset variable.

@@ -22,7 +22,7 @@ def without_passwords(text: str) -> str:
     return _QUERY_OF_URL.sub(r"\1?…", _USER_OF_URL.sub("…@", text))
 
 
-def shown_value(value: Any) -> str:
+def show_value(value: Any) -> str:
     """An invalid value for an error message: without passwords, at most 120 characters."""
     try:
         shown = without_passwords(repr(value))

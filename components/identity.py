@@ -16,7 +16,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
-def checked_run_id(run_id: str) -> str:
+def check_run_id(run_id: str) -> str:
     """`run_id` itself. Raises ConfigurationError unless it is valid in every store and user interface."""
     if not _RUN_ID.fullmatch(run_id):
         raise ConfigurationError(

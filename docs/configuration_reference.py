@@ -89,7 +89,7 @@ def variant_name(section: type[BaseModel]) -> str:
 
 def entry(path: str, field: FieldInfo, *, only: str = "") -> str:
     """One field, as an item of a list."""
-    facts = [spelled_type(field.annotation), *bounds(field), default(field), only]
+    facts = [spell_type(field.annotation), *bounds(field), default(field), only]
     documentation = "".join(f"\n  {line}" for line in plain(field.description or "").splitlines())
     return f"- `{path}`: {', '.join(fact for fact in facts if fact)}" + (f"\\{documentation}" if documentation else "")
 
@@ -101,19 +101,19 @@ def sections_in(annotation: Any) -> list[type[BaseModel]]:
     return [found for each in get_args(annotation) for found in sections_in(each)]
 
 
-def spelled_type(annotation: Any) -> str:
+def spell_type(annotation: Any) -> str:
     """**Example** `"clip"` or `"gspo"`; "a list of text"."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return spelled_type(inner[0])
+        return spell_type(inner[0])
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in inner)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(spelled_type(each) for each in inner))
+        return " or ".join(dict.fromkeys(spell_type(each) for each in inner))
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return "a mapping" if (values := spelled_type(inner[1])) == "a value" else f"a mapping to {values}"
+        return "a mapping" if (values := spell_type(inner[1])) == "a value" else f"a mapping to {values}"
     if origin in (tuple, list):
-        each = spelled_type(inner[0]) if inner else ""
+        each = spell_type(inner[0]) if inner else ""
         return "a list of sections" if each == "a section" else f"a list of {each}" if each else "a list"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "a section"

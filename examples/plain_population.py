@@ -23,7 +23,7 @@ from components.models.loading import prepare_model_folder
 from components.package_files import package_file
 from components.population.credit import ReturnCorrelation, RoleBaselines
 from components.population.move_rewards import moves_of
-from components.population.training_modes import discounted_returns, mode_matrix
+from components.population.training_modes import discount_returns, mode_matrix
 from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
 from components.rollout.router import Router, bind_roles
@@ -119,7 +119,7 @@ def credited(shard, score, agents, game, matrix, discount, rho, baselines):
     for episode, rewards_N_K in zip(shard.episodes, score.rewards_E_N_K, strict=True):
         moves = moves_of(episode, rewards_N_K, agents=agents, acts_together=game.rules.acts_together)
         rewards_T_A = [move.chosen_rewards_A for move in moves]
-        mixed_T_A = discounted_returns(rewards_T_A, discount) @ matrix.T
+        mixed_T_A = discount_returns(rewards_T_A, discount) @ matrix.T
         earned = [
             (node, f"turn {move.turn}", agents[agent], float(mixed_A[agent]))
             for move, mixed_A in zip(moves, mixed_T_A, strict=True)

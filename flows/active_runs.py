@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 
 from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt
-from components.runs.initial_checkpoints import committed_initial_checkpoints
+from components.runs.initial_checkpoints import read_initial_checkpoints
 from components.runs.lineages import list_runs
 from components.runs.run import Run
 from components.runs.session_records import effective_run, readable_sessions, run_state
@@ -42,5 +42,5 @@ def read_newest_step(store: ArtifactStore, run: Run) -> int | None:
     except ArtifactCorrupt as error:
         _log.warning("%s does not play: %s", run.run_id, error)
         return None
-    has_policies = state in ("running", "completed") and committed_initial_checkpoints(store, run) is not None
+    has_policies = state in ("running", "completed") and read_initial_checkpoints(store, run) is not None
     return 0 if has_policies else None

@@ -20,7 +20,7 @@ from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_
 from components.evaluation.suite_play import SuitePlay, joined
 from components.evaluation.suites import Suite
 from components.methods.contenders import Contender, ResultsStore, RunFinder, find_team, open_contender
-from components.runs.initial_checkpoints import committed_initial_checkpoints
+from components.runs.initial_checkpoints import read_initial_checkpoints
 from components.runs.run import Run
 from components.runs.session_records import effective_run
 from components.runs.shared_results import adopt_result
@@ -204,7 +204,7 @@ def find_stored_run(store: StoreConfig, subject: RunSubject | RegisteredSubject)
         return effective_run(opened, read_run(opened, subject.run_id)).kept_in(store), subject.step
     version = resolve_model(f"models:/{subject.name}")
     run = effective_run(opened, read_run(opened, version.run_id)).kept_in(store)
-    first = committed_initial_checkpoints(opened, run) or {}
+    first = read_initial_checkpoints(opened, run) or {}
     # A version names members that did not learn in its step as they were at first.
     changed = {
         policy: digest

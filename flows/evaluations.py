@@ -14,7 +14,7 @@ from components.session.session import Session
 from flows.suite_blocks import are_apart, play_in_flow
 from tasks.draw_interactions import draw_interactions
 from tasks.evaluate_games import evaluate_games
-from tasks.evaluate_policy import evaluate_policy, missing_calls, named_versions, needs_weights
+from tasks.evaluate_policy import evaluate_policy, missing_calls, name_versions, needs_weights
 from tasks.picture_episode import picture_episode
 from tasks.play_against_starts import play_against_starts
 from tasks.refresh_weights import refresh_weights
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 def evaluate_team(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:
     """One report per configured way of sampling; engines are loaded only if one is missing."""
-    versions, samplings = named_versions(session.config, checkpoints), session.config.evaluation.sampling
+    versions, samplings = name_versions(session.config, checkpoints), session.config.evaluation.sampling
     if needs_weights(session, step, samplings, versions):
         versions = refresh_weights(session, step, checkpoints)
         if are_apart(session.config.resources):
@@ -55,8 +55,8 @@ def meet_starts(session: Session, step: int, checkpoints: dict[str, CheckpointRe
             "generation.engine %s serves no past selves: nobody plays its partners' start", config.generation.engine
         )
         return
-    versions = named_versions(config, checkpoints)
-    starts = named_versions(config, checkpoints_before(session.store, session.run, 0))
+    versions = name_versions(config, checkpoints)
+    starts = name_versions(config, checkpoints_before(session.store, session.run, 0))
     sampling: Sampling = "sample" if "sample" in config.evaluation.sampling else config.evaluation.sampling[0]
     told = play_against_starts(session, step, sampling, versions, starts)
     progress.report("gains", step, 1, 1, lines=[gain_sentence(gain) for gain in told.gains])
@@ -64,7 +64,7 @@ def meet_starts(session: Session, step: int, checkpoints: dict[str, CheckpointRe
 
 def model_versions(session: Session, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The versions of the language models."""
-    return named_versions(session.config, {name: each for name, each in checkpoints.items() if name != REFLEXES})
+    return name_versions(session.config, {name: each for name, each in checkpoints.items() if name != REFLEXES})
 
 
 def evaluate_player(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:

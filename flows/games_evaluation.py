@@ -14,7 +14,7 @@ from components.config.hybrid import REFLEXES
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling
 from components.evaluation.suites import Suite
-from components.methods.contenders import ResultsStore, checked_step
+from components.methods.contenders import ResultsStore, check_reached_step
 from components.methods.hybrid.play import evaluated, suite_digest
 from components.methods.hybrid.settings import hybrid_config
 from components.runs.history import read_history
@@ -88,7 +88,7 @@ def games_report(
             f"--samples {num_samples}: run {run.run_id} plays each start once; leave it out, or ask for more starts, as "
             "--problems 200"
         )
-    at = checked_step(run, step)
+    at = check_reached_step(run, step)
     played = run.model_copy(update={"config": _games_config(run, overrides, num_problems)})
     return player_report(played, at, sampling, trained=run, seed=seed, results=results, progress=progress)
 

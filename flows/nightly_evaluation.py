@@ -43,8 +43,8 @@ from flows.nightly_subjects import (
     find_contestant,
     find_exact_run,
     is_there,
+    list_unplayed_runs,
     newest_checkpoints,
-    unplayed_runs,
 )
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
@@ -83,7 +83,7 @@ def nightly_evaluation(
     nights += games_nights(opened, kept, tonight, active)
     nights += population_nights(opened, kept, tonight, active)
     records = [keep_night(opened, each) for each in nights]
-    report_nights(nights, list(unplayed_runs(opened, active, nights)), Path(pages) if pages else None)
+    report_nights(nights, list(list_unplayed_runs(opened, active, nights)), Path(pages) if pages else None)
     mark_champions(nights)
     if regressions := list(regression_lines(nights)):
         raise NightFailed("; ".join(regressions))

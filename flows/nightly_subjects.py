@@ -77,7 +77,7 @@ def different(contestants: Iterable[Contestant]) -> list[Contestant]:
     return found
 
 
-def unplayed_runs(store: ArtifactStore, active: Sequence[Run], nights: Sequence[SuiteNight]) -> Iterator[str]:
+def list_unplayed_runs(store: ArtifactStore, active: Sequence[Run], nights: Sequence[SuiteNight]) -> Iterator[str]:
     """The active runs that no night has played or tried to play, with the reason. **Example** "own (environment guess)"."""
     agents = (agent for night in nights for agent in (*(each.agent for each in night.reports), *night.failures))
     played = {run_named(agent) for agent in agents}

@@ -11,7 +11,7 @@ from flows.presets import all_preset_values
 _log = logging.getLogger(__name__)
 
 
-def changed_from_preset(config: RunConfig) -> dict[str, str]:
+def list_changes_from_preset(config: RunConfig) -> dict[str, str]:
     """The parameters of `config` that its preset sets otherwise, by name; empty for one that belongs to no preset.
 
     **Example** preset tiny with `--set rollout.group_size=8` gives `{"rollout.group_size": "8"}`.

@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 
 from components.config import RunConfig, parse_config
-from components.config.prompts import anchored_prompts
-from components.config.types import checked_name
-from components.environments.registry import anchored_options
+from components.config.prompts import anchor_prompts
+from components.config.types import check_name
+from components.environments.registry import anchor_options
 from components.errors import ConfigurationError
 from components.package_files import package_file
 from components.suggestions import did_you_mean
@@ -131,7 +131,7 @@ def file_values(path: Path) -> dict[str, Any]:
 
 def _name_from(path: Path) -> str:
     try:
-        return checked_name(path.stem)
+        return check_name(path.stem)
     except ValueError as error:
         raise ConfigurationError(
             f"{path}: the file's name is that of the preset, and {path.stem!r} cannot be one: {error}; rename the file, or "
@@ -180,14 +180,14 @@ def _named(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any
 
 def _anchored(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """A configuration's plain values with the paths of prompts and data absolute, seen from `folder`."""
-    values = anchored_prompts(config, folder)
+    values = anchor_prompts(config, folder)
     section = values.get("environment")
     options = section.get("options") if isinstance(section, Mapping) else None
     if not isinstance(section, Mapping) or not isinstance(options, Mapping):
         return values
     return {
         **values,
-        "environment": {**section, "options": anchored_options(str(section.get("name")), options, folder)},
+        "environment": {**section, "options": anchor_options(str(section.get("name")), options, folder)},
     }
 
 

@@ -11,7 +11,7 @@ from prefect.exceptions import PrefectException
 
 from components import metrics as m
 from components.escaping import markdown_cell
-from components.evaluation.statistics import paired_interval
+from components.evaluation.statistics import compute_paired_interval
 from components.progress import Progress
 from components.schema import EvalReport
 
@@ -97,7 +97,7 @@ def gain_lines(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
             continue
         interval = ""
         if before["step"] != after["step"] and before["suite_digest"] == after["suite_digest"]:
-            low, high = paired_interval(before["num_solved_P"], after["num_solved_P"])
+            low, high = compute_paired_interval(before["num_solved_P"], after["num_solved_P"])
             interval = f", 95% interval {low:+.3f} to {high:+.3f}"
         gain = after["success_rate"] - before["success_rate"]
         lines.append(

@@ -8,7 +8,7 @@ from prefect.futures import wait
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import ResourceConfig
-from components.methods.population.credits import played_checkpoints, seated_versions, seatings
+from components.methods.population.credits import choose_played_checkpoints, seat_versions, seatings
 from components.runs.steps import checkpoints_before
 from components.session.session import Session
 from tasks.collect_rollouts import collect_rollouts
@@ -32,10 +32,10 @@ def collect_matches(
     session: Session, step: int, checkpoints: dict[str, CheckpointRef], state: ArtifactRef | None
 ) -> list[ArtifactRef]:
     """The RolloutShards of a population's step, in order, each played by those whom the state before it seats there."""
-    versions = refresh_weights(session, step, played_checkpoints(session, step, checkpoints))
+    versions = refresh_weights(session, step, choose_played_checkpoints(session, step, checkpoints))
     seated = enumerate(seatings(session, step, state))
     calls = [
-        (session, step, shard, seated_versions(session, seating, state, versions), seating) for shard, seating in seated
+        (session, step, shard, seat_versions(session, seating, state, versions), seating) for shard, seating in seated
     ]
     return run_all(collect_rollouts, calls, session.config.resources)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from components.artifacts.format import check_format
 from components.config import RunConfig, differing_fields, parse_config
 from components.errors import ConfigurationError
-from components.identity import checked_run_id
-from components.runs.lineages import recorded_config
+from components.identity import check_run_id
+from components.runs.lineages import read_recorded_config
 from components.runs.restarts import Restart, check_restart, record_restart
 from components.runs.resume_checks import resume_warnings
 from components.runs.run import Run
@@ -46,7 +46,7 @@ class StartRequest:
     restart: Restart | None
 
 
-def requested_restart(from_stage: str | None, step: int | None, flow_run_id: str) -> Restart | None:
+def read_requested_restart(from_stage: str | None, step: int | None, flow_run_id: str) -> Restart | None:
     """The restart that the parameters of a flow run ask for. Raises ConfigurationError for one of them without the other."""
     if from_stage is None and step is None:
         return None
@@ -58,7 +58,7 @@ def requested_restart(from_stage: str | None, step: int | None, flow_run_id: str
     return Restart(step=step, stage=from_stage, requested_by=flow_run_id)
 
 
-def requested_run(config: RunConfig, request: StartRequest) -> tuple[Run, Restart | None, list[str]]:
+def read_requested_run(config: RunConfig, request: StartRequest) -> tuple[Run, Restart | None, list[str]]:
     """The run to train, the restart to record first, and remarks for the user. Writes nothing.
 
     Of a run that is restarted `config` only names the store; the rest is the run's own newest configuration with the
@@ -67,7 +67,7 @@ def requested_run(config: RunConfig, request: StartRequest) -> tuple[Run, Restar
     """
     if request.restart is None:
         settled = with_sources(overridden_config(config, request.overrides, request.num_steps))
-        run_id = checked_run_id(request.run_id or settled.preset)
+        run_id = check_run_id(request.run_id or settled.preset)
         settled, lines = settle_counts(settled, run_id)
         return Run(run_id=run_id, config=settled), None, lines
     store = open_store(config.store)
@@ -97,12 +97,12 @@ def keep_recorded_counts(
     """What `lower_default_counts` gave for `chosen`, with the numbers of problems of the run of this name."""
     if lowered is chosen:
         return chosen, []
-    recorded = recorded_config(open_store(chosen.store), run_id)
+    recorded = read_recorded_config(open_store(chosen.store), run_id)
     kept, of_run = keep_counts(lowered, chosen, recorded)
     return kept, [*([] if recorded else lines), *of_run]
 
 
-def recorded_restart(session: Session, restart: Restart) -> list[str]:
+def commit_restart(session: Session, restart: Restart) -> list[str]:
     """Record a restart of the session's run, whose checks have passed. Returns remarks for the user."""
     store = session.store
     check_format(store)

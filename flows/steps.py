@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.config.hybrid import REFLEXES
-from components.methods.hybrid.play import learned_parts
+from components.methods.hybrid.play import list_learned_parts
 from components.methods.hybrid.settings import hybrid_config
 from components.methods.population.credits import state_before
 from components.runs.pipeline import Pipeline
@@ -69,7 +69,7 @@ def hybrid_step(session: Session, step: int, checkpoints: Checkpoints) -> tuple[
     prepare_next(session, step, checkpoints)
     updates = {
         policy: update_learner(session, step, policy, checkpoints[policy], learned)
-        for policy, learned in learned_parts(session.config, played).items()
+        for policy, learned in list_learned_parts(session.config, played).items()
     }
     if hybrid_config(session.config).has_history:
         record_decisions(session, step)

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from components.config import RunConfig, parse_config
-from components.environments.registry import FAMILIES, family, family_options, installed_environments
+from components.environments.registry import FAMILIES, family, family_options, list_installed_environments
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.suites import Suite, different_problems, suite
@@ -39,7 +39,7 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
     A preset, preferred to an environment of its name, brings its options and turns; an environment has its default options and
     the most turns of any of its presets.
     """
-    name, suite_name = named_suite(text)
+    name, suite_name = find_named_suite(text)
     suite(suite_name)
     presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
     if name not in presets and not _is_environment(name):
@@ -51,14 +51,14 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
     return _played(presets.get(name) or _bare_values(name, _options_in(overrides)), overrides), suite_name
 
 
-def named_suite(text: str) -> tuple[str, str]:
+def find_named_suite(text: str) -> tuple[str, str]:
     """What is played, and the suite, test by default. **Example** "a/mine.yaml/train" is ("a/mine.yaml", "train")."""
     found = _FILE.match(text)
     name, suite_name = found.groups() if found else text.partition("/")[::2]
     return name, suite_name or "test"
 
 
-def played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfig | None) -> RunConfig:
+def build_played_config(name: str | None, options: Mapping[str, Any], *, own: RunConfig | None) -> RunConfig:
     """The configuration of what `troupe play NAME` plays, with `options` set on top. Raises ConfigurationError.
 
     None, or the environment of a run (`own`), means the run's configuration.
@@ -106,12 +106,12 @@ def _options_in(overrides: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _is_environment(name: str) -> bool:
-    return name in FAMILIES or is_own(name) or name in installed_environments()
+    return name in FAMILIES or is_own(name) or name in list_installed_environments()
 
 
 def _known_names() -> list[str]:
     """All environments and presets, each once."""
-    return list(dict.fromkeys([*FAMILIES, *installed_environments(), *all_preset_values()]))
+    return list(dict.fromkeys([*FAMILIES, *list_installed_environments(), *all_preset_values()]))
 
 
 def _bare_values(environment: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def suite_to_play(
     own evaluations have, else 100. Raises ConfigurationError.
     """
     check_overrides(overrides)
-    named = declared_suite(named, num_problems=num_problems, seed=seed) if isinstance(named, str) else named
+    named = find_declared_suite(named, num_problems=num_problems, seed=seed) if isinstance(named, str) else named
     if isinstance(named, Suite):
         values = _bare_values(named.environment.name, named.environment.options) | {
             "environment": named.environment.model_dump(mode="json")
@@ -196,7 +196,7 @@ def count_problems(config: RunConfig, split: str, *, seed: int, most: int) -> in
     return found
 
 
-def declared_suite(name: str, *, num_problems: int | None = None, seed: int = 0) -> str | Suite:
+def find_declared_suite(name: str, *, num_problems: int | None = None, seed: int = 0) -> str | Suite:
     """The suite called `name` in `prefect.yaml`, with other problems if they are asked for; `name` if there is none. Raises
     ConfigurationError if it is no suite."""
     values = suite_values().get(name)

@@ -34,7 +34,7 @@ from flows.iteration import training_iteration
 from flows.prefect_runtime.active_runs import (
     mark_dead_runs_crashed,
     mark_in_bucket,
-    recorded_run,
+    record_process,
     wait_for_earlier_start,
 )
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
@@ -43,10 +43,10 @@ from flows.prefect_runtime.resumption import cancelled_before_resuming
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.prefect_runtime.run_ends import end_children
 from flows.preflight.checks import preflight
-from flows.preset_changes import changed_from_preset
+from flows.preset_changes import list_changes_from_preset
 from flows.run_pages import RunPages
 from flows.runners import one_cluster, task_runner
-from flows.starts import StartRequest, recorded_restart, requested_restart, requested_run
+from flows.starts import StartRequest, commit_restart, read_requested_restart, read_requested_run
 from flows.steps import STEPS, steps_for
 from tasks.compute_advantages import warn_once
 from tasks.warm_start import warm_start
@@ -88,7 +88,7 @@ def train(
         from_stage: Restart the run at this stage of `step`, as `troupe resume RUN --from-stage S --step N`. Nothing is deleted.
         step: The step of the restart, counted from 0; together with `from_stage`.
     """
-    restart = requested_restart(from_stage, step, str(runtime.flow_run.id))
+    restart = read_requested_restart(from_stage, step, str(runtime.flow_run.id))
     return train_run(config, StartRequest(run_id, num_steps, tuple(overrides or ()), restart))
 
 
@@ -110,17 +110,17 @@ def train_run(config: RunConfig, request: StartRequest) -> dict[str, Any]:
         return cancelled  # type: ignore[return-value]  # Prefect ends the flow run in a state that is returned
     wait_for_earlier_start(HOME, str(runtime.flow_run.id))
     began_at_seconds = monotonic()
-    run, restart, warnings = requested_run(config, request)
+    run, restart, warnings = read_requested_run(config, request)
     checked = _checked.get()
     on_step = None if checked is None else checked.on_step
     while True:
         try:
-            with nullcontext(checked) if checked is not None else checked_session(run) as session:
+            with nullcontext(checked) if checked is not None else open_checked_session(run) as session:
                 assert (session.run.run_id, session.config) == (run.run_id, run.config), (
                     "the session handed over is of another run"
                 )
                 if restart is not None:
-                    warnings += recorded_restart(session, restart)
+                    warnings += commit_restart(session, restart)
                     restart = None
                 for warning in warnings:
                     _log.warning("%s", warning)
@@ -161,7 +161,7 @@ def open_session(run: Run, scenario: Scenario | None = None) -> Session:
 
 
 @contextmanager
-def checked_session(run: Run) -> Iterator[Session]:
+def open_checked_session(run: Run) -> Iterator[Session]:
     """A session to train in, whose checks have passed."""
     with open_session(run) as session:
         preflight(session)
@@ -191,7 +191,9 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
     """The checkpoints after the last step, all evaluations, and the number of steps."""
     tell_links(session)
     steps, first = steps_for(session.config), warm_start(session)
-    freeze_run(session, steps.pipeline, changed_from_preset(session.config))  # a failure before leaves the name free
+    freeze_run(
+        session, steps.pipeline, list_changes_from_preset(session.config)
+    )  # a failure before leaves the name free
     run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
     num_steps = last_step(store, run)
@@ -225,7 +227,7 @@ def recorded(session: Session) -> Iterator[None]:
         mark = mark_in_bucket(HOME, session.run.run_id)
         mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark.touch()
-    with recorded_run(
+    with record_process(
         HOME,
         flow_run_id=str(runtime.flow_run.id),
         run_count=runtime.flow_run.run_count,

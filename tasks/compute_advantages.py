@@ -8,7 +8,7 @@ from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.methods.population.credits import asynchronous_updates, moves_of_step
 from components.metrics import staleness
-from components.population.asynchronous import aged_batch, ages
+from components.population.asynchronous import ages, discount_stale_batch
 from components.rollout.lessons import UNSOLVED, StepWarning, has_solved, own_reward_warnings, step_warnings
 from components.rollout.statistics import step_metrics
 from components.runs.pipeline import When
@@ -60,7 +60,7 @@ def compute_advantages(
     )
     if (updates := asynchronous_updates(config)) is not None:
         metrics = {**metrics, **{staleness(member): float(age) for member, age in ages(batches).items()}}
-        batches = {member: aged_batch(batch, updates.staleness_exponent) for member, batch in batches.items()}
+        batches = {member: discount_stale_batch(batch, updates.staleness_exponent) for member, batch in batches.items()}
     session.kept.forget([*rollouts, *scored])
     if session.publishing is not None:
         session.store.after_writes(lambda: session.published.post_traces(step, shards, scores))

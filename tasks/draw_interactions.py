@@ -1,7 +1,7 @@
 """Draws who did what to whom in a population run, from what is stored: a page, a picture, and a graph for other programs."""
 
 from components.artifacts.refs import ArtifactRef
-from components.methods.population.interactions import FILES, file_in, stored_interactions
+from components.methods.population.interactions import FILES, file_in, store_interactions
 from components.session.session import Session
 from tasks.stage import stage
 
@@ -18,7 +18,7 @@ from tasks.stage import stage
 def draw_interactions(session: Session, step: int, state: ArtifactRef) -> ArtifactRef:
     """The folder of the three files after `step` updates, stored and, once it is durable, queued for MLflow. `state` is the
     population's after them."""
-    drawn = stored_interactions(session, step)
+    drawn = store_interactions(session, step)
     for name in FILES:
         session.store.after_writes(
             lambda name=name: session.published.post_file(  # type: ignore[misc]

@@ -12,7 +12,7 @@ from components.runs.history import index_evaluation
 from components.runs.run import stage_key
 from components.runs.stage_protocol import committed
 from components.schema import EvalReport, PolicyVersion
-from components.session.engines import fixed_versions
+from components.session.engines import list_fixed_versions
 from components.session.session import Session
 from tasks.play_suite import block_calls, is_played, play_suite, players_of
 from tasks.stage import current_key, stage
@@ -69,9 +69,9 @@ def missing_calls(
     ]
 
 
-def named_versions(config: RunConfig, checkpoints: Mapping[str, CheckpointRef]) -> dict[str, PolicyVersion]:
+def name_versions(config: RunConfig, checkpoints: Mapping[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The checkpoints' versions, and those of policies without a checkpoint."""
-    return fixed_versions(config) | {
+    return list_fixed_versions(config) | {
         policy: PolicyVersion(policy=policy, step=checkpoint.step, weights_digest=checkpoint.weights_digest)
         for policy, checkpoint in checkpoints.items()
     }

@@ -7,7 +7,7 @@ from components.runs.recovery_hints import with_recovery_hints
 from components.runs.steps import checkpoints_before
 from components.schema import PolicyVersion
 from components.session.checkpoint_loading import load_checkpoint
-from components.session.engines import fixed_versions
+from components.session.engines import list_fixed_versions
 from components.session.session import Session
 from tasks.stage import effect
 
@@ -18,7 +18,7 @@ from tasks.stage import effect
 def refresh_weights(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> dict[str, PolicyVersion]:
     """The policy versions now loaded, each verified by digest and by a log-probability probe."""
     progress.report("refresh_weights", step, 0, 1)
-    versions = fixed_versions(session.config)
+    versions = list_fixed_versions(session.config)
     for policy, checkpoint in checkpoints.items():
         with with_recovery_hints(session.store, session.run, step):
             versions[policy], difference = load_checkpoint(session, checkpoint)

@@ -2,17 +2,17 @@
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.config.hybrid import tuned_model
+from components.config.hybrid import find_tuned_model
 from components.methods.hybrid.play import updated
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
 from components.session.session import Session
 from tasks.stage import stage
-from tasks.update_policy import updated_model
+from tasks.update_policy import update_model
 
 
 def _tunes(config: RunConfig) -> bool:
-    return tuned_model(config) is not None
+    return find_tuned_model(config) is not None
 
 
 @stage(
@@ -36,5 +36,5 @@ def update_learner(
     """The next checkpoint of policy `part`, stored before the stage is committed. `experience` is the Experience of the
     learner, and the batch of a language model."""
     if part in session.config.policies:
-        return updated_model(session, step, part, checkpoint, experience)
+        return update_model(session, step, part, checkpoint, experience)
     return updated(session, step, checkpoint, experience)

@@ -41,10 +41,10 @@ def update_policy(
     session: Session, step: int, part: str, checkpoint: CheckpointRef, batch: ArtifactRef
 ) -> PolicyUpdate:
     """The next checkpoint of policy `part`, stored before the stage is committed."""
-    return updated_model(session, step, part, checkpoint, batch)
+    return update_model(session, step, part, checkpoint, batch)
 
 
-def updated_model(
+def update_model(
     session: Session, step: int, policy: str, checkpoint: CheckpointRef, batch: ArtifactRef
 ) -> PolicyUpdate:
     """A language model after learning from a batch, stored."""

@@ -19,7 +19,7 @@ from components.environments.contract import (
 from components.environments.environment import Environment
 from components.environments.family import Family
 from components.environments.registry import validated
-from components.environments.turn_orders import checked_team
+from components.environments.turn_orders import check_team
 from components.errors import ConfigurationError
 from components.schema import Limits
 from components.session.toolbox import new_sandbox
@@ -55,7 +55,7 @@ def check_environment(
     >>> check_environment(Mine, {"size": 5})  # doctest: +SKIP
     """
     try:
-        checked_team(environment.__qualname__, environment)
+        check_team(environment.__qualname__, environment)
         family = Family(environment.__qualname__, environment(), answer_format)
         settings = validated(family.options_type, options or {})
         family = family.under(settings)

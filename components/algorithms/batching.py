@@ -119,7 +119,7 @@ def _batch(
     return TrainBatch(
         policy=policy,
         step=step,
-        groups=joined_by_prompt(_train_group(each) for each in mine if each.has_signal or with_silent_groups),
+        groups=join_by_prompt(_train_group(each) for each in mine if each.has_signal or with_silent_groups),
         num_groups_without_signal=len(silent),
         lengths_without_signal=tuple(len(candidate.tokens) for candidate in left_out),
         truncated_without_signal=tuple(candidate.finish_reason == "length" for candidate in left_out),
@@ -143,7 +143,7 @@ def _train_group(compared: _Compared) -> TrainGroup:
     )
 
 
-def joined_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
+def join_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
     """The groups, merged by agent, prompt, temperature and choices in the place and under the key of the first."""
     sharing: dict[Any, list[TrainGroup]] = {}
     for group in groups:

@@ -7,7 +7,7 @@ from components.algorithms.loss_inputs import LossInputs, PolicyLoss, token_log_
 from components.config import LossConfig
 
 
-def clipped_surrogate(log_ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
+def compute_clipped_surrogate(log_ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
     """`-min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A)` for each token, and for A < 0 at most `-dual_clip A`.
 
     PPO (arXiv 1707.06347, eq. 7); `clip_high` above `clip_low`: DAPO (arXiv 2503.14476); `dual_clip`: arXiv 1912.09729, which
@@ -24,7 +24,7 @@ def clipped_surrogate(log_ratios_N: Tensor, advantages_N: Tensor, config: LossCo
     return torch.where(advantages_N < 0, torch.minimum(losses_N, -config.dual_clip * advantages_N), losses_N)
 
 
-def clipped_mask(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
+def mask_clipped(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
     """The tokens without gradient (N,): their ratio is beyond a bound and their advantage pushes it further out."""
     too_high_N, too_low_N = ratios_N > 1.0 + config.clip_high, ratios_N < 1.0 - config.clip_low
     clipped_N = (too_high_N & (advantages_N > 0)) | (too_low_N & (advantages_N < 0))
@@ -34,7 +34,7 @@ def clipped_mask(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> 
 
 
 def _losses(inputs: LossInputs, config: LossConfig) -> Tensor:
-    return clipped_surrogate(token_log_ratios(inputs), inputs.advantages_N, config)
+    return compute_clipped_surrogate(token_log_ratios(inputs), inputs.advantages_N, config)
 
 
-CLIP = PolicyLoss(losses=_losses, clipped=clipped_mask)
+CLIP = PolicyLoss(losses=_losses, clipped=mask_clipped)

@@ -22,7 +22,7 @@ def is_tree(episodes: Sequence[Episode]) -> bool:
     return any(len(node.candidates) > 1 for episode in episodes for node in episode.nodes)
 
 
-def compared_rewards(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> Rewards:
+def select_compared_rewards(episodes: Sequence[Episode], rewards_E_N_K: Rewards) -> Rewards:
     """The rewards, with None for the answers of a tree that are compared with no other.
 
     **Example** a tree with nodes that earned (1, 0) and (5,): (1, 0) and (None,).

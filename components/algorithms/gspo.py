@@ -8,7 +8,7 @@ advantages of an answer are equal, as they are here.
 
 from torch import Tensor
 
-from components.algorithms.clip import clipped_mask, clipped_surrogate
+from components.algorithms.clip import compute_clipped_surrogate, mask_clipped
 from components.algorithms.loss_inputs import LossInputs, PolicyLoss, token_log_ratios
 from components.config import LossConfig
 
@@ -27,7 +27,7 @@ def _log_ratios(inputs: LossInputs) -> Tensor:
 
 
 def _losses(inputs: LossInputs, config: LossConfig) -> Tensor:
-    return clipped_surrogate(_log_ratios(inputs), inputs.advantages_N, config)
+    return compute_clipped_surrogate(_log_ratios(inputs), inputs.advantages_N, config)
 
 
-GSPO = PolicyLoss(losses=_losses, log_ratios=_log_ratios, clipped=clipped_mask)
+GSPO = PolicyLoss(losses=_losses, log_ratios=_log_ratios, clipped=mask_clipped)

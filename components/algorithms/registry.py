@@ -11,11 +11,11 @@ from components.algorithms.c3 import c3_advantages
 from components.algorithms.dr_grpo import dr_grpo_advantages
 from components.algorithms.dr_mas import compare_agents
 from components.algorithms.gigpo import gigpo_advantages
-from components.algorithms.grouping import Advantages, Rewards, compared_rewards, flatten, unflatten
+from components.algorithms.grouping import Advantages, Rewards, flatten, select_compared_rewards, unflatten
 from components.algorithms.grpo import grpo_advantages
 from components.algorithms.reinforce_pp import reinforce_pp_advantages
 from components.algorithms.rloo import leave_one_out
-from components.algorithms.role_returns import credited_returns, less_replica_mean, less_role_mean
+from components.algorithms.role_returns import keep_returns, less_replica_mean, less_role_mean
 from components.algorithms.solver_value import solver_advantages
 from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
@@ -36,10 +36,10 @@ ESTIMATORS: Mapping[str, Estimator] = {
     "reinforce_pp": reinforce_pp_advantages,
     "dr_grpo": dr_grpo_advantages,
     "c3": c3_advantages,
-    "role_baseline": credited_returns,
+    "role_baseline": keep_returns,
     "role_mean": less_role_mean,
     "role_group": less_replica_mean,
-    "gae": credited_returns,
+    "gae": keep_returns,
     "gigpo": gigpo_advantages,
     "solver_value": solver_advantages,
 }
@@ -53,7 +53,7 @@ def estimator(name: str, *, source: str | None = None) -> Estimator:
     chosen = _own(name, source) if is_own(name) else ESTIMATORS[name]
 
     def estimate(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
-        known = compared_rewards(episodes, rewards_E_N_K)
+        known = select_compared_rewards(episodes, rewards_E_N_K)
         found = flatten(chosen(episodes, known, algorithm))
         pairs = zip(found, flatten(known), strict=True)
         # An episode may have a return although one of its actions could not be scored.

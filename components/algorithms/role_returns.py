@@ -38,7 +38,7 @@ def team_returns(
     return credited
 
 
-def credited_returns(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
+def keep_returns(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
     """The rewards as they are.
 
     **Example** credits .4 and -.6: advantages .4 and -.6.

@@ -87,7 +87,7 @@ class ArtifactStore(ABC):
 
         `under` selects files by path prefix: "model/" skips a checkpoint's optimizer.
         """
-        listing = layout.files_under(layout.checked_listing(ref), under)
+        listing = layout.files_under(layout.check_listing(ref), under)
         with store_errors(into, use="filled"):
             into.mkdir(parents=True, exist_ok=True)
 

@@ -46,7 +46,7 @@ def list_folder(folder: Path) -> dict[str, tuple[str, int]]:
         return {path.relative_to(folder).as_posix(): (file_sha256(path), path.stat().st_size) for path in files}
 
 
-def checked_listing(ref: ArtifactRef) -> Listing:
+def check_listing(ref: ArtifactRef) -> Listing:
     """The listing of a folder reference. Raises ArtifactCorrupt if it is missing, altered, or has a path outside the folder."""
     if ref.files is None:
         raise ArtifactCorrupt(f"{ref.key}: a {ref.kind} is no folder")

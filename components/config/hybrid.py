@@ -301,7 +301,7 @@ class HybridMethod(MethodConfig):
                     f"policies.{name}.api: a model behind an api gives no probabilities of buttons; use one with weights, or "
                     "method.mode teacher"
                 )
-        tuned = tuned_model(config)
+        tuned = find_tuned_model(config)
         if tuned is not None and not self.mode.asks_for_buttons:
             raise ValueError(
                 f"policies.{tuned}.trained: a teacher presses no buttons to learn from; set it to false, or mode to llm_only"
@@ -310,7 +310,7 @@ class HybridMethod(MethodConfig):
             raise ValueError(f"policies.{REFLEXES}: the policy that hybrid trains has this name; choose another")
 
 
-def tuned_model(config: Sections) -> str | None:
+def find_tuned_model(config: Sections) -> str | None:
     """The policy of the language model that learns from the buttons that it drew; None where none does."""
     if not isinstance(config.method, HybridMethod):
         return None

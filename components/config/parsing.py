@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from components.config.run import RunConfig
 from components.config.variants import OWN, UNKNOWN_VARIANT, Variant
 from components.errors import ConfigurationError
-from components.escaping import printable, shown_value
+from components.escaping import printable, show_value
 from components.suggestions import suggest
 
 _LONGEST_TEXT = 80
@@ -32,7 +32,7 @@ def differing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str
     return [f"{path}: {_change(was, becomes)}" for path, was, becomes in sorted(changes) if was != becomes]
 
 
-def changed_sources(config: RunConfig, changes: Sequence[str]) -> dict[str, str]:
+def find_changed_sources(config: RunConfig, changes: Sequence[str]) -> dict[str, str]:
     """Name of own code -> its section; empty if `changes` (`path: old -> new`) name any other field.
 
     **Example** a change of "rewards.sources.mine:brevity" alone is {"mine:brevity": "rewards"}.
@@ -54,7 +54,7 @@ def _change(was: Any, becomes: Any) -> str:
     if max(len(each) if isinstance(each, str) else 0 for each in (was, becomes)) <= _LONGEST_TEXT:
         return f"{was!r} -> {becomes!r}"
     if not (isinstance(was, str) and isinstance(becomes, str)):
-        return f"{shown_value(was)} -> {shown_value(becomes)}"
+        return f"{show_value(was)} -> {show_value(becomes)}"
     pairs = enumerate(zip(was, becomes, strict=False))
     at = next((number for number, (old, new) in pairs if old != new), min(len(was), len(becomes)))
     parts = [text[max(at - _CONTEXT, 0) : at + 2 * _CONTEXT] for text in (was, becomes)]
@@ -80,12 +80,12 @@ def _explained(error: ValidationError, values: Mapping[str, Any]) -> Iterator[st
             yield f"{path}: unknown key; {remedy}"
         elif fault["type"] == UNKNOWN_VARIANT:
             context = fault["ctx"]
-            yield f"{path}.{context['field']}: unknown; {context['remedy']} (got {shown_value(context['name'])})"
+            yield f"{path}.{context['field']}: unknown; {context['remedy']} (got {show_value(context['name'])})"
         elif fault["type"] == "missing":
             yield f"{path}: required and missing"
         else:
             message = fault["msg"].removeprefix("Value error, ")
-            given = "" if isinstance(fault["input"], Mapping | BaseModel) else f" (got {shown_value(fault['input'])})"
+            given = "" if isinstance(fault["input"], Mapping | BaseModel) else f" (got {show_value(fault['input'])})"
             yield f"{path}: {message}{given}" if path else f"{message}{given}"
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from components.errors import ConfigurationError
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.frozen import Frozen
 
 MAX_PROMPT_BYTES = 65536
@@ -80,11 +80,11 @@ class PromptConfig(Frozen):
         for name, of_text in _FILE_FIELDS.items():
             path = getattr(self, name)
             if path is not None:
-                return PromptConfig(**{of_text: _file_text(f"{field}.{name} {shown_value(path)}", folder / path)})
+                return PromptConfig(**{of_text: _file_text(f"{field}.{name} {show_value(path)}", folder / path)})
         return self
 
 
-def anchored_prompts(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def anchor_prompts(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """A configuration's plain values with all paths of prompts absolute, seen from `folder`. Anything else is left as it is."""
     agents = values.get("agents")
     if not isinstance(agents, Mapping):

@@ -36,7 +36,7 @@ class StoreConfig(Frozen):
             raise ValueError("kind local needs root, the directory that holds the artifacts")
         return self
 
-    def moved_to(self, other: "StoreConfig") -> "StoreConfig":
+    def move_to(self, other: "StoreConfig") -> "StoreConfig":
         """This store's settings with the location of another."""
         return other.model_copy(update={"patience_seconds": self.patience_seconds})
 

@@ -9,14 +9,14 @@ from pydantic import AfterValidator
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """`name` itself. Raises ValueError unless it can be a folder, a key and a label."""
     if not _NAME.fullmatch(name):
         raise ValueError("use 1 to 63 letters, digits, '.', '_' and '-', starting with a letter or a digit")
     return name
 
 
-def checked_address(url: str) -> str:
+def check_address(url: str) -> str:
     """`url` itself. Raises ValueError unless it is an http(s) address without user, password, query or control characters."""
     address = urlsplit(url)
     if address.scheme not in ("http", "https") or not address.hostname or address.port == 0 or not url.isprintable():
@@ -26,21 +26,21 @@ def checked_address(url: str) -> str:
     return url
 
 
-def checked_prefix(prefix: str) -> str:
+def check_prefix(prefix: str) -> str:
     """`prefix` itself. Raises ValueError if it may leave its bucket."""
     if not prefix.isprintable() or ".." in prefix.split("/") or "\\" in prefix:
         raise ValueError("must be a key prefix without '..', backslashes or control characters")
     return prefix
 
 
-def checked_label(text: str) -> str:
+def check_label(text: str) -> str:
     """`text` itself. Raises ValueError unless it is one line without markup."""
     if not text or not text.isprintable() or set(text) & set("<>&"):
         raise ValueError("must be one line without control characters, '<', '>' and '&'")
     return text
 
 
-Name = Annotated[str, AfterValidator(checked_name)]
-Address = Annotated[str, AfterValidator(checked_address)]
-Prefix = Annotated[str, AfterValidator(checked_prefix)]
-Label = Annotated[str, AfterValidator(checked_label)]
+Name = Annotated[str, AfterValidator(check_name)]
+Address = Annotated[str, AfterValidator(check_address)]
+Prefix = Annotated[str, AfterValidator(check_prefix)]
+Label = Annotated[str, AfterValidator(check_label)]

@@ -12,7 +12,7 @@ from components.environments.returned_values import check_role_names, find_json_
 from components.environments.rules import Rules
 from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.frozen import Frozen
 from components.identity import content_id, seed_for
 from components.schema import Problem
@@ -48,7 +48,7 @@ class Family:
             return self
         if not isinstance(roles, tuple) or not roles or len({*roles}) < len(roles):
             raise ConfigurationError(
-                f"environment.name {self.name!r}: roles_for() returned {shown_value(roles)}; return different names in a tuple"
+                f"environment.name {self.name!r}: roles_for() returned {show_value(roles)}; return different names in a tuple"
             )
         check_role_names(f"environment.name {self.name!r}: roles_for()", roles)
         return Family(self.name, self.environment, self.answer_format, is_own=self.rules.is_own, roles=roles)

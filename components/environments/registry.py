@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from components.environments.base import AnswerFormat
 from components.environments.environment import Environment
 from components.environments.family import Family
-from components.environments.shared.dataset_rows import DataFile, DatasetSource, anchored_path
-from components.environments.turn_orders import checked_team
+from components.environments.shared.dataset_rows import DataFile, DatasetSource, anchor_path
+from components.environments.turn_orders import check_team
 from components.errors import ConfigurationError
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.frozen import Frozen
 from components.suggestions import suggest
 from components.user_code import imported, is_own, source_digest, suggest_own, user_code_error
@@ -64,7 +64,7 @@ def source_of(name: str) -> str | None:
     return None if name in FAMILIES else source_digest(_own_place(name).partition(":")[0])
 
 
-def installed_environments() -> dict[str, str]:
+def list_installed_environments() -> dict[str, str]:
     """Name -> `module:Name` of the environments of installed packages."""
     return {point.name: point.value for point in entry_points(group=ENTRY_POINTS) if point.name not in FAMILIES}
 
@@ -73,7 +73,7 @@ def _own_place(name: str) -> str:
     """`module:Name` of a user-defined or installed environment."""
     if is_own(name):
         return name
-    installed = installed_environments()
+    installed = list_installed_environments()
     if name not in installed:
         known = {**FAMILIES, **installed}
         remedy = suggest_own(name, kind="class") or f"{suggest(name, known)}; one of your own is module:Name"
@@ -87,7 +87,7 @@ def _own(name: str, place: str, answer_format: AnswerFormat) -> Family:
     found = imported("environment.name", place)
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise ConfigurationError(f"environment.name {name!r}: {place} is no subclass of troupe.Environment")
-    checked_team(name, found)
+    check_team(name, found)
     try:
         return Family(name, found(), answer_format)
     except ConfigurationError:
@@ -107,11 +107,11 @@ def family_options(name: str, options: Mapping[str, Any]) -> Frozen:
     return validated(family(name).options_type, options)
 
 
-def anchored_options(name: str, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def anchor_options(name: str, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """`options` of a built-in environment with all paths of data absolute, seen from `folder`; all else, wrong values too, as
     it is."""
     texts = [_path_in(value) for value in options.values()]
-    if name not in FAMILIES or not any(text != anchored_path(text, folder) for text in texts if text is not None):
+    if name not in FAMILIES or not any(text != anchor_path(text, folder) for text in texts if text is not None):
         return dict(options)  # no family is imported for nothing
     fields = family(name).options_type.model_fields
     named = {key for key in options.keys() & fields.keys() if _names_data(fields[key].annotation)}
@@ -132,7 +132,7 @@ def _anchored(value: Any, folder: Path) -> Any:
     path = _path_in(value)
     if path is None:
         return value
-    anchored = anchored_path(path, folder)
+    anchored = anchor_path(path, folder)
     return {**value, "path": anchored} if isinstance(value, Mapping) else anchored
 
 
@@ -149,7 +149,7 @@ def _explained(error: ValidationError, options_type: type[Frozen]) -> Iterator[s
         path = ".".join(("environment", "options", *map(str, fault["loc"])))
         if fault["type"] == "extra_forbidden":
             remedy = suggest(str(fault["loc"][-1]), options_type.model_fields)
-            yield f"{path}: unknown key (got {shown_value(fault['input'])}); {remedy}"
+            yield f"{path}: unknown key (got {show_value(fault['input'])}); {remedy}"
         else:
-            given = f" (got {shown_value(fault['input'])})" if fault["loc"] else ""
+            given = f" (got {show_value(fault['input'])})" if fault["loc"] else ""
             yield f"{path}: {fault['msg'].removeprefix('Value error, ')}{given}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from components.environments.base import JointStep, Step
 from components.errors import ConfigurationError
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.identity import canonical_json
 from components.schema import Execution, Query
 
@@ -22,7 +22,7 @@ def check_role_names(field: str, roles: Iterable[str]) -> None:
     for role in roles:
         if not _ROLE.fullmatch(role) or len(role) > _LONGEST_ROLE:
             raise ConfigurationError(
-                f"{field}: {shown_value(role)} cannot be part of a metric's name; use at most {_LONGEST_ROLE} letters, digits, "
+                f"{field}: {show_value(role)} cannot be part of a metric's name; use at most {_LONGEST_ROLE} letters, digits, "
                 "spaces, '_', '-', '.' and ':', and not dots alone"
             )
 
@@ -32,7 +32,7 @@ def find_step_fault(step: Any) -> str | None:
     if not isinstance(step, Step):
         return f" returned {type(step).__name__}; return a Step"
     if step.value_gain is not None and not callable(step.value_gain):
-        return f": value_gain is {shown_value(step.value_gain)}; give a function without arguments, or None"
+        return f": value_gain is {show_value(step.value_gain)}; give a function without arguments, or None"
     return (
         _find_truth_fault(step, optional=("done", "success"))
         or _find_number_fault("team", step.team)
@@ -47,7 +47,7 @@ def find_joint_step_fault(step: Any) -> str | None:
     if not isinstance(step, JointStep):
         return f" returned {type(step).__name__}; return a JointStep"
     if not isinstance(step.local, Mapping):
-        return f': local is {shown_value(step.local)}; give a dict of dicts, as {{"ann": {{"clean": 1.0}}}}'
+        return f': local is {show_value(step.local)}; give a dict of dicts, as {{"ann": {{"clean": 1.0}}}}'
     locals_of_agents = (_find_number_fault(f"local[{agent!r}]", values) for agent, values in step.local.items())
     return (
         _find_truth_fault(step, optional=("done",))
@@ -60,7 +60,7 @@ def find_joint_step_fault(step: Any) -> str | None:
 def find_problem_fault(value: Any) -> str | None:
     """What is wrong with a problem that `draw`, `completed` or `problem` gives."""
     if not isinstance(value, Mapping):
-        return f" returned {shown_value(value)}; return a dict, or None for no problem"
+        return f" returned {show_value(value)}; return a dict, or None for no problem"
     return find_json_fault(dict(value), is_read_again=True)
 
 
@@ -71,7 +71,7 @@ def find_json_fault(value: Any, *, is_read_again: bool = False) -> str | None:
     except (TypeError, ValueError, RecursionError) as error:
         return f" returned a value that is no JSON ({error}); use numbers, text, lists and dicts"
     if is_read_again and again != value:
-        shown, read = shown_value(value), shown_value(again)
+        shown, read = show_value(value), show_value(again)
         return f" returned {shown}, which comes back from JSON as {read}; use lists, and texts as keys"
     return None
 
@@ -87,20 +87,20 @@ def find_choices_fault(value: Any, agent: str) -> str | None:
     are_texts = is_listed and all(isinstance(each, str) and each for each in value)
     if are_texts and len({*value}) == len(value):
         return None
-    return f" returned {shown_value(value)} for {agent!r}; return different texts that are not empty, or None"
+    return f" returned {show_value(value)} for {agent!r}; return different texts that are not empty, or None"
 
 
 def find_calls_fault(calls: list[Any]) -> str | None:
     """What is wrong with the calls of an answer."""
     wrong = [call for call in calls if not isinstance(call, Execution | Query)]
-    return f" gave {shown_value(wrong[0])}; give Execution(...) and Query(...)" if wrong else None
+    return f" gave {show_value(wrong[0])}; give Execution(...) and Query(...)" if wrong else None
 
 
 def _find_truth_fault(step: Step | JointStep, *, optional: tuple[str, ...]) -> str | None:
     for name in ("solved", *optional):
         value = getattr(step, name)
         if not (_is_truth(value) or (value is None and name in optional)):
-            return f": {name} is {shown_value(value)}; use True or False, as in {name}=bool(...)"
+            return f": {name} is {show_value(value)}; use True or False, as in {name}=bool(...)"
     return None
 
 
@@ -113,12 +113,12 @@ def _is_truth(value: Any) -> bool:
 
 def _find_number_fault(name: str, values: Any) -> str | None:
     if not isinstance(values, Mapping):
-        return f': {name} is {shown_value(values)}; give a dict of numbers, as {{"progress": 0.5}}'
+        return f': {name} is {show_value(values)}; give a dict of numbers, as {{"progress": 0.5}}'
     for component, value in values.items():
         if not isinstance(component, str):
-            return f": {name} has the name {shown_value(component)}; use text"
+            return f": {name} has the name {show_value(component)}; use text"
         if not _is_number(value):
-            return f": {name}[{component!r}] is {shown_value(value)}, not a finite number"
+            return f": {name}[{component!r}] is {show_value(value)}, not a finite number"
     return None
 
 

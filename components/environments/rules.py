@@ -17,7 +17,7 @@ from components.environments.returned_values import (
 from components.environments.shared.answer_extraction import reasoning_instructions
 from components.environments.shared.text import shown
 from components.errors import ConfigurationError, MalformedAction, TroupeError
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.schema import Observation
 from components.suggestions import suggest
 from components.think_tags import without_thinking
@@ -77,8 +77,8 @@ class Rules:
         )
         if unknown:
             raise ConfigurationError(
-                f"{source_location(type(self.environment).next_role)}: next_role() returned {shown_value(chosen)}, and "
-                f"{shown_value(unknown[0])} is no role; {suggest(str(unknown[0]), self.roles)}"
+                f"{source_location(type(self.environment).next_role)}: next_role() returned {show_value(chosen)}, and "
+                f"{show_value(unknown[0])} is no role; {suggest(str(unknown[0]), self.roles)}"
             )
         return tuple(agents)
 

@@ -4,7 +4,7 @@ from components.environments.environment import Environment, has_joint_step, has
 from components.environments.family import Family
 from components.environments.returned_values import check_role_names
 from components.errors import ConfigurationError
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.suggestions import suggest
 from components.turn_order import BRANCHING, TurnOrder, in_phases
 from components.user_code import source_location
@@ -26,7 +26,7 @@ def turn_order_of(family: Family, given: TurnOrder | None) -> TurnOrder:
     return given
 
 
-def checked_team(name: str, environment: type[Environment]) -> None:
+def check_team(name: str, environment: type[Environment]) -> None:
     """Check the roles and turn order of a user-defined environment. Raises ConfigurationError."""
     roles = getattr(environment, "roles", None)
     if not isinstance(roles, tuple) or not roles or not all(isinstance(role, str) for role in roles):
@@ -39,7 +39,7 @@ def checked_team(name: str, environment: type[Environment]) -> None:
     order = environment.turn_order
     if not isinstance(order, tuple) or not all(_is_entry(entry) for entry in order):
         raise ConfigurationError(
-            f"environment.name {name!r}: turn_order {shown_value(order)}: write it as "
+            f"environment.name {name!r}: turn_order {show_value(order)}: write it as "
             f'(("first", "second"), "third"), where the first two act side by side'
         )
     if order and environment.next_role is not Environment.next_role:

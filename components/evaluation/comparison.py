@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from statistics import fmean, stdev
 
-from components.evaluation.statistics import Z_95, paired_interval
+from components.evaluation.statistics import Z_95, compute_paired_interval
 from components.schema import EvalReport
 
 _Z_POWER = 0.8416212335729143
@@ -92,7 +92,7 @@ def compare_pairs(base: EvalReport, other: EvalReport) -> PairedComparison:
         num_won=sum(difference > 0 for difference in differences_P),
         num_lost=sum(difference < 0 for difference in differences_P),
         difference=fmean(differences_P),
-        interval=paired_interval(base.rates_P, other.rates_P, num_samples=base.num_samples),
+        interval=compute_paired_interval(base.rates_P, other.rates_P, num_samples=base.num_samples),
         smallest_difference=smallest_difference(n, spread),
         spread=spread,
     )

@@ -267,7 +267,7 @@ def idle_sentence(nights: Sequence[SuiteNight]) -> str:
     return f"Nobody played {', '.join(names)}: no run was active." if names else ""
 
 
-def played_suites(night: SuiteNight) -> str:
+def list_played_suites(night: SuiteNight) -> str:
     """What was played, and how. **Example** "plan_path/test 571fed90aea5, sample"."""
     return "; ".join(dict.fromkeys(f"{each.suite} {each.suite_digest}, {each.sampling}" for each in night.reports))
 
@@ -276,7 +276,7 @@ def _table(night: SuiteNight) -> list[str]:
     if not night.reports:
         return []
     head = ["| subject | success | 95% interval | n | since the last |", "|---|---|---|---|---|"]
-    return [played_suites(night), "", *head, *(_line(night, each) for each in by_success(night))]
+    return [list_played_suites(night), "", *head, *(_line(night, each) for each in by_success(night))]
 
 
 def by_success(night: SuiteNight) -> list[EvalReport]:

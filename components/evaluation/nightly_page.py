@@ -13,7 +13,7 @@ from components.evaluation.nightly import (
     idle_sentence,
     is_champion,
     is_idle,
-    played_suites,
+    list_played_suites,
     regression_lines,
     return_sentence,
     unplayed_sentence,
@@ -50,7 +50,7 @@ def night_page(nights: Sequence[SuiteNight], unplayed: Sequence[str] = ()) -> st
         suites=[
             {
                 "name": night.name,
-                "played": played_suites(night),
+                "played": list_played_suites(night),
                 "rows": _rows(night),
                 "returns": [(return_sentence(each), each.change.interval) for each in night.returns],
                 "decisions": [decision_sentence(each) for each in night.decisions],

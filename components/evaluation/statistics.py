@@ -34,7 +34,7 @@ def rate_interval(rates_P: Sequence[float], *, num_samples: int) -> tuple[float,
     return (0.0, 1.0) if not rates_P else _score_interval(fmean(rates_P), _effective_n(rates_P, num_samples))
 
 
-def paired_interval(
+def compute_paired_interval(
     before_P: Sequence[float], after_P: Sequence[float], *, num_samples: int = 1
 ) -> tuple[float, float]:
     """The 95% interval of the mean rate after less that before, on the same problems in the same order; (-1, 1) for none.

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from components.errors import LogprobMismatch
-from components.generation.vllm.folders import merged_folder
+from components.generation.vllm.folders import merge_into_folder
 from components.training.base import Probe, worst_mismatch
 from components.training.checkpoint import load_model, probe_for
 
@@ -16,7 +16,7 @@ def merge(base: Path, adapter: Path, into: Path, *, probe: Probe, tolerance: flo
 
     Raises LogprobMismatch above `tolerance`, which is larger unless weights and trainer (`trained_in`) are float32.
     """
-    merged_folder(base, adapter, into)
+    merge_into_folder(base, adapter, into)
     model = load_model(into)
     found = probe_for(model).trainer_logprobs
     is_exact = trained_in == "float32" and next(model.parameters()).element_size() >= 4

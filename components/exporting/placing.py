@@ -19,7 +19,7 @@ _MOST_NAME_BYTES = 100
 _TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 
 
-def checked_place(text: str, *, argument: str) -> Path:
+def check_place(text: str, *, argument: str) -> Path:
     """The folder that `text` names, absent or empty. Raises ConfigurationError, which names the argument."""
     if "://" in text:
         raise ConfigurationError(

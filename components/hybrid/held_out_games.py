@@ -88,7 +88,7 @@ def trained_agent(
     return agent
 
 
-def joined_blocks(blocks: Sequence[HeldOut]) -> HeldOut:
+def join_blocks(blocks: Sequence[HeldOut]) -> HeldOut:
     """Several blocks of episodes as one."""
     played = {
         each.name: np.concatenate([getattr(block.played, each.name) for block in blocks]) for each in fields(Played)

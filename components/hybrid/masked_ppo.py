@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from components.errors import ConfigurationError
-from components.hybrid.screens import packed_screens, unpacked_screens
+from components.hybrid.screens import pack_screens, unpack_screens
 
 _OF_STATES = ("num_states", "state_gains")
 """What a network that sees the screen does not use."""
@@ -123,7 +123,7 @@ class Rollout:
         """The columns by name; screens are packed."""
         arrays = {each.name: getattr(self, each.name).numpy() for each in fields(self)}
         if self.states_B_S.dtype == torch.uint8:
-            arrays["states_B_S"] = packed_screens(arrays["states_B_S"])
+            arrays["states_B_S"] = pack_screens(arrays["states_B_S"])
         return arrays
 
     @classmethod
@@ -131,11 +131,11 @@ class Rollout:
         """The rollout whose `to_arrays` these are. Raises ArtifactCorrupt for screens that are damaged."""
         states = arrays["states_B_S"]
         if states.dtype == np.int64:
-            arrays = {**arrays, "states_B_S": unpacked_screens(states, len(arrays["actions_B"]))}
+            arrays = {**arrays, "states_B_S": unpack_screens(states, len(arrays["actions_B"]))}
         return cls(**{name: torch.as_tensor(values) for name, values in arrays.items()})
 
 
-def masked_logprobs(logits_B_A: Tensor, masks_B_A: Tensor) -> Tensor:
+def mask_logprobs(logits_B_A: Tensor, masks_B_A: Tensor) -> Tensor:
     """The log-probabilities of the softmax over allowed actions alone (B, A); those of others are hugely negative, exp gives 0.
 
     Raises ValueError for a row that allows nothing.
@@ -297,7 +297,7 @@ class MaskedPPO:
 
     def _loss(self, rollout: Rollout, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         rule, states_B_S = self.rule, rollout.states_B_S[rows]
-        logprobs_B_A = masked_logprobs(self._policy(self._inputs(states_B_S)), rollout.masks_B_A[rows])
+        logprobs_B_A = mask_logprobs(self._policy(self._inputs(states_B_S)), rollout.masks_B_A[rows])
         advantages_B = rollout.advantages_B[rows]
         advantages_B = (advantages_B - advantages_B.mean()) / (advantages_B.std(correction=0) + 1e-8)
         ratios_B = (logprobs_B_A.gather(1, rollout.actions_B[rows, None])[:, 0] - rollout.logprobs_B[rows]).exp()
@@ -322,12 +322,12 @@ class MaskedPPO:
         else:
             actions_N, own_N = map(torch.as_tensor, choose(states_N_S.numpy(), masks_N_A.numpy()))
             with torch.no_grad():
-                logprobs_N_A = masked_logprobs(self._policy(self._inputs(states_N_S)), masks_N_A)
+                logprobs_N_A = mask_logprobs(self._policy(self._inputs(states_N_S)), masks_N_A)
         return actions_N, own_N, logprobs_N_A.gather(1, actions_N[:, None])[:, 0]
 
     def _draw(self, states_N_S: Tensor, masks_N_A: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
-            logprobs_N_A = masked_logprobs(self._policy(self._inputs(states_N_S)), masks_N_A)
+            logprobs_N_A = mask_logprobs(self._policy(self._inputs(states_N_S)), masks_N_A)
         return torch.multinomial(logprobs_N_A.exp(), 1, generator=self._generator)[:, 0], logprobs_N_A
 
     def _values(self, states_B_S: Tensor) -> Tensor:

@@ -29,8 +29,8 @@ def grey_screens(screens_N_H_W_3: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return greys_N_H_W
 
 
-def packed_screens(greys_B_H_W: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Screens in as few whole numbers as they compress to, for `unpacked_screens`.
+def pack_screens(greys_B_H_W: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Screens in as few whole numbers as they compress to, for `unpack_screens`.
 
     **Example** 2,048 screens of the homebrew cartridge: 11.8 MB, packed a twentieth or less.
     """
@@ -38,7 +38,7 @@ def packed_screens(greys_B_H_W: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.frombuffer(packed + bytes(-len(packed) % _WORD_BYTES), np.int64)
 
 
-def unpacked_screens(packed: NDArray[Any], num_screens: int) -> NDArray[np.uint8]:
+def unpack_screens(packed: NDArray[Any], num_screens: int) -> NDArray[np.uint8]:
     """The screens that were packed. Raises ArtifactCorrupt unless there are so many."""
     shape = (num_screens, *GREYS_SHAPE)
     num_bytes = int(np.prod(shape))

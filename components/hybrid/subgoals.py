@@ -78,7 +78,7 @@ def subgoals_met(subgoals: Sequence[Subgoal], facts: Facts, met_N_G: Booleans) -
     return met_N_G | np.stack(holding, axis=-1) if holding else met_N_G
 
 
-def capped_pay(num_subgoals: int, *, wanted: float, smallest_goal: float) -> float:
+def cap_pay(num_subgoals: int, *, wanted: float, smallest_goal: float) -> float:
     """The pay of one subgoal, in units of reward: `wanted`, or less where all together would pay more than the cap.
 
     The cap is `LARGEST_SHARE` of the smallest true goal. So an episode that reaches a goal earns more than any that meets

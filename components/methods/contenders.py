@@ -27,7 +27,7 @@ from components.schema import PolicyVersion
 from components.scratch import scratch_folder
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.checkpoint_loading import LocalModel, load_checkpoint, local_model, model_settings
-from components.session.engines import fixed_versions
+from components.session.engines import list_fixed_versions
 from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.stores import open_store
@@ -131,7 +131,7 @@ def open_contender(
     with ExitStack() as opened:
         caches: dict[StoreConfig, CheckpointCache] = {}
         weights = {name: _prepared(player, opened, caches) for name, player in team.players.items()}
-        versions = fixed_versions(config) if team.players else {}
+        versions = list_fixed_versions(config) if team.players else {}
         # Written behind it, so that a store that takes no results loses no evaluation.
         run = Run(run_id="evaluation", config=config.model_copy(update={"store": store.config}))
         session = opened.enter_context(Session(run, computes_all=True))
@@ -168,11 +168,11 @@ def run_checkpoints(run: Run, step: int | None) -> tuple[int, dict[str, Checkpoi
             f"run {run.run_id}: it trained a player of buttons, no language model; `troupe evaluate {run.run_id}` plays its "
             "games"
         )
-    at = checked_step(run, step)
+    at = check_reached_step(run, step)
     return at, checkpoints_before(open_store(run.config.store), run, at)
 
 
-def checked_step(run: Run, step: int | None) -> int:
+def check_reached_step(run: Run, step: int | None) -> int:
     """`step`, or the number of finished updates for None. Raises ConfigurationError for a step that the run has not reached."""
     num_finished = first_unfinished_step(open_store(run.config.store), run)
     if step is not None and not 0 <= step <= num_finished:

@@ -16,7 +16,7 @@ from components.models.model_groups import initial_models
 from components.rollout.prompts import encode_observation
 from components.schema import PolicyVersion
 from components.scratch import scratch_folder
-from components.session.engines import fixed_versions
+from components.session.engines import list_fixed_versions
 from components.session.session import Session
 from components.training.base import MODEL_FOLDER
 
@@ -29,13 +29,13 @@ def initial_policies(session: Session) -> dict[str, CheckpointRef]:
         clone_models(session, folders)
         checkpoints: dict[str, CheckpointRef] = {}
         for model, policies in models.items():
-            checkpoints |= stored_policies(session, policies, folders[model], Path(name))
+            checkpoints |= store_policies(session, policies, folders[model], Path(name))
         checkpoints |= method_for(session.config).add_first_checkpoints(session, checkpoints)
         session.store.flush()  # a base lies in this folder until it is written
         return checkpoints
 
 
-def stored_policies(
+def store_policies(
     session: Session, policies: tuple[str, ...], model_folder: Path, work: Path
 ) -> dict[str, CheckpointRef]:
     """The stored checkpoints of the policies that start from one model."""
@@ -95,7 +95,7 @@ def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
 
 def success_of(session: Session, folders: Mapping[str, Path], versions: Mapping[str, PolicyVersion]) -> float:
     """The team's success rate at temperature 1, without the tree, on problems outside the training range."""
-    playing, scenario = fixed_versions(session.config), session.scenario
+    playing, scenario = list_fixed_versions(session.config), session.scenario
     for model, policies in initial_models(session.config.policies).items():
         for policy in policies:
             playing[policy] = replace(versions[model], policy=policy)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.models.digests import joined_digest, tensors_digest
+from components.models.digests import join_digests, tensors_digest
 from components.torch_state import building_a_model
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def has_adapter(model: "nn.Module", policy: str) -> bool:
 
 def adapted_digest(base_digest: str, adapter_digest: str) -> str:
     """The weights digest of a policy that is an adapter on a base."""
-    return joined_digest([base_digest, adapter_digest])
+    return join_digests([base_digest, adapter_digest])
 
 
 def use_adapter(model: "nn.Module", policy: str) -> None:

@@ -35,7 +35,7 @@ def check_base(policy: str, settings: PolicyConfig) -> None:
     elif settings.base == "smollm2-135m":
         smollm2_file(policy=policy)
     elif Path(settings.base).is_dir():
-        layers = checked_folder(Path(settings.base), policy=policy)
+        layers = check_model_folder(Path(settings.base), policy=policy)
     elif not _HUB_NAME.fullmatch(settings.base):
         raise unreachable(settings.base, FileNotFoundError("there is no such folder"), policy=policy)
     else:
@@ -67,7 +67,7 @@ def smollm2_file(*, policy: str = "<name>") -> Path:
     return files[0]
 
 
-def checked_folder(folder: Path, *, policy: str = "<name>") -> frozenset[str]:
+def check_model_folder(folder: Path, *, policy: str = "<name>") -> frozenset[str]:
     """The names of the matrices of a model folder. Raises ConfigurationError if a file is missing or unreadable."""
     where = f"policies.{policy}.base {str(folder)!r}"
     if missing := _missing(folder):

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 def cast(model: "nn.Module", dtype: "torch.dtype") -> "nn.Module":
     """`model`, in place, with weights of `dtype` and its computed buffers as they are."""
-    buffers = computed_buffers(model)
+    buffers = compute_buffers(model)
     model.to(dtype)
     restore_buffers(model, buffers)
     return model
 
 
-def computed_buffers(model: "nn.Module") -> "dict[str, Tensor]":
+def compute_buffers(model: "nn.Module") -> "dict[str, Tensor]":
     """Copies of the buffers that are not saved with the weights, by name."""
     saved = model.state_dict(keep_vars=True)
     return {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}

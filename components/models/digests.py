@@ -25,7 +25,7 @@ def tensors_digest(tensors: Mapping[str, "torch.Tensor"]) -> str:
     return digest.hexdigest()
 
 
-def joined_digest(digests: Iterable[str]) -> str:
+def join_digests(digests: Iterable[str]) -> str:
     """One digest of several in order, for example of the ranks that hold parts of an optimizer."""
     return hashlib.sha256(canonical_json(list(digests))).hexdigest()
 

@@ -9,7 +9,7 @@ from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from components.config import PolicyConfig, TinyModelConfig
-from components.models.base_checks import HUB_FILES, check_tiny, checked_folder, smollm2_file, unreachable
+from components.models.base_checks import HUB_FILES, check_model_folder, check_tiny, smollm2_file, unreachable
 from components.models.character_tokenizer import character_tokenizer
 from components.models.model_folder import write_model_folder
 from components.progress_bars import bars_in_terminals_only, no_bars
@@ -34,7 +34,7 @@ def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into
         with no_bars():
             write_model_folder(*_smollm2(), into)
     elif Path(policy.base).is_dir():
-        checked_folder(Path(policy.base))
+        check_model_folder(Path(policy.base))
         shutil.copytree(policy.base, into, dirs_exist_ok=True)
     else:
         with bars_in_terminals_only():

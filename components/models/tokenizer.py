@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer
 from transformers import AutoTokenizer
 
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.models.chat_template import Messages, choose_template, dateless
 from components.suggestions import did_you_mean
 from components.think_tags import OPENING
@@ -165,7 +165,7 @@ class HuggingFaceTokenizer:
             if not arguments:
                 raise
             raise ConfigurationError(
-                f"policies.<name>.chat_template_arguments {shown_value(dict(arguments))}: the model's chat template fails with "
+                f"policies.<name>.chat_template_arguments {show_value(dict(arguments))}: the model's chat template fails with "
                 f"them ({error}); use values that it takes"
             ) from error
 

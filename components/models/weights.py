@@ -28,7 +28,7 @@ def architecture_of(folder: Path) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in _NOT_ARCHITECTURE}
 
 
-def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
+def read_stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
     """The tensors in the safetensors files of a folder, by name. Raises ArtifactMissing or ArtifactCorrupt."""
     tensors: dict[str, torch.Tensor] = {}
     try:
@@ -50,7 +50,7 @@ def check_weights(folder: Path, digest: str, version: PolicyVersion) -> None:
         )
 
 
-def built_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, str]:
+def build_tiny_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, str]:
     """The model in `folder`, ready for inference, and the digest of its weights as stored.
 
     Raises what `stored_model` raises, and ConfigurationError for a model that the in-process engine does not compute.
@@ -66,12 +66,12 @@ def built_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, 
     return cast(model, dtype).to(device).requires_grad_(False), digest
 
 
-def refreshed_model(model: Any, folder: Path) -> str | None:
+def refresh_model(model: Any, folder: Path) -> str | None:
     """Copy the weights in `folder` into `model`; returns their digest, or None, with nothing copied, if the shapes differ.
 
     The digest is over the module's tensors after the copy, or over the stored ones if the module has another dtype.
     """
-    stored, live = stored_tensors(folder), model_tensors(model)
+    stored, live = read_stored_tensors(folder), model_tensors(model)
     if {name: tensor.shape for name, tensor in stored.items()} != {name: tensor.shape for name, tensor in live.items()}:
         return None
     with torch.inference_mode():

@@ -119,7 +119,7 @@ def _type(adapter: Adapter, key: str) -> torch.dtype | None:
     return adapter.weights[key].dtype if key in adapter.weights else None
 
 
-def checked_shares(adapters: Mapping[str, object], shares: Mapping[str, float]) -> dict[str, float]:
+def check_shares(adapters: Mapping[str, object], shares: Mapping[str, float]) -> dict[str, float]:
     """The share of each member, in the order of the names. Raises ConfigurationError unless they are 0 or more and add to 1."""
     if shares.keys() != adapters.keys():
         raise ConfigurationError(f"shares for {sorted(shares)}, members {sorted(adapters)}: give one share each")
@@ -133,7 +133,7 @@ def equal_tensors(tensors: Sequence[Tensor]) -> bool:
     return all(torch.equal(tensors[0], each) for each in tensors[1:])
 
 
-def weighted_mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
+def average_weighted(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
     """`sum share x tensor` in the tensors' own type, computed in float64 as the first plus weighted differences to it.
 
     So the mean of equal tensors is that tensor to the bit, whatever the shares.

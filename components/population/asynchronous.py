@@ -40,7 +40,7 @@ def ages(batches: Mapping[str, TrainBatch]) -> dict[str, int]:
     }
 
 
-def aged_batch(batch: TrainBatch, exponent: float) -> TrainBatch:
+def discount_stale_batch(batch: TrainBatch, exponent: float) -> TrainBatch:
     """A batch whose advantages are weighed by the staleness of the weights that played it.
 
     Rows with moves are credited with returns, of which a critic makes advantages within the update: they stay, and the update

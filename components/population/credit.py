@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import fsum, isfinite, sqrt
 
-from components.bounds import checked_share
+from components.bounds import check_share
 from components.config import AlgorithmConfig, CreditedConfig, PopulationMethod, RoleBaseline
 from components.config.population import Hierarchical
 from components.errors import ConfigurationError
@@ -19,7 +19,7 @@ from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
 from components.population.payoffs import PayoffMatrix, games_by_pair
 from components.population.selective import Record
-from components.population.training_modes import Floats, discounted_returns, mode_matrix
+from components.population.training_modes import Floats, discount_returns, mode_matrix
 
 Credits = list[tuple[tuple[float | None, ...], ...]]
 """Axes E, N, K: what each action is credited with; None for one that is not trained on."""
@@ -41,7 +41,7 @@ class RoleBaselines:
     values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        checked_share("decay", self.decay)
+        check_share("decay", self.decay)
 
     def value(self, game: str, role: str) -> float:
         """The baseline of a role of a game."""
@@ -155,7 +155,7 @@ class CreditedStep:
     metrics: Mapping[str, float]
 
 
-def credited_step(
+def credit_step(
     state: PopulationState,
     episodes: Sequence[Played],
     *,
@@ -265,10 +265,10 @@ def _credited(
     if not known or len(known) < len(rewards_M_A):
         return _frozen(found), None, state
     discount = algorithm.discount if isinstance(algorithm, CreditedConfig) else 1.0
-    mixed_M_A = discounted_returns(known, discount) @ matrix.T
+    mixed_M_A = discount_returns(known, discount) @ matrix.T
     if bonuses is not None:
         earned = [of_move[move.chosen] for of_move, move in zip(bonuses, episode.moves, strict=True)]
-        mixed_M_A = mixed_M_A + discounted_returns(earned, discount)
+        mixed_M_A = mixed_M_A + discount_returns(earned, discount)
     first: dict[tuple[str, int], float] = {}
     for m, move in enumerate(episode.moves):
         for n, a in move.nodes:

@@ -21,20 +21,20 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from components.bounds import checked_share
+from components.bounds import check_share
 from components.errors import ConfigurationError
 from components.population.adapters import (
     Adapter,
     Learner,
     adapter_from_factors,
+    average_weighted,
     check_mixable,
-    checked_shares,
+    check_shares,
     equal_tensors,
-    weighted_mean,
 )
 
 
-def synchronized_learner(learners: Mapping[str, Learner]) -> Learner:
+def synchronize_learners(learners: Mapping[str, Learner]) -> Learner:
     """The learner that every member continues with: means of all weights and of both moments, over members by name.
 
     A and B are averaged apart, and the product of means is not the mean of products (`merged_adapter` has that). For
@@ -62,7 +62,7 @@ def mean_tensors(tensors: Mapping[str, Mapping[str, Tensor]], shares: Mapping[st
 
     Raises ConfigurationError if members have tensors of different names, or one with NaN or infinity.
     """
-    shares = checked_shares(tensors, shares)
+    shares = check_shares(tensors, shares)
     names = sorted(tensors[min(tensors)])
     for member, own in tensors.items():
         if sorted(own) != names:
@@ -71,7 +71,9 @@ def mean_tensors(tensors: Mapping[str, Mapping[str, Tensor]], shares: Mapping[st
             )
         if bad := [name for name, tensor in own.items() if not bool(torch.isfinite(tensor).all())]:
             raise ConfigurationError(f"{sorted(bad)} of {member!r}: hold NaN or infinity; take its previous version")
-    return {name: weighted_mean([tensors[member][name] for member in shares], list(shares.values())) for name in names}
+    return {
+        name: average_weighted([tensors[member][name] for member in shares], list(shares.values())) for name in names
+    }
 
 
 def common_num_updates(learners: Mapping[str, Learner]) -> int:
@@ -134,19 +136,19 @@ def merged_adapter(adapters: Mapping[str, Adapter], shares: Mapping[str, float],
     outputs by 1: the mean has singular values (.5, .5), rank 1 keeps one of them, residual sqrt(1/2).
     """
     check_mixable(adapters)
-    shares = checked_shares(adapters, shares)
+    shares = check_shares(adapters, shares)
     members = [adapters[name] for name in shares]
     first, weights = members[0], list(shares.values())
     keeps_rank = rank is None or set(first.ranks) == {rank}
     if keeps_rank and all(equal_tensors([each.a(target) for each in members]) for target in first.targets):
-        means = {t: (first.a(t), weighted_mean([each.b(t) for each in members], weights)) for t in first.targets}
+        means = {t: (first.a(t), average_weighted([each.b(t) for each in members], weights)) for t in first.targets}
         return Merge(adapter=adapter_from_factors(first.base, first.scale, means), method="mean", residual=0.0)
     factors, missing, whole = {}, 0.0, 0.0
     for target in first.targets:
         kept_rank = rank or first.a(target).shape[0]
         stacked_a = torch.cat([each.a(target).double() for each in members])
         stacked_b = torch.cat([w * each.b(target).double() for w, each in zip(weights, members, strict=True)], dim=1)
-        a, b, values = truncated_product(stacked_a, stacked_b, kept_rank)
+        a, b, values = truncate_product(stacked_a, stacked_b, kept_rank)
         factors[target] = (a.to(first.a(target).dtype), b.to(first.b(target).dtype))
         missing += float((values[kept_rank:] ** 2).sum())
         whole += float((values**2).sum())
@@ -154,7 +156,7 @@ def merged_adapter(adapters: Mapping[str, Adapter], shares: Mapping[str, float],
     return Merge(adapter=adapter_from_factors(first.base, first.scale, factors), method="stack", residual=residual)
 
 
-def truncated_product(a: Tensor, b: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+def truncate_product(a: Tensor, b: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
     """A' [rank, inputs] and B' [outputs, rank] with the product nearest to `b @ a`, and its singular values, falling.
 
     The values are all of `b @ a`. The decomposition is that of a small core between two QR factors, so that
@@ -174,7 +176,7 @@ def truncated_product(a: Tensor, b: Tensor, rank: int) -> tuple[Tensor, Tensor, 
     return new_a, new_b, values
 
 
-def federated_learner(learners: Mapping[str, Learner], shares: Mapping[str, float]) -> tuple[Learner, Merge]:
+def federate_learners(learners: Mapping[str, Learner], shares: Mapping[str, float]) -> tuple[Learner, Merge]:
     """The learner that every member continues with, and the merge of the adapters.
 
     Under `mean` both moments are averaged with the same shares, and the numbers of updates must be equal. Under `stack`
@@ -192,10 +194,10 @@ def federated_learner(learners: Mapping[str, Learner], shares: Mapping[str, floa
     return learner, merge
 
 
-def pulled_adapter(own: Adapter, towards: Adapter, share: float) -> Merge:
+def pull_adapter(own: Adapter, towards: Adapter, share: float) -> Merge:
     """`(1 - share) own + share towards`, in weight changes: a personalised member (.3), or a follower and its leader.
 
     **Example** one shared A, B of 1 towards 2 by .3: 1.3.
     """
-    checked_share("share", share)
+    check_share("share", share)
     return merged_adapter({"own": own, "towards": towards}, {"own": 1 - share, "towards": share})

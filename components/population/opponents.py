@@ -130,10 +130,10 @@ def opponent_shares(
     return {name: weight / total for name, weight in weights.items()}
 
 
-def drawn_opponent(shares: Mapping[str, float], seed: int, *parts: str | int) -> str:
+def draw_opponent(shares: Mapping[str, float], seed: int, *parts: str | int) -> str:
     """The name of one opponent, drawn by its share; equal seeds and parts draw the same one.
 
-    **Example** `drawn_opponent(shares, 0, step, problem)`.
+    **Example** `draw_opponent(shares, 0, step, problem)`.
     """
     if not any(shares.values()):
         raise ConfigurationError(f"shares {dict(shares)}: use one above 0")

@@ -10,7 +10,7 @@ from math import exp, fsum, isfinite, log, log1p
 from random import Random
 from typing import Any, Literal
 
-from components.bounds import checked_share
+from components.bounds import check_share
 from components.errors import ConfigurationError
 from components.identity import seed_for
 from components.metrics import population_std
@@ -89,7 +89,7 @@ class OurMethodPolicy(SimplePG):
 
     def __init__(self, lr: float = 0.5, momentum: float = 0.9, seed: int = 0) -> None:
         super().__init__(lr, seed)
-        self.momentum = checked_share("momentum", momentum)
+        self.momentum = check_share("momentum", momentum)
         self.opp_coop_est = 0.5
 
     def observe_opponent(self, opp_action: int) -> None:

@@ -158,7 +158,7 @@ def games_by_pair(players_A: Sequence[str], returns_A: Sequence[float], *, order
     )
 
 
-def swapped_matches(one: str, other: str, *, problems: Sequence[int], seed: int) -> tuple[Match, ...]:
+def swap_matches(one: str, other: str, *, problems: Sequence[int], seed: int) -> tuple[Match, ...]:
     """Two matches a problem, with swapped seats and one seed, in the order of the problems.
 
     The seed depends on `seed` and the problem alone, so that every pair of players meets the same deals.

@@ -12,7 +12,7 @@ from components.population.opponents import (
     Matchmaking,
     Opponent,
     OpponentPool,
-    drawn_opponent,
+    draw_opponent,
     opponent_shares,
     payoff_outside,
 )
@@ -121,7 +121,7 @@ def _against_past_selves(
         if agent == learner or pool is None or not pool.opponents:
             return member
         shares = opponent_shares(pool, payoffs, seating[learner], rule)
-        return drawn_opponent(shares, seed, *parts, agent)
+        return draw_opponent(shares, seed, *parts, agent)
 
     return {agent: opponent(agent, member) for agent, member in seating.items()}
 

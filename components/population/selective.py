@@ -11,7 +11,7 @@ from math import ceil, isfinite
 from random import Random
 from typing import Literal
 
-from components.bounds import checked_share
+from components.bounds import check_share
 from components.errors import ConfigurationError
 from components.identity import seed_for
 
@@ -31,7 +31,7 @@ class Record:
 
         **Example** averages 1 after a return of 0: .9.
         """
-        checked_share("decay", decay)
+        check_share("decay", decay)
         if not isfinite(raw_return):
             raise ConfigurationError(f"raw_return {raw_return}: leave the round out")
         known = raw_return if self.average_return is None else self.average_return
@@ -44,7 +44,7 @@ class Record:
         return replace(self, rounds_waiting=self.rounds_waiting + 1)
 
 
-def selected_members(
+def select_members(
     records: Mapping[str, Record],
     *,
     seed: int,
@@ -62,8 +62,8 @@ def selected_members(
     **Example** returns a .9, b .5, c .7, nothing drawn: a and c are best; in the fifth round b, which has waited 4, is
     starved.
     """
-    checked_share("share", share)
-    checked_share("exploration", exploration)
+    check_share("share", share)
+    check_share("exploration", exploration)
     if not records or share == 0:
         raise ConfigurationError(f"share {share} of {len(records)} members: use a share above 0 and one member or more")
     if max_rounds_waiting < 0:

@@ -15,19 +15,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from components.bounds import checked_members, checked_share
+from components.bounds import check_members, check_share
 from components.config.population import Competitive, Cooperative, Hierarchical, TrainingMode
 from components.errors import ConfigurationError
 
 Floats = NDArray[np.float64]
 
 
-def discounted_returns(rewards_T_N: Sequence[Sequence[float]] | Floats, discount: float) -> Floats:
+def discount_returns(rewards_T_N: Sequence[Sequence[float]] | Floats, discount: float) -> Floats:
     """The return of each member at each step, [T, N]: `G_t = r_t + discount G_(t+1)`.
 
     **Example** rewards (1, 0, 4) of one member at discount .5: (2, 2, 4).
     """
-    checked_share("discount", discount)
+    check_share("discount", discount)
     returns_T_N = np.array(rewards_T_N, dtype=np.float64)
     for step in range(len(returns_T_N) - 2, -1, -1):
         returns_T_N[step] += discount * returns_T_N[step + 1]
@@ -39,7 +39,7 @@ def team_means(num_members: int, team_size: int) -> Floats:
 
     **Example** 4 members in teams of 2: the first two rows are (.5, .5, 0, 0).
     """
-    checked_members(num_members)
+    check_members(num_members)
     if team_size < 1 or num_members % team_size:
         raise ConfigurationError(
             f"team_size {team_size} for {num_members} members: use a divisor, so that no team is smaller"
@@ -52,7 +52,7 @@ def differences_to_others(num_members: int) -> Floats:
 
     **Example** three members with (3, 0, 0): (3, -1.5, -1.5).
     """
-    checked_members(num_members)
+    check_members(num_members)
     if num_members == 1:
         raise ConfigurationError("num_members 1: a competition needs 2 or more")
     return (num_members * np.eye(num_members) - np.ones((num_members, num_members))) / (num_members - 1)
@@ -63,9 +63,9 @@ def flat_matrix(num_members: int, *, beta: float, kappa: float, team_size: int |
 
     **Example** two members, beta .6: rows (.7, .3) and (.3, .7). kappa .4: rows (1, -.4) and (-.4, 1).
     """
-    checked_members(num_members)
+    check_members(num_members)
     for field, value in (("beta", beta), ("kappa", kappa), ("beta + kappa", beta + kappa)):
-        checked_share(field, value)
+        check_share(field, value)
     matrix = (1 - beta - kappa) * np.eye(num_members)
     if beta:
         matrix += beta * team_means(num_members, team_size or num_members)
@@ -74,7 +74,7 @@ def flat_matrix(num_members: int, *, beta: float, kappa: float, team_size: int |
     return matrix
 
 
-def mixed_weights(cooperation_strength: float, competition_intensity: float, correlation: float) -> tuple[float, float]:
+def mix_strengths(cooperation_strength: float, competition_intensity: float, correlation: float) -> tuple[float, float]:
     """beta and kappa of the mixed mode: `beta (1 + rho) / 2` and `kappa (1 - rho) / 2`.
 
     Members whose returns rise together (rho 1) cooperate with full strength, those who take from each other (rho -1)
@@ -83,8 +83,8 @@ def mixed_weights(cooperation_strength: float, competition_intensity: float, cor
 
     **Example** (.6, .4) at rho 0: (.3, .2); at rho 1: (.6, 0).
     """
-    checked_share("cooperation_strength", cooperation_strength)
-    checked_share("competition_intensity", competition_intensity)
+    check_share("cooperation_strength", cooperation_strength)
+    check_share("competition_intensity", competition_intensity)
     if not -1 <= correlation <= 1:
         raise ConfigurationError(f"correlation {correlation}: use -1 to 1")
     return cooperation_strength * (1 + correlation) / 2, competition_intensity * (1 - correlation) / 2
@@ -97,8 +97,8 @@ def hierarchical_matrix(num_members: int, leader: int, followers_share: float = 
 
     **Example** leader 0 and returns (1, 0, .5): (.625, 0, .5).
     """
-    checked_members(num_members)
-    checked_share("followers_share", followers_share)
+    check_members(num_members)
+    check_share("followers_share", followers_share)
     if num_members == 1 or not 0 <= leader < num_members:
         raise ConfigurationError(
             f"leader {leader} of {num_members} members: use 0 to {num_members - 1}, and 2 members or more"
@@ -121,5 +121,5 @@ def mode_matrix(mode: TrainingMode, num_members: int, *, correlation: float = 0.
         return flat_matrix(num_members, beta=0.0, kappa=mode.competition_intensity)
     if isinstance(mode, Hierarchical):
         return hierarchical_matrix(num_members, leader)
-    beta, kappa = mixed_weights(mode.cooperation_strength, mode.competition_intensity, correlation)
+    beta, kappa = mix_strengths(mode.cooperation_strength, mode.competition_intensity, correlation)
     return flat_matrix(num_members, beta=beta, kappa=kappa, team_size=mode.team_size)

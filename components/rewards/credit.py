@@ -21,14 +21,14 @@ def credit_rule(config: RunConfig) -> CreditRule:
     return "leaves" if config.rollout.mode == "nested" else config.rewards.team_credit
 
 
-def recorded_outcomes(episode: Episode) -> Outcomes:
+def read_recorded_outcomes(episode: Episode) -> Outcomes:
     """The outcomes as recorded."""
     return [
         [None if c.outcome.unscorable is not None else c.outcome for c in node.candidates] for node in episode.nodes
     ]
 
 
-def credited_rewards(
+def credit_rewards(
     episode: Episode, outcomes_N_K: Outcomes, rubric: Rubric, rule: CreditRule
 ) -> list[tuple[float | None, ...]]:
     """The reward of each candidate (N, K): its own local term, and the team term at the ends of the lines below it.

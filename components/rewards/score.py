@@ -9,7 +9,7 @@ from components.environments.family import Family
 from components.errors import TooManyUnscorable
 from components.identity import GroupKey, seed_for
 from components.rewards.base import Rubric
-from components.rewards.credit import CreditRule, credited_rewards
+from components.rewards.credit import CreditRule, credit_rewards
 from components.rewards.overlong import Overlong
 from components.rewards.own_rewards import OwnReward
 from components.rewards.replay import Replay
@@ -113,7 +113,7 @@ class _Scores:
     def __init__(self, replay: Replay, rubric: Rubric, credit: CreditRule, overlong: Overlong | None) -> None:
         self._replay = replay
         self.num_overlong = 0
-        credited_N_K = credited_rewards(replay.episode, replay.outcomes_N_K, rubric, credit)
+        credited_N_K = credit_rewards(replay.episode, replay.outcomes_N_K, rubric, credit)
         self.rewards_N_K = [
             tuple(
                 None if reward is None else _finite(reward - self._lost(n, k, overlong), replay.episode.nodes[n].group)

@@ -161,8 +161,8 @@ def _needless(
     shared_seconds: float,
 ) -> _Needless:
     expired = records.expired(keep_checkpoints=keep_checkpoints, grace_seconds=grace_seconds)
-    rollouts = records.expired_rollouts(grace_seconds=grace_seconds)
-    shared = records.unused_shared(age_seconds=shared_seconds)
+    rollouts = records.list_expired_rollouts(grace_seconds=grace_seconds)
+    shared = records.list_unused_shared(age_seconds=shared_seconds)
     gone = [*expired, *rollouts, *shared]
     unused = _unused(content, records.references(without=gone), grace_seconds=grace_seconds)
     if records.damaged:

@@ -16,9 +16,9 @@ from components.artifacts.refs import StageManifest
 from components.config import RetentionConfig
 from components.errors import ArtifactCorrupt
 from components.runs.lineages import Lineage
-from components.runs.retention import Evaluated, expired_rollouts, expired_updates
+from components.runs.retention import Evaluated, list_expired_rollouts, list_expired_updates
 from components.runs.run import SHARED, RunAddress
-from components.runs.shared_results import shared_manifests, unused_results
+from components.runs.shared_results import list_shared_manifests, list_unused_results
 from components.runs.step_records import step_of, step_record_key
 from components.stage_roles import Roles
 
@@ -83,7 +83,7 @@ class Records:
             own = self._retention(run_id)
             return own if keep_checkpoints is None else own.model_copy(update={"newest": keep_checkpoints})
 
-        expired = expired_updates(
+        expired = list_expired_updates(
             keys,
             retention=retention,
             evaluations=self._evaluations(keys),
@@ -93,16 +93,18 @@ class Records:
         )
         return [each for each in self._found if each.key in expired and each.age_seconds >= grace_seconds]
 
-    def expired_rollouts(self, *, grace_seconds: float) -> list[StoredObject]:
+    def list_expired_rollouts(self, *, grace_seconds: float) -> list[StoredObject]:
         """The records of expired rollouts, of runs without unreadable records, manifests first."""
         keys = [each.key for each in self._found if _run(each.key) not in self.damaged]
-        gone = expired_rollouts(keys, retention=self._retention, num_finished=self._num_finished, roles=self._roles)
+        gone = list_expired_rollouts(
+            keys, retention=self._retention, num_finished=self._num_finished, roles=self._roles
+        )
         expired = [each for each in self._found if each.key in gone and each.age_seconds >= grace_seconds]
         return sorted(expired, key=lambda each: not each.key.endswith("/manifest.json"))
 
-    def unused_shared(self, *, age_seconds: float) -> list[StoredObject]:
+    def list_unused_shared(self, *, age_seconds: float) -> list[StoredObject]:
         """The records of shared results that no run uses; none while a record cannot be read."""
-        return [] if self.damaged else unused_results(self._found, self._contents, age_seconds=age_seconds)
+        return [] if self.damaged else list_unused_results(self._found, self._contents, age_seconds=age_seconds)
 
     def _roles(self, run_id: str) -> Roles:
         """Those that the run's newest session has recorded."""
@@ -150,7 +152,7 @@ class Records:
                 continue
             shared = (
                 f"runs/{SHARED}/steps/{match['name']}/manifest.json",
-                *shared_manifests(self._contents.get(key, b"")),
+                *list_shared_manifests(self._contents.get(key, b"")),
             )
             for at in (key,) if match["kind"] == "steps" else shared:
                 if at in self._contents:

@@ -35,12 +35,12 @@ def record_initial_checkpoints(store: ArtifactStore, run: Run, pipeline: Pipelin
 
 def initial_checkpoints(store: ArtifactStore, run: RunAddress) -> dict[str, CheckpointRef]:
     """The policies before training of a run that has started."""
-    found = committed_initial_checkpoints(store, run)
+    found = read_initial_checkpoints(store, run)
     assert found is not None, f"run {run.run_id} has no record of its first policies in {store.uri}"
     return found
 
 
-def committed_initial_checkpoints(store: ArtifactStore, run: RunAddress) -> dict[str, CheckpointRef] | None:
+def read_initial_checkpoints(store: ArtifactStore, run: RunAddress) -> dict[str, CheckpointRef] | None:
     """The policies before training; None if the run has not started, or a Troupe started it that did not record them."""
     record = read_initial_record(store, run)
     return None if record is None else record.checkpoints

@@ -8,10 +8,10 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, with_digest
 from components.config import RunConfig, StoreConfig, differing_fields
 from components.config.older import StoredConfig, upgrade_values
-from components.config.parsing import changed_sources
+from components.config.parsing import find_changed_sources
 from components.errors import ConfigDrift, ConfigurationError
 from components.frozen import Frozen
-from components.identity import checked_run_id, config_key
+from components.identity import check_run_id, config_key
 from components.runs.pipeline import Pipeline
 from components.runs.stage_protocol import Clock, utc_now
 from components.stage_roles import Roles
@@ -52,7 +52,7 @@ def freeze_config(
     The first call writes `runs/<run_id>/config.json`. In later calls, fields outside `result_fields()` (number of steps, store,
     tracking) may differ; any other difference from the run's newest configuration raises ConfigDrift, which names the fields.
     """
-    checked_run_id(run_id)
+    check_run_id(run_id)
     # The index comes first: a crash between the two leaves an entry that list_runs skips, not a hidden run.
     store.create(index_key(run_id), with_digest({"started_at": clock().isoformat()}))
     if read_config(store, run_id) is None and store.create(
@@ -66,12 +66,12 @@ def freeze_config(
 
 def check_drift(store: ArtifactStore, run_id: str, config: RunConfig, pipeline: Pipeline) -> None:
     """Raise ConfigDrift if the run exists and `config` would give other results."""
-    frozen = recorded_config(store, run_id)
+    frozen = read_recorded_config(store, run_id)
     if frozen is None:
         return
     if changes := differing_fields(frozen.result_fields(), config.result_fields()):
         option = store_option(store)
-        if own := changed_sources(config, changes):
+        if own := find_changed_sources(config, changes):
             first = min(map(pipeline.first_reader, own.values()), key=pipeline.restartable.index)
             raise ConfigDrift(
                 f"run {run_id!r} was started with another source of {', '.join(own)} ({'; '.join(changes)}). Restore the "
@@ -102,7 +102,7 @@ def read_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
     return None if content is None else read_as(config_key(run_id), content, RunConfig, upgrade_values)
 
 
-def recorded_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
+def read_recorded_config(store: ArtifactStore, run_id: str) -> RunConfig | None:
     """The run's newest configuration, or None if there is no such run."""
     lineages = read_lineages(store, run_id)
     return lineages[-1].config if lineages else read_config(store, run_id)
@@ -218,10 +218,10 @@ def has_leftovers(store: ArtifactStore, run_id: str) -> bool:
 
 def list_runs(store: ArtifactStore) -> list[str]:
     """The ids of all runs in lexical order."""
-    return [run_id for run_id in indexed_runs(store) if store.read(config_key(run_id)) is not None]
+    return [run_id for run_id in list_indexed_runs(store) if store.read(config_key(run_id)) is not None]
 
 
-def indexed_runs(store: ArtifactStore) -> list[str]:
+def list_indexed_runs(store: ArtifactStore) -> list[str]:
     """The ids of all runs in lexical order, from one listing; an interrupted start may have left an id without a run."""
     return sorted(key.removeprefix(_INDEX).removesuffix(".json") for key in store.list(_INDEX))
 

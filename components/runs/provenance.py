@@ -87,13 +87,13 @@ def lock_digest() -> str | None:
     return hashlib.sha256(lock.read_bytes()).hexdigest()[:16] if lock.is_file() else None
 
 
-def changed_stages(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
+def list_changed_stages(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
     """**Example** `["compute_rewards 1 -> 2"]`; stages that are in only one of them are not reported."""
     known = [stage for stage in after if stage in before]
     return [f"{stage} {before[stage]} -> {after[stage]}" for stage in known if before[stage] != after[stage]]
 
 
-def changed_libraries(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+def list_changed_libraries(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Libraries that differ in the first two numbers of their versions. **Example** `["torch 2.12.1 -> 2.13.0"]`."""
     return [
         f"{name} {before[name]} -> {after[name]}"

@@ -4,10 +4,10 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.format import check_format
 from components.config import RunConfig
 from components.errors import ConfigurationError
-from components.identity import checked_run_id
+from components.identity import check_run_id
 from components.runs.lineages import check_drift, has_leftovers, read_config, read_lineages, store_option
 from components.runs.pipeline import Pipeline
-from components.runs.provenance import changed_libraries, changed_stages, library_versions
+from components.runs.provenance import library_versions, list_changed_libraries, list_changed_stages
 from components.runs.run import Run
 from components.runs.session_records import SessionStart, live_sessions, newest_lineage, readable_sessions
 from components.runs.steps import first_unfinished_step
@@ -19,7 +19,7 @@ def validate_start(store: ArtifactStore, run_id: str, config: RunConfig, pipelin
     Raises StoreRefused for a store of a newer format, ConfigDrift for another configuration, ConfigurationError for a run
     that was only partly removed or whose finished steps were computed by other versions of the stages.
     """
-    checked_run_id(run_id)
+    check_run_id(run_id)
     check_format(store)
     if has_leftovers(store, run_id):
         raise ConfigurationError(
@@ -41,7 +41,7 @@ def resume_warnings(store: ArtifactStore, run: Run) -> list[str]:
         for session in live_sessions(store, run.run_id)
     ]
     known = [session.provenance for session in _of_newest_lineage(store, run)]
-    if known and (changes := changed_libraries(known[-1].libraries, library_versions())):
+    if known and (changes := list_changed_libraries(known[-1].libraries, library_versions())):
         lines.append(
             f"run {run.run_id} was computed with other libraries until now: {', '.join(changes)}; what follows may differ from "
             "an uninterrupted run in its last digits"
@@ -64,7 +64,7 @@ def _check_stage_versions(store: ArtifactStore, run: Run, pipeline: Pipeline) ->
     """Raise ConfigurationError if a stage's version differs from that of the earlier results since the newest restart."""
     recorded = [session.provenance.stage_versions for session in _of_newest_lineage(store, run)]
     before = (run.lineages[-1].stage_versions if run.lineages else {}) or (recorded[0] if recorded else {})
-    changes = changed_stages(before, pipeline.versions)
+    changes = list_changed_stages(before, pipeline.versions)
     step = first_unfinished_step(store, run)
     if changes and step < run.config.num_steps:
         raise ConfigurationError(

@@ -33,7 +33,7 @@ class Evaluated:
     success_rate: float | None = None
 
 
-def expired_updates(
+def list_expired_updates(
     keys: Iterable[str],
     *,
     retention: Callable[[str], RetentionConfig],
@@ -79,7 +79,7 @@ def expired_updates(
     )
 
 
-def expired_rollouts(
+def list_expired_rollouts(
     keys: Iterable[str],
     *,
     retention: Callable[[str], RetentionConfig],

@@ -17,7 +17,7 @@ _INDEX = re.compile(r"runs/[^/]+/evaluations/(.+)\.json")
 _SESSION = re.compile(r"runs/[^/]+/sessions/[^/]+/start\.json")
 
 
-def unused_results(
+def list_unused_results(
     records: Sequence[StoredObject], contents: Mapping[str, bytes], *, age_seconds: float
 ) -> list[StoredObject]:
     """The records of shared results that no run uses and that are at least so old, manifests first.
@@ -52,7 +52,7 @@ def adopt_result(store: ArtifactStore, key: StageKey, *, earlier: ArtifactStore)
         store.create(name, content)
 
 
-def shared_manifests(record: bytes) -> list[str]:
+def list_shared_manifests(record: bytes) -> list[str]:
     """The manifests of shared results that a record names."""
     return [key.decode() for key in _MANIFEST.findall(record)]
 
@@ -65,7 +65,7 @@ def _used_manifests(records: Iterable[StoredObject], contents: Mapping[str, byte
             yield f"{own}steps/{found[1]}/manifest.json"
     for key, content in contents.items():
         if not key.startswith(own):
-            yield from shared_manifests(content)
+            yield from list_shared_manifests(content)
 
 
 def _list_warm_starts(start: SessionStart) -> Iterator[str]:

@@ -23,7 +23,7 @@ from components.schema import IterationReport
 _log = logging.getLogger(__name__)
 
 
-def finished_step(store: ArtifactStore, run: RunAddress, step: int) -> dict[str, CheckpointRef] | None:
+def read_finished_step(store: ArtifactStore, run: RunAddress, step: int) -> dict[str, CheckpointRef] | None:
     """The checkpoints after the step, or None while it is not finished. Raises ArtifactCorrupt."""
     record = read_step_record(store, run, step)
     return None if record is None else record.checkpoints
@@ -56,7 +56,7 @@ def finish_step(
         _extend_history(store, run, step + 1)
     if is_first:
         return checkpoints
-    finished = finished_step(store, run, step)
+    finished = read_finished_step(store, run, step)
     assert finished is not None, f"the record of step {step} was refused and cannot be read"
     return finished
 
@@ -65,7 +65,7 @@ def checkpoints_before(store: ArtifactStore, run: Run, step: int) -> dict[str, C
     """The checkpoints before `step`, which the run has reached."""
     if step == 0:
         return initial_checkpoints(store, run)
-    checkpoints = finished_step(store, run, step - 1)
+    checkpoints = read_finished_step(store, run, step - 1)
     assert checkpoints is not None, f"step {step - 1} of {run.run_id} is not finished"
     return checkpoints
 

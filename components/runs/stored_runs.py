@@ -2,7 +2,7 @@
 
 from components.artifacts.base import ArtifactStore
 from components.errors import ConfigurationError
-from components.identity import checked_run_id
+from components.identity import check_run_id
 from components.runs.lineages import list_runs, read_config, read_lineages
 from components.runs.run import Run
 from components.suggestions import did_you_mean
@@ -12,7 +12,7 @@ _NUM_NAMED = 8
 
 def read_run(store: ArtifactStore, run_id: str) -> Run:
     """The run with its newest configuration. Raises ConfigurationError if it is unknown, ArtifactCorrupt if it is damaged."""
-    config = read_config(store, checked_run_id(run_id))
+    config = read_config(store, check_run_id(run_id))
     if config is None:
         raise unknown_run(store, run_id)
     lineages = read_lineages(store, run_id)

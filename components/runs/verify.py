@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from pydantic import Field, ValidationError
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.layout import FOLDER_KIND, check_digest, checked_listing
+from components.artifacts.layout import FOLDER_KIND, check_digest, check_listing
 from components.artifacts.parallel import in_parallel
 from components.artifacts.records import first_complaint
 from components.artifacts.refs import ArtifactRef
@@ -138,7 +138,7 @@ def _list_objects(content: Content) -> tuple[dict[str, tuple[str, int]], list[Pr
             objects[name] = (ref.sha256, ref.num_bytes)
             continue
         try:
-            objects |= {f"{name}/{path}": promised for path, promised in checked_listing(ref).items()}
+            objects |= {f"{name}/{path}": promised for path, promised in check_listing(ref).items()}
         except ArtifactCorrupt as error:
             problems.append(Problem(key=name, state="damaged", what=str(error), named_by=record))
     return objects, problems

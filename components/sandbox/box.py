@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Protocol
 
-from components.sandbox.seccomp import encoded_filter
+from components.sandbox.seccomp import encode_filter
 from components.schema import Limits
 
 RUNNER_PATH = "/runner.py"
@@ -40,7 +40,7 @@ def runner_command(*, keep_sigchld: bool = False, **settings: int) -> tuple[str,
         "/usr/bin/python3",
         "-s",
         RUNNER_PATH,
-        json.dumps({"filter": encoded_filter(keep_sigchld=keep_sigchld), "keep_sigchld": keep_sigchld, **settings}),
+        json.dumps({"filter": encode_filter(keep_sigchld=keep_sigchld), "keep_sigchld": keep_sigchld, **settings}),
     )
 
 

@@ -54,7 +54,7 @@ _NUMBER: Instruction = (_LOAD, 0, 0, 0)
 _ARCH: Instruction = (_LOAD, 0, 0, 4)
 
 
-def encoded_filter(machine: str | None = None, *, keep_sigchld: bool = False) -> str:
+def encode_filter(machine: str | None = None, *, keep_sigchld: bool = False) -> str:
     """The filter of a processor in base64; empty for one without a table, where the runner refuses to start."""
     arch = ARCHS.get(machine or os.uname().machine)
     steps = system_call_filter(arch, keep_sigchld=keep_sigchld) if arch else []

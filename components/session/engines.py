@@ -10,7 +10,7 @@ from components.gc_tuning import gc_paused
 from components.generation.base import Generator
 from components.process_variables import read_variable, read_variables
 from components.schema import PolicyVersion
-from components.session.vllm_models import served_model, server_key, server_urls
+from components.session.vllm_models import name_served_model, server_key, server_urls
 
 if TYPE_CHECKING:
     from components.generation.local.base_models import BaseModels
@@ -112,7 +112,7 @@ class Engines:
 
         engine = VllmGenerator(
             generation,
-            model=served_model(self._config, policy),
+            model=name_served_model(self._config, policy),
             urls=urls,
             key=key,
             start_command=f"troupe up --engine vllm --preset {self._config.preset}",
@@ -120,7 +120,7 @@ class Engines:
         return self._ends.enter_context(closing(engine))
 
 
-def fixed_versions(config: RunConfig) -> dict[str, PolicyVersion]:
+def list_fixed_versions(config: RunConfig) -> dict[str, PolicyVersion]:
     """Versions of the policies without a checkpoint: those behind an API."""
     from components.generation.api.chat import api_version
 

@@ -6,7 +6,7 @@ from components.artifacts.base import ArtifactStore
 from components.config import RunConfig
 from components.errors import ArtifactCorrupt, TrackingUnavailable
 from components.runs.gc import GarbageReport, collect_garbage
-from components.runs.lineages import indexed_runs, read_config
+from components.runs.lineages import list_indexed_runs, read_config
 from components.session.trackers import tracker_of
 from components.tracking.base import Tracker
 from components.tracking.deleted_checkpoints import MarkedFiles, folders_there, mark_removed
@@ -28,7 +28,7 @@ def collect(
 def _mark_in_mlflow(store: ArtifactStore) -> MarkedFiles:
     """Mark the model versions without files. If MLflow is down, the next call marks them."""
     folders, total = folders_there(store), MarkedFiles()
-    for run_id in indexed_runs(store):
+    for run_id in list_indexed_runs(store):
         try:
             config = read_config(store, run_id)
         except ArtifactCorrupt:

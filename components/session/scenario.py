@@ -14,7 +14,7 @@ from components.evaluation.suites import Suite, SuiteSplit, suite_digest
 from components.frozen import Frozen
 from components.population.seating import member_and_step
 from components.rewards.base import Rubric
-from components.rewards.credit import credit_rule, credited_rewards, recorded_outcomes
+from components.rewards.credit import credit_rewards, credit_rule, read_recorded_outcomes
 from components.rewards.overlong import Overlong, overlong_for
 from components.rewards.own_rewards import OwnReward, own_rewards
 from components.rewards.rubric import rubric_for
@@ -115,7 +115,7 @@ class Scenario:
 
     def _has_signal(self, episodes: Sequence[Episode]) -> bool:
         rubric, rule = self.training_rubric, credit_rule(self.config)
-        rewards_E_N_K = [credited_rewards(each, recorded_outcomes(each), rubric, rule) for each in episodes]
+        rewards_E_N_K = [credit_rewards(each, read_recorded_outcomes(each), rubric, rule) for each in episodes]
         return has_signal(episodes, self.config.algorithm, rewards_E_N_K=rewards_E_N_K)
 
     @property

@@ -10,7 +10,7 @@ from components.identity import StageKey
 from components.runs.run import RunAddress
 from components.runs.stage_protocol import manifest_key
 from components.runs.step_records import stage_of, step_of
-from components.runs.steps import finished_step
+from components.runs.steps import read_finished_step
 from components.session.session import Session
 from components.stage_roles import Roles
 
@@ -21,7 +21,7 @@ class StepSnapshot:
     def __init__(self, store: ArtifactStore, run: RunAddress, step: int, roles: Roles) -> None:
         """Two requests. Raises ArtifactCorrupt if the step's final record is damaged."""
         self.step = step
-        self.finished: dict[str, CheckpointRef] | None = finished_step(store, run, step)
+        self.finished: dict[str, CheckpointRef] | None = read_finished_step(store, run, step)
         """The checkpoints after the step, if it was finished."""
         self._prefix = f"runs/{run.run_id}/steps/{step:06d}/"
         self._keys = frozenset(store.list(self._prefix)) if self.finished is None else frozenset()

@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.child_environment import filtered_environment
+from components.child_environment import filter_environment
 from components.config import RunConfig, TrainingConfig
 from components.models.model_groups import initial_models
 from components.package_files import package_file
@@ -66,4 +66,4 @@ def training_of(config: RunConfig, policy: str) -> TrainingConfig:
 def trainer_environment(training: TrainingConfig) -> dict[str, str]:
     """The environment of training processes: no credentials, except the SSH agent for multi-host training."""
     agent = read_variable("SSH_AUTH_SOCK") if training.hostfile else None
-    return {**filtered_environment(read_variables()), **({"SSH_AUTH_SOCK": agent} if agent else {})}
+    return {**filter_environment(read_variables()), **({"SSH_AUTH_SOCK": agent} if agent else {})}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from components.config import AgentConfig, AlgorithmConfig, LossConfig, RunConfig
-from components.environments.registry import anchored_options, source_of
+from components.environments.registry import anchor_options, source_of
 from components.user_code import is_own, own_source
 
 Section = TypeVar("Section", AlgorithmConfig, LossConfig)
@@ -40,6 +40,6 @@ def _with_prompt(role: str, agent: AgentConfig) -> AgentConfig:
 def with_environment_source(config: RunConfig) -> RunConfig:
     """`config` with its environment's source digest and absolute paths of data; evaluation uses no other files."""
     section = config.environment
-    options = anchored_options(section.name, section.options, Path.cwd())
+    options = anchor_options(section.name, section.options, Path.cwd())
     changed = section.model_copy(update={"source": source_of(section.name), "options": options})
     return config.model_copy(update={"environment": changed})

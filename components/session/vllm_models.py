@@ -32,7 +32,7 @@ def served_models(config: RunConfig) -> dict[str, tuple[str, ...]]:
     return {policy: (policy,) for policies in models.values() for policy in policies}
 
 
-def served_model(config: RunConfig, policy: str) -> str:
+def name_served_model(config: RunConfig, policy: str) -> str:
     """The served name of a policy."""
     return next(name for name, policies in served_models(config).items() if policy in policies)
 
@@ -69,7 +69,7 @@ def server_key(config: RunConfig, environment: Mapping[str, str]) -> str:
     return key
 
 
-def spelled_urls(urls: Iterable[str], key_file: Path) -> dict[str, str]:
+def spell_urls(urls: Iterable[str], key_file: Path) -> dict[str, str]:
     """`urls` and `key_file` as environment variables; empty without urls."""
     joined = ",".join(urls)
     return {URLS_VARIABLE: joined, KEY_FILE_VARIABLE: str(key_file)} if joined else {}

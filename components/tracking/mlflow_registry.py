@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.errors import ConfigurationError
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.schema import EvalReport
 from components.tracking.base import TeamCheckpoint
 from components.tracking.mlflow_runs import RUN_ID_TAG
@@ -97,7 +97,7 @@ class MlflowRegistry:
         """
         place = _PLACE.fullmatch(uri)
         if place is None:
-            raise ConfigurationError(f"{shown_value(uri)}: write models:/NAME@ALIAS or models:/NAME/VERSION")
+            raise ConfigurationError(f"{show_value(uri)}: write models:/NAME@ALIAS or models:/NAME/VERSION")
         with self._server.requests(), _known_place(uri):
             if place["alias"]:
                 found = self._client.get_model_version_by_alias(place["model"], place["alias"])

@@ -34,7 +34,7 @@ class MlflowServer:
     @contextmanager
     def requests(self) -> Iterator[None]:
         """Within the block requests have their credentials, and errors are ours."""
-        with self._account(), named_errors(self.url):
+        with self._account(), name_errors(self.url):
             yield
 
 
@@ -107,7 +107,7 @@ def _unavailable(url: str, cause: object) -> TrackingUnavailable:
 
 
 @contextmanager
-def named_errors(url: str) -> Iterator[None]:
+def name_errors(url: str) -> Iterator[None]:
     """Translate MLflow's one exception class into ours, by its status."""
     try:
         yield

@@ -21,7 +21,7 @@ from components.models.adapters import (
     stored_adapter,
     write_adapter,
 )
-from components.models.digests import joined_digest, tensors_digest
+from components.models.digests import join_digests, tensors_digest
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest
 from components.training.checkpoint import NO_OPTIMIZER, load_model, probe_for, read_manifest, write_manifest
 
@@ -104,7 +104,7 @@ def write_adapter_checkpoint(
         policy=policy,
         step=step,
         weights_digest=adapted_digest(state.base_digest, adapter_digest),
-        optimizer_digest=joined_digest(digests) if digests else NO_OPTIMIZER,
+        optimizer_digest=join_digests(digests) if digests else NO_OPTIMIZER,
         probe=probe_for(model),
         base_digest=state.base_digest,
     )

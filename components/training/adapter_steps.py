@@ -57,7 +57,7 @@ class AdapterSteps:
         if not (learning_rate > 0 and isfinite(learning_rate)):
             raise ConfigurationError(f"learning_rate {learning_rate}: use a number above 0")
         norm = sqrt(sum(float(each.double().square().sum()) for each in checked.values()))
-        stepped = selected_tensors(selection, checked, self.num_updates, all_names=self._parameters.keys())
+        stepped = select_tensors(selection, checked, self.num_updates, all_names=self._parameters.keys())
         if stepped:
             self._take(checked, stepped, learning_rate)
             self.num_updates += 1
@@ -89,7 +89,7 @@ class AdapterSteps:
         return checked
 
 
-def selected_tensors(
+def select_tensors(
     selection: Selection, gradients: Mapping[str, Tensor], num_updates: int, *, all_names: Collection[str]
 ) -> tuple[str, ...]:
     """The names to step: frozen none, adaptive all, selective those with a gradient of norm .05 or more, incremental those in

@@ -27,7 +27,7 @@ for _name in _UNUSED[1:]:
 
 from components.config import TrainingConfig
 from components.training.base import UpdateJob
-from components.training.deepspeed_config import completed_config
+from components.training.deepspeed_config import complete_config
 from components.training.gradient_checkpointing import recompute_activations
 from components.training.optimizer_state import make_fresh
 from components.training.ranks import Ranks
@@ -44,7 +44,7 @@ class RealDeepSpeed:
 
     def __init__(self, training: TrainingConfig, base: dict[str, Any]) -> None:
         self._training = training
-        self._config = completed_config(base, training)
+        self._config = complete_config(base, training)
 
     def learner(self, model: nn.Module, job: UpdateJob) -> Any:
         """A new learner with torch's AdamW, whose arithmetic is the same under every ZeRO stage."""

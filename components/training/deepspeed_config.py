@@ -13,7 +13,7 @@ _OFFLOADED = {"offload_optimizer": ("optimizer", "all"), "offload_param": ("all"
 """Sections of DeepSpeed's configuration, and the values of training.offload that enable them."""
 
 
-def completed_config(base: Mapping[str, Any], training: TrainingConfig) -> dict[str, Any]:
+def complete_config(base: Mapping[str, Any], training: TrainingConfig) -> dict[str, Any]:
     """`base` with batch sizes, clipping, precision and offloading of `training`.
 
     Batch sizes are 1, because micro-batches are accumulated outside DeepSpeed. Raises ConfigurationError when `base` is for

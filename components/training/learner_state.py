@@ -18,7 +18,7 @@ from components.models.adapters import (
     read_adapter_config,
     write_adapter,
 )
-from components.models.buffers import computed_buffers, restore_buffers
+from components.models.buffers import compute_buffers, restore_buffers
 from components.models.digests import model_digest, model_tensors, tensors_digest
 from components.models.value_head import add_value_head
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest, UpdateJob
@@ -54,7 +54,7 @@ def load_learner(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Mo
     """
     folder = job.checkpoint_folder
     model = base if base is not None else load_base(job)
-    buffers = computed_buffers(model)
+    buffers = compute_buffers(model)
     if job.base_digest is None:
         _check(folder, "weights", job.weights_digest, model_digest(model))
     else:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from components.errors import ArtifactCorrupt
-from components.models.digests import joined_digest, tensors_digest
+from components.models.digests import join_digests, tensors_digest
 from components.models.value_head import is_value_head
 from components.training.ranks import Ranks
 
@@ -57,7 +57,7 @@ def write_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
         tensors = _pieces(learner, ranks)
         digest = tensors_digest(tensors)
         _save(tensors, folder / f"optimizer-{ranks.rank:05d}-of-{num_files:05d}.safetensors")
-    return joined_digest(str(part) for part in ranks.gathered(digest)[:num_files])
+    return join_digests(str(part) for part in ranks.gathered(digest)[:num_files])
 
 
 def read_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
@@ -174,7 +174,7 @@ def _digest(paths: list[Path], ranks: Ranks) -> str:
     digests: dict[str, str] = {}
     for text in ranks.gathered(json.dumps(mine)):
         digests.update(json.loads(str(text)))
-    return joined_digest(digests[str(number)] for number in range(len(paths)))
+    return join_digests(digests[str(number)] for number in range(len(paths)))
 
 
 def _fill(learner: Any, ranks: Ranks, files: list[Any]) -> None:

@@ -22,7 +22,7 @@ def minibatch_size(groups: Sequence[TrainGroup]) -> MinibatchSize:
     return _size(len(tokens) for group in groups for tokens in group.completions_K_T)
 
 
-def counted_size(batch: TrainBatch, indices: Sequence[int], loss: LossConfig) -> MinibatchSize:
+def count_size(batch: TrainBatch, indices: Sequence[int], loss: LossConfig) -> MinibatchSize:
     """The size that the loss of the minibatch at `indices` divides by.
 
     Answers of groups without a signal are in no minibatch; they count as if spread evenly over the batch's answers, except

@@ -9,7 +9,7 @@ from typing import Any
 
 from components.config import TrainingConfig
 from components.training.base import UpdateJob, UpdateResult
-from components.training.deepspeed_config import completed_config, read_deepspeed_config
+from components.training.deepspeed_config import complete_config, read_deepspeed_config
 from components.training.hosts import hosts_of
 from components.training.launcher import launch
 from components.training.worker_handle import Processes
@@ -40,7 +40,7 @@ class DeepSpeedTrainer:
     ) -> None:
         self._training = training
         self._deepspeed = read_deepspeed_config(deepspeed_config)
-        completed_config(self._deepspeed, training)
+        complete_config(self._deepspeed, training)
         self._hosts = hosts_of(training)
         self._run_label = run_label
         self._environment = dict(environment)

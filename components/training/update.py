@@ -24,7 +24,7 @@ from components.training.gradient_share import GradientShares
 from components.training.learning_rate import learning_rate
 from components.training.minibatches import minibatches_of
 from components.training.packing import without_truncated
-from components.training.rank_batches import RecordedValues, counted_size, rank_micro_batches
+from components.training.rank_batches import RecordedValues, count_size, rank_micro_batches
 from components.training.ranks import Ranks, scalar
 from components.training.reference_logprobs import Recorded, corrected_here, loss_inputs, record_batch, record_reference
 
@@ -133,7 +133,7 @@ class Update:
 
     def _optimizer_step(self, indices: Sequence[int], recorded: Recorded, totals: "_Totals") -> None:
         groups, loss_config = self.batch.groups, self.job.loss
-        size = counted_size(self.batch, indices, loss_config)
+        size = count_size(self.batch, indices, loss_config)
         micro_batches = rank_micro_batches(groups, indices, self.job.training, self.ranks)
         for number, micro_batch in enumerate(micro_batches, start=1):
             self.learner.set_gradient_accumulation_boundary(number == len(micro_batches))

@@ -57,7 +57,7 @@ class RunRecord:
 
 
 @contextmanager
-def recorded_run(
+def record_process(
     home: Path,
     *,
     flow_run_id: str,
@@ -93,7 +93,7 @@ def mark_in_bucket(home: Path, run_id: str) -> Path:
     return home / "runs" / "in-bucket" / run_id
 
 
-def recorded_runs(home: Path) -> list[ActiveRun]:
+def read_recorded_processes(home: Path) -> list[ActiveRun]:
     """All readable records, including those of ended processes."""
     found = []
     for path in sorted((home / "runs").glob("*.json")):
@@ -110,7 +110,7 @@ def wait_for_earlier_start(home: Path, flow_run_id: str, *, poll_seconds: float 
     """
     own, here, is_told = str(this_process()), socket.gethostname(), False
     while True:
-        same = (run for run in recorded_runs(home) if run.flow_run_id == flow_run_id and run.host == here)
+        same = (run for run in read_recorded_processes(home) if run.flow_run_id == flow_run_id and run.host == here)
         at_work = next((run for run in same if run.process not in ("", own) and run.is_alive), None)
         if at_work is None:
             return
@@ -126,7 +126,11 @@ def end_active_runs(home: Path, *, grace_seconds: float = GRACE_SECONDS) -> list
     SIGTERM first, so that the run ends its workers and boxes and reports its end; SIGKILL after `grace_seconds`.
     """
     # Without a ProcessId the pid may belong to another process.
-    here = [run for run in recorded_runs(home) if run.process and run.is_alive and run.host == socket.gethostname()]
+    here = [
+        run
+        for run in read_recorded_processes(home)
+        if run.process and run.is_alive and run.host == socket.gethostname()
+    ]
     processes = {}
     for run in here:
         with suppress(psutil.NoSuchProcess):
@@ -148,7 +152,7 @@ def mark_dead_runs_crashed(home: Path) -> list[str]:
     next call reports.
     """
     settled = []
-    for run in recorded_runs(home):
+    for run in read_recorded_processes(home):
         if run.is_alive or run.api_url != os.environ.get("PREFECT_API_URL", ""):
             continue
         with suppress(TroupeError):
@@ -164,7 +168,7 @@ def mark_dead_runs_crashed(home: Path) -> list[str]:
 
 def _is_worked_on(home: Path, run_id: str) -> bool:
     """Whether a living process of this home works on the run: one MLflow run is for all of them."""
-    return any(run.run_id == run_id and run.is_alive for run in recorded_runs(home))
+    return any(run.run_id == run_id and run.is_alive for run in read_recorded_processes(home))
 
 
 def _tell_tracking(run: ActiveRun) -> bool:

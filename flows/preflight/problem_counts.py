@@ -18,7 +18,7 @@ class Demand(NamedTuple):
     seed: int
 
 
-def required_problems(config: RunConfig) -> Iterator[Demand]:
+def list_required_problems(config: RunConfig) -> Iterator[Demand]:
     """The demands of a run with `config`.
 
     Steps may repeat problems, as epochs over a dataset do, and so may the demonstrations of a warm start: of the train split a
@@ -38,7 +38,7 @@ def lower_default_counts(scenario: Scenario) -> tuple[RunConfig, list[str]]:
     config, lines = scenario.config, list[str]()
     if not config.method.writes_answers:
         return config, lines
-    for demand in required_problems(config):
+    for demand in list_required_problems(config):
         section, _, name = demand.field.partition(".")
         if name in getattr(config, section).model_fields_set:
             continue
@@ -64,7 +64,7 @@ def keep_counts(config: RunConfig, chosen: RunConfig, recorded: RunConfig | None
     lines = list[str]()
     if recorded is None or not config.method.writes_answers:
         return config, lines
-    for demand in required_problems(config):
+    for demand in list_required_problems(config):
         section, _, name = demand.field.partition(".")
         number = getattr(getattr(recorded, section), name)
         if name in getattr(chosen, section).model_fields_set or number == demand.num_problems:
@@ -91,7 +91,7 @@ def check_problem_counts(scenario: Scenario) -> None:
     Draws the problems as the run will; of datasets this reads the rows, as a run does anyway.
     """
     config = scenario.config
-    for demand in required_problems(config):
+    for demand in list_required_problems(config):
         found = _count_problems(scenario, demand)
         if found < demand.num_problems:
             raise ConfigurationError(

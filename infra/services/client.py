@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from components.home import HOME
-from components.session.vllm_models import URLS_VARIABLE, spelled_urls
+from components.session.vllm_models import URLS_VARIABLE, spell_urls
 from infra.services.environment import StackStatus, environment, user_accounts, without_proxy
 from infra.services.secrets import ensure_password, password_file, write_private
 from infra.services.stack import status
@@ -36,7 +36,7 @@ def join_local_services() -> StackStatus:
     if found.prefect and not joined.prefect:
         # Another server must not be sent the password that `troupe up` wrote into prefect.toml.
         os.environ.setdefault("PREFECT_API_AUTH_STRING", "")
-    servers = spelled_urls(vllm_addresses(HOME).values(), key_file(HOME)) if URLS_VARIABLE not in os.environ else {}
+    servers = spell_urls(vllm_addresses(HOME).values(), key_file(HOME)) if URLS_VARIABLE not in os.environ else {}
     os.environ.update({**environment(joined), **servers, **without_proxy(os.environ)})
     return joined
 

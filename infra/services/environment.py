@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.child_environment import WAITING, filtered_environment
+from components.child_environment import WAITING, filter_environment
 from components.frozen import Frozen
 from infra.services.loopback import LOOPBACK
 from infra.services.prefect_server import prefect_home
@@ -121,7 +121,7 @@ def exports(status: StackStatus) -> str:
 
 def service_environment(own: Mapping[str, str]) -> dict[str, str]:
     """The environment of a service: what it may inherit and `own`. No PYTHONDONTWRITEBYTECODE, which doubles import times."""
-    kept = filtered_environment(os.environ)
+    kept = filter_environment(os.environ)
     # The folder of this environment's programs. Resolving sys.executable would leave the virtual environment.
     path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
     return {**kept, "PATH": path, **without_proxy(kept), **QUIET, "PYTHONUNBUFFERED": "1", **own}

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from components.child_environment import forwarded_variables
+from components.child_environment import list_forwarded_variables
 from components.gc_tuning import collect_garbage_in_a_thread, gc_paused
 from components.process_ids import ProcessId
 from components.scratch import private_folder
@@ -83,7 +83,7 @@ class WorkerService(Service):
         options = ("--pool", POOL, "--type", "process", "--name", WORKER_NAME)
         command = (sys.executable, "-P", "-m", "prefect", "--no-prompt", "worker", "start", *options)
         own = {"TMPDIR": str(private_folder("troupe-worker"))}
-        return Launch(command=command, env={**forwarded_variables(os.environ), **self._client_env, **own})
+        return Launch(command=command, env={**list_forwarded_variables(os.environ), **self._client_env, **own})
 
     def check(self, home: Path, ports: Ports) -> None:
         """Ask the server whether the worker is online."""

@@ -45,12 +45,12 @@ class SeaweedService(Service):
     def check(self, home: Path, ports: Ports) -> None:
         """Write and read an object: after a restart the gateway lists objects before it can serve one."""
         bucket = f"{local_url(ports['s3'])}/{BUCKET}"
-        created, _ = signed_request(home, "PUT", bucket)
+        created, _ = sign_request(home, "PUT", bucket)
         if created not in (200, 409):
             raise NotReady(f"creating bucket {BUCKET} gave HTTP {created}")
         content = secrets.token_bytes(16)
-        written, _ = signed_request(home, "PUT", f"{bucket}/.ready", body=content)
-        status, found = signed_request(home, "GET", f"{bucket}/.ready")
+        written, _ = sign_request(home, "PUT", f"{bucket}/.ready", body=content)
+        status, found = sign_request(home, "GET", f"{bucket}/.ready")
         if (written, status, found) != (200, 200, content):
             raise NotReady(f"writing gave HTTP {written}, reading it back HTTP {status}")
 
@@ -153,7 +153,7 @@ def write_credentials(home: Path) -> None:
     write_private(home / "s3" / "identities.json", canonical_json(identities))
 
 
-def signed_request(home: Path, method: str, url: str, *, body: bytes = b"") -> tuple[int, bytes]:
+def sign_request(home: Path, method: str, url: str, *, body: bytes = b"") -> tuple[int, bytes]:
     """(HTTP status, body) of a signed S3 request. Not by boto3: it reads the user's own AWS profile and may reject it."""
     from botocore.auth import S3SigV4Auth
     from botocore.awsrequest import AWSRequest

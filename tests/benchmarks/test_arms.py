@@ -22,7 +22,7 @@ from benchmarks.arm_runs import (
     trained,
 )
 from benchmarks.arm_table import difference_table, dose_table, success_table
-from benchmarks.arms import estimated_seconds, listed
+from benchmarks.arms import estimate_seconds, listed
 from benchmarks.kept import RECORD, told_of_record, write
 from benchmarks.power import detectable_difference
 
@@ -213,11 +213,11 @@ def test_a_record_is_printed_whatever_decides_results_today_and_nothing_is_added
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("run", list(RUNS))
 def test_every_run_of_the_table_is_a_valid_configuration_with_a_valid_name(game: str, run: str) -> None:
-    from components.identity import checked_run_id
+    from components.identity import check_run_id
 
     order = Order(game=game, run=run, seed=0, budget_tokens=1)
     config = order.config()
-    assert checked_run_id(order.run_id) == order.run_id
+    assert check_run_id(order.run_id) == order.run_id
     assert config.evaluation.every == 0  # held-out problems are played at the beginning and at the end only
     assert len({agent.policy for agent in config.agents.values()}) == (2 if run == "per-role" else 1)
     assert (config.rollout.random_handoff_probability > 0) == (run in ("at-grpo-mixed", "per-role"))
@@ -239,6 +239,6 @@ def test_the_list_tells_what_is_done_and_estimates_the_rest_from_runs_like_it(tm
     assert all_done[1:] == ["about 0 minutes left with --jobs 1, warm starts not counted"]
     rows = [ran("single", 0, 0.1, 0.3), ran("team-grpo", 2, 0.1, 0.3)]
     order = Order(game="plan-path", run="team-grpo", seed=1, budget_tokens=1)
-    assert estimated_seconds(order, Begun(), rows) == 180.0
-    assert estimated_seconds(order, Begun(fraction=0.25, seconds=10.0), rows) == 30.0
-    assert estimated_seconds(replace(order, game="sokoban"), Begun(), rows) is None
+    assert estimate_seconds(order, Begun(), rows) == 180.0
+    assert estimate_seconds(order, Begun(fraction=0.25, seconds=10.0), rows) == 30.0
+    assert estimate_seconds(replace(order, game="sokoban"), Begun(), rows) is None

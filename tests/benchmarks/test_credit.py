@@ -17,7 +17,7 @@ from benchmarks import credit, credit_study
 from benchmarks.counterfactual import Rest, Valued, valued
 from benchmarks.credit import report, table
 from benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, played
-from benchmarks.fidelity import Ranked, noise_ceiling, pooled_correlation
+from benchmarks.fidelity import Ranked, noise_ceiling, pool_correlations
 from benchmarks.own_rollouts import Sampled, advantages, sampled
 from components.config.parsing import parse_config
 from components.environments.base import NO_TOOLS
@@ -136,7 +136,7 @@ def test_the_true_values_score_one_up_to_the_noise_shuffled_ones_nothing_and_con
     shuffled = [
         Ranked(advantages_K=tuple(rng.sample(n.advantages_K, len(n.advantages_K))), values_K=n.values_K) for n in noisy
     ]
-    found = [pooled_correlation(each) for each in (exact, noisy, shuffled)]
+    found = [pool_correlations(each) for each in (exact, noisy, shuffled)]
     assert found[0] is not None
     assert found[1] is not None
     assert found[2] is not None
@@ -150,7 +150,7 @@ def test_the_true_values_score_one_up_to_the_noise_shuffled_ones_nothing_and_con
     assert found[1].value > 0.7
     assert found[2].low < 0 < found[2].high
     constant = [Ranked(advantages_K=(0.0,) * 8, values_K=node.values_K) for node in noisy]
-    assert pooled_correlation(constant) is None
+    assert pool_correlations(constant) is None
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -160,7 +160,7 @@ def test_every_kind_of_rollout_holds_every_candidate_in_its_state_and_gives_it_a
     given = advantages(decisions, rollouts(kind), lottery_config(**KINDS[kind]))  # asserts states and tokens
     assert [len(each) for each in given] == [8] * len(decisions)
     assert None not in {advantage for each in given for advantage in each}
-    correlation = pooled_correlation(
+    correlation = pool_correlations(
         [Ranked(advantages_K=a, values_K=worth(d)) for d, a in zip(decisions, given, strict=True)]
     )
     assert correlation is not None

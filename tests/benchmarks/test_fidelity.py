@@ -10,7 +10,7 @@ from benchmarks.fidelity import (
     Ranked,
     mean_correlation,
     noise_ceiling,
-    pooled_correlation,
+    pool_correlations,
     silent_fraction,
 )
 
@@ -24,7 +24,7 @@ def test_a_perfect_estimator_on_any_scale_gets_one_and_a_reversed_one_minus_one(
     perfect = [Ranked(advantages_K=tuple(math.exp(n + 3 * v) for v in values), values_K=values)
                for n, values in enumerate(nodes(20, 8))]  # fmt: skip
     reversed_ = [Ranked(advantages_K=tuple(-a for a in n.advantages_K if a), values_K=n.values_K) for n in perfect]
-    for statistic in (pooled_correlation, mean_correlation):
+    for statistic in (pool_correlations, mean_correlation):
         for found, wanted in ((statistic(perfect), 1.0), (statistic(reversed_), -1.0)):
             assert found is not None
             assert (found.value, found.low, found.high) == pytest.approx((wanted, wanted, wanted))
@@ -35,14 +35,14 @@ def test_a_constant_estimator_is_undefined_and_so_are_values_that_never_differ()
     equal = [Ranked(advantages_K=values, values_K=(1.0,) * 8) for values in nodes(20, 8)]
     silent = [Ranked(advantages_K=(None,) * 8, values_K=values) for values in nodes(20, 8)]
     for undefined in (constant, equal, silent, []):
-        assert pooled_correlation(undefined) is None
+        assert pool_correlations(undefined) is None
         assert mean_correlation(undefined) is None
     assert (silent_fraction(constant), silent_fraction(silent), silent_fraction(equal)) == (1.0, 1.0, 0.0)
 
 
 def test_shuffled_advantages_are_about_zero_and_their_interval_holds_it() -> None:
     shuffled = [Ranked(advantages_K=a, values_K=v) for a, v in zip(nodes(300, 8, seed=1), nodes(300, 8), strict=True)]
-    for statistic in (pooled_correlation, mean_correlation):
+    for statistic in (pool_correlations, mean_correlation):
         found = statistic(shuffled)
         assert found is not None
         assert abs(found.value) < 4 / math.sqrt(300 * 7)
@@ -53,7 +53,7 @@ def test_one_node_is_spearmans_correlation_and_the_mean_is_over_nodes_with_diffe
     (one, other), values = nodes(2, 6, seed=3), (0.1, 0.4, 0.4, 0.9, 0.2, 0.4)
     first, second = (Ranked(advantages_K=each, values_K=values) for each in (one, other))
     wanted = [float(spearmanr(each, values).statistic) for each in (one, other)]
-    alone = pooled_correlation([first])
+    alone = pool_correlations([first])
     assert alone is not None
     assert alone.value == pytest.approx(wanted[0])
     flat = Ranked(advantages_K=one, values_K=(1.0,) * 6)
@@ -68,7 +68,7 @@ def test_being_silent_where_values_differ_costs_and_where_they_are_equal_does_no
         Ranked(advantages_K=(1.0, 1.0), values_K=(0.0, 1.0)),
     )
     equal = Ranked(advantages_K=(1.0, 1.0), values_K=(3.0, 3.0))
-    costly, free = pooled_correlation([told, silent]), pooled_correlation([told, equal])
+    costly, free = pool_correlations([told, silent]), pool_correlations([told, equal])
     assert costly is not None
     assert free is not None
     assert (costly.value, free.value) == pytest.approx((math.sqrt(0.5), 1.0))
@@ -80,7 +80,7 @@ def test_being_silent_where_values_differ_costs_and_where_they_are_equal_does_no
 
 def test_candidates_without_an_advantage_share_the_middle_rank() -> None:
     node = Ranked(advantages_K=(None, 1.0, 2.0), values_K=(5.0, 1.0, 2.0))
-    found = pooled_correlation([node])
+    found = pool_correlations([node])
     assert found is not None
     assert found.value == pytest.approx((-0.5 * -1 + 0.5 * 0) / math.sqrt(0.5 * 2))
 
@@ -108,7 +108,7 @@ def test_the_ceiling_is_what_the_true_values_reach() -> None:
         halves.append((one, other))
         both = tuple((a + b) / 2 for a, b in zip(one, other, strict=True))
         truth.append(Ranked(advantages_K=tuple(true_K), values_K=both))
-    ceiling, reached = noise_ceiling(halves), pooled_correlation(truth)
+    ceiling, reached = noise_ceiling(halves), pool_correlations(truth)
     assert ceiling is not None
     assert reached is not None
     assert ceiling == pytest.approx(reached.value, abs=0.05)

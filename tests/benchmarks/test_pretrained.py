@@ -45,7 +45,7 @@ from benchmarks.pretrained_runs import (
 )
 from benchmarks.pretrained_table import curves, gain, gain_of, gain_table, pass_at, pass_table, pooled, verdict
 from components.errors import ServiceMissing
-from components.identity import checked_run_id
+from components.identity import check_run_id
 
 SAID = [["tool_agent", "```python\nprint(1|2)\n```"], ["reasoner", "3"]]
 
@@ -110,7 +110,7 @@ def test_the_single_agent_with_the_program_tool_is_one_policy_under_one_prompt_w
 def test_each_run_is_a_valid_configuration_with_a_name_of_its_own(arm: str) -> None:
     order = Order(arm=arm, num_steps=3, num_problems=4)
     config = order.config()
-    assert checked_run_id(order.run_id) == order.run_id
+    assert check_run_id(order.run_id) == order.run_id
     assert config.evaluation.sampling == ()
     policies = {TOOL_AGENT, REASONER} if arm in (PER_ROLE, TOOL_FROZEN, REASONER_FROZEN) else {"team"}
     assert set(config.policies) == policies

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.child_environment import PREFIXES, filtered_environment, forwarded_variables
+from components.child_environment import PREFIXES, filter_environment, list_forwarded_variables
 from components.config import TrainingConfig
 from components.errors import ConfigurationError
 from components.session.trainers import trainer_environment
@@ -20,22 +20,22 @@ WHERE = ("TROUPE_VLLM_KEY_FILE", "RAY_AUTH_TOKEN_PATH")
 
 def test_what_programs_need_is_inherited_and_accounts_are_not() -> None:
     kept = (*NEEDED, *WHERE)
-    assert filtered_environment(dict.fromkeys((*ACCOUNTS, *kept), "x")) == dict.fromkeys(kept, "x")
+    assert filter_environment(dict.fromkeys((*ACCOUNTS, *kept), "x")) == dict.fromkeys(kept, "x")
 
 
 @given(
     prefix=st.sampled_from(PREFIXES), word=st.sampled_from(["API_KEY", "TOKEN", "Secret", "PASSWORD", "credentials"])
 )
 def test_no_family_lets_an_account_through(prefix: str, word: str) -> None:
-    assert filtered_environment({f"{prefix}{word}": "x", f"{prefix}MY_{word}_2": "x"}) == {}
+    assert filter_environment({f"{prefix}{word}": "x", f"{prefix}MY_{word}_2": "x"}) == {}
 
 
 def test_the_user_names_what_flow_runs_may_have() -> None:
     environ = {"TROUPE_PASS_ENV": "OPENAI_API_KEY, HF_TOKEN,", "OPENAI_API_KEY": "k", "HF_TOKEN": "t", "OTHER": "o"}
-    assert forwarded_variables(environ) == {"OPENAI_API_KEY": "k", "HF_TOKEN": "t"}
-    assert forwarded_variables({"OPENAI_API_KEY": "k"}) == {}
+    assert list_forwarded_variables(environ) == {"OPENAI_API_KEY": "k", "HF_TOKEN": "t"}
+    assert list_forwarded_variables({"OPENAI_API_KEY": "k"}) == {}
     with pytest.raises(ConfigurationError, match="TROUPE_PASS_ENV: HF_TOKEN is not set"):
-        forwarded_variables({"TROUPE_PASS_ENV": "HF_TOKEN"})
+        list_forwarded_variables({"TROUPE_PASS_ENV": "HF_TOKEN"})
 
 
 def test_only_training_on_several_hosts_keeps_the_ssh_agent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.escaping import markdown_cell, printable, printable_document, shown_value, without_passwords
+from components.escaping import markdown_cell, printable, printable_document, show_value, without_passwords
 
 
 @given(st.text())
@@ -35,9 +35,9 @@ def test_passwords_in_addresses_are_not_shown() -> None:
     assert "secret" not in without_passwords("http://me:secret@host")
     assert without_passwords(text).endswith("s3://…@bucket, https://…@host")
     assert without_passwords("mail me@host, see http://host/@path") == "mail me@host, see http://host/@path"
-    assert "secret" not in shown_value({"url": "http://me:secret@host"})
-    assert len(shown_value("x" * 10_000)) < 130
-    assert shown_value([10**5000]) == "list with an integer of thousands of digits"
+    assert "secret" not in show_value({"url": "http://me:secret@host"})
+    assert len(show_value("x" * 10_000)) < 130
+    assert show_value([10**5000]) == "list with an integer of thousands of digits"
 
 
 def test_a_cell_of_a_page_is_letters_and_nothing_else() -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
-from components.identity import StageKey, canonical_json, checked_run_id, content_id, fingerprint, seed_for
+from components.identity import StageKey, canonical_json, check_run_id, content_id, fingerprint, seed_for
 
 
 @given(st.integers(), st.lists(st.integers() | st.text(), max_size=4))
@@ -36,13 +36,13 @@ def test_a_stage_key_can_be_read_aloud() -> None:
 
 @pytest.mark.parametrize("run_id", ["a", "plan-path", "r7.b_c", "9" * 63])
 def test_run_ids_that_every_store_can_spell_pass(run_id: str) -> None:
-    assert checked_run_id(run_id) == run_id
+    assert check_run_id(run_id) == run_id
 
 
 @pytest.mark.parametrize("run_id", ["", "-a", "_shared", "A", "a/b", "a b", "../x", "a" * 64])
 def test_other_run_ids_are_refused_with_the_rule(run_id: str) -> None:
     with pytest.raises(ConfigurationError, match="use 1 to 63 of"):
-        checked_run_id(run_id)
+        check_run_id(run_id)
 
 
 def test_equal_content_has_one_id() -> None:

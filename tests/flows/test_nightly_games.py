@@ -21,7 +21,7 @@ from flows import games_evaluation, nightly_games
 from flows.active_runs import active_runs, read_newest_step
 from flows.nightly_evaluation import nightly_evaluation
 from flows.nightly_games import games_nights
-from flows.nightly_subjects import unplayed_runs
+from flows.nightly_subjects import list_unplayed_runs
 from flows.presets import preset_values
 from flows.steps import HYBRID_PIPELINE as PIPELINE
 
@@ -65,7 +65,7 @@ def checkpoint(store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest
     with Session(run) as session:
         found = {REFLEXES: initial_reflexes(session, {})}
     monkeypatch.setattr(games_evaluation, "checkpoints_before", lambda *_: found)
-    monkeypatch.setattr("flows.active_runs.committed_initial_checkpoints", lambda *_: found)
+    monkeypatch.setattr("flows.active_runs.read_initial_checkpoints", lambda *_: found)
 
 
 @pytest.mark.usefixtures("checkpoint")
@@ -89,15 +89,15 @@ def test_a_run_that_ended_before_its_first_update_plays_nothing(
 ) -> None:
     (running,) = active_runs(store, date.fromisoformat(TONIGHT), 7)
     assert read_newest_step(store, running) == 0
-    monkeypatch.setattr("flows.active_runs.committed_initial_checkpoints", lambda *_: None)
+    monkeypatch.setattr("flows.active_runs.read_initial_checkpoints", lambda *_: None)
     assert read_newest_step(store, running) is None, "its warm start is not committed yet"
     monkeypatch.undo()
     failed = active_run(store, kept, "failed")
     end_session(store, "failed", begin_session(store, failed, PIPELINE), RuntimeError("no reward"))
-    monkeypatch.setattr("flows.active_runs.committed_initial_checkpoints", lambda *_: {})
+    monkeypatch.setattr("flows.active_runs.read_initial_checkpoints", lambda *_: {})
     assert read_newest_step(store, failed) is None
     assert games_nights(store, kept, TONIGHT, [failed]) == []
-    assert list(unplayed_runs(store, [failed], [])) == ["failed (no update is finished)"]
+    assert list(list_unplayed_runs(store, [failed], [])) == ["failed (no update is finished)"]
 
 
 @pytest.mark.usefixtures("checkpoint")

@@ -25,8 +25,8 @@ from flows.nightly_subjects import (
     find_contestant,
     find_exact_run,
     is_there,
+    list_unplayed_runs,
     newest_checkpoints,
-    unplayed_runs,
 )
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.runs import whole_runs
@@ -105,6 +105,6 @@ def test_a_suite_plays_the_newest_weights_and_the_night_names_whom_nobody_plays(
     (newest,) = newest_checkpoints(restarted, NightlySuite(name="n", suite=suite), active)
     assert newest == Contestant(name="r@2", weights=read_weights(restarted, run, 2))
     assert list(newest_checkpoints(restarted, NightlySuite(name="n", suite=suite, presets=("other",)), active)) == []
-    assert list(unplayed_runs(restarted, active, [])) == ["r (environment plan_path)"]
+    assert list(list_unplayed_runs(restarted, active, [])) == ["r (environment plan_path)"]
     (tmp_path / "store/runs/r/config.json").write_text("{")
     assert list(active_runs(restarted, datetime.now(UTC).date(), 7)) == [], "one damaged run ends no night"

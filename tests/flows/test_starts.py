@@ -11,7 +11,7 @@ from components.errors import ConfigurationError
 from components.runs.restarts import record_restart
 from components.runs.run import Run
 from flows.presets import preset_config, preset_values
-from flows.starts import StartRequest, overridden_config, requested_restart, requested_run
+from flows.starts import StartRequest, overridden_config, read_requested_restart, read_requested_run
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import config_in, stored_run
 
@@ -21,7 +21,7 @@ SET = "rollout.group_size=2"
 def request(
     run_id: str | None = "r", *, overrides: tuple[str, ...] = (), flow_run: str = "f", **restart: Any
 ) -> StartRequest:
-    wanted = requested_restart(restart.get("from_stage"), restart.get("step"), flow_run)
+    wanted = read_requested_restart(restart.get("from_stage"), restart.get("step"), flow_run)
     return StartRequest(run_id, restart.get("num_steps"), overrides, wanted)
 
 
@@ -65,7 +65,7 @@ def test_half_a_restart_is_refused(half: dict[str, Any]) -> None:
 
 
 def test_a_run_without_a_restart_has_the_configuration_with_its_overrides(config: RunConfig) -> None:
-    run, restart, remarks = requested_run(config, request(None, overrides=("seed=1",)))
+    run, restart, remarks = read_requested_run(config, request(None, overrides=("seed=1",)))
     assert (run.run_id, run.config.seed, restart, remarks) == ("tiny", 1, None, [])
 
 
@@ -74,7 +74,7 @@ def test_a_restart_has_the_runs_own_configuration_and_says_what_it_leaves_out(
 ) -> None:
     before = files(tmp_path)
     asked = request(overrides=(SET,), from_stage="update_policy", step=1)
-    run, restart, remarks = requested_run(config.model_copy(update={"seed": 5}), asked)
+    run, restart, remarks = read_requested_run(config.model_copy(update={"seed": 5}), asked)
     assert (run.config.seed, run.config.rollout.group_size) == (0, 2)
     assert restart == asked.restart
     (remark,) = remarks
@@ -93,13 +93,13 @@ def test_a_restart_has_the_runs_own_configuration_and_says_what_it_leaves_out(
 def test_an_impossible_restart_is_refused(asked: dict[str, Any], line: str, config: RunConfig, tmp_path: Path) -> None:
     before = files(tmp_path)
     with pytest.raises(ConfigurationError, match=line):
-        requested_run(config, request(**asked))
+        read_requested_run(config, request(**asked))
     assert files(tmp_path) == before
 
 
 def test_a_flow_run_restarts_once_whatever_happened_since(config: RunConfig, tmp_path: Path) -> None:
     def restart(asked: StartRequest) -> Run:
-        run, wanted, _ = requested_run(config, asked)
+        run, wanted, _ = read_requested_run(config, asked)
         if wanted is not None:
             record_restart(LocalArtifactStore(tmp_path), run, wanted, PIPELINE)
         return run
@@ -111,4 +111,4 @@ def test_a_flow_run_restarts_once_whatever_happened_since(config: RunConfig, tmp
     assert [each.requested_by for each in again.lineages] == ["first", "second"]
     assert (again.config.loss.clip_low, again.config.rollout.group_size) == (0.1, 2), "as the second one left it"
     third = request(overrides=(SET,), from_stage="update_policy", step=0, flow_run="third")
-    assert requested_run(config, third)[1] == third.restart, "another flow run is another wish"
+    assert read_requested_run(config, third)[1] == third.restart, "another flow run is another wish"

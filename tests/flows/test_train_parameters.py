@@ -100,7 +100,7 @@ class Trained:
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trained:
     stored_run(tmp_path, "r")
     found = Trained(LocalArtifactStore(tmp_path))
-    monkeypatch.setattr(module, "checked_session", found.session)
+    monkeypatch.setattr(module, "open_checked_session", found.session)
     monkeypatch.setattr(module, "train_in_session", found.train)
     monkeypatch.setattr(module, "wait_for_earlier_start", lambda home, flow_run_id: found.waited.append(flow_run_id))
     return found

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from components.artifacts.codec import encode
-from components.child_environment import filtered_environment
+from components.child_environment import filter_environment
 from components.config import TrainingConfig
 from components.identity import GroupKey
 from components.schema import TrainBatch, TrainGroup
@@ -84,7 +84,7 @@ def _job(folder: Path, checkpoint: Path, training: TrainingConfig, output: str) 
 def _trainer(training: TrainingConfig) -> DeepSpeedTrainer:
     path = _DEEPSPEED / f"zero{training.zero_stage}.json"
     return DeepSpeedTrainer(
-        training, deepspeed_config=path, run_label="gpu-tests", environment=filtered_environment(os.environ)
+        training, deepspeed_config=path, run_label="gpu-tests", environment=filter_environment(os.environ)
     )
 
 

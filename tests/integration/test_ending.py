@@ -19,7 +19,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.states import AwaitingRetry, Crashed
 
 from components.artifacts.local import LocalArtifactStore
-from flows.prefect_runtime.active_runs import end_active_runs, mark_dead_runs_crashed, recorded_runs
+from flows.prefect_runtime.active_runs import end_active_runs, mark_dead_runs_crashed, read_recorded_processes
 from infra.services.environment import StackStatus
 from infra.services.secrets import ensure_password
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
@@ -119,7 +119,7 @@ def test_a_killed_run_is_told_of_by_whoever_comes_next(
     assert {"CRASHED"} <= set(flow_states(services, "shot-dead")) <= {"CRASHED", "COMPLETED"}
     assert mlflow_status(services, "shot-dead") == "KILLED"
     assert mark_dead_runs_crashed(services.home) == []
-    assert recorded_runs(services.home) == []
+    assert read_recorded_processes(services.home) == []
 
 
 def top_run(client: SyncPrefectClient, run_id: str) -> FlowRun:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from components.config import RunConfig, parse_config
-from components.environments.registry import anchored_options, family_options
-from components.environments.shared.dataset_rows import DatasetSource, anchored_path
+from components.environments.registry import anchor_options, family_options
+from components.environments.shared.dataset_rows import DatasetSource, anchor_path
 from components.errors import ConfigurationError
 from components.session.scenario import scenario_of
 from components.session.user_sources import with_environment_source, with_sources
@@ -73,7 +73,7 @@ def test_a_lost_file_is_named_by_the_option_that_was_set(project: Path) -> None:
 
 def test_files_and_folders_are_told_from_names_on_the_hub(project: Path) -> None:
     (project / "copies" / "gsm8k").mkdir(parents=True)
-    found = {path: anchored_path(path, project) for path in ("openai/gsm8k", "copies/gsm8k", "a.csv", "./b", "/c", "")}
+    found = {path: anchor_path(path, project) for path in ("openai/gsm8k", "copies/gsm8k", "a.csv", "./b", "/c", "")}
     assert found == {
         "openai/gsm8k": "openai/gsm8k",
         "copies/gsm8k": f"{project}/copies/gsm8k",
@@ -82,16 +82,16 @@ def test_files_and_folders_are_told_from_names_on_the_hub(project: Path) -> None
         "/c": "/c",
         "": "",
     }
-    assert anchored_path("~/x.jsonl", project) == str(Path.home() / "x.jsonl")
+    assert anchor_path("~/x.jsonl", project) == str(Path.home() / "x.jsonl")
     assert DatasetSource.model_validate("a.csv") == DatasetSource(path="a.csv")
 
 
 def test_only_options_that_name_data_change(project: Path) -> None:
     (project / "custom").mkdir()  # a folder of a dataset's name
     options = {"dataset": "custom", "train_source": {"path": "a.jsonl", "split": 3}, "test_source": 5, "wrong": "b.csv"}
-    given = anchored_options("math", options, project)
+    given = anchor_options("math", options, project)
     assert given == {**options, "train_source": {"path": f"{project}/a.jsonl", "split": 3}}
-    searched = anchored_options("search", {"corpus": "c.jsonl", "train": "openai/x", "test": "t.jsonl"}, project)
+    searched = anchor_options("search", {"corpus": "c.jsonl", "train": "openai/x", "test": "t.jsonl"}, project)
     assert searched == {"corpus": f"{project}/c.jsonl", "train": "openai/x", "test": f"{project}/t.jsonl"}
-    assert anchored_options("guess:Guess", {"path": "c.jsonl"}, project) == {"path": "c.jsonl"}
+    assert anchor_options("guess:Guess", {"path": "c.jsonl"}, project) == {"path": "c.jsonl"}
     assert family_options("code", {"dataset": "custom", "source": "a.jsonl"}).source.is_file  # type: ignore[attr-defined]

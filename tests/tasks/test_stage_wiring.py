@@ -205,11 +205,11 @@ def test_an_evaluation_joins_its_blocks_publishes_the_report_and_files_it(wired:
 
 
 def test_policies_without_a_checkpoint_have_versions_too(wired: Wired) -> None:
-    wired.replace(evaluate_policy, "fixed_versions", {"judge": "fixed"})
+    wired.replace(evaluate_policy, "list_fixed_versions", {"judge": "fixed"})
     config = preset_config("tiny")
-    found: Any = evaluate_policy.named_versions(config, {"team": CHECKPOINT})
+    found: Any = evaluate_policy.name_versions(config, {"team": CHECKPOINT})
     assert found == {"judge": "fixed", "team": LOADED}
-    assert wired.calls == [call("fixed_versions", config=config)]
+    assert wired.calls == [call("list_fixed_versions", config=config)]
 
 
 def test_a_shard_is_played_by_its_plan_with_journals_and_refills_of_its_own(wired: Wired) -> None:
@@ -242,7 +242,7 @@ def test_a_step_s_weights_are_loaded_policy_by_policy(wired: Wired) -> None:
     session = wired.session()
     other = CHECKPOINT.model_copy(update={"policy": "other", "weights_digest": "w-34"})
     differences = {"w-32": 0.25, "w-34": 0.5}
-    wired.replace(refresh_weights, "fixed_versions", {"judge": "fixed"})
+    wired.replace(refresh_weights, "list_fixed_versions", {"judge": "fixed"})
 
     def load(*, session: Session, checkpoint: CheckpointRef) -> tuple[str, float]:
         return f"version {checkpoint.weights_digest}", differences[checkpoint.weights_digest]
@@ -251,7 +251,7 @@ def test_a_step_s_weights_are_loaded_policy_by_policy(wired: Wired) -> None:
     found: Any = refresh_weights.refresh_weights.fn(session, 5, {"team": CHECKPOINT, "other": other})
     assert found == {"judge": "fixed", "team": "version w-32", "other": "version w-34"}
     assert wired.calls == [
-        call("fixed_versions", config=session.config),
+        call("list_fixed_versions", config=session.config),
         call("load_checkpoint", session=session, checkpoint=CHECKPOINT),
         call("load_checkpoint", session=session, checkpoint=other),
     ]

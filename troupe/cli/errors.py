@@ -23,7 +23,7 @@ import typer
 from pydantic import ValidationError
 
 from components.errors import ConfigurationError, PrefectUnavailable, ServiceMissing, TroupeError
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.home import HOME
 from troupe.cli.notices import notices
 from troupe.cli.signals import LINE, LINE_OF_KEPT_WORK, interruptible, say
@@ -116,7 +116,7 @@ def _misused(error: "_Misuse") -> int:
 def _given(error: object) -> str:
     """The refused value of an option or argument; typer names only the option."""
     fault = getattr(error, "__cause__", None)
-    return f" (got {shown_value(fault.errors()[0]['input'])})" if isinstance(fault, ValidationError) else ""
+    return f" (got {show_value(fault.errors()[0]['input'])})" if isinstance(fault, ValidationError) else ""
 
 
 def known_error(error: BaseException) -> TroupeError | None:

@@ -137,12 +137,12 @@ def compare(
 def next_command(report: "EvalReport", subject: str, suite: str | None, store: str | None) -> str:
     """The command that shows the evaluated run's team at play; a model or a team of several is compared; after scripted play
     one plays oneself."""
-    from flows.suites import named_suite
+    from flows.suites import find_named_suite
 
     at_store = f" --store {store}" if store else ""
     if report.suite.startswith(f"{GAME_BOY}/"):
         return f"troupe view {report.agent.partition('@')[0]} --gif episode.gif{at_store}"
-    played, _ = named_suite(suite or report.suite)
+    played, _ = find_named_suite(suite or report.suite)
     if "=" in report.agent or "@" not in report.agent:
         base = "expert" if _has_expert(played) else "random"
         if subject in SCRIPTED:
@@ -155,10 +155,10 @@ def next_command(report: "EvalReport", subject: str, suite: str | None, store: s
 def _has_expert(played: str) -> bool:
     """Whether the environment of a suite has an expert to watch."""
     from components.session.scenario import scenario_of
-    from flows.suites import played_config
+    from flows.suites import build_played_config
 
     try:
-        return scenario_of(played_config(played, {}, own=None)).family.has_expert
+        return scenario_of(build_played_config(played, {}, own=None)).family.has_expert
     except ConfigurationError:
         return False  # it needs options, which the command named
 

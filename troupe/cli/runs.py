@@ -44,14 +44,14 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """All runs, newest first."""
     from components.runs.lineages import store_option
     from troupe.runs.documents import run_rows
-    from troupe.runs.stores import opened_store, unlisted_runs
+    from troupe.runs.stores import list_unlisted_runs, open_named_store
     from troupe.runs.tables import runs_table
 
     with progress_bar("runs") as progress:
-        opened = opened_store(store)
+        opened = open_named_store(store)
         rows = run_rows(opened, progress)
     emit(rows, as_json=as_json, table=runs_table)
-    if note := unlisted_runs(store):
+    if note := list_unlisted_runs(store):
         typer.echo(note, err=True)
     if rows and not as_json:
         typer.echo(f"\nnext: troupe show {rows[0]['run_id']}{store_option(opened)}")
@@ -61,11 +61,11 @@ def show(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fals
     """One run: its steps, seconds by stage, attempts, checkpoints and evaluations."""
     from components.runs.lineages import store_option
     from troupe.runs.documents import run_document
-    from troupe.runs.stores import opened_store
+    from troupe.runs.stores import open_named_store
     from troupe.runs.tables import run_table
 
     with progress_bar(run) as progress:
-        opened = opened_store(store, run)
+        opened = open_named_store(store, run)
         document = run_document(opened, run, progress)
     emit(document, as_json=as_json, table=run_table)
     if not as_json:
@@ -74,11 +74,11 @@ def show(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fals
 
 def verify(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Read everything that a run refers to; name what is missing or damaged, and what heals it. Exit code 1 if something is."""
-    from troupe.runs.stores import opened_store
+    from troupe.runs.stores import open_named_store
     from troupe.runs.verify import verify_document, verify_text
 
     with progress_bar(run, doing="verifying") as progress:
-        document = verify_document(opened_store(store, run), run, progress)
+        document = verify_document(open_named_store(store, run), run, progress)
     emit(document, as_json=as_json, table=verify_text)
     if document["problems"]:
         raise typer.Exit(1)
@@ -97,15 +97,15 @@ def rm(
     as_json: JsonOption = False,
 ) -> None:
     """Remove a run, or its newest restart, and everything only it refers to. Repeat to finish an interrupted removal."""
-    from components.identity import checked_run_id
+    from components.identity import check_run_id
     from components.runs.lineages import store_option
     from troupe.runs.removal import planned, removed, told
-    from troupe.runs.stores import opened_store
+    from troupe.runs.stores import open_named_store
 
     if mlflow and lineage is not None:
         raise ConfigurationError("--mlflow: MLflow shows a run as a whole; leave out --lineage or --mlflow")
-    opened = opened_store(store, run)
-    removal = planned(opened, checked_run_id(run), lineage=lineage, from_mlflow=mlflow, force=force)
+    opened = open_named_store(store, run)
+    removal = planned(opened, check_run_id(run), lineage=lineage, from_mlflow=mlflow, force=force)
     what = f"run {run}" if lineage is None else f"restart {lineage} of run {run}"
     if not yes:
         if not sys.stdin.isatty() or as_json:

@@ -183,14 +183,14 @@ def gc(
     """
     from components.runs.gc import DAY_SECONDS
     from components.session.garbage import collect
-    from troupe.runs.stores import opened_store, unlisted_runs
+    from troupe.runs.stores import list_unlisted_runs, open_named_store
     from troupe.runs.tables import garbage_table
 
     ages = {"grace_seconds": grace_hours * 3600, "shared_seconds": shared_days * DAY_SECONDS}
-    report, marked = collect(opened_store(store), keep=keep, dry_run=dry_run, **ages)
+    report, marked = collect(open_named_store(store), keep=keep, dry_run=dry_run, **ages)
     document = {**report.document(), "num_marked": marked.num_marked, "num_unmarked": marked.num_unmarked}
     emit(document, as_json=as_json, table=lambda shown: garbage_table(shown, dry_run=dry_run))
-    if note := unlisted_runs(store):
+    if note := list_unlisted_runs(store):
         typer.echo(note, err=True)
     if marked.num_unmarked:
         typer.echo(

@@ -42,12 +42,12 @@ def view(
 ) -> None:
     """Write a page of a step's rollouts: what each agent saw and wrote, rewards, advantages, the branch taken. Of a run of
     train-hybrid: its course, who acted, patterns, visited tiles."""
-    from troupe.runs.stores import opened_store
+    from troupe.runs.stores import open_named_store
     from troupe.viewing.view import is_of_games, view_document, write_page
 
     if play and against is None:
         raise ConfigurationError("--play: name the step whose weights are to play, as --against 40")
-    opened = opened_store(store, run)
+    opened = open_named_store(store, run)
     if graph:
         if as_json:
             raise ConfigurationError("--graph --json: the graph is a page; leave --json out")
@@ -115,13 +115,13 @@ def rollouts(
     as_json: JsonOption = False,
 ) -> None:
     """Write a step's rollouts as a table, one row per answer, that pandas and datasets open."""
-    from troupe.runs.stores import opened_store
+    from troupe.runs.stores import open_named_store
     from troupe.viewing.table import write_rollouts
 
     if to.suffix != ".parquet":
         raise ConfigurationError(f"--to {to}: the table is a Parquet file; name it {to.with_suffix('.parquet')}")
     with progress_bar(run):
-        report = write_rollouts(opened_store(store, run), run, to, step=step)
+        report = write_rollouts(open_named_store(store, run), run, to, step=step)
     for note in report["notes"]:
         typer.echo(f"warning: {note}", err=True)
     if as_json:

@@ -15,7 +15,7 @@ from components.home import HOME
 from components.package_files import SOURCE_ROOT, install_command, is_checkout
 from infra.services.environment import StackStatus, service_environment
 from infra.services.process import read_record
-from infra.services.seaweedfs import signed_request, weed
+from infra.services.seaweedfs import sign_request, weed
 from infra.services.stack import outage, status
 from infra.services.vllm_server import vllm_python
 from troupe.diagnostics.check import OPTIONAL, Check
@@ -204,7 +204,7 @@ def _store(home: Path, state: StackStatus) -> Check:
         return _down("store", home, service="s3")
     remedy = f"read {record.log}, then `troupe down` and `troupe up`"
     try:
-        listed, _ = signed_request(home, "GET", f"{state.s3.endpoint}/{state.s3.bucket}?list-type=2&max-keys=1")
+        listed, _ = sign_request(home, "GET", f"{state.s3.endpoint}/{state.s3.bucket}?list-type=2&max-keys=1")
     except OSError as error:
         return Check(name="store", ok=False, detail=str(error), remedy=remedy)
     detail = f"lists s3://{state.s3.bucket}" if listed == 200 else f"listing s3://{state.s3.bucket} gives HTTP {listed}"

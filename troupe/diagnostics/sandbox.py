@@ -38,7 +38,7 @@ def docker_host() -> str | None:
     return os.environ.get("DOCKER_HOST") or None
 
 
-def checked_backend(name: str) -> Choice:
+def check_backend(name: str) -> Choice:
     """`name`, if it is a backend. Raises ConfigurationError."""
     if name not in get_args(Choice):
         raise ConfigurationError(f"--backend {name!r}: choose one of {', '.join(get_args(Choice))}")
@@ -53,7 +53,7 @@ def run_file(
     `timeout_seconds` is the limit of wall time and of CPU time; None means the default limits. Raises ConfigurationError for
     files that cannot be read.
     """
-    choice = checked_backend(backend)
+    choice = check_backend(backend)
     program = _text("FILE", None if path == "-" else Path(path))
     stdin = "" if stdin_file is None else _text("--stdin", stdin_file)
     limits = Limits()
@@ -72,7 +72,7 @@ def attack(
     on_report: Callable[[AttackReport], None],
 ) -> tuple[SandboxDescription, list[AttackReport]]:
     """Carry out all attacks, or those of one name or theme, on one pool. Raises ConfigurationError for an unknown name."""
-    choice = checked_backend(backend)
+    choice = check_backend(backend)
     with laid_out(state_folder(ensure_home()) / "bait") as bait:
         attacks = chosen(catalogue(bait), only)
         sandbox = open_sandbox(

@@ -6,7 +6,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.errors import ConfigurationError
-from components.exporting.placing import checked_place, filled_at_once
+from components.exporting.placing import check_place, filled_at_once
 from components.frozen import Frozen
 from components.runs.available_checkpoints import available_steps, checkpoints_after, format_ranges, is_available
 from components.runs.history import Progress
@@ -16,7 +16,7 @@ from components.runs.steps import first_unfinished_step
 from components.session.stores import open_store
 from components.suggestions import did_you_mean
 from troupe.exporting.folders import ExportedPolicy, FolderWriter
-from troupe.teams.run_team import named_step, stored_run
+from troupe.teams.run_team import find_named_step, stored_run
 
 _PLACE = "DIR"
 
@@ -37,8 +37,8 @@ def export(
     checkpoint: str, folder: str, *, policy: str | None, is_merged: bool, store_uri: str | None, progress: Progress
 ) -> ExportReport:
     """Write all of a run's policies, or one, to `folder`, or nothing. Raises ConfigurationError before anything is written."""
-    run_id, wanted = named_step(checkpoint, argument="RUN@STEP")
-    place = checked_place(folder, argument=_PLACE)
+    run_id, wanted = find_named_step(checkpoint, argument="RUN@STEP")
+    place = check_place(folder, argument=_PLACE)
     run = stored_run(run_id, store_uri)
     store = open_store(run.config.store)
     left_out = _left_out(run.config)

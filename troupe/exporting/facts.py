@@ -19,7 +19,7 @@ from components.schema import Node, RolloutShard
 from components.session.scenario import scenario_of
 
 
-def shown_evaluations(store: ArtifactStore, run: Run, step: int) -> tuple[dict[str, Any], ...]:
+def show_evaluations(store: ArtifactStore, run: Run, step: int) -> tuple[dict[str, Any], ...]:
     """The evaluations before training and the last ones up to `step`, in order."""
     known = [each for each in read_history(store, run, step).evaluations if each["step"] <= step]
     last = max((each["step"] for each in known), default=0)
@@ -41,7 +41,7 @@ def usual_temperature(config: RunConfig, policy: str) -> float:
     return found.pop() if len(found) == 1 else usual
 
 
-def recorded_nodes(store: ArtifactStore, run: Run, step: int) -> dict[str, Node]:
+def read_recorded_nodes(store: ArtifactStore, run: Run, step: int) -> dict[str, Node]:
     """A node by role, rolled out after `step` updates or else one fewer, from a solved episode if there is one."""
     roles = read_roles(store, run.run_id)
     for at in (step, step - 1) if step else (step,):

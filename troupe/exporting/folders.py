@@ -17,7 +17,7 @@ from components.models.tokenizer import HuggingFaceTokenizer
 from components.runs.run import Run
 from components.schema import Node
 from components.training.base import MODEL_FOLDER
-from troupe.exporting.facts import answer_limits, recorded_nodes, shown_evaluations, told_nodes, usual_temperature
+from troupe.exporting.facts import answer_limits, read_recorded_nodes, show_evaluations, told_nodes, usual_temperature
 
 _BASE = "_base"
 """The folder name of a base; no policy's name begins with an underscore."""
@@ -152,13 +152,13 @@ class FolderWriter:
 
     @cached_property
     def _evaluations(self) -> tuple[dict[str, Any], ...]:
-        return shown_evaluations(self._store, self._run, self._step)
+        return show_evaluations(self._store, self._run, self._step)
 
     @cached_property
     def _nodes(self) -> dict[str, Node]:
         """A node by role. An unreadable rollout is only a warning, because the weights do not depend on it."""
         try:
-            return recorded_nodes(self._store, self._run, self._step)
+            return read_recorded_nodes(self._store, self._run, self._step)
         except (ArtifactCorrupt, ArtifactMissing) as error:
             self.warnings.append(f"the model cards show no prompt: {error}")
             return {}

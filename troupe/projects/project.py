@@ -7,7 +7,7 @@ from pathlib import Path
 
 from components.environments.registry import FAMILIES
 from components.errors import ConfigurationError
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.package_files import package_file
 from flows.presets import preset_values
 
@@ -18,7 +18,7 @@ _NAMES = {"gitignore": ".gitignore"}
 
 def write_project(name: str, parent: Path) -> Path:
     """Write a project into the new or empty folder `parent`/`name`; its path. Raises ConfigurationError before writing."""
-    checked_project_name(name)
+    check_project_name(name)
     folder = parent / name
     if folder.is_symlink() or (folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))):
         raise ConfigurationError(f"NAME {name!r}: {folder} already exists; choose another name, or remove it")
@@ -31,11 +31,11 @@ def write_project(name: str, parent: Path) -> Path:
     return folder
 
 
-def checked_project_name(name: str) -> str:
+def check_project_name(name: str) -> str:
     """`name`, if it is valid for a module, a preset and a run. Raises ConfigurationError."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigurationError(
-            f"NAME {shown_value(name)}: it names a Python module and a run; use up to 63 of a-z, 0-9 and _, as my_game"
+            f"NAME {show_value(name)}: it names a Python module and a run; use up to 63 of a-z, 0-9 and _, as my_game"
         )
     if name in preset_values() or name in FAMILIES:
         raise ConfigurationError(

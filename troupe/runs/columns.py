@@ -8,7 +8,7 @@ from components.runs.session_records import effective_run
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.session.prompt_texts import prompt_texts
-from troupe.runs.stores import opened_store
+from troupe.runs.stores import open_named_store
 from troupe.viewing.recorded import read_recorded
 from troupe.viewing.table import rollout_rows
 
@@ -23,7 +23,7 @@ def load_metrics(run: str, *, store: str | None = None) -> dict[str, list[Any]]:
     >>> frame = pandas.DataFrame(load_metrics("plan-path"))  # doctest: +SKIP
     >>> frame.plot(x="step", y="rollout/success_rate")  # doctest: +SKIP
     """
-    opened = opened_store(store, run)
+    opened = open_named_store(store, run)
     found = effective_run(opened, read_run(opened, run))
     history = read_history(opened, found, first_unfinished_step(opened, found))
     return _columns(
@@ -41,7 +41,7 @@ def load_rollouts(run: str, *, step: int | None = None, store: str | None = None
     >>> frame = pandas.DataFrame(load_rollouts("plan-path", step=3))  # doctest: +SKIP
     >>> frame.groupby("agent")["reward"].mean()  # doctest: +SKIP
     """
-    opened = opened_store(store, run)
+    opened = open_named_store(store, run)
     recorded = read_recorded(opened, run, step)
     prompts, _ = prompt_texts(opened, recorded.run, recorded.step, recorded.config.policies)
     return _columns(rollout_rows(recorded, prompts))

@@ -9,9 +9,9 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
 from components.config import RunConfig
 from components.errors import ArtifactCorrupt, StoreRefused
-from components.identity import checked_run_id
+from components.identity import check_run_id
 from components.runs.history import History, Progress, StepView, read_history
-from components.runs.lineages import Lineage, indexed_runs, read_config, read_lineages
+from components.runs.lineages import Lineage, list_indexed_runs, read_config, read_lineages
 from components.runs.run import Run, RunAddress
 from components.runs.session_records import RunState, SessionStart, run_state, session_records, standing_lineages
 from components.runs.steps import first_unfinished_step
@@ -23,14 +23,14 @@ DAMAGED = "damaged"
 
 def run_rows(store: ArtifactStore, progress: Progress = lambda done, total: None) -> list[dict[str, Any]]:
     """`[{run_id, preset, state, error, step, started_at}]`, newest first. Unreadable records are None, the state "damaged"."""
-    run_ids = indexed_runs(store)
+    run_ids = list_indexed_runs(store)
     rows = in_parallel(partial(_row, store), run_ids, done=lambda count: progress(count, len(run_ids)))
     return sorted((row for row in rows if row is not None), key=lambda row: str(row["started_at"] or ""), reverse=True)
 
 
 def run_document(store: ArtifactStore, run_id: str, progress: Progress = lambda done, total: None) -> dict[str, Any]:
     """The state, steps and evaluations of one run; `damaged` lists its unreadable records with their remedies."""
-    facts = _read_facts(store, checked_run_id(run_id))
+    facts = _read_facts(store, check_run_id(run_id))
     if facts is None:
         raise unknown_run(store, run_id)
     history = History(steps=(), evaluations=(), errors=())

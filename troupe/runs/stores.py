@@ -9,7 +9,7 @@ from components.artifacts.format import check_format
 from components.config import StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.home import HOME
-from components.identity import checked_run_id
+from components.identity import check_run_id
 from components.session.stores import open_store, s3_endpoint
 from flows.preflight.checks import naming_local_server
 from infra.services.client import join_local_services
@@ -17,7 +17,7 @@ from infra.services.process import read_record
 from infra.services.stack import is_started, outage
 
 
-def opened_store(uri: str | None, run_id: str | None = None) -> ArtifactStore:
+def open_named_store(uri: str | None, run_id: str | None = None) -> ArtifactStore:
     """The store that `store_config` names, which must exist; opening it writes nothing. Raises TroupeErrors."""
     join_local_services()
     config = store_config(uri, run_id)
@@ -58,7 +58,7 @@ def began_without_services(run_id: str) -> bool:
     return s3_endpoint() is None or not _has_run(StoreConfig(), run_id)
 
 
-def unlisted_runs(uri: str | None) -> str | None:
+def list_unlisted_runs(uri: str | None) -> str | None:
     """Where other runs are than those that a listing without `--store` shows, if there are any."""
     folder = own_folder()
     if uri or not Path(str(folder.root)).is_dir():
@@ -95,4 +95,4 @@ def _has_run(config: StoreConfig, run_id: str) -> bool:
     if config.kind == "local" and not Path(str(config.root)).is_dir():
         return False
     with naming_local_server(config):
-        return any(True for _ in open_store(config).list(f"runs/{checked_run_id(run_id)}/"))
+        return any(True for _ in open_store(config).list(f"runs/{check_run_id(run_id)}/"))

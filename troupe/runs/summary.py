@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from components import metrics
-from components.evaluation.statistics import paired_interval
+from components.evaluation.statistics import compute_paired_interval
 from components.frozen import Frozen
 from components.schema import EvalReport
 from components.session.stores import s3_endpoint
@@ -105,5 +105,5 @@ def _paired(before: dict[str, Any], after: dict[str, Any]) -> str:
     one, other = before["num_solved_P"], after["num_solved_P"]
     if before["step"] == after["step"] or before["suite_digest"] != after["suite_digest"]:
         return ""
-    low, high = paired_interval(one, other)
+    low, high = compute_paired_interval(one, other)
     return f", 95% interval {low:+.3f} to {high:+.3f}"

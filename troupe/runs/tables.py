@@ -196,7 +196,7 @@ def spark(values: Sequence[float], width: int = 40) -> str:
     return "".join(SPARKS[round((value - low) * scale)] for value in means)
 
 
-def scaled_spark(values: Sequence[float], width: int = 24) -> str:
+def scale_spark(values: Sequence[float], width: int = 24) -> str:
     """The newest value, then a sparkline between the minimum and the maximum. **Example** "0.71  0.31 ▁▄█ 0.71"."""
     if not values:
         return ""

@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.text import Text
 
 from components.artifacts.base import ArtifactStore
-from components.identity import checked_run_id, config_key
+from components.identity import check_run_id, config_key
 from components.runs.available_checkpoints import format_ranges
 from components.runs.lineages import store_option
 from components.runs.stored_runs import unknown_run
@@ -21,7 +21,7 @@ def verify_document(store: ArtifactStore, run_id: str, progress: Progress = lamb
 
     Raises ConfigurationError for an unknown run.
     """
-    if store.read(config_key(checked_run_id(run_id))) is None and not any(store.list(f"runs/{run_id}/")):
+    if store.read(config_key(check_run_id(run_id))) is None and not any(store.list(f"runs/{run_id}/")):
         raise unknown_run(store, run_id)
     report = verify_run(store, run_id, progress)
     document = report.model_dump(mode="json")

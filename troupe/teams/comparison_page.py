@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from components.errors import ConfigurationError
 from troupe.runs.documents import run_document
-from troupe.runs.stores import opened_store
+from troupe.runs.stores import open_named_store
 from troupe.teams.comparing import ComparisonReport, earnings, kept_and_spent, paid_agents
 from troupe.teams.reports import drawn
 
@@ -45,7 +45,7 @@ def run_curves(report: ComparisonReport, store: str | None) -> dict[str, list[tu
     runs = dict.fromkeys(name.partition("@")[0] for name in subjects if "@" in name)
     curves = {}
     for run in runs:
-        evaluations = run_document(opened_store(store, run), run)["evaluations"]
+        evaluations = run_document(open_named_store(store, run), run)["evaluations"]
         sampling = evaluations[-1]["sampling"] if evaluations else None
         curves[run] = [(each["step"], each["success_rate"]) for each in evaluations if each["sampling"] == sampling]
     return curves

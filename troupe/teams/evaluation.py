@@ -20,10 +20,10 @@ from components.runs.run import Run
 from components.schema import EvalReport
 from components.session.checkpoint_loading import check_model
 from components.session.stores import s3_endpoint
-from flows.suites import check_overrides, declared_suite, played_overrides, suite_config
+from flows.suites import check_overrides, find_declared_suite, played_overrides, suite_config
 from infra.services.client import join_local_services
-from troupe.runs.stores import opened_store, store_config
-from troupe.teams.run_team import checked_sampling
+from troupe.runs.stores import open_named_store, store_config
+from troupe.teams.run_team import check_sampling
 
 
 def evaluate(
@@ -59,13 +59,13 @@ def evaluate(
             raise ConfigurationError(f"{name} {value}: ask for at least 1")
     if step is not None:
         subject = _at_step(subject, step)
-    draws, parsed = checked_sampling(sampling), parse_subject(subject)
+    draws, parsed = check_sampling(sampling), parse_subject(subject)
     if suite is None and not _has_run(parsed):
         raise ConfigurationError(
             f"--suite: name an environment, a preset or a file for {subject!r}, as --suite plan_path"
         )
     check_overrides(overrides, plays_here=True, may_play_games=_has_run(parsed))
-    if suite is not None and isinstance(declared_suite(suite), str):
+    if suite is not None and isinstance(find_declared_suite(suite), str):
         suite_config(suite, played_overrides(overrides))  # before what takes longer
     for each in subjects_in(parsed):
         if isinstance(each, ModelSubject):
@@ -96,7 +96,7 @@ def results_store(subject: Subject | RoleMap, uri: str | None) -> Iterator[Resul
     join_local_services()
     is_needed = uri is not None or _has_run(subject) or s3_endpoint() is not None
     if is_needed:
-        opened_store(uri)
+        open_named_store(uri)
     with kept_in(store_config(uri) if is_needed else None) as store:
         yield store
 
@@ -119,5 +119,5 @@ def _find_run(uri: str | None, subject: RunSubject | RegisteredSubject) -> tuple
     from flows.evaluate import find_stored_run
 
     run_id = subject.run_id if isinstance(subject, RunSubject) else None
-    opened_store(uri, run_id)
+    open_named_store(uri, run_id)
     return find_stored_run(store_config(uri, run_id), subject)

@@ -17,11 +17,11 @@ from components.runs.history import Progress
 from components.schema import ActionOutcome
 from components.session.scenario import scenario_of
 from components.suggestions import suggest
-from flows.suites import played_config
+from flows.suites import build_played_config
 from troupe.teams.human import Payments
-from troupe.teams.players import AGENTS, Player, finished_episodes, named_run, person, scripted, team_player
+from troupe.teams.players import AGENTS, Player, find_named_run, finished_episodes, person, scripted, team_player
 from troupe.teams.reports import PlayReport, counted, mean_payoffs, success_sentence
-from troupe.teams.run_team import checked_sampling, run_team
+from troupe.teams.run_team import check_sampling, run_team
 
 SPLITS = ("train", "test")
 MOST_SHOWN = 10
@@ -58,12 +58,12 @@ def play(
         remedy = suggest(split, SPLITS, otherwise=f"use one of {', '.join(SPLITS)}")
         raise ConfigurationError(f"split {split!r}: {remedy}")
     chosen: Split = "test" if split == "test" or (split is None and is_run) else "train"
-    draws = checked_sampling(sampling or "greedy")
+    draws = check_sampling(sampling or "greedy")
     if sampling is not None and not is_run:
         raise ConfigurationError(f"--sampling {sampling}: only a run's team samples, not {agent!r}; leave it out")
     with ExitStack() as opened:
-        run, step = named_run(agent, store) if is_run else (None, None)
-        config = played_config(environment, options, own=run.config if run else None)
+        run, step = find_named_run(agent, store) if is_run else (None, None)
+        config = build_played_config(environment, options, own=run.config if run else None)
         scenario = scenario_of(config)
         if run is not None:
             order = team_order(run.config, config, team=run.run_id)

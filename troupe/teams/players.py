@@ -21,7 +21,7 @@ from components.session.toolbox import Toolbox
 from components.suggestions import suggest
 from components.turn_order import TurnOrder
 from troupe.teams.human import Person
-from troupe.teams.run_team import Team, named_step, stored_run
+from troupe.teams.run_team import Team, find_named_step, stored_run
 
 AGENTS = ("human", *SCRIPTED)
 """The players that need no run."""
@@ -91,9 +91,9 @@ def scripted(agent: str, family: Family, turn_order: TurnOrder, seed: int) -> Pl
     return Player(name=agent, turn_order=turn_order, answers=answers)
 
 
-def named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
+def find_named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
     """The run and the step in `RUN` or `RUN@STEP`; the step is None for the newest. Raises ConfigurationError."""
-    name, step = named_step(agent, argument="agent")
+    name, step = find_named_step(agent, argument="agent")
     remedy = suggest(agent, AGENTS, otherwise=f"use one of {', '.join(AGENTS)}, or a run's name", cutoff=0.5)
     try:
         return stored_run(name, store_uri), step

@@ -19,7 +19,7 @@ from components.runs.stored_runs import read_run
 from components.schema import Episode, Observation
 from components.session.session import Session
 from components.turn_order import TurnOrder, agents_of
-from troupe.runs.stores import opened_store, store_config
+from troupe.runs.stores import open_named_store, store_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Team(Freed):
         return episode
 
 
-def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
+def find_named_step(text: str, *, argument: str) -> tuple[str, int | None]:
     """The run and the step in `RUN` or `RUN@STEP`; the step is None for the newest. Raises ConfigurationError."""
     subject = parse_run(text, argument=argument)
     return subject.run_id, subject.step
@@ -85,7 +85,7 @@ def named_step(text: str, *, argument: str) -> tuple[str, int | None]:
 
 def stored_run(run_id: str, store_uri: str | None) -> Run:
     """A run as its results show it, bound to the store it is in. Raises ConfigurationError if there is none of this name."""
-    store = opened_store(store_uri, run_id)
+    store = open_named_store(store_uri, run_id)
     return effective_run(store, read_run(store, run_id)).kept_in(store_config(store_uri, run_id))
 
 
@@ -103,7 +103,7 @@ def run_team(run: Run, step: int | None) -> Team:
     return team
 
 
-def checked_sampling(text: str) -> Sampling:
+def check_sampling(text: str) -> Sampling:
     """`--sampling`, checked."""
     match text:
         case "sample" | "greedy":

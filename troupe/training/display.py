@@ -20,7 +20,7 @@ from components.progress import subscribe
 from components.schema import EvalReport
 from components.stage_roles import Roles
 from troupe.consoles import Heartbeat
-from troupe.runs.tables import scaled_spark, share
+from troupe.runs.tables import scale_spark, share
 
 _STAGE_WORDS = re.compile(r"^(collect|compute)_|_(policy|checkpoint)$")
 """The parts of a stage's name that the display leaves out."""
@@ -253,8 +253,8 @@ def _courses(rewards: Mapping[str, Sequence[float]], columns: int) -> Iterator[s
     """A line for each: its name, its newest value, and its course, shortened to fit in `columns`."""
     longest = max((len(_in_training(name)) for name in rewards), default=0)
     for name, values in rewards.items():
-        room = columns - longest - 2 - len(scaled_spark(values, 1)) + 1
-        yield f"{_in_training(name):{longest}}  {scaled_spark(values, max(min(room, _LONGEST_COURSE), 1))}"
+        room = columns - longest - 2 - len(scale_spark(values, 1)) + 1
+        yield f"{_in_training(name):{longest}}  {scale_spark(values, max(min(room, _LONGEST_COURSE), 1))}"
 
 
 def held_out_line(reports: Sequence[EvalReport]) -> str:

@@ -14,7 +14,7 @@ from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.gc_tuning import gc_paused
 from components.home import HOME, ensure_home
-from components.identity import checked_run_id
+from components.identity import check_run_id
 from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart, check_restart
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
@@ -29,7 +29,7 @@ from components.session.user_sources import with_sources
 from flows.prefect_runtime.active_runs import mark_in_bucket
 from flows.preflight.checks import check_base_names, check_configuration, check_services
 from flows.preflight.problem_counts import lower_default_counts
-from flows.starts import keep_recorded_counts, overridden_config, recorded_restart
+from flows.starts import commit_restart, keep_recorded_counts, overridden_config
 from infra.services.client import join_local_services
 from infra.services.environment import StackStatus
 from infra.services.own_prefect import OwnPrefect, own_prefect
@@ -37,7 +37,7 @@ from infra.services.process import make_private
 from infra.services.stack import outage
 from troupe.consoles import console as made_console
 from troupe.consoles import show_wait
-from troupe.runs.stores import began_without_services, is_without_services, opened_store, own_folder, store_config
+from troupe.runs.stores import began_without_services, is_without_services, open_named_store, own_folder, store_config
 from troupe.runs.summary import TrainingReport, print_summary
 
 
@@ -49,7 +49,7 @@ def stored_in(config: RunConfig, store_uri: str | None, overrides: Sequence[str]
         raise ConfigurationError(
             f"--set {named[0]} and --store {store_uri} (or TROUPE_STORE) both name a store; leave one of them out"
         )
-    return config.model_copy(update={"store": config.store.moved_to(store_config(store_uri))})
+    return config.model_copy(update={"store": config.store.move_to(store_config(store_uri))})
 
 
 def run_training(
@@ -65,7 +65,7 @@ def run_training(
     `on_step` is called with each finished step's report.
     """
     services = join_local_services()
-    checked_run_id(run_id)
+    check_run_id(run_id)
     alone = is_without_services()
     config, lines = settle_store(config, run_id, is_alone=alone)
     config = with_sources(config)
@@ -132,7 +132,7 @@ def settle_store(config: RunConfig, run_id: str, *, is_alone: bool) -> tuple[Run
             )
         make_private(ensure_home(HOME))
         (HOME / "store").mkdir(mode=0o700, exist_ok=True)
-        config = config.model_copy(update={"store": config.store.moved_to(own_folder())})
+        config = config.model_copy(update={"store": config.store.move_to(own_folder())})
     place = config.store.root if config.store.kind == "local" else f"s3://{config.store.bucket}/{config.store.prefix}"
     if is_alone:
         lacks_mlflow = config.tracking.kind == "mlflow" and tracking_url(config.tracking) is None
@@ -158,7 +158,7 @@ def _admitted(session: Session, restart: Restart | None, pipeline: Pipeline) -> 
     """Remarks for the user, once the run may start with its configuration. Records a restart."""
     store, run_id, config = session.store, session.run.run_id, session.config
     if restart is not None:
-        return recorded_restart(session, restart)
+        return commit_restart(session, restart)
     run = validate_start(store, run_id, config, pipeline)
     return [*resume_warnings(store, run), *surplus_line(store, run)]
 
@@ -177,7 +177,7 @@ def run_resume(
         raise ConfigurationError(
             f"--set {named[0]}: a run continues in the store it is in; name its store with --store"
         )
-    store = opened_store(store_uri, run_id)
+    store = open_named_store(store_uri, run_id)
     run = read_run(store, run_id).kept_in(store_config(store_uri, run_id))
     config = with_sources(overridden_config(run.config, overrides, num_steps, option="--set"))
     restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)

@@ -17,7 +17,7 @@ from troupe.viewing.populations import (
     ShownPopulation,
     episode_population,
     population_document,
-    shown_population,
+    read_shown_population,
 )
 from troupe.viewing.recorded import RecordedEpisode, RecordedStep
 from troupe.viewing.tool_results import Runs
@@ -48,7 +48,7 @@ def step_document(
         if problem in (None, each.episode.problem.problem_id)
     ]
     shared = _Shared(prompts, runs or {})
-    population = shown_population(recorded)
+    population = read_shown_population(recorded)
     drawn = DrawnChoices([node for each in recorded.episodes for node in each.episode.nodes])
     episodes = [_episode_document(each, index, shared, last_agent, drawn, population) for index, each in shown]
     return {

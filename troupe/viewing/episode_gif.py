@@ -5,7 +5,7 @@ from pathlib import Path
 from components.artifacts.refs import ArtifactRef
 from components.config.hybrid import REFLEXES
 from components.errors import ConfigurationError
-from components.methods.contenders import checked_step
+from components.methods.contenders import check_reached_step
 from components.methods.hybrid.play import episode_picture
 from components.runs.run import Run, stage_key
 from components.runs.stage_protocol import committed
@@ -29,7 +29,7 @@ def write_episode(run_id: str, file: Path, *, step: int | None, store_uri: str |
     run = stored_run(run_id, store_uri)
     if run.config.method.writes_answers:
         raise ConfigurationError(f"--gif: run {run_id!r} played no games with a screen; name a run of train-hybrid")
-    at = checked_step(run, step)
+    at = check_reached_step(run, step)
     picture, origin = _picture(run, at)
     try:
         file.write_bytes(picture)

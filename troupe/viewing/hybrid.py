@@ -16,7 +16,7 @@ from components.config.hybrid import Adaptive, Crystal, HybridMethod
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.escaping import printable
 from components.home import HOME
-from components.methods.hybrid.decision_histories import collected_steps, open_history
+from components.methods.hybrid.decision_histories import open_history, read_collected_steps
 from components.methods.hybrid.settings import curriculum_rule, hybrid_config
 from components.runs.available_checkpoints import format_ranges
 from components.runs.history import read_history
@@ -47,7 +47,7 @@ def hybrid_document(store: ArtifactStore, run: Run, *, step: int | None = None, 
 
     Raises ConfigurationError for a step without games.
     """
-    hybrid, collected = hybrid_config(run.config), collected_steps(store, run)
+    hybrid, collected = hybrid_config(run.config), read_collected_steps(store, run)
     at = _step_in(run, collected, step)
     notes: list[str] = []
     document = {

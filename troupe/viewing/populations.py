@@ -8,7 +8,7 @@ from typing import Any
 from components.config import PopulationMethod
 from components.environments.registry import FAMILIES
 from components.escaping import printable
-from components.methods.population.credits import played_moves
+from components.methods.population.credits import read_played_moves
 from components.population.credit import PopulationState, mixing_matrix
 from components.population.move_rewards import Move
 from components.population.payoffs import PayoffMatrix
@@ -41,7 +41,7 @@ class ShownPopulation:
     notes: tuple[str, ...]
 
 
-def shown_population(recorded: RecordedStep) -> ShownPopulation | None:
+def read_shown_population(recorded: RecordedStep) -> ShownPopulation | None:
     """What the page tells of the step as one of a population; None for other runs."""
     config = recorded.config
     if not isinstance(config.method, PopulationMethod):
@@ -124,7 +124,7 @@ def episode_population(shown: ShownPopulation, recorded: RecordedEpisode) -> dic
     A failed episode has no returns: nothing is learned from it.
     """
     episode = recorded.episode
-    moves = () if shown.scenario is None else played_moves(shown.scenario, episode, recorded.rewards_N_K)
+    moves = () if shown.scenario is None else read_played_moves(shown.scenario, episode, recorded.rewards_N_K)
     earned = [move.chosen_rewards_A for move in moves]
     known = [rewards_A for rewards_A in earned if rewards_A is not None]
     is_whole = bool(known) and len(known) == len(earned) and episode.error is None

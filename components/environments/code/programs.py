@@ -165,7 +165,7 @@ def output_of(result: ExecutionResult, kind: Kind) -> str | None:
     """What a program printed, or the JSON that its function returned; None unless it ended well."""
     if result.status != "ok":
         return None
-    return result.stdout if kind == "stdin" else framed_value(result.stdout)
+    return result.stdout if kind == "stdin" else frame_value(result.stdout)
 
 
 def timed_out(result: ExecutionResult) -> bool:
@@ -196,7 +196,7 @@ def agrees(given: str, expected: str, kind: Kind, grader: Grader = "usual") -> b
     return returned_match(grader, *(json.loads(value, parse_int=_read_integer) for value in (given, expected)))
 
 
-def framed_value(stdout: str) -> str | None:
+def frame_value(stdout: str) -> str | None:
     """The JSON that the driver printed; None if the last line is not a frame."""
     last = stdout.rstrip("\n").rpartition("\n")[2]
     if not last.startswith(FRAME) or nests_deep(last):

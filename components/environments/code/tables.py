@@ -19,7 +19,7 @@ from components.environments.code.layouts.livecodebench import LIVECODEBENCH
 from components.environments.code.options import CodeOptions, Dataset
 from components.environments.code.problem import CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource, columns_of
-from components.environments.shared.splits import divided, shuffled_index, train_without_test
+from components.environments.shared.splits import divided, shuffle_index, train_without_test
 from components.environments.shared.text import shortened
 from components.errors import ConfigurationError
 from components.identity import seed_for
@@ -142,7 +142,7 @@ def _places(index: int, *, num_rows: int, seed: int, split: Split) -> Iterator[i
     The walk's next row would stand for each bad one before it, so that a row after many of them were trained on many times
     in one step.
     """
-    yield shuffled_index(index, num_rows=num_rows, seed=seed, split=split)
+    yield shuffle_index(index, num_rows=num_rows, seed=seed, split=split)
     replacements = Random(seed_for(seed, "replacements", split, index))
     yield from replacements.sample(range(num_rows), min(num_rows, _MAX_REPLACEMENTS))
 

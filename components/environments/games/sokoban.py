@@ -15,8 +15,8 @@ from components.environments.games.parsing import GRID_MOVES, MOVES
 from components.environments.games.sokoban_solver import (
     SokobanState,
     Warehouse,
-    assigned_pushes,
-    moved_boxes,
+    assign_pushes,
+    move_boxes,
     pulled,
     solution,
     walks,
@@ -84,13 +84,13 @@ class SokobanGame(Game[SokobanState]):
                 if beyond == there or beyond in boxes:
                     there = player
                 else:
-                    boxes = moved_boxes(boxes, there, beyond)
+                    boxes = move_boxes(boxes, there, beyond)
             num_bumps += there == player
             player = there
         return Trial(state=(player, boxes), num_faults=num_bumps)
 
     def distance(self, state: SokobanState) -> float:
-        return assigned_pushes(self.warehouse, state[1])
+        return assign_pushes(self.warehouse, state[1])
 
     def optimal_distance(self, state: SokobanState) -> float:
         """The moves of a shortest solution; a state without one, or whose search is too long, counts as a dead end."""

@@ -31,7 +31,7 @@ class Warehouse:
         return step_table(self.walls, self.size)
 
 
-def moved_boxes(boxes: Boxes, source: int, target: int) -> Boxes:
+def move_boxes(boxes: Boxes, source: int, target: int) -> Boxes:
     """The boxes after one moved from `source` to `target`."""
     return tuple(sorted(target if box == source else box for box in boxes))
 
@@ -52,7 +52,7 @@ def pushes_to_goals(warehouse: Warehouse) -> tuple[tuple[float, ...], ...]:
 
 
 @lru_cache(maxsize=65536)
-def assigned_pushes(warehouse: Warehouse, boxes: Boxes) -> float:
+def assign_pushes(warehouse: Warehouse, boxes: Boxes) -> float:
     """The minimum number of pushes that bring each box to its own goal, ignoring that boxes block each other.
 
     A lower bound of the true number; 0 exactly if all boxes are on goals, infinite if some box is lost.
@@ -86,23 +86,23 @@ def walks(warehouse: Warehouse, state: SokobanState) -> dict[int, str]:
 def solution(warehouse: Warehouse, state: SokobanState, max_expansions: int = 20_000) -> str | None:
     """The moves of a shortest solution; None if there is none, or none was found in `max_expansions` expansions.
 
-    A* over pushes: a node is the state after a push, the cost is the number of moves, and the heuristic is `assigned_pushes`,
+    A* over pushes: a node is the state after a push, the cost is the number of moves, and the heuristic is `assign_pushes`,
     which never overestimates and prunes every state with a lost box.
     """
     cost_of = {state: 0}
     came_from: dict[SokobanState, tuple[SokobanState, str]] = {}
-    frontier = [(assigned_pushes(warehouse, state[1]), 0, state)]
+    frontier = [(assign_pushes(warehouse, state[1]), 0, state)]
     for _ in range(max_expansions):
         if not frontier or frontier[0][0] == inf:
             return None
         _, cost, node = heapq.heappop(frontier)
-        if assigned_pushes(warehouse, node[1]) == 0:
+        if assign_pushes(warehouse, node[1]) == 0:
             return _unwound(came_from, node)
         if cost > cost_of[node]:
             continue
         for moves, following in _pushed(warehouse, node):
             total = cost + len(moves)
-            estimate = assigned_pushes(warehouse, following[1])
+            estimate = assign_pushes(warehouse, following[1])
             if estimate < inf and total < cost_of.get(following, inf):
                 cost_of[following] = total
                 came_from[following] = (node, moves)
@@ -118,7 +118,7 @@ def _pushed(warehouse: Warehouse, state: SokobanState) -> Iterator[tuple[str, So
         for number, move in enumerate(MOVES):
             pusher, target = steps[box][_OPPOSITE[number]], steps[box][number]
             if pusher in reached and target != box and target not in boxes:
-                yield reached[pusher] + move, (box, moved_boxes(boxes, box, target))
+                yield reached[pusher] + move, (box, move_boxes(boxes, box, target))
 
 
 def pulled(warehouse: Warehouse, state: SokobanState) -> list[SokobanState]:
@@ -132,7 +132,7 @@ def pulled(warehouse: Warehouse, state: SokobanState) -> list[SokobanState]:
             if puller != box and puller in reached:
                 there = steps[puller][number]
                 if there != puller and there not in boxes:
-                    found.append((there, moved_boxes(boxes, box, puller)))
+                    found.append((there, move_boxes(boxes, box, puller)))
     return found
 
 

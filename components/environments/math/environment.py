@@ -26,14 +26,14 @@ from components.environments.math.observations import (
     instructions,
     picture,
     prose_view,
-    shown_output,
+    show_output,
 )
 from components.environments.math.options import MathOptions
 from components.environments.math.procedural import draw_question
 from components.environments.math.questions import questions_of
 from components.environments.math.verifier import verdict
 from components.environments.shared.answer_extraction import PROGRAM_ENDING, final_program
-from components.environments.shared.splits import shuffled_index
+from components.environments.shared.splits import shuffle_index
 from components.environments.shared.text import PRINTABLE
 from components.errors import MalformedAction
 from components.schema import Execution
@@ -83,7 +83,7 @@ class MathEnvironment(Demonstrator, ToolEnvironment):
         if options.dataset_of(split) == "procedural":
             return None
         questions = questions_of(options, split)
-        question = questions[shuffled_index(index, num_rows=len(questions), seed=seed, split=split)]
+        question = questions[shuffle_index(index, num_rows=len(questions), seed=seed, split=split)]
         return {"statement": question.statement, "answer": question.answer, **_limits(options)}
 
     def draw(self, options: MathOptions, rng: Random) -> Mapping[str, Any] | None:
@@ -188,7 +188,7 @@ def _programmed(sheet: Sheet, execution: Execution, tools: Tools) -> Step:
     is_right = printed is not None and verdict(printed, sheet.payload["answer"])
     run = Run(
         program=execution.program,
-        output=shown_output(result.stdout, sheet.payload["max_output_characters"]),
+        output=show_output(result.stdout, sheet.payload["max_output_characters"]),
         printed=printed,
         failure="" if printed is not None else failure(result),
     )

@@ -88,7 +88,7 @@ def picture(statement: str, progress: Progress, *, solved: bool, color: bool) ->
     return "\n".join(lines)
 
 
-def shown_output(stdout: str, max_characters: int) -> str:
+def show_output(stdout: str, max_characters: int) -> str:
     """The end of a program's output, in printable ASCII, with a mark in place of the beginning if it is cut."""
     stdout = stdout.rstrip()
     text = _ascii(stdout[-max_characters:])
@@ -110,12 +110,12 @@ def _told(run: Run | None) -> str:
     if run is None:
         return "There is no program."
     if not run.program:
-        return f"There is no program: {shown_output(run.failure, 200)}"
+        return f"There is no program: {show_output(run.failure, 200)}"
     program = _ascii(run.program.rstrip())
     if len(program) > _MAX_SHOWN_PROGRAM:
         program = f"{program[:_MAX_SHOWN_PROGRAM]}\n{_CUT}"
     told = f"The program:\n{program}\nprinted:\n{run.output or '(nothing)'}"
-    return told if run.printed is not None else f"{told}\nIt gave no answer: {shown_output(run.failure, 200)}"
+    return told if run.printed is not None else f"{told}\nIt gave no answer: {show_output(run.failure, 200)}"
 
 
 def _compact_run(run: Run | None) -> str:

@@ -49,7 +49,7 @@ def is_too_deep(text: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def taken_apart(text: str) -> Structure:
+def take_apart(text: str) -> Structure:
     r"""The outermost structure of a plain answer.
 
     **Example** `(1, \frac{2}{3})` is the sequence `1`, `\frac{2}{3}` with ends `()`; `1 \pm x` is the bare list `1 + x`,
@@ -126,7 +126,7 @@ def same_answer(answer: str, expected: str, same: SameScalar) -> bool:
     """Whether two plain answers are equal; `same` compares parts that cannot be taken apart."""
     if answer == expected:
         return True
-    one, other = taken_apart(answer), taken_apart(expected)
+    one, other = take_apart(answer), take_apart(expected)
     if "scalar" in (one.kind, other.kind) and not {"set", "bare"} & {one.kind, other.kind}:
         return same(answer, expected)
     return same_structure(one, other, same)

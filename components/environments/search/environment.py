@@ -17,7 +17,7 @@ from components.environments.search.questions import Question
 from components.environments.search.render import picture
 from components.environments.search.sizes import Sizes
 from components.environments.search.sources import question_set, retriever_for
-from components.environments.shared.splits import shuffled_index
+from components.environments.shared.splits import shuffle_index
 from components.errors import ConfigurationError, MalformedAction
 from components.schema import Query
 
@@ -58,7 +58,7 @@ class SearchEnvironment(Demonstrator, ToolEnvironment):
                 f"environment.options.dataset {options.dataset_of(split)!r}: no question for the {split} split; name another "
                 "dataset (and this one as test_dataset), or environment.options.train as a file in its layout"
             )
-        question = questions[shuffled_index(index, num_rows=len(questions), seed=seed, split=split)]
+        question = questions[shuffle_index(index, num_rows=len(questions), seed=seed, split=split)]
         if options.sizes.ascii_only:
             question = _with_ascii_answers(question)
         payload = {**question.model_dump(mode="json", by_alias=True), "sizes": options.sizes.model_dump()}

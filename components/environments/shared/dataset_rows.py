@@ -65,7 +65,7 @@ class DataFile:
     """Marks an option that is the path of a file: `Annotated[str, DataFile()]`."""
 
 
-def anchored_path(path: str, folder: Path) -> str:
+def anchor_path(path: str, folder: Path) -> str:
     """`path` as an absolute one, seen from `folder`, if it names a file or folder; the name of a dataset on the hub as it is.
 
     **Example** "mine.jsonl" in /home/ann is "/home/ann/mine.jsonl", and "openai/gsm8k" stays unless it is a folder there.

@@ -67,7 +67,7 @@ def tell_of_contradictions(named: str, rows: Iterable[tuple[str, str]]) -> None:
         )
 
 
-def shuffled_index(index: int, *, num_rows: int, seed: int, split: str) -> int:
+def shuffle_index(index: int, *, num_rows: int, seed: int, split: str) -> int:
     """Row `index` of an endless walk over all rows, in a new order in each epoch.
 
     **Example** with 3 rows, indices 0 to 2 give some order of (0, 1, 2), and 3 to 5 another one.

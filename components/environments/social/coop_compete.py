@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from components.bounds import checked_share
+from components.bounds import check_share
 from components.environments.social.game import member_names, number
 from components.environments.social.repeated import NUM_MEMBERS, RepeatedGame, RepeatedOptions
-from components.environments.social.rules.base import Action, Rules, check_actions, checked_base, cooperation
+from components.environments.social.rules.base import Action, Rules, check_actions, check_base_folder, cooperation
 from components.errors import ConfigurationError
 
 
@@ -34,8 +34,8 @@ class CoopCompete:
     lowest_reward: float = 0.0
 
     def __post_init__(self) -> None:
-        checked_share("cooperation_level", self.cooperation_level)
-        checked_base(self.base_scale, self.difficulty)
+        check_share("cooperation_level", self.cooperation_level)
+        check_base_folder(self.base_scale, self.difficulty)
         if self.num_members < 2:
             raise ConfigurationError(f"num_members {self.num_members}: use 2 or more")
 
@@ -45,7 +45,7 @@ class CoopCompete:
         **Example** eight members of which half cooperate, at level .6: .764 for these, .743 for those who compete.
         """
         check_actions(actions_N, self.num_members)
-        base = checked_base(self.base_scale, self.difficulty)
+        base = check_base_folder(self.base_scale, self.difficulty)
         earned = []
         for member, action in enumerate(actions_N):
             rho = cooperation([*actions_N[:member], *actions_N[member + 1 :]])
@@ -72,8 +72,8 @@ class PairGame:
     num_members: int = 2
 
     def __post_init__(self) -> None:
-        checked_share("cooperation_level", self.cooperation_level)
-        checked_base(self.base_scale, self.difficulty)
+        check_share("cooperation_level", self.cooperation_level)
+        check_base_folder(self.base_scale, self.difficulty)
         if self.num_members != 2:
             raise ConfigurationError(f"num_members {self.num_members}: use 2, or CoopCompete")
 
@@ -83,7 +83,7 @@ class PairGame:
         **Example** level .6: .85, .8 and, for unlike actions, .6.
         """
         check_actions(actions_N, 2)
-        base, level = checked_base(self.base_scale, self.difficulty), self.cooperation_level
+        base, level = check_base_folder(self.base_scale, self.difficulty), self.cooperation_level
         if actions_N[0] != actions_N[1]:
             return (base - self.mismatch,) * 2
         return (base + self.weight * (level if actions_N[0] == "cooperate" else 1 - level),) * 2

@@ -16,8 +16,8 @@ from components.environments.social.rules.maze import (
     Maze,
     MazeGame,
     MazeState,
+    draw_maze,
     drawing,
-    drawn_maze,
     known_cells,
     maze_step,
     success_by_path_length,
@@ -80,7 +80,7 @@ class MazeEnvironment(SocialGame):
 
     def draw(self, options: MazeOptions, rng: Random) -> Mapping[str, Any]:
         drawn = dict(super().draw(options, rng))
-        maze = LAYOUTS.get(options.layout) or drawn_maze(
+        maze = LAYOUTS.get(options.layout) or draw_maze(
             options.width, options.height, wall_fraction=options.wall_fraction, seed=drawn["seed"]
         )
         return {**drawn, "rows": _rows(maze)}

@@ -16,13 +16,13 @@ from components.environments.social.rules.trading import (
     PASS,
     Market,
     Offer,
-    drawn_market,
+    choose_scripted_action,
+    draw_market,
     gini,
     has_deal,
     market_step,
     may_pass,
     possible_offers,
-    scripted_action,
 )
 from components.frozen import Frozen
 
@@ -86,7 +86,7 @@ class SocialTradingEnvironment(SocialGame):
     def start(self, problem: Mapping[str, Any]) -> Trading:
         rng = Random(problem["seed"])
         while True:
-            market = drawn_market(
+            market = draw_market(
                 problem["num_members"],
                 problem["num_rounds"],
                 most_traded=problem["most_traded"],
@@ -200,7 +200,7 @@ def _is_scripted(market: Market, member: int) -> bool:
 
 
 def _scripted_actions(market: Market) -> dict[int, Offer | str]:
-    return {member: scripted_action(market, member) for member in market.acting if _is_scripted(market, member)}
+    return {member: choose_scripted_action(market, member) for member in market.acting if _is_scripted(market, member)}
 
 
 def _after_scripted(market: Market) -> Market:

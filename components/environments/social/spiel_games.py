@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from components.environments.social.game import EXTRA
 from components.errors import ConfigurationError, ServiceMissing
-from components.escaping import shown_value
+from components.escaping import show_value
 from components.identity import canonical_json, seed_for
 from components.suggestions import suggest
 
@@ -229,7 +229,7 @@ def _loaded(key: tuple[str, str, int | None]) -> SpielGame:
     except (pyspiel.SpielError, ValueError, LookupError, RuntimeError, TypeError, OverflowError) as error:
         why = str(error).strip().partition("\n")[0] or type(error).__name__
         raise ConfigurationError(
-            f"environment.options.game {name!r} with the parameters {shown_value(given)}: OpenSpiel refuses them: {why}"
+            f"environment.options.game {name!r} with the parameters {show_value(given)}: OpenSpiel refuses them: {why}"
         ) from error
 
 

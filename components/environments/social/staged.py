@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from components.bounds import checked_share
+from components.bounds import check_share
 from components.environments.social.game import member_names
 from components.environments.social.repeated import NUM_MEMBERS, Repeated, RepeatedOptions, WarmedUpGame
-from components.environments.social.rules.base import Action, Rules, check_actions, checked_base, cooperation
+from components.environments.social.rules.base import Action, Rules, check_actions, check_base_folder, cooperation
 from components.errors import ConfigurationError
 
 
@@ -35,8 +35,8 @@ class Staged:
     lowest_reward: float = float("-inf")
 
     def __post_init__(self) -> None:
-        checked_share("adversary_fraction", self.adversary_fraction)
-        checked_base(self.base_scale, self.difficulty)
+        check_share("adversary_fraction", self.adversary_fraction)
+        check_base_folder(self.base_scale, self.difficulty)
         if self.num_members < 1 or self.warmup_episodes < 0:
             raise ConfigurationError(
                 f"num_members {self.num_members}, warmup_episodes {self.warmup_episodes}: use 1 and 0 or more"
@@ -53,7 +53,7 @@ class Staged:
         **Example** late, the adversaries 0 and 1 compete and six others cooperate: .9975 and .9725.
         """
         check_actions(actions_N, self.num_members)
-        base = checked_base(self.base_scale, self.difficulty)
+        base = check_base_folder(self.base_scale, self.difficulty)
         if episode < self.warmup_episodes:
             return (base,) * self.num_members
         played = episode - self.warmup_episodes

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from components.models.weights import built_model
+from components.models.weights import build_tiny_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class BaseModels:
         self._held: dict[tuple[Path, str, torch.dtype], Base] = {}
 
     def base(self, folder: Path, *, device: str, dtype: torch.dtype) -> Base:
-        """The module of `folder` and the digest of its weights as stored. Raises what `built_model` raises."""
+        """The module of `folder` and the digest of its weights as stored. Raises what `build_tiny_model` raises."""
         key = (folder.resolve(), device, dtype)
         if key not in self._held:
-            self._held[key] = Base(*built_model(folder, device=device, dtype=dtype))
+            self._held[key] = Base(*build_tiny_model(folder, device=device, dtype=dtype))
         return self._held[key]

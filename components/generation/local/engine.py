@@ -18,7 +18,7 @@ from components.generation.local.token_selection import Sampling, TeacherForcing
 from components.models.adapters import adapted_digest, load_adapter, use_adapter
 from components.models.stored_models import most_tokens
 from components.models.tokenizer import HuggingFaceTokenizer
-from components.models.weights import architecture_of, built_model, check_weights, refreshed_model
+from components.models.weights import architecture_of, build_tiny_model, check_weights, refresh_model
 from components.schema import PolicyVersion
 from components.share_done import part_of_work
 from components.torch_state import computing_with
@@ -89,10 +89,10 @@ class TransformersGenerator:
         """Load a private module, in place if possible; the digest of its weights."""
         self._adapted_policy, self._turn = None, nullcontext()
         architecture = architecture_of(folder)
-        digest = refreshed_model(self._model, folder) if architecture == self._architecture else None
+        digest = refresh_model(self._model, folder) if architecture == self._architecture else None
         if digest is None:
             self._architecture = {}
-            self._model, digest = built_model(folder, device=self._config.device, dtype=self._dtype)
+            self._model, digest = build_tiny_model(folder, device=self._config.device, dtype=self._dtype)
             self._architecture = architecture
         return digest
 

@@ -34,7 +34,7 @@ def uniforms(seeds_N: Sequence[int], num_tokens: int) -> npt.NDArray[np.float64]
     return unit_N_T
 
 
-def tempered_logprobs(logits_M_V: torch.Tensor, temperatures_M: torch.Tensor) -> torch.Tensor:
+def temper_logprobs(logits_M_V: torch.Tensor, temperatures_M: torch.Tensor) -> torch.Tensor:
     """Log-probabilities [M, V] in float32 of `softmax(logits / temperature)`; temperature 0 leaves the logits unscaled."""
     divisors_M = torch.where(temperatures_M == 0, 1.0, temperatures_M)
     return torch.log_softmax(logits_M_V.float() / divisors_M[:, None], dim=-1)

@@ -6,7 +6,7 @@ import torch
 
 from components.choice_tokens import following_tokens, with_token
 from components.generation.base import GenerationRequest
-from components.generation.local.sampling import drawn, tempered_logprobs, uniforms
+from components.generation.local.sampling import drawn, temper_logprobs, uniforms
 from components.generation.stop_tracking import StopTracker
 from components.models.tokenizer import HuggingFaceTokenizer
 
@@ -52,7 +52,7 @@ class Sampling:
             logits_M_V = _among(
                 logits_M_V, [following_tokens(self._choices[n], t) if n >= 0 else () for n, t in choosing]
             )
-        logprobs_M_V = tempered_logprobs(logits_M_V, temperatures_M)
+        logprobs_M_V = temper_logprobs(logits_M_V, temperatures_M)
         if self._all_greedy:
             tokens_M = logprobs_M_V.argmax(dim=-1)
         else:

@@ -12,7 +12,7 @@ from components.generation.base import Completion, GenerationRequest
 from components.generation.vllm.background import Background
 from components.generation.vllm.candidates import candidates_of
 from components.generation.vllm.fleet import Fleet
-from components.generation.vllm.folders import checked_base, kept_adapter, merged_folder
+from components.generation.vllm.folders import check_base_folder, keep_adapter, merge_into_folder
 from components.generation.vllm.loaded_weights import ServedVersion
 from components.generation.vllm.router import Replicas
 from components.generation.vllm.transport import Transport
@@ -137,15 +137,15 @@ class VllmGenerator:
 
     def _checked(self, folder: Path, version: PolicyVersion, adapter: Path | None) -> ServedVersion:
         """What the servers have to hold, after checking that the folders hold `version`."""
-        base, digest, policy = checked_base(folder, version, adapter), version.weights_digest, version.policy
+        base, digest, policy = check_base_folder(folder, version, adapter), version.weights_digest, version.policy
         if adapter is None:
             return ServedVersion(model=self._model, policy=policy, weights=digest, digest=digest, folder=folder)
         place = self._place(version)
         if self._config.vllm.merge_adapters:
-            whole = merged_folder(folder, adapter, place)
+            whole = merge_into_folder(folder, adapter, place)
             return ServedVersion(model=self._model, policy=policy, weights=digest, digest=digest, folder=whole)
         name = f"{policy}@{digest[:16]}"  # one per version, so that no request reaches another version
-        kept = kept_adapter(adapter, place)
+        kept = keep_adapter(adapter, place)
         return ServedVersion(model=name, policy=policy, weights=base, digest=digest, folder=folder, adapter=kept)
 
     def _scored(

@@ -11,34 +11,34 @@ from components.errors import ArtifactCorrupt
 from components.models.adapters import adapted_digest, read_adapter_config
 from components.models.digests import model_digest, tensors_digest
 from components.models.stored_models import stored_model
-from components.models.weights import architecture_of, check_weights, stored_tensors
+from components.models.weights import architecture_of, check_weights, read_stored_tensors
 from components.schema import PolicyVersion
 
 _PREFIX = "base_model.model."
 
 
-def checked_base(folder: Path, version: PolicyVersion, adapter: Path | None) -> str:
+def check_base_folder(folder: Path, version: PolicyVersion, adapter: Path | None) -> str:
     """The digest of the weights in `folder`. Raises ArtifactCorrupt unless they, with `adapter` on them, are `version`."""
     architecture_of(folder)
     expected = version.weights_digest if adapter is None else None
     base = _digest(folder.resolve(), _stamp(folder), expected)
-    found = base if adapter is None else adapted_digest(base, tensors_digest(stored_tensors(adapter)))
+    found = base if adapter is None else adapted_digest(base, tensors_digest(read_stored_tensors(adapter)))
     check_weights(adapter or folder, found, version)
     return base
 
 
-def kept_adapter(adapter: Path, into: Path) -> Path:
+def keep_adapter(adapter: Path, into: Path) -> Path:
     """A private copy of the adapter's folder at `into`: a server may read it again at any time."""
     if not into.exists():
         _unfinished(adapter, into).rename(into)
     return into
 
 
-def merged_folder(folder: Path, adapter: Path, into: Path) -> Path:
+def merge_into_folder(folder: Path, adapter: Path, into: Path) -> Path:
     """A model folder at `into` whose weights are W + alpha / rank * B A (arXiv 2106.09685, section 4.1), in W's type."""
     if not into.exists():
         unfinished = _unfinished(folder, into, "*.safetensors", "*.safetensors.index.json")
-        save_file(merged_tensors(folder, adapter), unfinished / "model.safetensors", metadata={"format": "pt"})
+        save_file(merge_tensors(folder, adapter), unfinished / "model.safetensors", metadata={"format": "pt"})
         unfinished.rename(into)
     return into
 
@@ -50,9 +50,9 @@ def _unfinished(folder: Path, into: Path, *ignored: str) -> Path:
     return Path(shutil.copytree(folder, unfinished, ignore=shutil.ignore_patterns(*ignored)))
 
 
-def merged_tensors(folder: Path, adapter: Path) -> dict[str, torch.Tensor]:
+def merge_tensors(folder: Path, adapter: Path) -> dict[str, torch.Tensor]:
     """The base's tensors with the adapter's updates added, computed in float32."""
-    merged, update = stored_tensors(folder), stored_tensors(adapter)
+    merged, update = read_stored_tensors(folder), read_stored_tensors(adapter)
     shape = read_adapter_config(adapter)
     for name in [name for name in update if name.endswith(".lora_A.weight")]:
         layer = name.removeprefix(_PREFIX).removesuffix(".lora_A.weight")
@@ -67,7 +67,7 @@ def merged_tensors(folder: Path, adapter: Path) -> dict[str, torch.Tensor]:
 @lru_cache(maxsize=16)
 def _digest(folder: Path, stamp: tuple[tuple[str, int, int], ...], expected: str | None) -> str:
     """Of the file's tensors; if not `expected`, of the module's, where tied tensors have one name."""
-    found = tensors_digest(stored_tensors(folder))
+    found = tensors_digest(read_stored_tensors(folder))
     if expected is None or found == expected:
         return found
     return model_digest(stored_model(folder))

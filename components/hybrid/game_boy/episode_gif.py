@@ -43,7 +43,7 @@ class EpisodeFrame:
     """What the episode has earned so far."""
 
 
-def played_frames(games: EmulatedGames, agent: HybridAgent) -> Iterator[EpisodeFrame]:
+def play_frames(games: EmulatedGames, agent: HybridAgent) -> Iterator[EpisodeFrame]:
     """The frames of one episode of one game that renders, played by an agent of one game until it ends or is cut."""
     total, is_over = 0.0, False
     while not is_over:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from components.algorithms.batching import joined_by_prompt
+from components.algorithms.batching import join_by_prompt
 from components.hybrid.language_model import Draw
 from components.identity import GroupKey
 from components.schema import PolicyVersion, TrainBatch, TrainGroup
@@ -52,7 +52,7 @@ def advice_batch(
     return TrainBatch(
         policy=version.policy,
         step=step,
-        groups=joined_by_prompt(groups) if spread > 0 else (),
+        groups=join_by_prompt(groups) if spread > 0 else (),
         num_groups_without_signal=0 if spread > 0 else len(groups),
         metrics={"num_draws": float(len(values)), "mean_advantage": float(values.mean()) if len(values) else 0.0},
         version=version,

@@ -47,7 +47,7 @@ def open_history(store: ArtifactStore, run: RunAddress, home: Path = HOME) -> tu
     from components.hybrid.decision_history import DecisionHistory
     from components.hybrid.experience import Experience
 
-    collected, file, notes = collected_steps(store, run), history_file(run.run_id, home), []
+    collected, file, notes = read_collected_steps(store, run), history_file(run.run_id, home), []
     if file.exists():
         whole = _whole_history(file, [each.sha256 for each in collected.values()])
         if whole is not None:
@@ -79,7 +79,7 @@ def _whole_history(file: Path, digests: list[str]) -> "DecisionHistory | None":
     return None
 
 
-def collected_steps(store: ArtifactStore, run: RunAddress) -> dict[int, ArtifactRef]:
+def read_collected_steps(store: ArtifactStore, run: RunAddress) -> dict[int, ArtifactRef]:
     """What each step of a run has collected, by step, in their order."""
     keys = manifest_keys(run, store.list(f"runs/{run.run_id}/steps/"))
     found = in_parallel(

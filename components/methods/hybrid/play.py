@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.config.hybrid import PLAYER, REFLEXES, Crystal, Teacher, tuned_model
+from components.config.hybrid import PLAYER, REFLEXES, Crystal, Teacher, find_tuned_model
 from components.evaluation.held_out import Sampling
 from components.evaluation.statistics import wilson_interval
 from components.identity import fingerprint, seed_for
 from components.methods.hybrid.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
-from components.methods.hybrid.settings import emulated_games, games_opener, hybrid_config, hybrid_settings
+from components.methods.hybrid.settings import games_opener, hybrid_config, hybrid_settings, open_emulated_games
 from components.metrics import SUCCESS_RATE
 from components.metrics import evaluation as named
 from components.runs.run import CollectedStep, PolicyUpdate
@@ -44,7 +44,7 @@ def adviser_for(session: Session, versions: Mapping[str, PolicyVersion], *, draw
     policy, seed = session.config.agents[PLAYER].policy, session.config.seed
     engine, version = session.engines.of(policy), versions[policy]
     is_chat = session.config.policies[policy].prompt_format == "chat"
-    if tuned_model(session.config) is not None:
+    if find_tuned_model(session.config) is not None:
         return LearningAdviser(engine, version, seed=seed_for(seed, "advice", draw), is_chat=is_chat)
     return LanguageModelAdviser(engine, version, seed=seed, is_chat=is_chat)
 
@@ -66,10 +66,10 @@ def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> C
 def _written_lesson(session: Session, models: Mapping[str, CheckpointRef]) -> str:
     from components.hybrid.language_model import LanguageModelTeacher
     from components.session.checkpoint_loading import load_checkpoint
-    from components.session.engines import fixed_versions
+    from components.session.engines import list_fixed_versions
 
     policy = session.config.agents[PLAYER].policy
-    known = fixed_versions(session.config)
+    known = list_fixed_versions(session.config)
     version = load_checkpoint(session, models[policy])[0] if policy in models else known[policy]
     teacher = LanguageModelTeacher(session.engines.of(policy), version)
     badges = hybrid_settings(session.scenario).goal_badges
@@ -114,11 +114,11 @@ def _stored_advice(
     return put(session.store, batch), {f"signal/{name}": value for name, value in batch.metrics.items()}
 
 
-def learned_parts(config: RunConfig, played: CollectedStep) -> dict[str, ArtifactRef]:
+def list_learned_parts(config: RunConfig, played: CollectedStep) -> dict[str, ArtifactRef]:
     """What each policy that learns has to learn from: the RL learner its experience, a language model its own buttons."""
     parts = {REFLEXES: played.experience}
     if played.advice is not None:
-        model = tuned_model(config)
+        model = find_tuned_model(config)
         assert model is not None, "only a model that learns leaves advice"
         parts[model] = played.advice
     return parts
@@ -191,13 +191,13 @@ def episode_picture(
 
     Raises ServiceMissing without the emulator.
     """
-    from components.hybrid.game_boy.episode_gif import played_frames, short_gif
+    from components.hybrid.game_boy.episode_gif import play_frames, short_gif
     from components.hybrid.held_out_games import held_out_settings, trained_agent
 
     config, state = hybrid_config(session.config), read_learner(session, checkpoint)
     settings = hybrid_settings(session.scenario, lesson_in(state))
     seed = seed_for(SUITE_SEED, "game_boy", 0)
-    with computing_with(1), emulated_games(config, held_out_settings(settings, 1), seed, renders=True) as games:
+    with computing_with(1), open_emulated_games(config, held_out_settings(settings, 1), seed, renders=True) as games:
         agent = trained_agent(
             settings,
             state,
@@ -206,7 +206,7 @@ def episode_picture(
             is_greedy=sampling == "greedy",
             adviser=adviser_for(session, versions),
         )
-        return short_gif(list(played_frames(games, agent)))
+        return short_gif(list(play_frames(games, agent)))
 
 
 def suite_title(session: Session) -> str:
@@ -233,7 +233,7 @@ def play_suite_games(
     progress: Callable[[int, int], None],
 ) -> "HeldOut":
     """The episodes of the suite of `seed`, with starts that training has not seen: its blocks have a seed each."""
-    from components.hybrid.held_out_games import joined_blocks, play_held_out
+    from components.hybrid.held_out_games import join_blocks, play_held_out
 
     state, evaluation = read_learner(session, checkpoint), session.config.evaluation
     total, blocks = evaluation.num_problems, []
@@ -252,4 +252,4 @@ def play_suite_games(
                 )
             )
             progress(first + num_episodes, total)
-    return joined_blocks(blocks)
+    return join_blocks(blocks)

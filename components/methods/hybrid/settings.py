@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.config import HybridMethod, RunConfig
-from components.config.hybrid import Adaptive, Twin, tuned_model
+from components.config.hybrid import Adaptive, Twin, find_tuned_model
 from components.errors import ConfigurationError, ServiceMissing
 from components.session.scenario import Scenario
 
@@ -56,7 +56,7 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
         learner=_learner_rule(config),
         agent=AgentRule(
             control=control,
-            draws_anew=tuned_model(scenario.config) is not None,
+            draws_anew=find_tuned_model(scenario.config) is not None,
             questions_per_episode=shared.questions_per_episode,
         ),
         starts=None
@@ -155,10 +155,10 @@ def games_opener(config: HybridMethod) -> "GamesOpener":
     if not config.game.is_emulated:
         return open_twins
 
-    return lambda settings, seed: emulated_games(config, settings, seed)
+    return lambda settings, seed: open_emulated_games(config, settings, seed)
 
 
-def emulated_games(
+def open_emulated_games(
     config: HybridMethod, settings: "HybridSettings", seed: int, *, renders: bool = False
 ) -> "closing[EmulatedGames]":
     """The games on the cartridge: for `twin`, that whose rules it plays.

@@ -38,7 +38,7 @@ def coordinated(
         policy: read_adapter_state(session.copies.path(update.checkpoint), policy) for policy, update in updates.items()
     }
     shares = _shares(settings, get(session.store, state, PopulationState), list(updates))
-    after, residual = mixed_states(settings, before, shares)
+    after, residual = mix_states(settings, before, shares)
     parents = tuple(update.checkpoint.weights_digest for update in updates.values())
     return {
         policy: PolicyUpdate(
@@ -73,7 +73,7 @@ def _shares(settings: Synchronized | Federated, state: PopulationState, members:
     return round_shares(samples, returns, settings.return_temperature or 1.0)
 
 
-def mixed_states(
+def mix_states(
     settings: Synchronized | Federated, states: Mapping[str, "AdapterState"], shares: Mapping[str, float]
 ) -> tuple[dict[str, "AdapterState"], float]:
     """The members' states after a round, and the share of the exact mean that is lost by keeping the rank.
@@ -82,20 +82,20 @@ def mixed_states(
     moments by the number of updates, and those of different numbers have no mean.
     """
     from components.population.adapters import Learner
-    from components.population.federated import federated_learner, pulled_adapter, synchronized_learner
+    from components.population.federated import federate_learners, pull_adapter, synchronize_learners
 
     learners = {member: _learner(state) for member, state in states.items()}
     if len({learner.num_updates for learner in learners.values()}) > 1:
         learners = {member: Learner(adapter=learner.adapter) for member, learner in learners.items()}
     if isinstance(settings, Synchronized):
-        whole = synchronized_learner(learners)
+        whole = synchronize_learners(learners)
         return {member: _with_learner(state, whole) for member, state in states.items()}, 0.0
-    whole, merge = federated_learner(learners, shares)
+    whole, merge = federate_learners(learners, shares)
     if settings.personal_share == 0.0:
         return {member: _with_learner(state, whole) for member, state in states.items()}, merge.residual
     after = {}
     for member, state in states.items():
-        pulled = pulled_adapter(learners[member].adapter, whole.adapter, 1 - settings.personal_share)
+        pulled = pull_adapter(learners[member].adapter, whole.adapter, 1 - settings.personal_share)
         kept = _pulled(learners[member], whole, settings.personal_share) if pulled.method == "mean" else whole
         after[member] = _with_learner(state, replace(kept, adapter=pulled.adapter))
     return after, merge.residual
@@ -103,11 +103,11 @@ def mixed_states(
 
 def _pulled(own: "Learner", whole: "Learner", own_share: float) -> "Learner":
     """A learner with its own moments, whose optimizer's copies of weights, if it has any, are pulled as the adapter is."""
-    from components.population.adapters import weighted_mean
+    from components.population.adapters import average_weighted
 
     shares = (own_share, 1 - own_share)
     copies = {name: tensor for name, tensor in own.first_moments.items() if _WEIGHT_COPY in name}
-    pulled = {name: weighted_mean([tensor, whole.first_moments[name]], shares) for name, tensor in copies.items()}
+    pulled = {name: average_weighted([tensor, whole.first_moments[name]], shares) for name, tensor in copies.items()}
     return replace(own, first_moments={**own.first_moments, **pulled})
 
 

@@ -9,10 +9,10 @@ from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import PopulationMethod, RunConfig
 from components.config.population import Asynchronous, Selective
 from components.population.asynchronous import played_step
-from components.population.credit import CreditedStep, Played, PopulationState, credited_step
+from components.population.credit import CreditedStep, Played, PopulationState, credit_step
 from components.population.move_rewards import Move, move_numbers, moves_of
 from components.population.seating import Seating, homes_in_step, pools_after, range_warning, step_seatings
-from components.population.selective import selected_members
+from components.population.selective import select_members
 from components.rollout.statistics import reward_metrics
 from components.runs.run import MixedStep
 from components.runs.step_records import step_manifests
@@ -36,7 +36,7 @@ def state_before(session: Session, step: int) -> ArtifactRef | None:
     return MixedStep.model_validate(found[0].output).state
 
 
-def credited_shards(
+def credit_shards(
     session: Session, rollouts: list[ArtifactRef], scored: list[ArtifactRef], state: ArtifactRef | None
 ) -> tuple[list[ScoredShard], CreditedStep]:
     """The step's shards with credits in place of rewards, and all that crediting gave, the metrics of raw rewards included."""
@@ -47,7 +47,7 @@ def credited_shards(
     agents = tuple(config.agents)
 
     def played(episode: Episode, rewards_N_K: tuple[tuple[float | None, ...], ...]) -> Played:
-        moves = played_moves(session.scenario, episode, rewards_N_K)
+        moves = read_played_moves(session.scenario, episode, rewards_N_K)
         members = {node.group.agent: node.policy for node in episode.nodes}
         return Played(
             moves=() if episode.error is not None else moves,
@@ -61,7 +61,7 @@ def credited_shards(
         for episode, rewards in zip(shard.episodes, score.rewards_E_N_K, strict=True)
     ]
     before = PopulationState() if state is None else get(session.store, state, PopulationState)
-    credited = credited_step(
+    credited = credit_step(
         before,
         episodes,
         agents=agents,
@@ -78,7 +78,7 @@ def credited_shards(
     ], credited
 
 
-def played_moves(
+def read_played_moves(
     scenario: Scenario, episode: Episode, rewards_N_K: Sequence[Sequence[float | None]]
 ) -> tuple[Move, ...]:
     """The moves of an episode by the rules of its game, with what each agent earned at each, in the order of the agents."""
@@ -132,7 +132,7 @@ def _homes(session: Session, step: int, state: PopulationState) -> dict[str, str
     return homes_in_step(homes, averages, config.method, step)
 
 
-def played_checkpoints(
+def choose_played_checkpoints(
     session: Session, step: int, checkpoints: Mapping[str, CheckpointRef]
 ) -> dict[str, CheckpointRef]:
     """The checkpoints that members play by in a step: under asynchronous updates with `every` older ones, in turn."""
@@ -154,7 +154,7 @@ def asynchronous_updates(config: RunConfig) -> Asynchronous | None:
     return updates if isinstance(updates, Asynchronous) and updates.every > 1 else None
 
 
-def seated_versions(
+def seat_versions(
     session: Session, seating: Seating, state: ArtifactRef | None, versions: Mapping[str, PolicyVersion]
 ) -> dict[str, PolicyVersion]:
     """The versions of all members, and of the past selves in a seating."""
@@ -225,7 +225,7 @@ def _learning(session: Session, step: int, state: PopulationState) -> tuple[list
     if not isinstance(settings, Selective):
         return trained, state
     records = {member: state.records[member] for member in trained if member in state.records}
-    chosen = selected_members(
+    chosen = select_members(
         records,
         seed=config.seed,
         round_number=step,

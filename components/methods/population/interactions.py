@@ -29,7 +29,7 @@ _MAX_FRAMES = 20
 _Transfer = tuple[str, str, float]
 
 
-def stored_interactions(session: Session, step: int) -> ArtifactRef:
+def store_interactions(session: Session, step: int) -> ArtifactRef:
     """The stored folder of FILES, after `step` updates."""
     frames, title = interaction_frames(session, step), f"Interactions in {session.run.run_id}"
     folder = session.copies.work_folder(step)  # stays: a store may write in the background

@@ -11,7 +11,7 @@ from components.rollout.rules import num_episodes
 from components.runs.available_checkpoints import available_steps, checkpoints_after
 from components.runs.gc import listed, name_of
 from components.runs.gc_records import Records
-from components.runs.lineages import indexed_runs
+from components.runs.lineages import list_indexed_runs
 from components.runs.run import Run
 from components.runs.session_records import readable_sessions
 from components.runs.stored_runs import read_run
@@ -32,7 +32,7 @@ def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> l
     if store is None:
         return []
     found = []
-    for run_id in indexed_runs(store):
+    for run_id in list_indexed_runs(store):
         try:
             run = read_run(store, run_id)
             found.append((_began(store, run), [f"{run_id}@{step}" for step in reversed(available_steps(store, run))]))

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, validate_c
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from components.errors import ConfigurationError
-from components.escaping import printable, shown_value
+from components.escaping import printable, show_value
 from components.suggestions import suggest
 
 P = ParamSpec("P")
@@ -76,7 +76,7 @@ def _fault(fault: Mapping[str, Any], unknown: str, names: Iterable[str]) -> str:
     if fault["type"].startswith("missing"):
         return f"{path}: required and missing"
     message = str(fault["msg"]).removeprefix("Value error, ")
-    shown = "" if _SECRET in path else f" {shown_value(fault['input'])}"
+    shown = "" if _SECRET in path else f" {show_value(fault['input'])}"
     return f"{path}{shown}: {message}" if path else message
 
 

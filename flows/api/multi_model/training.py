@@ -238,20 +238,20 @@ def train_population(
     wait for one that is away. Raises what the flow raises.
     """
     from flows.prefect_runtime.settings import patient_with_temporary_server
-    from flows.starts import recorded_restart
+    from flows.starts import commit_restart
     from flows.steps import POPULATION_PIPELINE
-    from flows.train import checked_session, using
+    from flows.train import open_checked_session, using
     from flows.train import train_population as flow
 
     settled = with_sources(config)
     restart = restart_for(open_store(settled.store), settled, run_id, from_step)
-    with checked_session(Run(run_id=run_id, config=settled)) as session, progress.subscribe(on_progress):
+    with open_checked_session(Run(run_id=run_id, config=settled)) as session, progress.subscribe(on_progress):
         on_session(session)
         session.on_step = on_step
         if restart is None:
             validate_start(session.store, run_id, settled, POPULATION_PIPELINE)
         else:
-            recorded_restart(session, restart)
+            commit_restart(session, restart)
         with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return flow(settled, run_id)
 

@@ -9,7 +9,7 @@ from components.freed import Freed
 from components.identity import seed_for
 from components.rollout.router import RoleRequest
 from components.schema import Observation
-from flows.api.petting.model_paths import checked_sampling, named_team, opened_team
+from flows.api.petting.model_paths import check_sampling, find_named_team, open_team
 from flows.api.petting.multi_agent_env.base import Observed
 from flows.api.petting.run_configs import stated_config
 
@@ -21,7 +21,7 @@ class LoadedTeam(Freed):
         """`model_path` and `config_name` are those of `evaluate`. Raises ConfigurationError."""
         stated = None if config_name is None else stated_config(config_name, None, {})
         with ExitStack() as opened:
-            team = opened.enter_context(opened_team(named_team(model_path, stated)))
+            team = opened.enter_context(open_team(find_named_team(model_path, stated)))
             team.load()
             self._session, self._router = team.session, team.session.router(dict(team.versions))
             self._ends = opened.pop_all()
@@ -45,7 +45,7 @@ class PolicyAgent(LoadedTeam):
         sampling: str = "greedy",
         seed: int = 0,
     ) -> None:
-        self._temperature = temperature_of(checked_sampling(sampling))
+        self._temperature = temperature_of(check_sampling(sampling))
         self._seed, self._num_answers = seed, 0
         super().__init__(model_path, config_name)
 

@@ -13,7 +13,7 @@ from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling
 from components.evaluation.subjects import RunSubject, is_model_folder
 from components.methods.contenders import Contender, Player, Team, find_team, open_contender
-from components.runs.lineages import indexed_runs
+from components.runs.lineages import list_indexed_runs
 from components.runs.run import Run
 from components.session.checkpoint_loading import check_model, model_settings
 from components.session.stores import open_store
@@ -33,7 +33,7 @@ class NamedTeam:
     store: StoreConfig | None
 
 
-def named_team(model_path: str | Path, stated: Mapping[str, Any] | None) -> NamedTeam:
+def find_named_team(model_path: str | Path, stated: Mapping[str, Any] | None) -> NamedTeam:
     """The team of a model path, and what it plays: the configuration `stated`, or what it was trained on (None).
 
     A path is `DIR/RUN`, `DIR/RUN/model_STEP`, and `DIR` or `DIR/model_STEP` for the run that `stated` names, or the only one
@@ -48,11 +48,11 @@ def named_team(model_path: str | Path, stated: Mapping[str, Any] | None) -> Name
     store, subject = found
     run, step = find_stored_run(store, subject)
     team = find_team(subject, lambda _: (run, step), title=str(model_path))
-    return NamedTeam(team=team, played=played_config(stated, run), store=run.config.store)
+    return NamedTeam(team=team, played=build_played_config(stated, run), store=run.config.store)
 
 
 @contextmanager
-def opened_team(
+def open_team(
     named: NamedTeam, adjust: Callable[[RunConfig], RunConfig] = lambda config: config
 ) -> Iterator[Contender]:
     """The team in a session of its own, which ends with the block. Its results are kept in the store of its run. `adjust`
@@ -66,7 +66,7 @@ def opened_team(
         yield contender
 
 
-def played_config(stated: Mapping[str, Any] | None, run: Run) -> RunConfig:
+def build_played_config(stated: Mapping[str, Any] | None, run: Run) -> RunConfig:
     """What a run's team plays: the stated configuration, read and computed as the team learned it; or the run's own.
 
     The run's own is meant by None, and by the bare name of the run or of its configuration.
@@ -77,7 +77,7 @@ def played_config(stated: Mapping[str, Any] | None, run: Run) -> RunConfig:
     return with_environment_source(as_own(run_config(stated), own, stated.get(OVERRIDES) or ()))
 
 
-def checked_sampling(text: str) -> Sampling:
+def check_sampling(text: str) -> Sampling:
     """`sampling`, checked. Raises ConfigurationError."""
     if text not in ("greedy", "sample"):
         raise ConfigurationError(f"sampling {text!r}: use greedy or sample")
@@ -103,7 +103,7 @@ def _named_run(model_path: str | Path, run_id: str | None) -> tuple[StoreConfig,
 
 
 def _only_run(store: StoreConfig, run_id: str | None, path: Path) -> str:
-    runs = indexed_runs(open_store(store))
+    runs = list_indexed_runs(open_store(store))
     if run_id in runs:
         return str(run_id)
     if len(runs) != 1:

@@ -68,7 +68,7 @@ def get_config(config_name: str, **settings: Any) -> dict[str, Any]:
     >>> config["learning_rate"], config["batch_size"], config["env_name"]
     (1e-05, 16, 'code')
     """
-    given = checked_keys({"config_name": config_name, **settings})
+    given = check_keys({"config_name": config_name, **settings})
     defaults = parse_config(_values(given)).model_dump(mode="json")
     read = {key: _read(places, defaults) for key, places in SETTINGS.items()}
     named = {
@@ -104,7 +104,7 @@ def stated_config(
         )
     if config_name not in (None, name):
         raise ConfigurationError(f"config_name {config_name!r}: the configuration is {name!r}; leave config_name out")
-    return checked_keys({**stated, **settings})
+    return check_keys({**stated, **settings})
 
 
 def run_config(config: Mapping[str, Any]) -> RunConfig:
@@ -112,7 +112,7 @@ def run_config(config: Mapping[str, Any]) -> RunConfig:
 
     Raises ConfigurationError, which names the key, its field, the value and the remedy.
     """
-    values = _values(checked_keys(config))
+    values = _values(check_keys(config))
     defaults = parse_config(values).model_dump(mode="json")
     given = {key: places for key, places in SETTINGS.items() if key in config}
     changed = [key for key, places in given.items() if config[key] != _read(places, defaults)]
@@ -141,7 +141,7 @@ def overrides_for(key: str, places: Sequence[str], value: Any, values: Mapping[s
     return lines
 
 
-def checked_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+def check_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     """`config` as a dict. Raises ConfigurationError for an unknown key, with the nearest one."""
     for key in config:
         if key not in KEYS:

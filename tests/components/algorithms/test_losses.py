@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.algorithms.clip import clipped_surrogate
+from components.algorithms.clip import compute_clipped_surrogate
 from components.algorithms.loss_inputs import LossInputs
 from components.algorithms.loss_registry import policy_loss
 from components.algorithms.losses import MinibatchSize, minibatch_loss, token_losses
@@ -50,7 +50,7 @@ def _slopes(inputs: LossInputs, config: LossConfig) -> list[float]:
 )
 def test_the_surrogate_and_its_slope_in_the_log_ratio(ratio, advantage, loss, slope) -> None:
     log_ratio = torch.tensor([math.log(ratio)], requires_grad=True)
-    value = clipped_surrogate(log_ratio, torch.tensor([advantage]), choose_loss())
+    value = compute_clipped_surrogate(log_ratio, torch.tensor([advantage]), choose_loss())
     value.sum().backward()
     assert value.item() == pytest.approx(loss)
     assert log_ratio.grad.item() == pytest.approx(slope)
@@ -59,7 +59,7 @@ def test_the_surrogate_and_its_slope_in_the_log_ratio(ratio, advantage, loss, sl
 def test_the_bounds_are_separate() -> None:
     config = choose_loss(clip_low=0.1, clip_high=0.28)
     ratios, advantages = torch.tensor([2.0, 0.2]).log(), torch.tensor([1.0, -1.0])
-    assert clipped_surrogate(ratios, advantages, config).tolist() == pytest.approx([-1.28, 0.9])
+    assert compute_clipped_surrogate(ratios, advantages, config).tolist() == pytest.approx([-1.28, 0.9])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.algorithms.batching import train_batches
-from components.algorithms.role_returns import credited_returns, less_replica_mean, less_role_mean, team_returns
+from components.algorithms.role_returns import keep_returns, less_replica_mean, less_role_mean, team_returns
 from components.schema import Episode
 from tests.components.algorithms.episodes import episode, scores, shard
 from tests.sections import choose_algorithm
@@ -27,7 +27,7 @@ def rewards(returns: list[list[float]]) -> tuple[tuple[tuple[float, ...], ...], 
 def test_credits_are_advantages_and_what_is_not_trained_on_stays_out() -> None:
     given_credits = (((0.4,), (-0.6,), (None,), (1.0,)),)
     config = choose_algorithm(advantage="role_baseline")
-    assert credited_returns(games(1), given_credits, config) == [*given_credits]
+    assert keep_returns(games(1), given_credits, config) == [*given_credits]
     with_gap = less_role_mean(games(2), (((1.0,), (5.0,), (2.0,), (0.0,)), ((0.0,), (None,), (2.0,), (1.0,))), MEAN)
     assert with_gap == [((0.5,), (0.0,), (0.0,), (-0.5,)), ((-0.5,), (None,), (0.0,), (0.5,))]
 

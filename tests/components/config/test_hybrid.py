@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from components.config import parse_config
-from components.config.hybrid import Homebrew, tuned_model
+from components.config.hybrid import Homebrew, find_tuned_model
 from components.errors import ConfigurationError, ServiceMissing
 from components.hybrid.curriculum import CurriculumRule, Stage
 from components.hybrid.strategies import Strategy
@@ -140,8 +140,8 @@ def test_a_curriculum_has_the_stages_of_the_configuration_or_ours() -> None:
 def test_a_model_that_learns_has_a_loss_and_a_training() -> None:
     policies = {"m": {"base": "tiny"}}
     made = config({"mode": "llm_only"}, **{**MODEL, "policies": policies}, loss={"entropy_coefficient": 0.5})
-    assert tuned_model(made) == "m"
-    assert tuned_model(config({"mode": "llm_only"}, **MODEL)) is None
+    assert find_tuned_model(made) == "m"
+    assert find_tuned_model(config({"mode": "llm_only"}, **MODEL)) is None
 
 
 def test_a_stored_configuration_with_a_model_is_read_again() -> None:

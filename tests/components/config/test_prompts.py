@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from components.config import PromptConfig
-from components.config.prompts import anchored_prompts
+from components.config.prompts import anchor_prompts
 from components.errors import ConfigurationError
 
 
@@ -60,7 +60,7 @@ def test_paths_are_seen_from_the_folder_of_the_configuration() -> None:
         "b": {"policy": "p", "prompt": {"replace_file": "/z.txt"}},
         "c": {"policy": "p", "prompt": {"replace": "x/y.txt"}},
     }
-    anchored = anchored_prompts({"seed": 1, "agents": agents}, Path("/home/me"))
+    anchored = anchor_prompts({"seed": 1, "agents": agents}, Path("/home/me"))
     assert [anchored["agents"][role]["prompt"] for role in "abc"] == [
         {"extend_file": "/home/me/x/y.txt"},
         {"replace_file": "/z.txt"},
@@ -80,4 +80,4 @@ def test_paths_are_seen_from_the_folder_of_the_configuration() -> None:
     ],
 )
 def test_what_is_no_path_is_left_to_the_validation(values: dict[str, object]) -> None:
-    assert anchored_prompts(values, Path("/home/me")) == values
+    assert anchor_prompts(values, Path("/home/me")) == values

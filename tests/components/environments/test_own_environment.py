@@ -11,7 +11,7 @@ import pytest
 
 from components.environments.base import MAX_ANSWER_CHARACTERS
 from components.environments.family import Family, require_expert
-from components.environments.registry import family, family_options, installed_environments, source_of
+from components.environments.registry import family, family_options, list_installed_environments, source_of
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError
 from components.schema import Problem
@@ -299,7 +299,7 @@ def test_an_installed_package_names_its_environments_itself(written: Written, tm
     assert own("guessing").name == "guessing"
     assert problem(own("guessing")).environment == "guessing"
     assert source_of("guessing") == source_of(place)
-    assert installed_environments() == {"guessing": place}, "a built-in name stays what it is"
+    assert list_installed_environments() == {"guessing": place}, "a built-in name stays what it is"
     with pytest.raises(ConfigurationError, match="did you mean 'guessing'"):
         family("gessing")
 

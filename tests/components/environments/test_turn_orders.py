@@ -8,7 +8,7 @@ from components.config import differing_fields, parse_config
 from components.environments.environment import Environment
 from components.environments.family import Family
 from components.environments.registry import family
-from components.environments.turn_orders import checked_team, turn_order_of
+from components.environments.turn_orders import check_team, turn_order_of
 from components.errors import ConfigurationError
 from components.turn_order import BRANCHING, agents_of
 from flows.steps import TEAM_PIPELINE as PIPELINE
@@ -89,7 +89,7 @@ def test_how_answers_are_read_is_part_of_what_stages_depend_on_and_the_default_c
 def test_a_team_that_is_none_is_told_when_it_is_named(members: dict[str, Any], told: str) -> None:
     team = type("Team", (Environment,), {"roles": ("a", "b"), **members})
     with pytest.raises(ConfigurationError, match=told) as caught:
-        checked_team("x:Team", team)
+        check_team("x:Team", team)
     assert str(caught.value).startswith(ENVIRONMENT)
     assert "\n" not in str(caught.value)
 
@@ -98,5 +98,5 @@ def test_a_team_without_an_order_acts_as_its_roles_stand() -> None:
     class Plain(Votes):
         turn_order: Any = ()
 
-    checked_team("x:Plain", Plain)
+    check_team("x:Plain", Plain)
     assert Family("x:Plain", Plain()).turn_order == ("ann", "bob", "judge")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from components.evaluation.comparison import compare_pairs, non_inferiority, payoff_differences, smallest_difference
 from components.evaluation.pass_at_k import pass_at_k
-from components.evaluation.statistics import paired_interval
+from components.evaluation.statistics import compute_paired_interval
 from components.schema import EvalReport
 from tests.components.tracking.reports import evaluation
 
@@ -84,7 +84,7 @@ def repeated(n: int, differing: float, difference: float, num_repetitions: int =
     found = []
     for _ in range(num_repetitions):
         base, other = kinds(*draws.multinomial(n, chances).tolist())
-        found.append(paired_interval(base.rates_P, other.rates_P))
+        found.append(compute_paired_interval(base.rates_P, other.rates_P))
     return found
 
 

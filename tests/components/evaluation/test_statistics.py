@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.evaluation.statistics import paired_interval, rate_interval, wilson_interval
+from components.evaluation.statistics import compute_paired_interval, rate_interval, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -57,38 +57,40 @@ def pairs(both: int, lost: int, won: int, neither: int) -> tuple[list[bool], lis
     ],
 )
 def test_published_paired_intervals(counts: tuple[int, int, int, int], low: float, high: float) -> None:
-    assert paired_interval(*pairs(*counts)) == pytest.approx((low, high), abs=6e-4)
+    assert compute_paired_interval(*pairs(*counts)) == pytest.approx((low, high), abs=6e-4)
 
 
 def test_without_a_discordant_pair_the_interval_is_not_empty() -> None:
     """Both rates are 0, or both are .5 with a correlation of 1 - 2 / n after the correction."""
     edge = 1.959963984540054**2 / (100 + 1.959963984540054**2)
-    assert paired_interval(*pairs(0, 0, 0, 100)) == pytest.approx((-edge, edge))
+    assert compute_paired_interval(*pairs(0, 0, 0, 100)) == pytest.approx((-edge, edge))
     low, high = wilson_interval(50, 100)
     half = sqrt(2 * (0.5 - low) ** 2 * (2 / 100))
     assert high - 0.5 == pytest.approx(0.5 - low)
-    assert paired_interval(*pairs(50, 0, 0, 50)) == pytest.approx((-half, half))
+    assert compute_paired_interval(*pairs(50, 0, 0, 50)) == pytest.approx((-half, half))
 
 
 def test_where_all_pairs_are_won_the_interval_ends_at_one() -> None:
     edge = 1.959963984540054**2 / (100 + 1.959963984540054**2)
-    assert paired_interval(*pairs(0, 0, 100, 0)) == pytest.approx((1 - sqrt(2) * edge, 1.0))
-    assert paired_interval(*pairs(0, 100, 0, 0)) == pytest.approx((-1.0, sqrt(2) * edge - 1))
+    assert compute_paired_interval(*pairs(0, 0, 100, 0)) == pytest.approx((1 - sqrt(2) * edge, 1.0))
+    assert compute_paired_interval(*pairs(0, 100, 0, 0)) == pytest.approx((-1.0, sqrt(2) * edge - 1))
 
 
 def test_no_pairs_say_nothing_and_pairs_need_partners() -> None:
-    assert paired_interval([], []) == (-1.0, 1.0)
+    assert compute_paired_interval([], []) == (-1.0, 1.0)
     with pytest.raises(AssertionError, match="1 problems before, 2 after"):
-        paired_interval([True], [True, False])
+        compute_paired_interval([True], [True, False])
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
 def test_the_paired_interval_holds_the_difference_and_turns_with_it(found: list[tuple[bool, bool]]) -> None:
     before, after = [one for one, _ in found], [other for _, other in found]
-    low, high = paired_interval(before, after)
+    low, high = compute_paired_interval(before, after)
     assert -1.0 <= low <= (sum(after) - sum(before)) / len(found) <= high <= 1.0
-    assert paired_interval(after, before) == pytest.approx((-high, -low))
-    assert paired_interval([not each for each in before], [not each for each in after]) == pytest.approx((-high, -low))
+    assert compute_paired_interval(after, before) == pytest.approx((-high, -low))
+    assert compute_paired_interval([not each for each in before], [not each for each in after]) == pytest.approx(
+        (-high, -low)
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_the_paired_interval_covers_the_truth_as_often_as_it_says(both: float, l
         for probability, count in zip(chances, counts, strict=True):
             chance *= probability**count
         if chance > 1e-9:
-            low, high = paired_interval(*pairs(*counts))
+            low, high = compute_paired_interval(*pairs(*counts))
             covered += chance * (low <= won - lost <= high)
     assert covered > 0.93
 
@@ -134,6 +136,6 @@ def test_the_paired_interval_of_several_samples_covers_the_truth(n: int, num_sam
     covered = 0
     for _ in range(num_repetitions):
         rates = [(draws.binomial(num_samples, chance_P) / num_samples).tolist() for chance_P in subjects(n)]
-        low, high = paired_interval(*rates, num_samples=num_samples)
+        low, high = compute_paired_interval(*rates, num_samples=num_samples)
         covered += low <= truth <= high
     assert 0.935 < covered / num_repetitions < 0.985

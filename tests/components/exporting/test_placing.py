@@ -13,7 +13,7 @@ import pytest
 from safetensors import SafetensorError
 
 from components.errors import ConfigurationError, StoreRefused
-from components.exporting.placing import WHOLE, checked_place, filled_at_once
+from components.exporting.placing import WHOLE, check_place, filled_at_once
 
 
 def fill(place: Path) -> None:
@@ -39,7 +39,7 @@ def test_an_empty_folder_stays_the_same_folder(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "x").mkdir()
     monkeypatch.chdir(tmp_path / "x")
     inode = Path().stat().st_ino
-    fill(checked_place(".", argument="DIR"))
+    fill(check_place(".", argument="DIR"))
     assert sorted(os.listdir()) == ["one", "two"]
     assert (tmp_path / "x").stat().st_ino == inode
     assert os.listdir(tmp_path) == ["x"]
@@ -149,12 +149,12 @@ def test_a_place_that_is_taken_or_none_is_told(tmp_path: Path) -> None:
         "s3://bucket/x": "name a folder of this machine",
     }.items():
         with pytest.raises(ConfigurationError, match=f"^DIR {re.escape(repr(text))}: {line}"):
-            checked_place(text, argument="DIR")
+            check_place(text, argument="DIR")
 
 
 def test_a_link_to_a_place_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    fill(checked_place(str(tmp_path / "link"), argument="DIR"))
+    fill(check_place(str(tmp_path / "link"), argument="DIR"))
     assert (tmp_path / "link").is_symlink()
     assert sorted(os.listdir(tmp_path / "real")) == ["one", "two"]
 
@@ -165,4 +165,4 @@ def test_a_disk_of_its_own_is_told(tmp_path: Path) -> None:
     if root is None:
         pytest.skip("no empty root of a disk here")
     with pytest.raises(ConfigurationError, match="is the root of a disk; name a new folder in it"):
-        checked_place(str(root), argument="DIR")
+        check_place(str(root), argument="DIR")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
-from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout, generalised_advantages, masked_logprobs
+from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout, generalised_advantages, mask_logprobs
 from components.hybrid.twin import Twin
 from tests.components.hybrid.scripted_play import random_actions
 
@@ -36,9 +36,9 @@ def test_masked_probabilities_are_the_renormalised_softmax(pairs: list[tuple[flo
     )
     if not mask.any():
         with pytest.raises(ValueError, match="allows no action"):
-            masked_logprobs(logits, mask)
+            mask_logprobs(logits, mask)
         return
-    found = masked_logprobs(logits, mask).exp()
+    found = mask_logprobs(logits, mask).exp()
     softmax = logits.softmax(-1) * mask
     assert found[~mask].eq(0).all()
     torch.testing.assert_close(found, softmax / softmax.sum())

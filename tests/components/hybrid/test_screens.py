@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.errors import ArtifactCorrupt
-from components.hybrid.screens import GREYS_SHAPE, grey_screens, packed_screens, unpacked_screens
+from components.hybrid.screens import GREYS_SHAPE, grey_screens, pack_screens, unpack_screens
 
 
 @given(st.integers(0, 2**32), st.integers(0, 3))
@@ -16,12 +16,12 @@ def test_greys_are_means_and_are_packed_exactly(seed: int, num_screens: int) -> 
     greys = grey_screens(screens)
     means = screens.reshape(num_screens, 72, 2, 80, 2, 3).mean(axis=(2, 4, 5))
     np.testing.assert_array_equal(greys, np.floor(means + 1e-9))
-    np.testing.assert_array_equal(unpacked_screens(packed_screens(greys), num_screens), greys)
+    np.testing.assert_array_equal(unpack_screens(pack_screens(greys), num_screens), greys)
 
 
 def test_damaged_screens_are_refused() -> None:
-    packed = packed_screens(np.zeros((4, *GREYS_SHAPE), np.uint8))
+    packed = pack_screens(np.zeros((4, *GREYS_SHAPE), np.uint8))
     assert packed.nbytes < 4 * 72 * 80 / 100
     for damaged, number in ((packed[:1], 4), (packed ^ 255, 4), (packed, 3), (packed, 5)):
         with pytest.raises(ArtifactCorrupt, match=f"{number} packed screens"):
-            unpacked_screens(damaged, number)
+            unpack_screens(damaged, number)

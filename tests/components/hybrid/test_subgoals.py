@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from components.errors import ConfigurationError
 from components.hybrid.game_facts import LARGEST, no_facts
 from components.hybrid.rewards import Records, RewardWeights, reward_terms
-from components.hybrid.subgoals import LARGEST_SHARE, MOST_SUBGOALS, capped_pay, read_lesson, subgoals_met
+from components.hybrid.subgoals import LARGEST_SHARE, MOST_SUBGOALS, cap_pay, read_lesson, subgoals_met
 
 
 def test_good_lines_are_kept_and_bad_ones_refused_by_number() -> None:
@@ -37,10 +37,10 @@ def test_a_subgoal_stays_met() -> None:
 
 
 def test_the_examples_of_the_pay() -> None:
-    assert capped_pay(12, wanted=10, smallest_goal=25) == pytest.approx(0.52, abs=1e-3)
-    assert capped_pay(3, wanted=1, smallest_goal=25) == 1
+    assert cap_pay(12, wanted=10, smallest_goal=25) == pytest.approx(0.52, abs=1e-3)
+    assert cap_pay(3, wanted=1, smallest_goal=25) == 1
     with pytest.raises(ConfigurationError, match="positive"):
-        capped_pay(3, wanted=-1, smallest_goal=25)
+        cap_pay(3, wanted=-1, smallest_goal=25)
 
 
 @given(
@@ -51,7 +51,7 @@ def test_the_examples_of_the_pay() -> None:
 def test_a_wrong_teacher_pays_less_than_the_smallest_goal(asked: list[int], walk: list[int], wanted: float) -> None:
     lesson = read_lesson("\n".join(f"g{number}: x == {x}" for number, x in enumerate(asked)), LARGEST)
     weights = RewardWeights()
-    pay = capped_pay(len(lesson.subgoals), wanted=wanted, smallest_goal=weights.party)
+    pay = cap_pay(len(lesson.subgoals), wanted=wanted, smallest_goal=weights.party)
     weights = RewardWeights(subgoals=pay, step=0.0)
     met, records, earned = np.zeros((1, len(asked)), np.bool_), Records.none(1), 0.0
     for x in walk:

@@ -1,13 +1,13 @@
 import torch
 
-from components.models.buffers import cast, computed_buffers, restore_buffers
+from components.models.buffers import cast, compute_buffers, restore_buffers
 from tests.components.generation.tiny_models import random_model
 
 
 def test_rotary_frequencies_survive_a_cast() -> None:
     model = random_model()
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    buffers = computed_buffers(model)
+    buffers = compute_buffers(model)
     assert any("inv_freq" in name for name in buffers)
     model.bfloat16()
     assert not any(torch.equal(buffer, before[name]) for name, buffer in model.named_buffers())

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.models.digests import joined_digest, model_digest, model_tensors, tensors_digest
+from components.models.digests import join_digests, model_digest, model_tensors, tensors_digest
 
 
 def test_order_of_insertion_and_memory_layout_do_not_matter() -> None:
@@ -23,10 +23,10 @@ def test_bfloat16_and_empty_tensors_have_digests() -> None:
 @settings(deadline=None)
 @given(parts=st.lists(st.text(max_size=4), max_size=4))
 def test_joined_digests_depend_on_order_and_bounds(parts: list[str]) -> None:
-    assert joined_digest(parts) == joined_digest(list(parts))
+    assert join_digests(parts) == join_digests(list(parts))
     if parts[::-1] != parts:
-        assert joined_digest(parts) != joined_digest(parts[::-1])
-    assert joined_digest([*parts, ""]) != joined_digest(parts)
+        assert join_digests(parts) != join_digests(parts[::-1])
+    assert join_digests([*parts, ""]) != join_digests(parts)
 
 
 def linear(seed: int) -> torch.nn.Module:

@@ -12,10 +12,10 @@ from components.errors import ConfigurationError
 from components.population.adapters import (
     Adapter,
     adapter_from_factors,
+    average_weighted,
     check_mixable,
-    checked_shares,
+    check_shares,
     equal_tensors,
-    weighted_mean,
 )
 from tests.components.population.lora import adapter
 
@@ -72,15 +72,15 @@ def test_the_weight_change_is_scaled_b_a() -> None:
 )
 def test_the_mean_of_equal_tensors_is_that_tensor_to_the_bit(raw: list[float], dtype: torch.dtype, seed: int) -> None:
     tensor = torch.randn(7, 3, generator=torch.Generator().manual_seed(seed)).to(dtype)
-    found = weighted_mean([tensor] * len(raw), [each / sum(raw) for each in raw])
+    found = average_weighted([tensor] * len(raw), [each / sum(raw) for each in raw])
     assert found.dtype == dtype
     assert equal_tensors([tensor, found])
 
 
 def test_shares_are_one_for_each_member_and_add_to_one() -> None:
-    assert list(checked_shares({"b": 0, "a": 0}, {"b": 0.25, "a": 0.75})) == ["a", "b"]
+    assert list(check_shares({"b": 0, "a": 0}, {"b": 0.25, "a": 0.75})) == ["a", "b"]
     for shares in ({"a": 1.0}, {"a": 0.5, "b": 0.4}, {"a": 1.5, "b": -0.5}, {"a": float("nan"), "b": 1.0}):
         with pytest.raises(ConfigurationError, match="share"):
-            checked_shares({"a": 0, "b": 0}, shares)
+            check_shares({"a": 0, "b": 0}, shares)
     with pytest.raises(ConfigurationError, match="none to mix"):
         check_mixable({})

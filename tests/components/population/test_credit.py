@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from components.artifacts.codec import decode, encode
 from components.config import PopulationMethod
-from components.population.credit import CreditedStep, Played, PopulationState, credited_step
+from components.population.credit import CreditedStep, Played, PopulationState, credit_step
 from components.population.move_rewards import Move, moves_of
 from components.schema import Node
 from tests.recorded_rollouts import candidate, episode, node
@@ -56,7 +56,7 @@ def credited(
     method = PopulationMethod.model_validate({"training_mode": {"type": "cooperative", **mode}})
     algorithm = choose_algorithm(**{"advantage": "role_mean", **(of or {})})
     before = PopulationState() if state is None else state
-    return credited_step(before, episodes, agents=AGENTS, method=method, algorithm=algorithm)
+    return credit_step(before, episodes, agents=AGENTS, method=method, algorithm=algorithm)
 
 
 def test_who_acts_together_earns_in_one_move_and_who_acts_alone_leaves_payoffs_to_the_others() -> None:

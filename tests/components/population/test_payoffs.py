@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
-from components.population.opponents import Matchmaking, Opponent, OpponentPool, drawn_opponent, opponent_shares
-from components.population.payoffs import PayoffMatrix, PlayedGame, Tally, games_by_pair, swapped_matches
+from components.population.opponents import Matchmaking, Opponent, OpponentPool, draw_opponent, opponent_shares
+from components.population.payoffs import PayoffMatrix, PlayedGame, Tally, games_by_pair, swap_matches
 
 GAMES = st.lists(
     st.tuples(st.sampled_from(["ab", "ba", "bc", "cb", "ac"]), st.floats(-2, 2), st.floats(-2, 2)), max_size=25
@@ -81,13 +81,13 @@ def test_the_matrix_is_equal_to_the_bit_in_parts_and_in_any_order(games: list[Pl
 
 
 def test_matches_swap_sides_and_every_pair_meets_the_same_deals() -> None:
-    matches = swapped_matches("a", "b", problems=[7, 9], seed=0)
+    matches = swap_matches("a", "b", problems=[7, 9], seed=0)
     assert [(each.problem, each.first, each.second) for each in matches] == [
         *[(7, "a", "b"), (7, "b", "a")],
         *[(9, "a", "b"), (9, "b", "a")],
     ]
     assert matches[0].seed == matches[1].seed != matches[2].seed
-    assert [each.seed for each in swapped_matches("c", "d", problems=[7], seed=0)] == [matches[0].seed] * 2
+    assert [each.seed for each in swap_matches("c", "d", problems=[7], seed=0)] == [matches[0].seed] * 2
 
 
 def pool(*names: str, capacity: int = 16) -> OpponentPool:
@@ -122,13 +122,13 @@ def test_a_new_opponent_is_even_and_a_beaten_one_is_never_forgotten() -> None:
 
 def test_draws_are_by_share_and_by_seed() -> None:
     shares = {"a": 0.1, "b": 0.0, "c": 0.9}
-    draws = [drawn_opponent(shares, 5, "step", number) for number in range(2000)]
-    assert draws == [drawn_opponent(shares, 5, "step", number) for number in range(2000)]
-    assert draws != [drawn_opponent(shares, 6, "step", number) for number in range(2000)]
+    draws = [draw_opponent(shares, 5, "step", number) for number in range(2000)]
+    assert draws == [draw_opponent(shares, 5, "step", number) for number in range(2000)]
+    assert draws != [draw_opponent(shares, 6, "step", number) for number in range(2000)]
     counts = Counter(draws)
     assert counts["b"] == 0
     assert counts["a"] == pytest.approx(200, abs=54)  # four deviations; the draws are fixed
-    assert drawn_opponent({"a": 1e-17, "b": 0.0}, 0, 1) == "a", "shares that add to less than the drawn point"
+    assert draw_opponent({"a": 1e-17, "b": 0.0}, 0, 1) == "a", "shares that add to less than the drawn point"
 
 
 def test_a_full_pool_keeps_the_start_and_the_youngest() -> None:
@@ -147,7 +147,7 @@ def test_a_full_pool_keeps_the_start_and_the_youngest() -> None:
         (lambda: Matchmaking(lowest=1.0), "lowest 1"),
         (lambda: Matchmaking(prior_games=0.0), "prior_games 0"),
         (lambda: opponent_shares(OpponentPool(), PayoffMatrix(), "me", Matchmaking()), "the pool is empty"),
-        (lambda: drawn_opponent({"a": 0.0}, 0), "use one above 0"),
+        (lambda: draw_opponent({"a": 0.0}, 0), "use one above 0"),
         (lambda: PayoffMatrix().after(zero_sum("a", "b", float("nan"))), "return nan of 'a' in game 0"),
         (lambda: PayoffMatrix().after(zero_sum("a", "b", 1.0) * 2), "order 0: two results of one place"),
     ],

@@ -11,10 +11,10 @@ from components.config.population import Competitive, Cooperative, Mixed
 from components.errors import ConfigurationError
 from components.population.training_modes import (
     differences_to_others,
-    discounted_returns,
+    discount_returns,
     flat_matrix,
     hierarchical_matrix,
-    mixed_weights,
+    mix_strengths,
     mode_matrix,
     team_means,
 )
@@ -60,7 +60,7 @@ def test_the_mixed_mode_lies_between_cooperation_and_competition(
     together, apart = (1 + rho) / 2, (1 - rho) / 2
     wanted = together * cooperative + apart * competitive
     assert mode_matrix(mixed, num, correlation=rho) == pytest.approx(wanted, abs=1e-12)
-    assert sum(mixed_weights(beta, kappa, rho)) <= max(beta, kappa) + 1e-12
+    assert sum(mix_strengths(beta, kappa, rho)) <= max(beta, kappa) + 1e-12
 
 
 def test_teams_are_blocks() -> None:
@@ -78,7 +78,7 @@ def test_a_leader_earns_by_its_followers() -> None:
 def test_discounted_returns_are_the_sums_by_definition(rewards_T_N: list[tuple[float, float]], discount: float) -> None:
     rewards = np.array(rewards_T_N)
     wanted = [sum(discount ** (t - s) * rewards[t] for t in range(s, len(rewards))) for s in range(len(rewards))]
-    assert discounted_returns(rewards_T_N, discount) == pytest.approx(np.array(wanted), abs=1e-9)
+    assert discount_returns(rewards_T_N, discount) == pytest.approx(np.array(wanted), abs=1e-9)
     assert rewards.tolist() == [list(row) for row in rewards_T_N]
 
 
@@ -90,7 +90,7 @@ def test_discounted_returns_are_the_sums_by_definition(rewards_T_N: list[tuple[f
         (lambda: team_means(5, 2), "team_size 2 for 5 members"),
         (lambda: differences_to_others(1), "num_members 1"),
         (lambda: hierarchical_matrix(2, 2), "leader 2 of 2"),
-        (lambda: mixed_weights(0.6, 0.4, 1.5), "correlation 1.5"),
+        (lambda: mix_strengths(0.6, 0.4, 1.5), "correlation 1.5"),
         (lambda: mode_matrix(Cooperative(), 0), "num_members 0"),
     ],
 )

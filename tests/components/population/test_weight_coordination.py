@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from components.errors import ConfigurationError
 from components.identity import GroupKey
 from components.population.adapters import Adapter, Learner, equal_tensors
-from components.population.asynchronous import aged_batch, ages, played_step, staleness_weight
+from components.population.asynchronous import ages, discount_stale_batch, played_step, staleness_weight
 from components.population.federated import (
-    federated_learner,
+    federate_learners,
     merged_adapter,
-    pulled_adapter,
+    pull_adapter,
     round_shares,
-    synchronized_learner,
+    synchronize_learners,
 )
 from components.schema import PolicyVersion, TrainBatch, TrainGroup
 from tests.components.population.lora import adapter
@@ -79,7 +79,7 @@ def two_members() -> dict[str, Learner]:
 
 def test_synchronized_replicas_are_equal_two_updates_later_and_only_with_averaged_moments() -> None:
     members = two_members()
-    shared = synchronized_learner(members)
+    shared = synchronize_learners(members)
     later = [gradient(7), gradient(8)]
     assert equal(trained(shared, later).adapter, trained(shared, later).adapter)
     kept = [trained(replace(each, adapter=shared.adapter), later).adapter for each in members.values()]
@@ -94,13 +94,13 @@ def test_synchronized_replicas_are_equal_two_updates_later_and_only_with_average
 @given(st.permutations(["a", "b", "c"]))
 def test_the_order_in_which_members_report_changes_no_bit(order: list[str]) -> None:
     learners = {name: Learner(adapter=adapter(ord(name))) for name in order}
-    found = synchronized_learner(learners).adapter
-    assert equal(found, synchronized_learner(dict(sorted(learners.items()))).adapter)
+    found = synchronize_learners(learners).adapter
+    assert equal(found, synchronize_learners(dict(sorted(learners.items()))).adapter)
 
 
 def test_synchronizing_equal_replicas_changes_nothing() -> None:
     one = two_members()["a"]
-    found = synchronized_learner({"x": one, "y": one, "z": one})
+    found = synchronize_learners({"x": one, "y": one, "z": one})
     assert equal(found.adapter, one.adapter)
     assert all(equal_tensors([found.second_moments[name], one.second_moments[name]]) for name in one.second_moments)
 
@@ -108,12 +108,12 @@ def test_synchronizing_equal_replicas_changes_nothing() -> None:
 def test_unlike_optimizer_states_are_refused() -> None:
     members = two_members()
     with pytest.raises(ConfigurationError, match=r"num_updates \{'a': 3, 'b': 2\}"):
-        synchronized_learner({**members, "a": replace(members["a"], num_updates=3)})
+        synchronize_learners({**members, "a": replace(members["a"], num_updates=3)})
     with pytest.raises(ConfigurationError, match="optimizer state of 'b'"):
-        synchronized_learner({**members, "b": replace(members["b"], first_moments={})})
+        synchronize_learners({**members, "b": replace(members["b"], first_moments={})})
     poisoned = {name: tensor / 0 for name, tensor in members["b"].second_moments.items()}
     with pytest.raises(ConfigurationError, match="of 'b': hold NaN or infinity"):
-        synchronized_learner({**members, "b": replace(members["b"], second_moments=poisoned)})
+        synchronize_learners({**members, "b": replace(members["b"], second_moments=poisoned)})
 
 
 @settings(max_examples=25)
@@ -145,7 +145,7 @@ def test_otherwise_it_is_the_best_of_its_rank_with_the_residual_by_numpy(raw: li
 def test_averaging_a_and_b_apart_is_far_from_the_mean_of_what_they_do() -> None:
     adapters = {f"m{i}": adapter(i, rank=4) for i in range(3)}
     shares = {"m0": 0.5, "m1": 0.3, "m2": 0.2}
-    apart = synchronized_learner({name: Learner(adapter=each) for name, each in adapters.items()}).adapter
+    apart = synchronize_learners({name: Learner(adapter=each) for name, each in adapters.items()}).adapter
     assert error(apart, adapters, dict.fromkeys(shares, 1 / 3)) > 0.5
     assert error(merged_adapter(adapters, shares, rank=12).adapter, adapters, shares) < 1e-6
 
@@ -173,12 +173,12 @@ def test_merged_fresh_adapters_change_nothing_and_can_still_be_trained() -> None
 
 def test_a_round_averages_moments_in_one_basis_and_drops_them_in_a_new_one() -> None:
     same_a = {name: replace(each, adapter=adapter(i, a_seed=0)) for i, (name, each) in enumerate(two_members().items())}
-    learner, merge = federated_learner(same_a, {"a": 0.25, "b": 0.75})
+    learner, merge = federate_learners(same_a, {"a": 0.25, "b": 0.75})
     name = "layers.0.v_proj.lora_B.weight"
     wanted = 0.25 * same_a["a"].first_moments[name] + 0.75 * same_a["b"].first_moments[name]
     assert torch.allclose(learner.first_moments[name], wanted, atol=1e-7)
     assert (merge.method, learner.num_updates) == ("mean", 2)
-    learner, merge = federated_learner(two_members(), {"a": 0.25, "b": 0.75})
+    learner, merge = federate_learners(two_members(), {"a": 0.25, "b": 0.75})
     assert (merge.method, learner.num_updates, learner.first_moments) == ("stack", 0, {})
 
 
@@ -218,10 +218,10 @@ def test_what_older_weights_played_counts_less() -> None:
     version = PolicyVersion(policy="m", step=4, weights_digest="")
     batch = TrainBatch(policy="m", step=7, groups=(group,), num_groups_without_signal=0, version=version)
     assert ages({"m": batch}) == {"m": 3}
-    assert aged_batch(batch, 0.5).groups[0].advantages_K == pytest.approx((0.5, -1.0))
-    assert aged_batch(replace(batch, step=4), 0.5).groups == (group,)
+    assert discount_stale_batch(batch, 0.5).groups[0].advantages_K == pytest.approx((0.5, -1.0))
+    assert discount_stale_batch(replace(batch, step=4), 0.5).groups == (group,)
 
 
 def test_a_share_of_nothing_moves_nothing() -> None:
     current, late = adapter(0, a_seed=0), adapter(1, a_seed=0)
-    assert equal(pulled_adapter(current, late, 0.0).adapter, current)
+    assert equal(pull_adapter(current, late, 0.0).adapter, current)

@@ -12,7 +12,7 @@ from components.environments.base import JointStep, Tools
 from components.environments.environment import Environment, ToolEnvironment
 from components.environments.family import Family
 from components.environments.play import Position
-from components.environments.turn_orders import checked_team
+from components.environments.turn_orders import check_team
 from components.errors import ConfigurationError, ExecutionFailed
 from components.evaluation.answered_play import play_answers
 from components.frozen import Frozen
@@ -174,7 +174,7 @@ def test_a_joint_step_that_breaks_the_contract_is_named() -> None:
             return ""
 
     with pytest.raises(ConfigurationError, match="define step"):
-        checked_team("neither", Neither)
+        check_team("neither", Neither)
 
 
 @pytest.mark.parametrize(

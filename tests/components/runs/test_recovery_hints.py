@@ -15,7 +15,7 @@ from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.run import Run
 from components.runs.stage_protocol import manifest_key, run_stage
-from components.runs.steps import finished_step
+from components.runs.steps import read_finished_step
 from components.schema import Problem
 from components.session.session import Session
 from flows.presets import preset_config
@@ -111,7 +111,7 @@ def test_what_no_stage_nearby_has_made_is_told_by_verify(store: LocalArtifactSto
     trained(store, run, tmp_path / "c", 8)
     collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
     with pytest.raises(ArtifactMissing) as caught:
-        refresh_weights.fn(Session(run), 5, finished_step(store, run, 4) or {})
+        refresh_weights.fn(Session(run), 5, read_finished_step(store, run, 4) or {})
     told = f"`troupe verify r --store {store.uri}` says what computes it again, or that `troupe gc` removed it"
     assert told in str(caught.value)
 

@@ -13,7 +13,7 @@ from components.errors import ConfigDrift, ConfigurationError, StoreRefused
 from components.identity import config_key
 from components.process_ids import process_of
 from components.runs.lineages import start_lineage
-from components.runs.provenance import Provenance, changed_libraries, changed_stages, provenance
+from components.runs.provenance import Provenance, list_changed_libraries, list_changed_stages, provenance
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
 from components.runs.run import Run
 from components.runs.session_records import SessionStart, begin_session, end_session, session_records
@@ -189,12 +189,12 @@ def test_a_session_records_what_computes(root: Path, store: LocalArtifactStore) 
 
 
 def test_changes_are_told_by_name_and_both_versions() -> None:
-    assert changed_stages({"update_policy": 1, "gone": 3}, {"update_policy": 2, "warm_start": 1}) == [
+    assert list_changed_stages({"update_policy": 1, "gone": 3}, {"update_policy": 2, "warm_start": 1}) == [
         "update_policy 1 -> 2"
     ]
     before = {"torch": "2.13.0+cpu", "numpy": "2.1.0", "python": "3.11.2", "peft": "0.21.0"}
     after = {"torch": "2.13.1+cu128", "numpy": "2.2.0", "python": "3.13.0"}
-    assert changed_libraries(before, after) == ["numpy 2.1.0 -> 2.2.0", "python 3.11.2 -> 3.13.0"]
+    assert list_changed_libraries(before, after) == ["numpy 2.1.0 -> 2.2.0", "python 3.11.2 -> 3.13.0"]
 
 
 @pytest.mark.parametrize(("asked_for", "lines"), [(1, 1), (2, 0), (3, 0)])

@@ -20,9 +20,9 @@ from components.evaluation.nightly import SuiteNight
 from components.evaluation.promotion import PromotionState, Trial
 from components.identity import StageKey
 from components.runs.gc import GarbageReport, collect_garbage
-from components.runs.initial_checkpoints import committed_initial_checkpoints, record_initial_checkpoints
+from components.runs.initial_checkpoints import read_initial_checkpoints, record_initial_checkpoints
 from components.runs.lineages import freeze_config, read_lineages, start_lineage
-from components.runs.retention import Evaluated, expired_updates
+from components.runs.retention import Evaluated, list_expired_updates
 from components.runs.run import MixedStep, PolicyUpdate, Run, stage_key
 from components.runs.session_records import begin_session
 from components.runs.stage_protocol import run_stage
@@ -47,7 +47,7 @@ def kept(
 ) -> list[int]:
     """The numbers of updates, of ten, whose checkpoints stay."""
     keys = manifests(10)
-    expired = expired_updates(
+    expired = list_expired_updates(
         keys, retention=lambda run: retention, evaluations={"r1": evaluations}, restarts={"r1": restarts}
     )
     return [step + 1 for step, each in enumerate(keys) if each not in expired]
@@ -87,7 +87,7 @@ def test_what_expires_is_told_by_the_roles_of_stages_and_not_by_their_names() ->
     other = [each.replace("update_policy", "look") for each in manifests(5)]
 
     def expired(*roles: Role) -> frozenset[str]:
-        return expired_updates(
+        return list_expired_updates(
             [*learned, *other, *(f"{each}.txt" for each in learned)],
             retention=lambda run: RetentionConfig(newest=2),
             evaluations={},
@@ -101,7 +101,7 @@ def test_what_expires_is_told_by_the_roles_of_stages_and_not_by_their_names() ->
 
 def test_retention_counts_policies_and_lineages_apart() -> None:
     ahead, behind, restarted = manifests(6), manifests(4, "b"), manifests(4, lineage=1)[1:]
-    expired = expired_updates(
+    expired = list_expired_updates(
         [*ahead, *behind, *restarted],
         retention=lambda run: RetentionConfig(newest=1),
         evaluations={},
@@ -211,7 +211,7 @@ def test_a_warm_start_stays_while_a_run_begins_with_it_and_a_month_longer(tmp_pa
     report = collected(store)
     assert told == report
     assert report.num_shared == 3
-    assert committed_initial_checkpoints(store, runs[2]) is not None
+    assert read_initial_checkpoints(store, runs[2]) is not None
     assert [*store.list("runs/_shared/")] == [*store.list(shared(store)[0].removesuffix("manifest.json"))], "no crumbs"
 
 

@@ -9,7 +9,7 @@ from components.process_ids import this_process
 from components.runs.lineages import Lineage
 from components.runs.run import Run
 from components.runs.session_records import begin_session, end_session, run_state
-from components.runs.steps import finish_step, finished_step, first_step, first_unfinished_step
+from components.runs.steps import finish_step, first_step, first_unfinished_step, read_finished_step
 from flows.presets import preset_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
 
@@ -43,10 +43,10 @@ def test_steps_are_finished_one_after_the_other(store: LocalArtifactStore) -> No
     run = Run(run_id="r", config=CONFIG)
     assert first_unfinished_step(store, run) == 0
     for step in range(3):
-        assert finished_step(store, run, step) is None
+        assert read_finished_step(store, run, step) is None
         finish_step(store, run, step, checkpoints(step + 1))
         assert first_unfinished_step(store, run) == step + 1
-    assert finished_step(store, run, 1) == checkpoints(2)
+    assert read_finished_step(store, run, 1) == checkpoints(2)
 
 
 def test_who_finishes_a_step_second_gets_what_the_first_recorded(store: LocalArtifactStore) -> None:
@@ -71,8 +71,8 @@ def test_a_restart_leaves_earlier_steps_finished_and_later_ones_open(store: Loca
     again = restarted(run, 1, "compute_rewards")
     assert first_unfinished_step(store, again) == 1
     finish_step(store, again, 1, checkpoints(2, "other"))
-    assert finished_step(store, run, 1) == checkpoints(2), "the earlier output stays readable"
-    assert finished_step(store, again, 1) == checkpoints(2, "other")
+    assert read_finished_step(store, run, 1) == checkpoints(2), "the earlier output stays readable"
+    assert read_finished_step(store, again, 1) == checkpoints(2, "other")
 
 
 def test_the_state_of_a_run_follows_its_newest_session(store: LocalArtifactStore) -> None:

@@ -63,7 +63,7 @@ def test_each_policy_is_stored_as_it_will_be_trained(
     model.mkdir(parents=True)
     (model / "config.json").write_text("{}")
     config = session.config
-    found = made.stored_policies(session, ("scout",), model, tmp_path)
+    found = made.store_policies(session, ("scout",), model, tmp_path)
     assert found["scout"].base == session.store.put_folder(model.parent), "an adapter's base is stored beside it"
     assert calls == [
         call(
@@ -78,7 +78,7 @@ def test_each_policy_is_stored_as_it_will_be_trained(
         call("copies.store", folder=tmp_path / "scout" / "checkpoint", base=found["scout"].base),
     ]
     calls.clear()
-    assert made.stored_policies(session, ("planner",), model, tmp_path)["planner"].base is None
+    assert made.store_policies(session, ("planner",), model, tmp_path)["planner"].base is None
     output = tmp_path / "planner" / "checkpoint"
     assert calls == [
         call("write_initial_checkpoint", model_folder=model, output_folder=output, policy="planner", training=None),
@@ -173,7 +173,7 @@ def test_every_model_is_cloned_and_every_policy_stored(
 ) -> None:
     calls.replace(monkeypatch, made, "clone_models")
     refs: Any = {"scout": {"scout": "a"}, "planner": {"planner": "b"}}
-    calls.replace(monkeypatch, made, "stored_policies", lambda **asked: refs[asked["policies"][0]])
+    calls.replace(monkeypatch, made, "store_policies", lambda **asked: refs[asked["policies"][0]])
     assert made.initial_policies(session) == {"scout": "a", "planner": "b"}
     (_, cloned), *storing = calls
     folders = cloned["folders"]

@@ -24,7 +24,7 @@ def test_what_is_drawn_of_a_population_is_an_artifact_of_its_run(
         (tmp_path / "drawn" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "drawn" / name).write_bytes(f"the {name}".encode())
     monkeypatch.setattr(
-        draw_interactions, "stored_interactions", lambda session, step: session.store.put_folder(tmp_path / "drawn")
+        draw_interactions, "store_interactions", lambda session, step: session.store.put_folder(tmp_path / "drawn")
     )
     with Session(run) as session:
         session.publishing = Publishing(

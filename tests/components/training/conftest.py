@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from components.artifacts.codec import encode
-from components.child_environment import filtered_environment
+from components.child_environment import filter_environment
 from components.config import TrainingConfig
 from components.identity import GroupKey
 from components.schema import TrainBatch, TrainGroup
@@ -130,7 +130,7 @@ def trainer(own_folder: Path) -> Iterator[DeepSpeedTrainer]:
         TRAINING,
         deepspeed_config=path,
         run_label="tests",
-        environment=filtered_environment(os.environ),
+        environment=filter_environment(os.environ),
         own_code_folder=own_folder,
     )
     trainer.start()
@@ -142,7 +142,7 @@ def trainer(own_folder: Path) -> Iterator[DeepSpeedTrainer]:
 def make_trainer() -> Callable[[TrainingConfig], DeepSpeedTrainer]:
     def make(training: TrainingConfig) -> DeepSpeedTrainer:
         path = DEEPSPEED_FOLDER / f"zero{training.zero_stage}.json"
-        environment = filtered_environment(os.environ)
+        environment = filter_environment(os.environ)
         return DeepSpeedTrainer(training, deepspeed_config=path, run_label="tests", environment=environment)
 
     return make

@@ -11,7 +11,7 @@ from torch import Tensor
 from components.config import AdapterConfig, TrainingConfig
 from components.config.population import Federated, Synchronized
 from components.errors import ArtifactCorrupt
-from components.methods.population.coordination import mixed_states
+from components.methods.population.coordination import mix_states
 from components.models.adapters import read_adapter_config
 from components.population.adapters import Adapter
 from components.training.adapter_state import AdapterState, read_adapter_state, write_adapter_checkpoint
@@ -119,7 +119,7 @@ def test_a_frozen_a_never_moves_and_makes_the_federated_mean_exact(
         moved = differ(first[policy].weights, state.weights)
         assert moved == {name for name in state.weights if "lora_B" in name or not shape.freeze_a}
         assert all("lora_A" not in name for name in state.moments) == shape.freeze_a
-    after, residual = mixed_states(Federated(), members, SHARES)
+    after, residual = mix_states(Federated(), members, SHARES)
     assert (residual == 0.0) == shape.freeze_a
     assert relative_error(after["role-0"], members) == pytest.approx(residual, abs=1e-6)
     assert bool(after["role-0"].optimizer) == shape.freeze_a, "in a new basis old moments mean nothing"
@@ -147,17 +147,17 @@ def made_up(seed: int, num_updates: int, *, copies: bool = False) -> AdapterStat
 def test_a_member_that_missed_an_update_makes_all_start_with_fresh_moments() -> None:
     for settings in (Synchronized(), Federated()):
         unequal = {"role-0": made_up(0, 4), "role-1": made_up(1, 2)}
-        after, _ = mixed_states(settings, unequal, SHARES)
+        after, _ = mix_states(settings, unequal, SHARES)
         assert all(state.optimizer == {} for state in after.values())
         equal = {"role-0": made_up(0, 4), "role-1": made_up(1, 4)}
-        kept, _ = mixed_states(settings, equal, SHARES)
+        kept, _ = mix_states(settings, equal, SHARES)
         assert {state.num_updates for state in kept.values()} == {4}
         assert not differ(kept["role-0"].weights, after["role-0"].weights), "weights are mixed all the same"
 
 
 def test_who_keeps_a_share_of_its_own_keeps_its_moments_and_copies_of_weights_follow_the_adapter() -> None:
     members = {f"role-{seed}": made_up(seed, 3, copies=True) for seed in range(2)}
-    after, residual = mixed_states(Federated(personal_share=0.5), members, SHARES)
+    after, residual = mix_states(Federated(personal_share=0.5), members, SHARES)
     assert residual == 0.0
     for policy, state in after.items():
         for name, tensor in state.optimizer.items():
@@ -190,7 +190,7 @@ def test_synchronized_replicas_are_bit_equal_and_still_two_updates_later(
     before = states(team)
     assert differ(before["role-0"].weights, before["role-1"].weights)
     halves = dict.fromkeys(before, 0.5)
-    after, residual = mixed_states(Synchronized(), before, halves)
+    after, residual = mix_states(Synchronized(), before, halves)
     assert residual == 0.0
     digests = {put(team, state, policy, "mean").weights_digest for policy, state in after.items()}
     assert len(digests) == 1

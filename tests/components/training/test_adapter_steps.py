@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from components.errors import ConfigurationError
-from components.training.adapter_steps import AdapterSteps, selected_tensors
+from components.training.adapter_steps import AdapterSteps, select_tensors
 
 NAMES = [f"base_model.model.model.layers.{layer}.q_proj.lora_{part}.weight" for layer in range(3) for part in "AB"]
 
@@ -57,4 +57,4 @@ def test_a_selection_names_the_tensors_that_move() -> None:
         taken = steps.step(gradients, 0.1, selection=selection)  # type: ignore[arg-type]
         assert list(taken.stepped) == moved
         assert [name for name, each in steps.tensors().items() if not torch.equal(each, tensors(0)[name])] == moved
-    assert selected_tensors("incremental", gradients, 1, all_names=NAMES) == tuple(NAMES[2:])
+    assert select_tensors("incremental", gradients, 1, all_names=NAMES) == tuple(NAMES[2:])

@@ -13,7 +13,7 @@ from components.config import AdapterConfig, TrainingConfig
 from components.models.adapters import ADAPTER_FOLDER
 from components.models.digests import model_digest
 from components.models.value_head import add_value_head, expected, hidden_states
-from components.population.asynchronous import aged_batch
+from components.population.asynchronous import discount_stale_batch
 from components.schema import PolicyVersion, TrainBatch, TrainGroup
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CriticTerms
 from components.training.checkpoint import write_initial_adapter
@@ -95,7 +95,7 @@ def test_a_critic_that_is_right_gives_no_advantages_however_old_the_weights(make
     groups = chained(make_groups(3), returns)
     played = PolicyVersion(policy="p", step=4, weights_digest="w")
     batch = TrainBatch(policy="p", step=5, groups=tuple(groups), num_groups_without_signal=0, version=played)
-    aged = aged_batch(batch, 0.5).groups
+    aged = discount_stale_batch(batch, 0.5).groups
     lengths = [len(tokens) for group in groups for tokens in group.completions_K_T]
     starts = (torch.tensor(lengths).cumsum(0) - torch.tensor(lengths)).reshape(3, 4).numpy()
     tokens = torch.tensor(lengths).reshape(3, 4).sum(1)

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from components.config import TrainingConfig
 from components.errors import ConfigurationError
-from components.training.deepspeed_config import completed_config, read_deepspeed_config
+from components.training.deepspeed_config import complete_config, read_deepspeed_config
 
 _FOLDER = Path(__file__).resolve().parents[3] / "infra" / "deepspeed"
 
@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).resolve().parents[3] / "infra" / "deepspeed"
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_every_shipped_file_fits_its_stage(stage: int) -> None:
     training = TrainingConfig(zero_stage=stage, num_ranks=2, max_grad_norm=0.5)
-    config = completed_config(read_deepspeed_config(_FOLDER / f"zero{stage}.json"), training)
+    config = complete_config(read_deepspeed_config(_FOLDER / f"zero{stage}.json"), training)
     assert config["zero_optimization"]["stage"] == stage
     assert config["train_batch_size"] == 2
     assert config["gradient_clipping"] == 0.5
@@ -24,12 +24,12 @@ def test_every_shipped_file_fits_its_stage(stage: int) -> None:
 
 def test_the_file_of_another_stage_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"training\.zero_stage 0: .*stage 2; give the file of stage 0"):
-        completed_config(read_deepspeed_config(_FOLDER / "zero2.json"), TrainingConfig())
+        complete_config(read_deepspeed_config(_FOLDER / "zero2.json"), TrainingConfig())
 
 
 def test_a_file_may_not_set_what_the_run_decides() -> None:
     with pytest.raises(ConfigurationError, match="gradient_clipping"):
-        completed_config({"zero_optimization": {"stage": 0}, "gradient_clipping": 1.0}, TrainingConfig())
+        complete_config({"zero_optimization": {"stage": 0}, "gradient_clipping": 1.0}, TrainingConfig())
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_offload_is_deepspeeds(
     offload: Literal["none", "optimizer", "all"], device: Any, wanted: dict[str, Any]
 ) -> None:
     file = read_deepspeed_config(_FOLDER / "zero3.json")
-    config = completed_config(file, TrainingConfig(zero_stage=3, offload=offload, device=device))
+    config = complete_config(file, TrainingConfig(zero_stage=3, offload=offload, device=device))
     assert config["zero_optimization"] == {**file["zero_optimization"], **wanted}
     assert "offload_param" not in file["zero_optimization"]
 
@@ -61,7 +61,7 @@ def test_offload_without_zero_3_is_refused(stage: Any) -> None:
 
 def test_a_file_may_not_offload_past_the_run() -> None:
     with pytest.raises(ConfigurationError, match=r"sets \['offload_param'\]"):
-        completed_config({"zero_optimization": {"stage": 0, "offload_param": {"device": "nvme"}}}, TrainingConfig())
+        complete_config({"zero_optimization": {"stage": 0, "offload_param": {"device": "nvme"}}}, TrainingConfig())
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", None])

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from components.child_environment import filtered_environment
+from components.child_environment import filter_environment
 from components.config import AdapterConfig, TrainingConfig
 from components.errors import ArtifactCorrupt
 from components.models.adapters import ADAPTER_FOLDER, load_adapter
@@ -57,7 +57,7 @@ def trainers() -> Iterator[Callable[[TrainingConfig], DeepSpeedTrainer]]:
             deepspeed = json.loads((DEEPSPEED_FOLDER / f"zero{training.zero_stage}.json").read_text())
             if training.zero_stage == 3:
                 deepspeed["zero_optimization"]["stage3_param_persistence_threshold"] = 0
-            environment = filtered_environment(os.environ)
+            environment = filter_environment(os.environ)
             made[name] = DeepSpeedTrainer(
                 training, deepspeed_config=deepspeed, run_label="tests", environment=environment
             )

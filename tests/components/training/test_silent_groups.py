@@ -13,7 +13,7 @@ from components.algorithms.loss_inputs import LossInputs
 from components.algorithms.losses import minibatch_loss
 from components.config import LossConfig, TrainingConfig
 from components.schema import Candidate, Episode, RolloutShard, ScoredShard
-from components.training.rank_batches import counted_size
+from components.training.rank_batches import count_size
 from components.training.ranks import Ranks
 from components.training.update import Update
 from tests.components.algorithms.episodes import episode, scores, shard
@@ -42,7 +42,7 @@ def test_nine_silent_groups_of_ten_leave_the_terms_as_large_as_none() -> None:
         entropies_N=torch.ones(batch.num_tokens),
         reference_logprobs_N=logprobs_N + 1.0,
     )
-    size = counted_size(batch, range(len(batch.groups)), config)
+    size = count_size(batch, range(len(batch.groups)), config)
     assert (size.num_completions, size.num_tokens) == (40, 80)
     # k3 of log ratio 1 is e - 2, and the entropy of each token is 1.
     assert float(minibatch_loss(inputs, config, size=size)) == pytest.approx(0.1 * (math.e - 2) - 0.01, rel=1e-5)

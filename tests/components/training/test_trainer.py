@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from components.child_environment import filtered_environment
+from components.child_environment import filter_environment
 from components.config import TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed, WorkerDied
 from components.models.digests import model_digest
@@ -255,7 +255,7 @@ def test_a_worker_that_cannot_start_shows_its_log(make_trainer, jobs, make_group
 
     training = jobs_training()
     broken = {"zero_optimization": {"stage": 0}, "optimizer": {"type": "NoSuch"}, "fp16": {"enabled": "perhaps"}}
-    environment = filtered_environment(os.environ)
+    environment = filter_environment(os.environ)
     trainer = DeepSpeedTrainer(training, deepspeed_config=broken, run_label="tests", environment=environment)
     with pytest.raises((WorkerDied, UpdateFailed)):
         trainer.update(jobs.first(make_groups(2), training=training))

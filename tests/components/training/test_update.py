@@ -16,7 +16,7 @@ from components.config import LossConfig, TrainingConfig
 from components.errors import LogprobMismatch, UpdateFailed
 from components.schema import PolicyVersion, TrainBatch
 from components.training.packing import empty_micro_batch, pack_groups
-from components.training.rank_batches import counted_size, minibatch_size, rank_micro_batches, record_logprobs
+from components.training.rank_batches import count_size, minibatch_size, rank_micro_batches, record_logprobs
 from components.training.ranks import Ranks
 from components.training.reference_logprobs import Recorded, corrected_here, loss_inputs, record_batch
 from components.training.update import Update
@@ -510,10 +510,10 @@ def test_minibatches_share_the_answers_that_were_left_out(make_groups) -> None:
         truncated_without_signal=(True,) * 4 + (False,) * 4,
     )
     own, loss = minibatch_size(groups), choose_loss()
-    whole = counted_size(batch, range(8), loss)
+    whole = count_size(batch, range(8), loss)
     assert (whole.num_completions, whole.num_tokens) == (own.num_completions + 8, own.num_tokens + 24)
-    parts = [counted_size(batch, indices, loss) for indices in (range(4), range(4, 8))]
+    parts = [count_size(batch, indices, loss) for indices in (range(4), range(4, 8))]
     assert sum(part.num_tokens for part in parts) == pytest.approx(whole.num_tokens, abs=2)
-    masked = counted_size(batch, range(8), choose_loss(mask_truncated=True))
+    masked = count_size(batch, range(8), choose_loss(mask_truncated=True))
     assert masked.num_tokens == own.num_tokens + 12
-    assert counted_size(batch, range(8), choose_loss(average_over="nonzero")) == own
+    assert count_size(batch, range(8), choose_loss(average_over="nonzero")) == own

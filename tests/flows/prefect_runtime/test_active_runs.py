@@ -15,8 +15,8 @@ from flows.prefect_runtime.active_runs import (
     ActiveRun,
     end_active_runs,
     mark_dead_runs_crashed,
-    recorded_run,
-    recorded_runs,
+    read_recorded_processes,
+    record_process,
     wait_for_earlier_start,
 )
 from tests.processes import alive
@@ -42,24 +42,24 @@ def record(home: Path, name: str, process: psutil.Process, *, host: str) -> None
 
 def test_a_run_is_on_record_while_it_lives_and_until_it_is_told_of(tmp_path: Path) -> None:
     told: Any = {"run_count": 1, "api_url": "http://here/api", "tracking_url": "http://mlflow", "experiment": "troupe"}
-    with recorded_run(tmp_path, flow_run_id="f", run_id="r", **told) as own:
-        (run,) = recorded_runs(tmp_path)
+    with record_process(tmp_path, flow_run_id="f", run_id="r", **told) as own:
+        (run,) = read_recorded_processes(tmp_path)
         assert (run.run_id, run.is_alive, run.told_tracking) == ("r", True, False)
         own.is_published = lambda: True
-    (run,) = recorded_runs(tmp_path)
+    (run,) = read_recorded_processes(tmp_path)
     assert run.told_tracking
     assert (tmp_path / "runs").stat().st_mode & 0o077 == 0
-    with pytest.raises(KeyboardInterrupt), recorded_run(tmp_path, flow_run_id="f", run_id="r", **told):
+    with pytest.raises(KeyboardInterrupt), record_process(tmp_path, flow_run_id="f", run_id="r", **told):
         raise KeyboardInterrupt
-    (run,) = recorded_runs(tmp_path)
+    (run,) = read_recorded_processes(tmp_path)
     assert not run.told_tracking
 
 
 def test_records_that_are_damaged_or_of_another_server_or_host_hold_nobody_up(tmp_path: Path) -> None:
-    assert recorded_runs(tmp_path) == []
+    assert read_recorded_processes(tmp_path) == []
     record(tmp_path, "elsewhere", psutil.Process(1), host="another-host")
     (tmp_path / "runs" / "damaged.json").write_text("{")
-    assert [run.is_alive for run in recorded_runs(tmp_path)] == [True]
+    assert [run.is_alive for run in read_recorded_processes(tmp_path)] == [True]
     assert mark_dead_runs_crashed(tmp_path) == []
     assert end_active_runs(tmp_path) == []
 
@@ -71,11 +71,11 @@ def test_a_living_run_is_ended_and_a_used_pid_is_left_alone(habit: str, tmp_path
         assert ours.stdout is not None
         assert ours.stdout.readline() == "works\n"
         record(tmp_path, "ours", psutil.Process(ours.pid), host=socket.gethostname())
-        reused = recorded_runs(tmp_path)[0].model_copy(
+        reused = read_recorded_processes(tmp_path)[0].model_copy(
             update={"flow_run_id": "old", "run_id": "old", "process": str(this_process()._replace(started=1))}
         )
         (tmp_path / "runs" / "old.json").write_text(reused.model_dump_json())
-        assert [run.is_alive for run in recorded_runs(tmp_path)] == [False, True]
+        assert [run.is_alive for run in read_recorded_processes(tmp_path)] == [False, True]
         assert end_active_runs(tmp_path, grace_seconds=1.0) == ["ours"]
         assert not alive(ours.pid)
 

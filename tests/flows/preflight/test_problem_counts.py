@@ -16,7 +16,12 @@ from components.runs.run import Run
 from components.session.scenario import scenario_of
 from components.session.session import Session
 from flows.preflight import checks
-from flows.preflight.problem_counts import check_problem_counts, keep_counts, lower_default_counts, required_problems
+from flows.preflight.problem_counts import (
+    check_problem_counts,
+    keep_counts,
+    list_required_problems,
+    lower_default_counts,
+)
 from flows.presets import preset_config, preset_values
 from flows.starts import overridden_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
@@ -64,12 +69,15 @@ def test_other_environments_run_out_too() -> None:
 
 def test_models_that_are_not_cloned_need_no_problems_for_a_check() -> None:
     cloned, ready = (preset_config(preset, []) for preset in ("math-tiny", "math-smollm"))
-    assert [demand.field for demand in required_problems(cloned)] == [
+    assert [demand.field for demand in list_required_problems(cloned)] == [
         "rollout.num_problems",
         "warm_start.num_check_problems",
         "evaluation.num_problems",
     ]
-    assert [demand.field for demand in required_problems(ready)] == ["rollout.num_problems", "evaluation.num_problems"]
+    assert [demand.field for demand in list_required_problems(ready)] == [
+        "rollout.num_problems",
+        "evaluation.num_problems",
+    ]
 
 
 def own_problems(tmp_path: Path, num_rows: int = 150, **sections: Any) -> RunConfig:

@@ -22,7 +22,7 @@ from infra.services.environment import PrefectAddress, S3Address, StackStatus, e
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import request
 from infra.services.process import ProcessRecord, marked, read_record, write_record
-from infra.services.seaweedfs import credentials_file, signed_request
+from infra.services.seaweedfs import credentials_file, sign_request
 from infra.services.stack import ALL, deploy, down, outage, status, up
 
 
@@ -93,7 +93,7 @@ def test_strangers_are_turned_away(s3_home: Path) -> None:
 def test_a_page_of_another_origin_reads_nothing(s3_home: Path) -> None:
     """Where a bucket is named, a browser is not allowed to show the answer to a foreign page, not even a signed one."""
     endpoint = s3_of(status(s3_home)).endpoint
-    signed_request(s3_home, "PUT", f"{endpoint}/troupe/page", body=b"secret")
+    sign_request(s3_home, "PUT", f"{endpoint}/troupe/page", body=b"secret")
     for path in ("", "troupe", "troupe/page", "troupe/none", "status", "healthz", "metrics"):
         for method in ("GET", "PUT", "DELETE", "OPTIONS"):
             status_code, headers, content = answered_to_a_page(f"{endpoint}/{path}", method)
@@ -103,7 +103,7 @@ def test_a_page_of_another_origin_reads_nothing(s3_home: Path) -> None:
                 assert status_code in (None, 403), (method, path)
             elif status_code == 200:
                 assert content == b"", f"{path} tells that a server is here, and nothing else"
-    assert signed_request(s3_home, "GET", f"{endpoint}/troupe/page") == (200, b"secret")
+    assert sign_request(s3_home, "GET", f"{endpoint}/troupe/page") == (200, b"secret")
 
 
 def answered_to_a_page(url: str, method: str) -> tuple[int | None, Mapping[str, str], bytes]:
@@ -157,7 +157,7 @@ def test_a_process_joins_what_is_up_and_keeps_what_the_user_set(s3_home: Path, m
 
 def test_data_survives_a_killed_server_and_a_taken_port(s3_home: Path) -> None:
     endpoint = s3_of(status(s3_home)).endpoint
-    assert signed_request(s3_home, "PUT", f"{endpoint}/troupe/kept", body=b"x" * 100_000)[0] == 200
+    assert sign_request(s3_home, "PUT", f"{endpoint}/troupe/kept", body=b"x" * 100_000)[0] == 200
     record = read_record(s3_home, "s3")
     assert record is not None
     os.kill(record.pid, signal.SIGKILL)
@@ -166,7 +166,7 @@ def test_data_survives_a_killed_server_and_a_taken_port(s3_home: Path) -> None:
     with socket.create_server(("127.0.0.1", record.ports["s3"])):
         moved = s3_of(up(s3_home, only=["s3"])).endpoint
         assert moved != endpoint
-        assert signed_request(s3_home, "GET", f"{moved}/troupe/kept") == (200, b"x" * 100_000)
+        assert sign_request(s3_home, "GET", f"{moved}/troupe/kept") == (200, b"x" * 100_000)
 
 
 def test_one_that_does_not_come_up_names_its_log(home: Path) -> None:

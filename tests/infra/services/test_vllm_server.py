@@ -13,7 +13,7 @@ import pytest
 from components import scratch
 from components.config import GenerationConfig, VllmConfig
 from components.errors import ConfigurationError, ServiceMissing
-from components.session.vllm_models import served_model, served_models, server_key, server_urls, spelled_urls
+from components.session.vllm_models import name_served_model, served_models, server_key, server_urls, spell_urls
 from flows.presets import preset_config
 from infra.services import vllm_server
 from infra.services.service import NotReady
@@ -162,7 +162,7 @@ def test_the_key_is_read_from_the_file_that_is_named(tmp_path: Path, monkeypatch
     there.write_text("of-another\n")
     local = preset_config("tiny", ["generation.engine=vllm"])
     far = ["generation.engine=vllm", "generation.vllm.urls=[http://far:1]"]
-    variables = spelled_urls(["http://a:1"], here)
+    variables = spell_urls(["http://a:1"], here)
     assert server_key(local, variables) == "of-this-machine"
     assert server_key(preset_config("tiny", [*far, "generation.vllm.key_file=~/there"]), variables) == "of-another"
     with pytest.raises(ConfigurationError, match=r"generation\.vllm\.key_file must name"):
@@ -174,7 +174,7 @@ def test_the_key_is_read_from_the_file_that_is_named(tmp_path: Path, monkeypatch
     ):
         server_key(local, {})
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        server_key(local, spelled_urls(["http://a:1"], tmp_path / "none"))
+        server_key(local, spell_urls(["http://a:1"], tmp_path / "none"))
     for wrong in ("", "two\nlines", "\u00e9"):
         here.write_text(wrong)
         with pytest.raises(ConfigurationError, match="one line of printable ASCII") as raised:
@@ -254,7 +254,7 @@ def test_which_servers_serve_which_policies() -> None:
     assert served_models(own) == {"plan": ("plan",), "tool": ("tool",)}
     adapted = preset_config("tiny", [f"policies={{tool: {ADAPTED}, plan: {ADAPTED}}}", agents, vllm])
     assert served_models(adapted) == {"plan+tool": ("plan", "tool")}
-    assert served_model(adapted, "tool") == "plan+tool"
+    assert name_served_model(adapted, "tool") == "plan+tool"
     merged = [f"policies={{tool: {ADAPTED}, plan: {ADAPTED}}}", agents, vllm, "generation.vllm.merge_adapters=true"]
     assert served_models(preset_config("tiny", merged)) == {"plan": ("plan",), "tool": ("tool",)}
 
@@ -264,9 +264,9 @@ def test_addresses_come_from_the_configuration_or_the_environment() -> None:
         preset_config("tiny", ["generation.engine=vllm"]),
         preset_config("tiny", ["generation.engine=vllm", "generation.vllm.urls=[http://far:1]"]),
     )
-    variables = spelled_urls(["http://a:1", "http://b:2"], Path("/k"))
+    variables = spell_urls(["http://a:1", "http://b:2"], Path("/k"))
     assert server_urls(plain, variables) == ("http://a:1", "http://b:2")
     assert server_urls(far, variables) == ("http://far:1",)
-    assert server_urls(plain, spelled_urls([], Path("/k"))) == ()
+    assert server_urls(plain, spell_urls([], Path("/k"))) == ()
     with pytest.raises(ConfigurationError, match="must be an http"):
         preset_config("tiny", ["generation.engine=vllm", "generation.vllm.urls=[far]"])

@@ -27,7 +27,7 @@ from components.models.tokenizer import HuggingFaceTokenizer
 from tests.exported_runs import PROMPTS, ExportedRun, exported_run
 from troupe.cli import app
 from troupe.exporting.export import ExportReport, export
-from troupe.exporting.facts import answer_limits, recorded_nodes, told_nodes
+from troupe.exporting.facts import answer_limits, read_recorded_nodes, told_nodes
 
 TOLERANCE = 1e-4
 TEXTS = [("AB\nCD ", "FEED"), ("G", "A"), ("GAG A\n" * 9, "BCDEFG\n ")]
@@ -166,7 +166,7 @@ def test_the_card_tells_what_the_run_recorded(made: ExportedRun, folders: Path, 
 
 def test_a_prompt_that_text_cannot_give_is_not_told_as_exact(made: ExportedRun) -> None:
     tokenizer = HuggingFaceTokenizer.from_folder(made.base)
-    turn = recorded_nodes(made.store, made.run, 1)["plan_agent"]
+    turn = read_recorded_nodes(made.store, made.run, 1)["plan_agent"]
     assert told_nodes({"a": turn}, tokenizer)["a"] == RecordedNode(prompt="AB\nCD FEED", answer="FACE", is_exact=True)
     ended = replace(turn, prompt_tokens=(*turn.prompt_tokens, tokenizer.end_token))
     assert told_nodes({"a": ended}, tokenizer)["a"] == RecordedNode(

@@ -11,7 +11,7 @@ from components.errors import ConfigurationError
 from components.session.scenario import scenario_of
 from flows.preflight.checks import check_configuration
 from flows.presets import all_preset_values, preset_config
-from troupe.projects.project import checked_project_name, write_project
+from troupe.projects.project import check_project_name, write_project
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -74,13 +74,13 @@ def test_its_test_fails_where_the_environment_breaks_the_contract(tmp_path: Path
 )
 def test_a_name_that_cannot_be_a_module_and_a_run_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="use up to 63 of a-z, 0-9 and _"):
-        checked_project_name(name)
+        check_project_name(name)
 
 
 @pytest.mark.parametrize("name", ["torch", "json", "sys", "tasks", "troupe", "tiny", "plan_path"])
 def test_a_name_that_is_taken_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="of this name"):
-        checked_project_name(name)
+        check_project_name(name)
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:

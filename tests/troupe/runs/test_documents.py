@@ -14,7 +14,7 @@ from components.runs import history
 from components.runs.lineages import Lineage, start_lineage
 from components.runs.session_records import begin_session
 from components.runs.step_records import step_record_key
-from components.runs.steps import finished_step
+from components.runs.steps import read_finished_step
 from components.runs.stored_runs import read_run
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.committed_runs import CONFIG, commit_evaluation, commit_step, ended_run, stage_key, started_run
@@ -156,7 +156,7 @@ def test_a_restart_has_a_history_of_its_own(store: LocalArtifactStore, monkeypat
     document = run_document(store, "r")
     assert [step["step"] for step in document["steps"]] == [0]
     assert document["evaluations"] == [], "both belong to what was left behind"
-    assert finished_step(store, read_run(store, "r"), 1) is None
+    assert read_finished_step(store, read_run(store, "r"), 1) is None
 
 
 def test_a_killed_evaluation_is_not_shown_and_hides_nothing(store: LocalArtifactStore) -> None:
@@ -221,7 +221,7 @@ def test_a_damaged_step_is_named_and_the_others_are_shown(store: LocalArtifactSt
     assert "delete it, and `troupe resume r` writes it again" in document["error"]
     assert run_rows(store)[0]["step"] == 3
     with pytest.raises(ArtifactCorrupt, match=r"iterations/000001-l0\.json"):
-        finished_step(store, run, 1)
+        read_finished_step(store, run, 1)
 
 
 def test_a_changed_digit_is_not_shown_as_true(store: LocalArtifactStore) -> None:

@@ -16,14 +16,14 @@ from flows.presets import preset_config
 from infra.services.environment import PrefectAddress, StackStatus
 from infra.services.process import ProcessRecord, make_private, write_record
 from troupe.runs import stores
-from troupe.runs.stores import opened_store, store_config, unlisted_runs
+from troupe.runs.stores import list_unlisted_runs, open_named_store, store_config
 from troupe.training import in_process
 
 
 def test_a_store_of_a_newer_format_is_not_even_read(tmp_path: Path) -> None:
     (tmp_path / "format.json").write_text(f'{{"format": {FORMAT + 1}}}')
     with pytest.raises(StoreRefused, match="use the Troupe that wrote it"):
-        opened_store(tmp_path.as_uri())
+        open_named_store(tmp_path.as_uri())
 
 
 def test_where_the_local_s3_is_down_it_is_named_by_who_reads_and_who_trains(
@@ -38,7 +38,7 @@ def test_where_the_local_s3_is_down_it_is_named_by_who_reads_and_who_trains(
         monkeypatch.setattr(module, "join_local_services", lambda: StackStatus(home=tmp_path, prefect=prefect))
     told = f"the S3 server was never started in {tmp_path}; start it with `troupe up`, or name "
     with pytest.raises(ServiceMissing, match=f"no store is named, and {told}a store with --store"):
-        opened_store(None)
+        open_named_store(None)
     for name in ("check_configuration", "require_prefect", "check_base_names"):
         monkeypatch.setattr(in_process, name, lambda *_: None)
     with pytest.raises(ServiceMissing, match=f"store: {told}another S3"):
@@ -98,15 +98,15 @@ def test_a_run_is_found_where_it_began(machine: Machine) -> None:
         store_config(None)
     machine.begin("store", "alone")
     assert store_config(None) == store_config(None, "alone") == store_config(None, "new") == folder
-    assert unlisted_runs(None) is None
+    assert list_unlisted_runs(None) is None
     machine.up()
     machine.begin("bucket", "served")
     assert [store_config(None, run) for run in (None, "served", "new", "alone")] == [*[StoreConfig()] * 3, folder]
     assert (
-        unlisted_runs(None)
+        list_unlisted_runs(None)
         == f"not shown are runs that began without services: --store {(machine.home / 'store').as_uri()}"
     )
-    assert unlisted_runs("s3://other") is None
+    assert list_unlisted_runs("s3://other") is None
     machine.begin("bucket", "alone")
     assert store_config(None, "alone") == StoreConfig(), "of two the one beside all others"
 
@@ -115,7 +115,7 @@ def test_where_servers_are_down_only_runs_of_the_folder_are_found(machine: Machi
     machine.begin("store", "alone")
     machine.record("s3", "gone-1-1")
     assert store_config(None, "alone") == store_config(None)
-    assert "not shown are runs in S3: the S3 server is down" in str(unlisted_runs(None))
+    assert "not shown are runs in S3: the S3 server is down" in str(list_unlisted_runs(None))
     with pytest.raises(ServiceMissing, match="the S3 server is down"):
         store_config(None, "perhaps-there")
 
@@ -126,7 +126,7 @@ def test_a_run_without_services_says_where_it_is_and_what_it_lacks(
     config, folder = preset_config("tiny"), machine.home / "store"
     end = "`troupe up` starts them, and the same command then continues it"
     moved, (line,) = in_process.settle_store(config, "r", is_alone=stores.is_without_services())
-    assert moved.store == config.store.moved_to(StoreConfig(kind="local", root=str(folder)))
+    assert moved.store == config.store.move_to(StoreConfig(kind="local", root=str(folder)))
     assert line == (
         f"no services are up: the run is stored in {folder}, with a Prefect server of its own and without MLflow; {end}"
     )

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from components.errors import ConfigurationError
 from components.evaluation.comparison import compare_pairs
-from components.evaluation.statistics import paired_interval
+from components.evaluation.statistics import compute_paired_interval
 from components.schema import EvalReport
 from tests.components.tracking.reports import evaluation
 from troupe.cli import app
@@ -32,7 +32,7 @@ def test_subjects_play_the_same_problems_and_their_difference_is_paired() -> Non
     expert, noop = report.comparisons
     assert (expert.base, expert.other, expert.num_lost) == ("random", "expert", 0)
     assert expert.difference == pytest.approx(1.0 - random.success_rate)
-    assert expert.interval == paired_interval(random.rates_P, [1.0] * 40, num_samples=1)
+    assert expert.interval == compute_paired_interval(random.rates_P, [1.0] * 40, num_samples=1)
     assert noop.difference == -random.success_rate
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
-from flows.suites import named_suite, played_config, read_as, suite_config, suite_to_play
+from flows.suites import build_played_config, find_named_suite, read_as, suite_config, suite_to_play
 
 
 def learned(answer_format: str) -> RunConfig:
@@ -24,12 +24,12 @@ def learned(answer_format: str) -> RunConfig:
 @pytest.mark.parametrize("name", [None, "plan_path", "sokoban"])
 def test_a_team_is_read_as_it_learned(name: str | None, answer_format: str) -> None:
     own = learned(answer_format)
-    assert played_config(name, {}, own=own).environment.answer_format == answer_format
+    assert build_played_config(name, {}, own=own).environment.answer_format == answer_format
     assert read_as(learned("strict"), own).environment == own.environment
 
 
 def test_without_a_run_the_environment_decides() -> None:
-    assert played_config("sokoban", {}, own=None).environment.answer_format == "strict"
+    assert build_played_config("sokoban", {}, own=None).environment.answer_format == "strict"
     assert read_as(learned("free"), None) == learned("free")
 
 
@@ -40,13 +40,13 @@ def test_the_file_that_train_takes_is_played_and_evaluated(tmp_path: Path, monke
         "policies: {p: {}}}"
     )
     monkeypatch.chdir(tmp_path)
-    assert played_config("mine.yaml", {"min_distance": 3}, own=None).environment.options == {
+    assert build_played_config("mine.yaml", {"min_distance": 3}, own=None).environment.options == {
         "size": 7,
         "min_distance": 3,
     }
     config, suite = suite_config(f"{tmp_path}/mine.yaml/train", ["seed=4"])
     assert (config.environment.options, config.seed, suite) == ({"size": 7}, 4, "train")
-    assert [named_suite(text) for text in ("a/mine.yml", "sokoban/train", "sokoban", "sokoban/")] == [
+    assert [find_named_suite(text) for text in ("a/mine.yml", "sokoban/train", "sokoban", "sokoban/")] == [
         *(("a/mine.yml", "test"), ("sokoban", "train"), ("sokoban", "test"), ("sokoban", "test"))
     ]
 

@@ -15,7 +15,7 @@ from troupe import consoles
 from troupe.cli.runs import progress_bar
 from troupe.consoles import Heartbeat
 from troupe.runs.summary import gain_line, print_summary
-from troupe.runs.tables import evaluations_table, scaled_spark
+from troupe.runs.tables import evaluations_table, scale_spark
 from troupe.training.display import StepClock, TrainingDisplay, held_out_line
 
 
@@ -90,8 +90,8 @@ def test_addresses_come_first_once_and_whole() -> None:
 
 
 def test_a_course_names_its_least_and_greatest_value() -> None:
-    assert scaled_spark([0.31, 0.5, 0.71]) == "0.71  0.31 ▁▄█ 0.71"
-    assert scaled_spark([]) == ""
+    assert scale_spark([0.31, 0.5, 0.71]) == "0.71  0.31 ▁▄█ 0.71"
+    assert scale_spark([]) == ""
 
 
 def test_one_evaluation_is_no_course() -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from components.artifacts.local import LocalArtifactStore
 from components.runs.run import RunAddress
-from components.runs.steps import finished_step
+from components.runs.steps import read_finished_step
 from components.schema import IterationReport
 from flows.presets import preset_config
 from troupe.training import in_process
@@ -35,7 +35,7 @@ def test_each_step_is_told_once_it_is_durable_and_an_exception_ends_the_training
     told: list[int] = []
 
     def on_step(report: IterationReport) -> None:
-        stored = finished_step(LocalArtifactStore(tmp_path / "store"), RunAddress(run_id="told"), report.step)
+        stored = read_finished_step(LocalArtifactStore(tmp_path / "store"), RunAddress(run_id="told"), report.step)
         assert stored is not None, "it is told before it is durable"
         assert {policy: ref.weights_digest for policy, ref in stored.items()} == report.checkpoint_digest
         told.append(report.step)

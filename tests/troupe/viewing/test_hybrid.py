@@ -21,13 +21,13 @@ from components.hybrid.agent import AgentRule
 from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import DecisionHistory
 from components.hybrid.experience import HybridSettings, collect_experience, new_learner_state, update_learner
-from components.hybrid.game_boy.episode_gif import MOST_BYTES, EpisodeFrame, episode_gif, played_frames, short_gif
+from components.hybrid.game_boy.episode_gif import MOST_BYTES, EpisodeFrame, episode_gif, play_frames, short_gif
 from components.hybrid.held_out_games import trained_agent
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.scripted_advisers import CompetentAdviser
 from components.hybrid.visited_tiles import visited_maps
 from components.methods.hybrid.decision_histories import history_file, record_step
-from components.methods.hybrid.settings import emulated_games, hybrid_config
+from components.methods.hybrid.settings import hybrid_config, open_emulated_games
 from components.runs.lineages import freeze_config
 from components.runs.run import CollectedStep, Run
 from components.runs.stage_protocol import run_stage
@@ -185,7 +185,7 @@ def test_a_policy_that_sees_screens_has_tiles_too_and_a_note_says_what_they_lack
     freeze_config(store, "seen", run.config, PIPELINE)
 
     def opened(settings: HybridSettings, seed: int) -> Any:
-        return emulated_games(hybrid_config(run.config), settings, seed)
+        return open_emulated_games(hybrid_config(run.config), settings, seed)
 
     state = new_learner_state(settings, 0, open_games=opened)
     experience = collect_experience(settings, state, 0, 0, open_games=opened, adviser=CompetentAdviser())
@@ -239,8 +239,8 @@ def test_an_episode_as_gif_shows_every_button(made: Any) -> None:
     _, run, state = made
     settings = replace(SETTINGS, num_games=1, max_steps=6)
     agent = trained_agent(SETTINGS, state, 1, seed=1, is_greedy=False, adviser=CompetentAdviser())
-    with emulated_games(hybrid_config(run.config), settings, 1, renders=True) as games:
-        frames = list(played_frames(games, agent))
+    with open_emulated_games(hybrid_config(run.config), settings, 1, renders=True) as games:
+        frames = list(play_frames(games, agent))
     assert [each.step for each in frames] == [1, 2, 3, 4, 5, 6]
     assert frames[-1].total == pytest.approx(sum(sum(each.terms.values()) for each in frames))
     gif = image.open(BytesIO(episode_gif(frames)))

@@ -49,7 +49,7 @@ _GRADING = Grading(grader="livecodebench", cpu_seconds=6.0)
 """The authors' `testing_util.py`: public and private tests, 6 s for each, no limit of memory."""
 
 
-def unpacked_tests(text: str) -> list[dict[str, Any]]:
+def unpack_tests(text: str) -> list[dict[str, Any]]:
     """The tests of one column: JSON, or the base64 of the zlib of JSON, which may be pickled as one text.
 
     Raises Unusable for anything else, and for tests of more than 64 MiB. Pickles are never run.
@@ -93,7 +93,7 @@ def _checked(tests: Any) -> list[dict[str, Any]]:
 
 
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
-    shown, deciding = (unpacked_tests(row[name]) for name in ("public_test_cases", "private_test_cases"))
+    shown, deciding = (unpack_tests(row[name]) for name in ("public_test_cases", "private_test_cases"))
     is_function = any(test["testtype"] == "functional" for test in (*shown, *deciding))
     entry = bounded_json(row["metadata"]).get("func_name", "") if is_function else ""
     if is_function and not entry:

@@ -96,7 +96,7 @@ def check_actions(actions_N: Sequence[Action], num_members: int) -> None:
         raise ConfigurationError(f"actions {tuple(actions_N)} of {num_members} members: give each one of {ACTIONS}")
 
 
-def checked_base(base_scale: float, difficulty: float) -> float:
+def check_base_folder(base_scale: float, difficulty: float) -> float:
     """What everybody earns before any bonus: `base_scale * max(.1, 1 - difficulty)`.
 
     **Example** scale 1, difficulty .3: .7.

@@ -95,7 +95,7 @@ LAYOUTS: Mapping[str, Maze] = MappingProxyType(
 )
 
 
-def drawn_maze(width: int, height: int, *, wall_fraction: float, seed: int) -> Maze:
+def draw_maze(width: int, height: int, *, wall_fraction: float, seed: int) -> Maze:
     """A maze with walls in random places: as many as `wall_fraction` of its cells, less those that would close the way.
 
     **Example** 10 x 10 at .3: 30 walls or a few less, and always a way.
@@ -166,7 +166,7 @@ def maze_step(game: MazeGame, state: MazeState, actions_N: Sequence[str]) -> Maz
     goal, before_N = game.maze.goal, tuple(path[-1] for path in state.paths_N)
     if state.num_steps >= game.num_steps or all(cell == goal for cell in before_N):
         raise ConfigurationError("state: the episode has ended; start another")
-    after_N = moved_cells(game, before_N, actions_N)
+    after_N = list_moved_cells(game, before_N, actions_N)
     arrivals = [member for member, cell in enumerate(after_N) if cell == goal and before_N[member] != goal]
     winners = arrivals if goal not in before_N else []
     last = state.num_steps + 1 == game.num_steps
@@ -190,7 +190,7 @@ def maze_step(game: MazeGame, state: MazeState, actions_N: Sequence[str]) -> Maz
     )
 
 
-def moved_cells(game: MazeGame, cells_N: Sequence[Cell], actions_N: Sequence[str]) -> tuple[Cell, ...]:
+def list_moved_cells(game: MazeGame, cells_N: Sequence[Cell], actions_N: Sequence[str]) -> tuple[Cell, ...]:
     """Where each member is after the moves.
 
     With collisions a cell that somebody held before the step is closed to all others, and of two that want one cell the

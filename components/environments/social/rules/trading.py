@@ -44,7 +44,7 @@ class Market:
     binding: bool = False
     """Whether accepted offers are always delivered, so that nobody is asked."""
     num_scripted: int = 0
-    """How many members, the last ones, play by `scripted_action`."""
+    """How many members, the last ones, play by `choose_scripted_action`."""
     must_offer: bool = False
     """Whether nobody may pass who has a possible offer."""
     round: int = 0
@@ -77,7 +77,7 @@ class Market:
         return float(apples ** self.taste_N[member] * pears ** (1 - self.taste_N[member]))
 
 
-def drawn_market(
+def draw_market(
     num_members: int,
     num_rounds: int,
     *,
@@ -157,7 +157,7 @@ def market_step(market: Market, played: Mapping[int, Offer | str]) -> Market:
     return _traded(market, market.offer) if market.binding else replace(market, phase="deliver")
 
 
-def scripted_action(market: Market, member: int) -> str:
+def choose_scripted_action(market: Market, member: int) -> str:
     """What a scripted member does, where it is asked: it accepts what raises its utility, and delivers.
 
     **Example** with 2 apples, 5 pears and taste .5 it accepts 1 pear for 1 apple (3.46 after 3.16), and refuses 3 pears for it.

@@ -166,10 +166,10 @@ def train_run(config: RunConfig, run_id: str, *, on_step: Callable[[IterationRep
     from components.runs.resume_checks import validate_start
     from flows.prefect_runtime.settings import patient_with_temporary_server
     from flows.steps import steps_for
-    from flows.train import checked_session, flow_for, using
+    from flows.train import flow_for, open_checked_session, using
 
     settled = with_sources(config)
-    with checked_session(Run(run_id=run_id, config=settled)) as session:
+    with open_checked_session(Run(run_id=run_id, config=settled)) as session:
         session.on_step = on_step
         validate_start(session.store, run_id, settled, steps_for(settled).pipeline)
         with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):

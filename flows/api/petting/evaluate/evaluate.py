@@ -10,8 +10,8 @@ from components.evaluation.held_out import Sampling
 from components.evaluation.suites import Suite
 from components.evaluation.suites import suite as split_of_suite
 from flows.api.petting.configs import without
-from flows.api.petting.model_paths import checked_sampling, named_team, opened_team
-from flows.api.petting.run_configs import OVERRIDES, checked_keys, overrides_for, stated_config
+from flows.api.petting.model_paths import check_sampling, find_named_team, open_team
+from flows.api.petting.run_configs import OVERRIDES, check_keys, overrides_for, stated_config
 from flows.suites import check_overrides, overridden, team_overrides
 
 _NUMBERS = ("success_rate", "n", "num_successes", "interval", "mean_reward", "keep_rate", "repair_rate")
@@ -56,13 +56,13 @@ def evaluate(
     """
     if num_episodes < 1:
         raise ConfigurationError(f"num_episodes {num_episodes}: ask for at least 1")
-    draws = checked_sampling(sampling)
+    draws = check_sampling(sampling)
     split_of_suite(suite)
     _check_effects(settings, draws)
     played = without(settings, *_ANSWERED)
     is_named = config_name is not None or config is not None or bool(played)
     stated = stated_config(config_name, config, played) if is_named else None
-    named = named_team(model_path, stated)
+    named = find_named_team(model_path, stated)
     wanted = Suite.model_validate(
         {
             "environment": named.played.environment,
@@ -80,7 +80,7 @@ def evaluate(
             lines += overrides_for(key, (_ANSWERED[key],), settings[key], values)
         return overridden(playing, lines)
 
-    with opened_team(named, adjust) as contender:
+    with open_team(named, adjust) as contender:
         report = contender_report(contender, wanted, draws, 1, seed)
         keep_results(contender.session)
     named_played = {"config_name": named.played.preset, "suite": report.suite, "sampling": sampling}
@@ -89,7 +89,7 @@ def evaluate(
 
 def _check_effects(settings: Mapping[str, Any], sampling: Sampling) -> None:
     """Raise ConfigurationError for a key that changes no evaluation."""
-    for key, value in checked_keys(settings).items():
+    for key, value in check_keys(settings).items():
         if key == "temperature" and sampling == "greedy":
             raise ConfigurationError(f"temperature {value!r}: greedy answers have none; add sampling='sample'")
         if key not in (*_PLAYED, *_ANSWERED):

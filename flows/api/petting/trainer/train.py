@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from components.config import RunConfig, StoreConfig, TrackingConfig
-from components.identity import checked_run_id
+from components.identity import check_run_id
 from components.runs.resume_checks import validate_start
 from components.runs.run import Run
 from components.session.user_sources import with_sources
@@ -43,12 +43,12 @@ def train(
         stated["num_iterations"] = num_iterations
     is_tracked = checkpoint_dir is None if track is None else track
     settled = with_sources(in_folder(run_config(stated), checkpoint_dir, is_tracked=is_tracked))
-    run = Run(run_id=checked_run_id(run_id or settled.preset), config=settled)
+    run = Run(run_id=check_run_id(run_id or settled.preset), config=settled)
     from flows import train as training  # imports Prefect, which takes seconds
     from flows.prefect_runtime.settings import patient_with_temporary_server
     from flows.steps import TEAM_PIPELINE
 
-    with training.checked_session(run) as session:
+    with training.open_checked_session(run) as session:
         validate_start(session.store, run.run_id, settled, TEAM_PIPELINE)
         with training.using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return training.train(settled, run.run_id)
@@ -59,5 +59,5 @@ def in_folder(config: RunConfig, checkpoint_dir: str | Path | None, *, is_tracke
     tracking = config.tracking if is_tracked else TrackingConfig(kind="none")
     if checkpoint_dir is None:
         return config.model_copy(update={"tracking": tracking})
-    store = config.store.moved_to(StoreConfig(kind="local", root=str(Path(checkpoint_dir).expanduser().absolute())))
+    store = config.store.move_to(StoreConfig(kind="local", root=str(Path(checkpoint_dir).expanduser().absolute())))
     return config.model_copy(update={"store": store, "tracking": tracking})

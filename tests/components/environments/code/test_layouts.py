@@ -18,7 +18,7 @@ from datasets import Dataset
 from components.environments.code import programs
 from components.environments.code.layouts.apps import APPS
 from components.environments.code.layouts.layout import MAX_EXPECTED_BYTES, MAX_GIVEN_BYTES, Unusable
-from components.environments.code.layouts.livecodebench import unpacked_tests
+from components.environments.code.layouts.livecodebench import unpack_tests
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import MAX_PROGRAM_CHARACTERS
 from components.environments.code.tables import tables
@@ -266,7 +266,7 @@ class Bomb:
 )
 def test_packed_tests_can_only_be_texts(text: str) -> None:
     with pytest.raises(Unusable):
-        unpacked_tests(text)
+        unpack_tests(text)
 
 
 def test_damaged_bytes_are_unreadable_and_nothing_worse() -> None:
@@ -278,7 +278,7 @@ def test_damaged_bytes_are_unreadable_and_nothing_worse() -> None:
             place = rng.randrange(len(damaged))
             damaged[place : place + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
         try:
-            unpacked_tests(base64.b64encode(zlib.compress(damaged, 1)).decode())
+            unpack_tests(base64.b64encode(zlib.compress(damaged, 1)).decode())
         except Unusable:
             num_unusable += 1
     assert 5_000 < num_unusable < 10_000
@@ -291,8 +291,8 @@ def test_packed_and_plain_tests_are_read(protocol: int, length: int) -> None:
     text = json.dumps(tests, ensure_ascii=False)
     pickled = pickle.dumps(text, protocol=protocol)
     for content in (text.encode(), pickled):
-        assert unpacked_tests(base64.b64encode(zlib.compress(content)).decode()) == tests
-    assert unpacked_tests(text) == tests
+        assert unpack_tests(base64.b64encode(zlib.compress(content)).decode()) == tests
+    assert unpack_tests(text) == tests
 
 
 PICKLED_BOMBS = {
@@ -314,7 +314,7 @@ def test_tests_that_would_fill_the_memory_are_refused_by_name(name: str) -> None
 
     def refused() -> None:
         with pytest.raises(Unusable, match=r"unreadable tests|tests of more than"):
-            unpacked_tests(text)
+            unpack_tests(text)
 
     assert_cheap([(name, refused)])
 

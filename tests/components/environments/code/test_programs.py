@@ -12,7 +12,7 @@ from components.environments.code.programs import (
     FRAME,
     agrees,
     execution,
-    framed_value,
+    frame_value,
     program_in,
     syntax_fault,
     verdict,
@@ -163,7 +163,7 @@ def test_verdicts_on_functions(result: ExecutionResult, passed: bool, got: str) 
 @pytest.mark.parametrize("grader", ["usual", "exact"])
 def test_integers_that_python_does_not_read_are_compared_exactly(grader: Grader) -> None:
     digits = "-" + "9" * 6000
-    assert agrees(framed_value(f"{FRAME}[1, {digits}]") or "", f"[1, {digits}]", "function", grader)
+    assert agrees(frame_value(f"{FRAME}[1, {digits}]") or "", f"[1, {digits}]", "function", grader)
     for other in ("8", digits[:-1] + "8", "-1e999", "true", '"9"', "1.5"):
         assert not agrees(digits, other, "function", grader)
         assert not agrees(other, digits, "function", grader)
@@ -189,12 +189,12 @@ def test_verdicts_on_programs(result: ExecutionResult, passed: bool, got: str) -
 @pytest.mark.parametrize("text", ['"\\"', "[", '["', "{", "[]", "\\", '""'])
 def test_a_hostile_frame_is_read_in_less_than_a_second(text: str) -> None:
     started = time.thread_time()
-    framed_value(FRAME + text * (65_536 // len(text)))
+    frame_value(FRAME + text * (65_536 // len(text)))
     assert time.thread_time() - started < 1.0
 
 
 def test_brackets_inside_a_text_are_no_depth() -> None:
-    assert framed_value(f'{FRAME}"{"(" * 5000}"') is not None
+    assert frame_value(f'{FRAME}"{"(" * 5000}"') is not None
 
 
 def test_many_threads_may_parse_at_once() -> None:

@@ -9,8 +9,8 @@ import pytest
 from components.environments.games.sokoban_solver import (
     SokobanState,
     Warehouse,
-    assigned_pushes,
-    moved_boxes,
+    assign_pushes,
+    move_boxes,
     pulled,
     pushes_to_goals,
     solution,
@@ -83,7 +83,7 @@ def test_solutions_solve_in_the_fewest_moves_and_none_means_none(num_boxes: int)
 def test_the_estimate_is_zero_exactly_when_solved_and_never_above_the_pushes_needed() -> None:
     for seed in range(150):
         warehouse, start = random_case(seed, 2)
-        estimate, moves = assigned_pushes(warehouse, start[1]), solution(warehouse, start)
+        estimate, moves = assign_pushes(warehouse, start[1]), solution(warehouse, start)
         assert (estimate == 0) == (start[1] == warehouse.goals)
         if moves is not None:
             num_pushes, state = 0, start
@@ -116,4 +116,4 @@ def test_a_pull_is_a_push_taken_back() -> None:
 
 
 def test_moved_boxes_stay_in_order() -> None:
-    assert moved_boxes((3, 7, 9), 3, 8) == (7, 8, 9)
+    assert move_boxes((3, 7, 9), 3, 8) == (7, 8, 9)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.math.structure import is_too_deep, same_answer, taken_apart
+from components.environments.math.structure import is_too_deep, same_answer, take_apart
 
 NUMBERS = st.lists(st.integers(-9, 99), min_size=2, max_size=5)
 ENDS = st.sampled_from(["()", "[]", "(]", "[)"])
@@ -74,7 +74,7 @@ def test_mixed_spellings(answer: str, expected: str, equal: bool) -> None:
 
 def test_brackets_inside_a_formula_are_no_structure() -> None:
     for text in ("(x+1)(x+2)", r"\frac{1}{2}", "1,234", "f(1, 2)", "(x)"):
-        assert taken_apart(text).kind == "scalar", text
+        assert take_apart(text).kind == "scalar", text
 
 
 def test_deep_or_unbalanced_brackets_are_refused() -> None:

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.shared.splits import divided, shuffled_index, split_of, train_without_test
+from components.environments.shared.splits import divided, shuffle_index, split_of, train_without_test
 
 
 @given(num_rows=st.integers(1, 40), seed=st.integers(0, 5), epoch=st.integers(0, 10**9))
 def test_an_epoch_meets_every_row_once(num_rows: int, seed: int, epoch: int) -> None:
-    walk = [shuffled_index(epoch * num_rows + n, num_rows=num_rows, seed=seed, split="train") for n in range(num_rows)]
+    walk = [shuffle_index(epoch * num_rows + n, num_rows=num_rows, seed=seed, split="train") for n in range(num_rows)]
     assert sorted(walk) == list(range(num_rows))
 
 
 def test_epochs_seeds_and_splits_have_orders_of_their_own() -> None:
     def walk(seed: int, split: str, epoch: int) -> list[int]:
-        return [shuffled_index(epoch * 50 + n, num_rows=50, seed=seed, split=split) for n in range(50)]
+        return [shuffle_index(epoch * 50 + n, num_rows=50, seed=seed, split=split) for n in range(50)]
 
     walks = [walk(0, "train", 0), walk(0, "train", 1), walk(1, "train", 0), walk(0, "test", 0)]
     assert len({tuple(one) for one in walks}) == 4

@@ -14,8 +14,8 @@ from components.environments.social.rules.maze import (
     MazeGame,
     MazeState,
     distances,
+    draw_maze,
     drawing,
-    drawn_maze,
     known_cells,
     maze_step,
     success_by_path_length,
@@ -43,8 +43,8 @@ def test_the_fixed_mazes_end_in_their_corner_by_ways_without_detour() -> None:
 def test_drawn_mazes_have_a_way_whose_length_is_the_power_of_the_adjacency(
     w: int, h: int, part: float, seed: int
 ) -> None:
-    maze = drawn_maze(w, h, wall_fraction=part, seed=seed)
-    assert maze == drawn_maze(w, h, wall_fraction=part, seed=seed)
+    maze = draw_maze(w, h, wall_fraction=part, seed=seed)
+    assert maze == draw_maze(w, h, wall_fraction=part, seed=seed)
     assert len(maze.walls) <= part * w * h
     cells = [(x, y) for x in range(w) for y in range(h) if maze.is_free((x, y))]
     near = np.array([[abs(a[0] - b[0]) + abs(a[1] - b[1]) <= 1 for b in cells] for a in cells])
@@ -56,7 +56,7 @@ def test_drawn_mazes_have_a_way_whose_length_is_the_power_of_the_adjacency(
 
 
 def test_seeds_draw_different_mazes() -> None:
-    assert len({drawn_maze(8, 8, wall_fraction=0.3, seed=seed) for seed in range(10)}) == 10
+    assert len({draw_maze(8, 8, wall_fraction=0.3, seed=seed) for seed in range(10)}) == 10
 
 
 def test_rewards_by_hand() -> None:
@@ -97,7 +97,7 @@ def test_collisions_close_cells_that_are_held_or_taken() -> None:
     st.integers(0, 20),
 )
 def test_nobody_walks_through_walls_or_others(actions: list[list[str]], collisions: bool, seed: int) -> None:
-    maze = drawn_maze(5, 4, wall_fraction=0.3, seed=seed)
+    maze = draw_maze(5, 4, wall_fraction=0.3, seed=seed)
     game = MazeGame(maze=maze, num_members=3, collisions=collisions)
     state = game.start()
     for joint in actions:
@@ -130,7 +130,7 @@ def test_a_member_knows_what_it_passed_and_a_shared_map_what_all_did() -> None:
         (lambda: Maze(width=2, height=2, walls=frozenset({(0, 0)})), "no way leads"),
         (lambda: Maze(width=2, height=2, walls=frozenset({(5, 0)})), "outside of 2 x 2"),
         (lambda: Maze(width=1, height=2, walls=frozenset()), "width 1"),
-        (lambda: drawn_maze(3, 3, wall_fraction=1.0, seed=0), "wall_fraction 1"),
+        (lambda: draw_maze(3, 3, wall_fraction=1.0, seed=0), "wall_fraction 1"),
         (lambda: MazeGame(maze=OPEN, num_steps=2), "at least the 3 steps"),
         (lambda: played(MazeGame(maze=OPEN), "jump"), "jump"),
         (lambda: played(MazeGame(maze=OPEN), "right right"), "of 1 members"),

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.generation.local.sampling import drawn, tempered_logprobs, uniforms
+from components.generation.local.sampling import drawn, temper_logprobs, uniforms
 
 
 def splitmix64(seed: int, num_tokens: int) -> list[int]:
@@ -81,7 +81,7 @@ def test_tempered_logprobs_are_normalised_and_plain_at_zero(seed: int, temperatu
     logits = [rng.uniform(-5, 5) for _ in range(6)]
     scaled = [value / (temperature or 1.0) for value in logits]
     total = math.log(sum(math.exp(value) for value in scaled))
-    found = tempered_logprobs(torch.tensor([logits]), torch.tensor([temperature]))[0]
+    found = temper_logprobs(torch.tensor([logits]), torch.tensor([temperature]))[0]
     assert found.tolist() == pytest.approx([value - total for value in scaled], abs=1e-4)
 
 

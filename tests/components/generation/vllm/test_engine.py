@@ -469,11 +469,11 @@ def test_threads_share_an_engine(server: VllmWireServer, make: Make, folder: Pat
 
 
 def test_merging_adds_the_scaled_product(folder: Path, version: PolicyVersion, tmp_path: Path) -> None:
-    from components.generation.vllm.folders import merged_tensors
+    from components.generation.vllm.folders import merge_tensors
 
     adapter_of("plan", tmp_path / "plan", version, seed=1)
     base, update = load_file(folder / "model.safetensors"), load_file(tmp_path / "plan" / "adapter_model.safetensors")
-    merged = merged_tensors(folder, tmp_path / "plan")
+    merged = merge_tensors(folder, tmp_path / "plan")
     layer = "model.layers.1.self_attn.v_proj"
     a = update[f"base_model.model.{layer}.lora_A.weight"]
     b = update[f"base_model.model.{layer}.lora_B.weight"]

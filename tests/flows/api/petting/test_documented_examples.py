@@ -20,7 +20,7 @@ from components.runs.run import Run
 from components.session.engines import Engines
 from flows import evaluate as evaluation
 from flows.api import petting
-from flows.api.petting.model_paths import played_config
+from flows.api.petting.model_paths import build_played_config
 from flows.api.petting.run_configs import run_config
 from flows.api.petting.trainer.multi_agents_execution_engine import MultiAgentsExecutionEngine
 from flows.api.petting.trainer.multi_agents_ppo_trainer import MultiAgentsPPOTrainer
@@ -276,12 +276,12 @@ def test_what_was_trained_is_what_is_evaluated_unless_something_else_is_said() -
     )
     run = Run(run_id="mine", config=own)
     for bare in (None, {"config_name": "tiny"}, {"config_name": "mine"}):
-        assert played_config(bare, run) is own
-    said = played_config({"config_name": "tiny", "max_turns": 3}, run)
+        assert build_played_config(bare, run) is own
+    said = build_played_config({"config_name": "tiny", "max_turns": 3}, run)
     assert (said.environment.options["size"], said.environment.max_turns) == (4, 3)
     assert (said.environment.answer_format, said.generation) == ("free", own.generation)
     stricter = {"config_name": "tiny", "overrides": ["environment.answer_format=strict"]}
-    assert played_config(stricter, run).environment.answer_format == "strict"
+    assert build_played_config(stricter, run).environment.answer_format == "strict"
 
 
 def test_a_model_folder_plays_every_role(there: Path, tmp_path: Path) -> None:
