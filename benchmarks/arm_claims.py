@@ -28,7 +28,7 @@ def differences_told(made: Sequence[Comparison]) -> str:
     surviving, hints = [each for each in made if each.survives], [each for each in made if each.is_hint]
     head = (
         f"{len(made)} comparisons, of which {LEVEL * len(made):.1f} would leave 0 out of their intervals by chance alone. "
-        f"After Holm's correction for all of them {_counted(len(surviving))} at the {100 * LEVEL:g}% level"
+        f"After Holm's correction for all of them {_count(len(surviving))} at the {100 * LEVEL:g}% level"
     )
     parts = ["\n".join([f"{head}:", *_means_by_pair(surviving)]) if surviving else f"{head}."]
     if hints:
@@ -47,7 +47,7 @@ def _means_by_pair(made: Sequence[Comparison]) -> list[str]:
     return lines
 
 
-def _counted(number: int) -> str:
+def _count(number: int) -> str:
     return {0: "none stands", 1: "one stands"}.get(number, f"{number} stand")
 
 

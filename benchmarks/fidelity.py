@@ -38,7 +38,7 @@ def pool_correlations(nodes: Sequence[Ranked], *, seed: int = 0) -> Estimate | N
     **Example** two nodes with values (0, 1): advantages (0, 1) and (1, 1) give .71, advantages (0, 1) and (5, 5.1) give 1.
     """
     sums_N = np.array([_sums(node) for node in nodes], dtype=np.float64).reshape(-1, 3)
-    return _estimated(_pooled, sums_N, seed)
+    return _estimated(_pool, sums_N, seed)
 
 
 def mean_correlation(nodes: Sequence[Ranked], *, seed: int = 0) -> Estimate | None:
@@ -72,7 +72,7 @@ def _sums(node: Ranked) -> tuple[float, float, float]:
     return float(advantages_K @ values_K), float(advantages_K @ advantages_K), float(values_K @ values_K)
 
 
-def _pooled(sums_N: Floats) -> Floats:
+def _pool(sums_N: Floats) -> Floats:
     """Over the next to last axis, which is that of nodes; NaN where it is undefined."""
     covariance, advantages, values = np.moveaxis(sums_N.sum(axis=-2), -1, 0)
     scale = np.sqrt(advantages * values)
@@ -80,7 +80,7 @@ def _pooled(sums_N: Floats) -> Floats:
 
 
 def _mean(sums_N: Floats) -> Floats:
-    """Over the next to last axis, as `_pooled`."""
+    """Over the next to last axis, as `_pool`."""
     covariances, advantages, values = np.moveaxis(sums_N, -1, 0)
     scales = np.sqrt(advantages * values)
     each = np.divide(covariances, scales, out=np.zeros_like(scales), where=scales > 0)

@@ -132,8 +132,8 @@ class GamesInProcesses:
         self._take([now for _, *now in answers])
         names = [field.name for field in fields(GamesStep) if field.name not in ("terms", "final_facts")]
         return GamesStep(
-            terms=_joined([each.terms for each in steps]),
-            final_facts=_joined([each.final_facts for each in steps]),
+            terms=_join([each.terms for each in steps]),
+            final_facts=_join([each.final_facts for each in steps]),
             **{name: np.concatenate([getattr(each, name) for each in steps]) for name in names},
         )
 
@@ -178,7 +178,7 @@ class GamesInProcesses:
 
     def _take(self, answers: Sequence[Sequence[Any]]) -> None:
         facts, states, masks = zip(*answers, strict=True)
-        self._facts = _joined(facts)
+        self._facts = _join(facts)
         self._states_N_S, self._masks_N_A = np.concatenate(states), np.concatenate(masks)
 
     def _ask(self, what: str, arguments: Sequence[object] | None = None) -> list[Any]:
@@ -215,7 +215,7 @@ class GamesInProcesses:
             raise GamesProcessDied(f"{message}: restore a snapshot in new processes") from error
 
 
-def _joined(tables: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+def _join(tables: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
     return {name: np.concatenate([each[name] for each in tables]) for name in tables[0]}
 
 

@@ -61,10 +61,10 @@ class TimedStore:
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self._store, name)
         if name in (*self.RECORDS, *self.PAYLOADS):
-            return self._timed(verb, "records" if name in self.RECORDS else "payloads")
+            return self._time(verb, "records" if name in self.RECORDS else "payloads")
         return verb
 
-    def _timed(self, verb: Callable[..., Any], line: str) -> Callable[..., Any]:
+    def _time(self, verb: Callable[..., Any], line: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             with self._clock.line(line):
                 return verb(*args, **kwargs)

@@ -95,14 +95,14 @@ def _row(preset: str, entrypoint: str, arguments: Any) -> list[str]:
         lines += [f"warm_start.{name}={arguments.clone_steps}" for name in ("max_steps", "check_every")]
     module, name = entrypoint.rsplit(".", 1)
     flow = getattr(importlib.import_module(module), name)
-    timing = _timed(flow, preset_config(preset, lines, num_steps=arguments.steps), store, clone_steps_left)
+    timing = _time(flow, preset_config(preset, lines, num_steps=arguments.steps), store, clone_steps_left)
     a_step = (timing.step_ends[-1] - timing.step_ends[0]) / (len(timing.step_ends) - 1)
     figures = (timing.cloning_seconds + timing.step_ends[0] - a_step, a_step, timing.evaluation_seconds)
     total = minutes(timing, num_steps=whole.num_steps, every=every)
     return [preset, str(whole.num_steps), *(f"{each:.1f}" for each in figures), f"{total:.1f}"]
 
 
-def _timed(flow: Any, config: Any, store: Path, clone_steps_left: int) -> Timing:
+def _time(flow: Any, config: Any, store: Path, clone_steps_left: int) -> Timing:
     from components import progress
     from components.artifacts.local import LocalArtifactStore
     from troupe.runs.documents import run_document

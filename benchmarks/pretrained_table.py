@@ -86,7 +86,7 @@ def gain_table(rows: Sequence[Row]) -> str:
         for row in rows:
             if row.arm not in STARTS and (cells := _gain_cells(row, rows, suite)):
                 body.append([_problems(suite), name_of(row), *cells])
-        body += _pooled_lines(rows, suite)
+        body += _pool_lines(rows, suite)
     titles = ["problems", "run"]
     for sampling in SAMPLINGS:
         titles += [f"{sampling}: before", "after", "gain in points"]
@@ -104,7 +104,7 @@ def _cells(found: Gain) -> tuple[str, str, str]:
     return f"{found.before:.1f}", f"{found.after:.1f}", str(found)
 
 
-def _pooled_lines(rows: Sequence[Row], suite: str) -> list[list[str]]:
+def _pool_lines(rows: Sequence[Row], suite: str) -> list[list[str]]:
     """The seeds of main together: over problems and over seeds."""
     mine = [row for row in rows if row.arm == MAIN and f"{suite}, {SAMPLINGS[0]}" in row.solved]
     starts = [row for row in rows if row.arm == start_of(MAIN)]
@@ -157,7 +157,7 @@ def pass_table(rows: Iterable[Row]) -> str:
             if who == REASONER:  # whose answer is the team's
                 continue
             title = _ALONE.get(row.arm, {}).get(who, who.replace("_", " "))
-            cells = (_spelled_rate(pass_at(k, counts, NUM_PASS_SAMPLES)) for k in (1, NUM_PASS_SAMPLES))
+            cells = (_spell_rate(pass_at(k, counts, NUM_PASS_SAMPLES)) for k in (1, NUM_PASS_SAMPLES))
             body.append([title, str(len(counts)), *cells])
     return markdown(["untrained", "problems", "pass@1", f"pass@{NUM_PASS_SAMPLES}"], body)
 
@@ -172,7 +172,7 @@ def pass_at(k: int, right_P: Sequence[int], num_samples: int) -> list[float]:
     return [1.0 - comb(num_samples - right, k) / comb(num_samples, k) for right in right_P]
 
 
-def _spelled_rate(values_P: Sequence[float]) -> str:
+def _spell_rate(values_P: Sequence[float]) -> str:
     """The mean in percent and its interval over problems: Wilson's where each problem is a yes or no, else by resampling."""
     mean = statistics.fmean(values_P)
     if all(value in (0.0, 1.0) for value in values_P):
@@ -248,22 +248,22 @@ def verdict(rows: Sequence[Row], *, num_seeds: int) -> str:
             found = None if seed not in mains else gain(mains[seed], rows, HELD_OUT, sampling)
             met = None if found is None else found.low > BAR_POINTS
             asked = f"{MAIN}, seed {seed}, {sampling}: the gain's lower end is above {BAR_POINTS:g} points"
-            lines.append(_judged(met, asked, "" if found is None else f"gain {found}"))
+            lines.append(_judge(met, asked, "" if found is None else f"gain {found}"))
     shuffled = [row for row in rows if row.arm == SHUFFLED]
     for sampling in SAMPLINGS:
         found = gain(shuffled[0], rows, HELD_OUT, sampling) if shuffled else None
         met = None if found is None else abs(found.points) <= SHUFFLED_POINTS
         asked = f"{SHUFFLED} rewards, {sampling}: success ends within {SHUFFLED_POINTS:g} points of the start"
-        lines.append(_judged(met, asked, "" if found is None else f"difference {found}"))
+        lines.append(_judge(met, asked, "" if found is None else f"difference {found}"))
     for row in rows:
         if row.arm not in STARTS:
             minutes = row.training_seconds / 60
             asked = f"{name_of(row)}: training takes at most {MOST_MINUTES:g} minutes"
-            lines.append(_judged(minutes <= MOST_MINUTES, asked, f"{minutes:.1f} minutes"))
+            lines.append(_judge(minutes <= MOST_MINUTES, asked, f"{minutes:.1f} minutes"))
     return "\n".join(lines)
 
 
-def _judged(met: bool | None, asked: str, found: str) -> str:
+def _judge(met: bool | None, asked: str, found: str) -> str:
     word = "open" if met is None else "yes" if met else "FAILED"
     return f"{word:6} {asked}" + (f": {found}" if found else "")
 

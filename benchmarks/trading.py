@@ -295,11 +295,11 @@ def lines_of(rows: Sequence[Row]) -> list[str]:
         minutes = f"{row.num_steps} steps, {row.minutes:.1f} minutes, {row.cpu_seconds:.0f} CPU s"
         lines += [f"{row.kind}, seed {row.seed}: {minutes}; constants: {row.constant}"]
         lines += ["returns: " + ", ".join(f"{name} {value:.3f}" for name, value in row.returns.items()), ""]
-        lines += [markdown(["more than", "by", "95%"], [_compared(*gap) for gap in row.gaps.items()]), ""]
+        lines += [markdown(["more than", "by", "95%"], [_compare(*gap) for gap in row.gaps.items()]), ""]
     return lines
 
 
-def _compared(name: str, differences: Sequence[float]) -> list[str]:
+def _compare(name: str, differences: Sequence[float]) -> list[str]:
     low, high = compute_paired_interval(differences)
     return [name, f"{fmean(differences):+.3f}", f"{low:+.3f} to {high:+.3f}"]
 

@@ -14,7 +14,7 @@ def printable(text: str, *, keep: str = "\n\t") -> str:
 
     **Example** `printable("\\x1b[31mred")` is the ten characters `\\x1b[31mred`.
     """
-    return "".join(letter if letter in keep or letter.isprintable() else _spelled(letter) for letter in text)
+    return "".join(letter if letter in keep or letter.isprintable() else _spell(letter) for letter in text)
 
 
 def without_passwords(text: str) -> str:
@@ -49,6 +49,6 @@ def markdown_cell(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>()#+!|&~-])", r"\\\1", printable(text, keep=""))
 
 
-def _spelled(letter: str) -> str:
+def _spell(letter: str) -> str:
     number = ord(letter)
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -60,7 +60,7 @@ def _suites(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             raise ConfigurationError(
                 f"{path}: deployment {each.get('name')} needs `name` and `parameters: {{suite: {{environment: ...}}}}`"
             )
-        yield str(each["name"]), _anchored(suite, path.absolute().parent)
+        yield str(each["name"]), _anchor(suite, path.absolute().parent)
 
 
 def all_deployments() -> list[dict[str, Any]]:
@@ -88,19 +88,19 @@ def _every_deployment(path: Path) -> Iterator[dict[str, Any]]:
             raise ConfigurationError(
                 f"{path}: deployment {name or f'number {number + 1}'} needs `name` and `entrypoint: module.flow`"
             )
-        parameters = _anchored_within(each.get("parameters") or {}, path.absolute().parent)
+        parameters = _anchor_within(each.get("parameters") or {}, path.absolute().parent)
         yield {**pull, **each, "name": str(each["name"]), "parameters": parameters}
 
 
-def _anchored_within(value: Any, folder: Path) -> Any:
-    """`value` with each configuration or suite in it, however deep, as `_anchored` leaves it."""
+def _anchor_within(value: Any, folder: Path) -> Any:
+    """`value` with each configuration or suite in it, however deep, as `_anchor` leaves it."""
     if isinstance(value, list):
-        return [_anchored_within(inner, folder) for inner in value]
+        return [_anchor_within(inner, folder) for inner in value]
     if not isinstance(value, Mapping):
         return value
     if isinstance(value.get("environment"), Mapping):
-        return _anchored(value, folder)
-    return {key: _anchored_within(inner, folder) for key, inner in value.items()}
+        return _anchor(value, folder)
+    return {key: _anchor_within(inner, folder) for key, inner in value.items()}
 
 
 def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:
@@ -125,7 +125,7 @@ def file_values(path: Path) -> dict[str, Any]:
         )
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path}: holds no configuration; write its sections, as `environment: {{name: ...}}`")
-    values = _anchored(document, path.absolute().parent)
+    values = _anchor(document, path.absolute().parent)
     return values if "preset" in values else {"preset": _name_from(path), **values}
 
 
@@ -174,11 +174,11 @@ def _named(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any
         raise ConfigurationError(
             f"{path}: deployment {name} needs `name`, `entrypoint: {TRAIN_ENTRYPOINT}` and `parameters: {{config: ...}}`"
         )
-    anchored = _anchored(config, path.absolute().parent)
+    anchored = _anchor(config, path.absolute().parent)
     return str(name), {**values, "parameters": {**parameters, "config": anchored}}
 
 
-def _anchored(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _anchor(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """A configuration's plain values with the paths of prompts and data absolute, seen from `folder`."""
     values = anchor_prompts(config, folder)
     section = values.get("environment")

@@ -111,7 +111,7 @@ def _as_written(deployment: Mapping[str, Any]) -> dict[str, Any]:
         "schedules": {each["slug"]: _schedule(each) for each in deployment["schedules"]},
     }
     optional = {name: deployment[name] for name in ("description", "pull") if name in deployment}
-    return _filled(values | optional)
+    return _fill(values | optional)
 
 
 def _as_deployed(deployed: DeploymentResponse, written: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,10 +131,10 @@ def _as_deployed(deployed: DeploymentResponse, written: Mapping[str, Any]) -> di
         },
     }
     found = {"description": deployed.description, "pull": deployed.pull_steps}
-    return _filled(values | {name: value for name, value in found.items() if name in written})
+    return _fill(values | {name: value for name, value in found.items() if name in written})
 
 
-def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+def _fill(values: Mapping[str, Any]) -> dict[str, Any]:
     """`values` without empty sections, which are not told from absent ones."""
     return {name: value for name, value in values.items() if value not in ({}, [])}
 

@@ -61,7 +61,7 @@ def check_environment(
         family = family.under(settings)
         problems = draw_problems(family, settings, num_problems)
         check_variety(problems)
-        with _opened_tools(family, settings) if tools is None else nullcontext(tools) as playing:
+        with _open_tools(family, settings) if tools is None else nullcontext(tools) as playing:
             for number, problem in enumerate((*problems["train"], *problems["test"])):
                 every_character = number < _NUM_SEARCHED
                 tried = list(answers_to_try(family, settings, Random(number), every_character=every_character))
@@ -75,7 +75,7 @@ def check_environment(
 
 
 @contextmanager
-def _opened_tools(family: Family, settings: Any) -> Iterator[Tools]:
+def _open_tools(family: Family, settings: Any) -> Iterator[Tools]:
     """The tools that training opens for the environment, until the end of the block."""
     retriever, limits = family.retriever(settings), Limits(**ExecutionConfig().model_dump())
     with ExitStack() as opened:

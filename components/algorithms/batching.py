@@ -57,7 +57,7 @@ def train_batches(
     nodes. Rows stay in the groups in which they were sampled, and groups of one agent with equal prompts, temperatures and
     choices are merged to share the prompt in training.
     """
-    step, episodes, rewards_E_N_K = _joined(shards, scored)
+    step, episodes, rewards_E_N_K = _join(shards, scored)
     if isinstance(algorithm, CreditedConfig) and shares_returns:
         assert moves_E_N is not None, f"advantage {algorithm.advantage} without the moves of its episodes"
         rewards_E_N_K = team_returns(episodes, rewards_E_N_K, moves_E_N, algorithm.discount)
@@ -76,7 +76,7 @@ def train_batches(
     return batches, _metrics(compared)
 
 
-def _joined(
+def _join(
     shards: Sequence[RolloutShard], scored: Sequence[ScoredShard]
 ) -> tuple[int, list[Episode], list[tuple[tuple[float | None, ...], ...]]]:
     """The step, its episodes in the order of the shards, and their rewards."""
@@ -148,10 +148,10 @@ def join_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
     sharing: dict[Any, list[TrainGroup]] = {}
     for group in groups:
         sharing.setdefault((group.group.agent, group.prompt_tokens, group.temperature, group.choices), []).append(group)
-    return tuple(same[0] if len(same) == 1 else _joined_group(same) for same in sharing.values())
+    return tuple(same[0] if len(same) == 1 else _join_group(same) for same in sharing.values())
 
 
-def _joined_group(same: Sequence[TrainGroup]) -> TrainGroup:
+def _join_group(same: Sequence[TrainGroup]) -> TrainGroup:
     fields = ("completions_K_T", "sampler_logprobs_K_T", "advantages_K", "truncated_K", "moves_K")
     joined: dict[str, Any] = {name: tuple(chain(*(getattr(group, name) for group in same))) for name in fields}
     return replace(same[0], **joined)

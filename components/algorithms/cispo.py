@@ -21,9 +21,9 @@ def weighted_likelihood(inputs: LossInputs, config: LossConfig) -> Tensor:
     return -weights_N * inputs.advantages_N * inputs.logprobs_N
 
 
-def _bounded(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
+def _bound(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
     """The tokens with a clipped weight (N,); none loses its gradient."""
     return (ratios_N > 1.0 + config.clip_high) | (ratios_N < 1.0 - config.clip_low)
 
 
-CISPO = PolicyLoss(losses=weighted_likelihood, clipped=_bounded)
+CISPO = PolicyLoss(losses=weighted_likelihood, clipped=_bound)

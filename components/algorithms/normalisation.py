@@ -42,7 +42,7 @@ def group_advantages(
     **Example** rewards (1, 0, 0, None, 1): mean .5, std .5, advantages (1, -1, -1, None, 1) up to epsilon.
     """
     scale = population_std(reward for reward in rewards_K if reward is not None) + epsilon if normalize_std else 1.0
-    return _divided(center(rewards_K, leave_one_out=leave_one_out), scale)
+    return _divide(center(rewards_K, leave_one_out=leave_one_out), scale)
 
 
 def advantages(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[tuple[float | None, ...]]:
@@ -55,7 +55,7 @@ def advantages(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[tupl
     if algorithm.normalize_std and algorithm.normalize_over == "batch":
         centered_G_K = [center(group, leave_one_out=algorithm.leave_one_out) for group in groups]
         scale = population_std(v for group in centered_G_K for v in group if v is not None) + algorithm.epsilon
-        return [_divided(group, scale) for group in centered_G_K]
+        return [_divide(group, scale) for group in centered_G_K]
     return [
         group_advantages(
             group,
@@ -67,5 +67,5 @@ def advantages(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[tupl
     ]
 
 
-def _divided(values_K: Group, scale: float) -> tuple[float | None, ...]:
+def _divide(values_K: Group, scale: float) -> tuple[float | None, ...]:
     return tuple(None if value is None else value / scale for value in values_K)

@@ -76,7 +76,7 @@ def _own(name: str, source: str | None) -> Estimator:
                     found_N_K, rewards_N_K, f"{episode.problem.problem_id}, episode {episode.episode}", _INNER_AXES
                 )
                 for episode, rewards_N_K, found_N_K in zip(
-                    episodes, rewards_E_N_K, _listed(found, len(episodes), "the advantages", "episode"), strict=True
+                    episodes, rewards_E_N_K, _list(found, len(episodes), "the advantages", "episode"), strict=True
                 )
             ]
         except ValueError as error:
@@ -89,14 +89,14 @@ def _checked(found: Any, rewards: Any, where: str, axes: Sequence[str]) -> Any:
     """Own code's advantages along `axes`, with the shape of the rewards. Raises ValueError where they are none."""
     if not axes:
         return _advantage(found, rewards, where)
-    listed = _listed(found, len(rewards), where, axes[0])
+    listed = _list(found, len(rewards), where, axes[0])
     return tuple(
         _checked(each, reward, f"{where}, {axes[0]} {index}", axes[1:])
         for index, (each, reward) in enumerate(zip(listed, rewards, strict=True))
     )
 
 
-def _listed(values: Any, num_wanted: int, where: str, of_what: str) -> Sequence[Any]:
+def _list(values: Any, num_wanted: int, where: str, of_what: str) -> Sequence[Any]:
     if not hasattr(values, "__len__") or isinstance(values, str | bytes | Mapping):
         raise ValueError(f"{where}: {type(values).__name__} instead of a list with an entry for each {of_what}")
     if len(values) != num_wanted:

@@ -48,7 +48,7 @@ def verdict_on(error: Exception) -> Verdict:
     from botocore import exceptions
 
     if isinstance(error, exceptions.ClientError):
-        return _answered(error.response, answered_status(error))
+        return _answer(error.response, answered_status(error))
     if isinstance(error, exceptions.NoCredentialsError | exceptions.PartialCredentialsError):
         return Verdict("refused", f"no AWS credentials found: {_CREDENTIALS_REMEDY}")
     if isinstance(error, exceptions.CredentialRetrievalError | exceptions.ProfileNotFound):
@@ -65,7 +65,7 @@ def answered_status(error: object) -> int:
     return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if isinstance(response, dict) else 0
 
 
-def _answered(response: Any, status: int) -> Verdict:
+def _answer(response: Any, status: int) -> Verdict:
     """The verdict on an error response."""
     code = str(response.get("Error", {}).get("Code", "Unknown"))
     if code == "NoSuchBucket":

@@ -11,7 +11,7 @@ from components.frozen import Frozen
 _LONGEST_STOP = 128
 
 
-def _checked_stop(text: str) -> str:
+def _check_stop(text: str) -> str:
     """`text` itself. Raises ValueError if no answer can contain it."""
     if not text:
         raise ValueError("is empty, and would end every answer before it begins; remove it")
@@ -41,7 +41,7 @@ class AgentConfig(Frozen):
     """Maximal tokens of thinking before the answer, from <think> up to </think>, beside `max_new_tokens` for what follows. An
     answer that still thinks at this limit ends there, truncated; one that does not begin with <think> has `max_new_tokens`
     alone. None: thinking counts as part of the answer."""
-    stop: tuple[Annotated[str, AfterValidator(_checked_stop)], ...] = Field((), max_length=16)
+    stop: tuple[Annotated[str, AfterValidator(_check_stop)], ...] = Field((), max_length=16)
     """Strings that end an answer, wherever they occur in it, in thinking too. The environment reads the text before the string;
     all sampled tokens are trained on, up to the one that completes it."""
 

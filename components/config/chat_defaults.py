@@ -34,7 +34,7 @@ def with_chat_defaults(values: Any, unread: Collection[str] = ()) -> Any:
     for section, defaults in (*_DEFAULTS.items(), *_precision(values), *_rate(values["policies"])):
         if section in unread:
             continue
-        filled[section] = _filled(filled.get(section, {}), defaults)
+        filled[section] = _fill(filled.get(section, {}), defaults)
     if isinstance(agents := values.get("agents"), Mapping):
         filled["agents"] = {role: _with_limit(agent, values["policies"]) for role, agent in agents.items()}
     return filled
@@ -77,18 +77,16 @@ def _rate(policies: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def _with_rate(policy: Any) -> Any:
-    return (
-        _filled(policy, {"learning_rate": ADAPTER_LEARNING_RATE}) if _given(policy, "adapter") is not None else policy
-    )
+    return _fill(policy, {"learning_rate": ADAPTER_LEARNING_RATE}) if _given(policy, "adapter") is not None else policy
 
 
 def _with_limit(agent: Any, policies: Mapping[str, Any]) -> Any:
     """A model behind an API may count its thinking, so it has no limit from here."""
     is_behind_api = _given(policies.get(_given(agent, "policy"), {}), "api") is not None
-    return agent if is_behind_api else _filled(agent, {"max_new_tokens": MAX_NEW_TOKENS})
+    return agent if is_behind_api else _fill(agent, {"max_new_tokens": MAX_NEW_TOKENS})
 
 
-def _filled(section: Any, defaults: Mapping[str, Any]) -> Any:
+def _fill(section: Any, defaults: Mapping[str, Any]) -> Any:
     return {**defaults, **section} if isinstance(section, Mapping) else section
 
 

@@ -21,7 +21,7 @@ def parse_config(values: Mapping[str, Any]) -> RunConfig:
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError("\n".join(_explained(error, values))) from error
+        raise ConfigurationError("\n".join(_explain(error, values))) from error
 
 
 def differing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -69,9 +69,9 @@ def _leaves(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, values
 
 
-def _explained(error: ValidationError, values: Mapping[str, Any]) -> Iterator[str]:
+def _explain(error: ValidationError, values: Mapping[str, Any]) -> Iterator[str]:
     for fault in error.errors():
-        names, section, others = _located([part for part in fault["loc"] if part != "[key]"])
+        names, section, others = _locate([part for part in fault["loc"] if part != "[key]"])
         path = printable(".".join(names), keep="")
         if fault["type"] == "extra_forbidden":
             known = [*section.model_fields] if section is not None else []
@@ -99,7 +99,7 @@ def _owner(field: str, variants: Sequence[type[Variant]]) -> str | None:
     return f"{variants[0].chosen_by} {' and '.join(owners)} has it" if owners else None
 
 
-def _located(
+def _locate(
     parts: Sequence[int | str],
 ) -> tuple[list[str], type[BaseModel] | None, Sequence[type[Variant]]]:
     """The path as a user writes it, without the tags of variants; the class of the section that holds its last part; and all

@@ -31,7 +31,7 @@ _RESERVED_ARGUMENTS = frozenset(
 """Arguments of transformers' apply_chat_template itself."""
 
 
-def _checked_argument(name: str) -> str:
+def _check_argument(name: str) -> str:
     """`name` itself. Raises ValueError unless a chat template can take it as an argument."""
     if not name.isidentifier():
         raise ValueError("is no argument's name; use letters, digits and '_'")
@@ -109,7 +109,7 @@ class PolicyConfig(Frozen):
     """compact: only the state's text. chat: instructions and state in the model's chat template. Teams whose policies are all
     chat have other defaults, for pretrained models: free answers, bfloat16 on the CPU, 256 tokens an answer, 8 problems a
     step, 40 of an evaluation, lower learning rates."""
-    chat_template_arguments: Mapping[Annotated[str, AfterValidator(_checked_argument)], JsonValue] = Field(
+    chat_template_arguments: Mapping[Annotated[str, AfterValidator(_check_argument)], JsonValue] = Field(
         default_factory=dict
     )
     """Further arguments of the model's chat template, as plain JSON values: `{enable_thinking: false}` for Qwen3."""

@@ -15,7 +15,7 @@ _FILE_FIELDS = {"replace_file": "replace", "extend_file": "extend"}
 """Field with a path -> field with the text."""
 
 
-def _checked_text(text: str) -> str:
+def _check_text(text: str) -> str:
     """`text` itself. Raises ValueError if it is blank, too long or not Unicode."""
     if not text.strip():
         raise ValueError("is blank; write the instructions, or leave prompt out")
@@ -28,7 +28,7 @@ def _checked_text(text: str) -> str:
     return text
 
 
-_Text = Annotated[str, AfterValidator(_checked_text)]
+_Text = Annotated[str, AfterValidator(_check_text)]
 _Path = Annotated[str, Field(min_length=1)]
 
 
@@ -89,10 +89,10 @@ def anchor_prompts(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     agents = values.get("agents")
     if not isinstance(agents, Mapping):
         return dict(values)
-    return {**values, "agents": {role: _anchored_agent(agent, folder) for role, agent in agents.items()}}
+    return {**values, "agents": {role: _anchor_agent(agent, folder) for role, agent in agents.items()}}
 
 
-def _anchored_agent(agent: Any, folder: Path) -> Any:
+def _anchor_agent(agent: Any, folder: Path) -> Any:
     prompt = agent.get("prompt") if isinstance(agent, Mapping) else None
     if not isinstance(prompt, Mapping):
         return agent
@@ -117,7 +117,7 @@ def _file_text(where: str, file: Path) -> str:
     if not is_file:
         raise ConfigurationError(f"{where}: there is no such file ({file}); {remedy}")
     try:
-        return _checked_text(content.decode())
+        return _check_text(content.decode())
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{where}: it is not UTF-8 text; {remedy}") from error
     except ValueError as error:

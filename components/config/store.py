@@ -41,14 +41,14 @@ class StoreConfig(Frozen):
         return other.model_copy(update={"patience_seconds": self.patience_seconds})
 
 
-def _checked_kind(kind: str) -> str:
+def _check_kind(kind: str) -> str:
     if kind not in ("mlflow", "none") and not is_own(kind):
         raise ValueError("use mlflow, none, or a tracker of your own as module:Class")
     return kind
 
 
 class TrackingConfig(Frozen):
-    kind: Annotated[str, AfterValidator(_checked_kind)] = "mlflow"
+    kind: Annotated[str, AfterValidator(_check_kind)] = "mlflow"
     """mlflow, none, or a class of your own as `module:Class` with the methods of `troupe.Tracker`; it is called with this
     section."""
     url: Address | None = None

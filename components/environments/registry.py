@@ -55,7 +55,7 @@ def family(name: str, answer_format: AnswerFormat = "strict") -> Family:
     Raises ConfigurationError with the nearest name, or the place of an error in user code.
     """
     if name in FAMILIES:
-        return _built_in(name, FAMILIES[name], answer_format)
+        return _load_built_in(name, FAMILIES[name], answer_format)
     return _own(name, _own_place(name), answer_format)
 
 
@@ -97,7 +97,7 @@ def _own(name: str, place: str, answer_format: AnswerFormat) -> Family:
 
 
 @cache
-def _built_in(name: str, place: str, answer_format: AnswerFormat) -> Family:
+def _load_built_in(name: str, place: str, answer_format: AnswerFormat) -> Family:
     module, _, class_name = place.partition(":")
     return Family(name, getattr(import_module(module), class_name)(), answer_format, is_own=False)
 
@@ -115,7 +115,7 @@ def anchor_options(name: str, options: Mapping[str, Any], folder: Path) -> dict[
         return dict(options)  # no family is imported for nothing
     fields = family(name).options_type.model_fields
     named = {key for key in options.keys() & fields.keys() if _names_data(fields[key].annotation)}
-    return {key: _anchored(value, folder) if key in named else value for key, value in options.items()}
+    return {key: _anchor(value, folder) if key in named else value for key, value in options.items()}
 
 
 def _names_data(annotation: Any) -> bool:
@@ -128,7 +128,7 @@ def _path_in(value: Any) -> str | None:
     return path if isinstance(path, str) else None
 
 
-def _anchored(value: Any, folder: Path) -> Any:
+def _anchor(value: Any, folder: Path) -> Any:
     path = _path_in(value)
     if path is None:
         return value
@@ -141,10 +141,10 @@ def validated(options_type: type[Frozen], options: Mapping[str, Any]) -> Frozen:
     try:
         return options_type.model_validate(dict(options))
     except ValidationError as error:
-        raise ConfigurationError("\n".join(_explained(error, options_type))) from error
+        raise ConfigurationError("\n".join(_explain(error, options_type))) from error
 
 
-def _explained(error: ValidationError, options_type: type[Frozen]) -> Iterator[str]:
+def _explain(error: ValidationError, options_type: type[Frozen]) -> Iterator[str]:
     for fault in error.errors():
         path = ".".join(("environment", "options", *map(str, fault["loc"])))
         if fault["type"] == "extra_forbidden":

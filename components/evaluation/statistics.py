@@ -55,8 +55,8 @@ def compute_paired_interval(
     low_before, high_before = rate_interval(before_P, num_samples=num_samples)
     low_after, high_after = rate_interval(after_P, num_samples=num_samples)
     phi = _correlation(before_P, after_P, n * num_samples)
-    below = _joined(after - low_after, high_before - before, phi)
-    above = _joined(high_after - after, before - low_before, phi)
+    below = _join(after - low_after, high_before - before, phi)
+    above = _join(high_after - after, before - low_before, phi)
     return max(-1.0, after - before - below), min(1.0, after - before + above)
 
 
@@ -83,7 +83,7 @@ def _variance(values: Sequence[float]) -> float:
     return fmean((value - mean) ** 2 for value in values)
 
 
-def _joined(one: float, other: float, phi: float) -> float:
+def _join(one: float, other: float, phi: float) -> float:
     """The distance of a difference from its end, by those of both rates from theirs."""
     return sqrt(max(0.0, one**2 - 2 * phi * one * other + other**2))
 

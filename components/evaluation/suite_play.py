@@ -94,7 +94,7 @@ def joined(plays: Sequence[SuitePlay]) -> SuitePlay:
         if each.name == "agents":
             whole["agents"] = {agent: _added([play.agents.get(agent) for play in plays]) for agent in agents}
         elif each.name == "payoffs_P_K":
-            whole["payoffs_P_K"] = _joined_payoffs(plays)
+            whole["payoffs_P_K"] = _join_payoffs(plays)
         elif each.name == "usage":
             whole["usage"] = total_usage(values)
         else:
@@ -129,7 +129,7 @@ def _earned(episode: Episode) -> dict[str, float]:
     return earned
 
 
-def _joined_payoffs(plays: Sequence[SuitePlay]) -> dict[str, tuple[tuple[float, ...], ...]]:
+def _join_payoffs(plays: Sequence[SuitePlay]) -> dict[str, tuple[tuple[float, ...], ...]]:
     """The payoffs of all parts; an agent whom no answer of a part pays has earned 0 there."""
     agents = sorted({agent for play in plays for agent in play.payoffs_P_K})
     return {

@@ -89,7 +89,7 @@ def card(facts: CardFacts) -> str:
         undefined=StrictUndefined,
         autoescape=False,  # Markdown; what was recorded goes through `code` and `fenced`
     )
-    texts.filters.update(code=_code, fenced=_fenced, bounded=_bounded, literal=repr)
+    texts.filters.update(code=_code, fenced=_fenced, bounded=_bound, literal=repr)
     return texts.get_template("card.md.jinja").render(
         facts=facts,
         head=_head(facts),
@@ -164,7 +164,7 @@ def _asked(facts: CardFacts) -> dict[str, Any] | None:
     return None
 
 
-def _bounded(text: str) -> str:
+def _bound(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}… ({len(text)} characters)"
 
 

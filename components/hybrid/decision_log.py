@@ -64,7 +64,7 @@ class DecisionLog:
         **Example** rewards 0, 0, 5, credited over 2 steps: the outcomes 0, 5 and 5, of which two are successes.
         """
         for game in games:
-            self._ended += self._credited(game)
+            self._ended += self._credit(game)
             self._open[game], self._rewards[game] = [], []
             self._episodes[game], self._next_episode = self._next_episode, self._next_episode + 1
         count = len(self._ended)
@@ -91,7 +91,7 @@ class DecisionLog:
         self._rewards = [list(each) for each in value["rewards"]]
         self._episodes, self._next_episode = list(value["episodes"]), value["next_episode"]
 
-    def _credited(self, game: int) -> list[Decision]:
+    def _credit(self, game: int) -> list[Decision]:
         waiting, rewards = self._open[game], self._rewards[game]
         assert len(waiting) == len(rewards), f"game {game}: {len(waiting)} decisions, {len(rewards)} rewards"
         outcomes = n_step_returns(rewards, self._rule.steps, self._rule.discount)

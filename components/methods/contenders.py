@@ -96,7 +96,7 @@ class Contender:
 def find_team(subject: Subject | RoleMap, find_run: RunFinder, *, title: str) -> Team:
     """The team that a subject names; `title` is its name as it was written. Raises ConfigurationError."""
     if isinstance(subject, Mapping):
-        return _joined(
+        return _join(
             {role: find_team(each, find_run, title=_part(title, role)) for role, each in subject.items()}, title
         )
     if isinstance(subject, ScriptedSubject):
@@ -187,7 +187,7 @@ def _part(title: str, role: str) -> str:
     return dict(part.partition("=")[::2] for part in title.split(","))[role]
 
 
-def _joined(parts: Mapping[str, Team], title: str) -> Team:
+def _join(parts: Mapping[str, Team], title: str) -> Team:
     """One team of several: each role with the policy that plays it in its own team, under the role's name.
 
     Raises ConfigurationError if a role is in none of its team, or if the teams compute or read answers differently.

@@ -39,7 +39,7 @@ def check_base(policy: str, settings: PolicyConfig) -> None:
     elif not _HUB_NAME.fullmatch(settings.base):
         raise unreachable(settings.base, FileNotFoundError("there is no such folder"), policy=policy)
     else:
-        layers = _checked_hub_name(settings.base, policy=policy)
+        layers = _check_hub_name(settings.base, policy=policy)
     if settings.adapter is not None and layers is not None:
         # A folder's headers tell matrices, and those of embeddings and of GPT-2's layers are no linear layers.
         layers = frozenset(layers) & frozenset(linear_layers(settings.base) or layers)
@@ -99,7 +99,7 @@ def _matrices(folder: Path) -> Iterator[str]:
                     yield name.removesuffix(".weight").rpartition(".")[2]
 
 
-def _checked_hub_name(name: str, *, policy: str) -> frozenset[str] | None:
+def _check_hub_name(name: str, *, policy: str) -> frozenset[str] | None:
     """The names of the matrices of a cached hub model; None if it has to be downloaded."""
     from huggingface_hub import snapshot_download
 

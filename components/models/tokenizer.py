@@ -60,7 +60,7 @@ class HuggingFaceTokenizer:
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except (OSError, ValueError, KeyError) as error:
             raise ArtifactCorrupt(f"the tokenizer in {folder} cannot be loaded: {error}") from error
-        loaded = cls(tokenizer, more_end_tokens=_listed_end_tokens(folder, known=tokenizer.added_tokens_decoder))
+        loaded = cls(tokenizer, more_end_tokens=_list_end_tokens(folder, known=tokenizer.added_tokens_decoder))
         loaded._files = _contents(folder)
         return loaded
 
@@ -127,7 +127,7 @@ class HuggingFaceTokenizer:
             )
         self._check_arguments(arguments)
         told = self._messages_under(arguments)
-        text = self._rendered(told.of(instructions, state), arguments)
+        text = self._render(told.of(instructions, state), arguments)
         if not any(token in content for token in self._special_texts for content in (instructions, state)):
             return tuple(self._tokenizer.encode(text, add_special_tokens=False))
         if (parts := told.parts(text, instructions, state)) is None:
@@ -143,7 +143,7 @@ class HuggingFaceTokenizer:
         """How the chat template is given instructions and state. Raises ConfigurationError if it leaves one of them out."""
         key = repr(sorted(arguments.items()))
         if key not in self._messages:
-            self._messages[key] = Messages.under(lambda messages: self._rendered(messages, arguments))
+            self._messages[key] = Messages.under(lambda messages: self._render(messages, arguments))
         return self._messages[key]
 
     def _check_arguments(self, arguments: Mapping[str, Any]) -> None:
@@ -156,7 +156,7 @@ class HuggingFaceTokenizer:
                     f"{did_you_mean(name, names, cutoff=0.7)}leave it out"
                 )
 
-    def _rendered(self, messages: Sequence[Mapping[str, str]], arguments: Mapping[str, Any]) -> str:
+    def _render(self, messages: Sequence[Mapping[str, str]], arguments: Mapping[str, Any]) -> str:
         template = self._tokenizer.apply_chat_template
         shared = {"chat_template": self._template, "add_generation_prompt": True, "tokenize": False}
         try:
@@ -227,7 +227,7 @@ def _character_table(tokenizer: Any) -> dict[str, int]:
     return dict(ordered) if all(len(token) == 1 for token in ordinary) else {}
 
 
-def _listed_end_tokens(folder: Path, *, known: Container[int]) -> list[int]:
+def _list_end_tokens(folder: Path, *, known: Container[int]) -> list[int]:
     """`eos_token_id` of the folder's generation_config.json, one number or several; without that file, those of config.json
     that are `known`, as some were never changed from another tokenizer's. Raises ArtifactCorrupt."""
     if (folder / _GENERATION_FILE).exists():

@@ -181,7 +181,7 @@ def credit_step(
     raw_E_A, followed, met = [], [], []
     for episode in episodes:
         bonuses = None if leader is None else _bonuses(episode, agents, leader, bonus)
-        found, raw_A, state = _credited(state, episode, agents, matrix, bonuses, algorithm)
+        found, raw_A, state = _credit(state, episode, agents, matrix, bonuses, algorithm)
         credits.append(found)
         if raw_A is not None:
             raw_E_A.append(raw_A)
@@ -250,7 +250,7 @@ def _metrics(
     return metrics
 
 
-def _credited(
+def _credit(
     state: PopulationState,
     episode: Played,
     agents: Sequence[str],
@@ -284,10 +284,10 @@ def _credited(
                 followed = 0.0 if bonuses is None else bonuses[m][k][a]
                 found[n][k] = None if rewards_A is None else float(matrix[a] @ rewards_A) + followed
     raw_A = tuple(float(sum(rewards[a] for rewards in known)) for a in range(len(agents)))
-    return _frozen(found), raw_A, _folded(state, episode, agents, raw_A, first)
+    return _frozen(found), raw_A, _fold(state, episode, agents, raw_A, first)
 
 
-def _folded(
+def _fold(
     state: PopulationState,
     episode: Played,
     agents: Sequence[str],

@@ -76,7 +76,7 @@ class Replay:
         """Recompute the outcomes of node `n`, the next one. Raises AssertionError, as `score_shard`."""
         node = self.episode.nodes[n]
         place = self._place(node)
-        phase = self._checked_phase(n, place)
+        phase = self._check_phase(n, place)
         acted_K = self._acted(n, place.position)
         outcomes_K = [outcome for outcome, _ in acted_K]
         self.outcomes_N_K.append(tuple(self._scorable(node, k, outcome) for k, outcome in enumerate(outcomes_K)))
@@ -154,7 +154,7 @@ class Replay:
         )
         return self._places[node.parent]
 
-    def _checked_phase(self, n: int, place: _Place) -> Phase | None:
+    def _check_phase(self, n: int, place: _Place) -> Phase | None:
         """The phase of node `n`. Asserts that it is the one of the turn order; after a divergence any is accepted."""
         if self._turn_order is None or place.has_diverged:
             return None

@@ -162,7 +162,7 @@ class Router:
         for policy, at in positions.items():
             asked = [self._asked(requests[position], temperature) for position in at]
             with part_of_work(len(answers) / len(requests), (len(answers) + len(at)) / len(requests)):
-                answers.update(zip(at, self._answered(policy, asked), strict=True))
+                answers.update(zip(at, self._answer(policy, asked), strict=True))
         return [answers[position] for position in range(len(requests))]
 
     def take_usage(self) -> dict[str, ApiUsage]:
@@ -182,7 +182,7 @@ class Router:
             choices=request.choices,
         )
 
-    def _answered(self, policy: str, asked: list[GenerationRequest]) -> list[tuple[Completion, ...]]:
+    def _answer(self, policy: str, asked: list[GenerationRequest]) -> list[tuple[Completion, ...]]:
         version = self._versions[policy]
         answers = self._generators[policy].generate(asked, version)
         for request, completions in zip(asked, answers, strict=True):

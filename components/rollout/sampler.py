@@ -89,7 +89,7 @@ def collect_shard(
         shard=plan.shard,
         policy_versions={policy: version for policy, version in router.versions.items() if policy in playing},
         episodes=tuple(episode for episodes in episodes_P for episode in episodes),
-        tools=_joined(block.tools for block in blocks.finished),
+        tools=_join(block.tools for block in blocks.finished),
         api_usage=total_usage(block.api_usage for block in blocks.finished),
         refills=refills,
     )
@@ -160,7 +160,7 @@ class _Blocks:
         return fresh
 
 
-def _joined(records: Iterable[ToolRecord]) -> ToolRecord:
+def _join(records: Iterable[ToolRecord]) -> ToolRecord:
     """All answers of a shard; if blocks differ in an answer, the first one counts."""
     executions: dict[str, ExecutionResult] = {}
     passages: dict[str, tuple[Passage, ...]] = {}

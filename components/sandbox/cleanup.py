@@ -33,7 +33,7 @@ def empty(folder: str) -> None:
 def _remove_some() -> int:
     """Remove some entries of the working directory. Returns 1 if a folder was entered, -1 if there were no entries, else 0."""
     found = False
-    for name in _listed():
+    for name in _list():
         found = True
         if not _LIBC.unlinkat(_AT_FDCWD, name, 0):
             continue
@@ -47,7 +47,7 @@ def _remove_some() -> int:
     return 0 if found else -1
 
 
-def _listed() -> list[ctypes.c_void_p]:
+def _list() -> list[ctypes.c_void_p]:
     """The addresses in `_BATCH` of the first names in the working directory."""
     handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:

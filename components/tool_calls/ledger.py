@@ -147,11 +147,11 @@ class ExecutionLedger:
         if len(missing) == 1:
             for key, call in missing.items():
                 self._check_deadline(1)
-                yield key, self._asked_one(call)
+                yield key, self._ask_one(call)
             return
         crew = ThreadPoolExecutor(self._num_at_once(missing.values()), thread_name_prefix="ledger")
         try:
-            pending = {crew.submit(self._asked_one, call): key for key, call in missing.items()}
+            pending = {crew.submit(self._ask_one, call): key for key, call in missing.items()}
             while pending:
                 done, _ = wait(pending, timeout=self._seconds_left(), return_when=FIRST_COMPLETED)
                 for future in done:
@@ -161,7 +161,7 @@ class ExecutionLedger:
         finally:
             crew.shutdown(wait=False, cancel_futures=True)
 
-    def _asked_one(self, call: ToolCall) -> ExecutionResult | tuple[Passage, ...]:
+    def _ask_one(self, call: ToolCall) -> ExecutionResult | tuple[Passage, ...]:
         if isinstance(call, Query):
             return self._retriever.search(call)
         return self._sources.sandbox().run(

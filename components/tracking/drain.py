@@ -40,7 +40,7 @@ class OutboxDrain:
         """
         deadline = time.monotonic() + timeout_seconds
         last = None
-        while (report := self._answered(deadline)) is not None:
+        while (report := self._answer(deadline)) is not None:
             last = report
             if not report.may_recover or deadline <= time.monotonic():
                 return report
@@ -60,7 +60,7 @@ class OutboxDrain:
             return self._outbox.finish(self._tracker, succeeded=succeeded)
         return report
 
-    def _answered(self, deadline: float) -> DrainReport | None:
+    def _answer(self, deadline: float) -> DrainReport | None:
         """The report of an attempt that began after this call, or None after `deadline`."""
         self.poke()
         with self._changed:

@@ -94,7 +94,7 @@ class Outbox:
 
     def post_evaluation(self, report: EvalReport, *, lineage: int = 0) -> None:
         """Post an evaluation, once per (step, suite, sampling, lineage)."""
-        name = f"{report.step:06d}-evaluation-{_spelled(report.suite)}-{report.sampling}{_suffix(lineage)}"
+        name = f"{report.step:06d}-evaluation-{_spell(report.suite)}-{report.sampling}{_suffix(lineage)}"
         self._post(name, "evaluation", dataclasses.asdict(report))
 
     def post_checkpoint(self, checkpoint: TeamCheckpoint) -> None:
@@ -110,7 +110,7 @@ class Outbox:
     def post_file(self, step: int, name: str, content: ArtifactRef, *, lineage: int = 0) -> None:
         """Post a file by the name that the tracker gives it, once per (step, name, lineage). `content` must be durable."""
         entry = {"name": name, "content": content.model_dump(mode="json")}
-        self._post(f"{step:06d}-file-{_spelled(name)}{_suffix(lineage)}", "file", entry)
+        self._post(f"{step:06d}-file-{_spell(name)}{_suffix(lineage)}", "file", entry)
 
     @property
     def num_pending(self) -> int:
@@ -240,5 +240,5 @@ def _suffix(lineage: int) -> str:
     return f"-l{lineage}" if lineage else ""
 
 
-def _spelled(name: str) -> str:
+def _spell(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", name)

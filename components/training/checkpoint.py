@@ -43,7 +43,7 @@ def write_initial_checkpoint(
     The weights digest is over the stored tensors, in their stored type. Raises what `load_trainable` raises if `training` is
     given; without, for a policy that stays as it is, what `load_model` raises.
     """
-    model = _loaded(model_folder, training)
+    model = _load(model_folder, training)
     output_folder.mkdir(parents=True)
     shutil.copytree(model_folder, output_folder / MODEL_FOLDER)
     return _initial_manifest(output_folder, policy, model, weights_digest=model_digest(model))
@@ -62,7 +62,7 @@ def write_initial_adapter(
 
     The adapter starts as the identity. `output_folder` must not exist. Raises as `write_initial_checkpoint` does.
     """
-    model = _loaded(model_folder, training)
+    model = _load(model_folder, training)
     output_folder.mkdir(parents=True)
     base_digest = model_digest(model)
     add_adapter(model, policy, adapter, seed=seed)
@@ -72,7 +72,7 @@ def write_initial_adapter(
     return _initial_manifest(output_folder, policy, model, weights_digest=digest, base_digest=base_digest)
 
 
-def _loaded(folder: Path, training: TrainingConfig | None) -> nn.Module:
+def _load(folder: Path, training: TrainingConfig | None) -> nn.Module:
     return load_model(folder) if training is None else load_trainable(folder, training=training)
 
 

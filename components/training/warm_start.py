@@ -70,7 +70,7 @@ def warm_start(
             loss = _learn(clone, teacher.lesson(clone.student, role, step), config)
             success = None
             if (step + 1) % config.check_every == 0 or step + 1 == config.max_steps:
-                success = success_of(_written(clones, step + 1))
+                success = success_of(_write(clones, step + 1))
             if progress is not None:
                 progress(step + 1, config.max_steps, loss, success)
             if success is not None and success >= config.min_success:
@@ -106,7 +106,7 @@ def _learn(clone: _Clone, groups: list[TrainGroup], config: WarmStartConfig) -> 
     return total
 
 
-def _written(clones: Mapping[str, _Clone], step: int) -> dict[str, PolicyVersion]:
+def _write(clones: Mapping[str, _Clone], step: int) -> dict[str, PolicyVersion]:
     """Write every clone's weights into its folder; returns their versions."""
     versions = {}
     for policy, clone in clones.items():

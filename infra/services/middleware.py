@@ -107,12 +107,12 @@ class RepeatingBusyRequests:
         while messages[-1].get("more_body"):
             messages.append(await receive())
         for attempt in range(NUM_ATTEMPTS - 1):
-            if await self._answered(scope, _replayed(messages, receive), send):
+            if await self._answer(scope, _replay(messages, receive), send):
                 return
             await asyncio.sleep(FIRST_DELAY_SECONDS * 2**attempt)
-        await self._app(scope, _replayed(messages, receive), send)
+        await self._app(scope, _replay(messages, receive), send)
 
-    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> bool:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Whether the app answered with another status than 503; a 503 is not sent on."""
         is_busy = False
 
@@ -133,7 +133,7 @@ class RepeatingBusyRequests:
         return not is_busy
 
 
-def _replayed(messages: Sequence[Message], receive: Receive) -> Receive:
+def _replay(messages: Sequence[Message], receive: Receive) -> Receive:
     """A `receive` that returns the messages of a request again, then new ones."""
     kept = iter(messages)
 

@@ -56,7 +56,7 @@ class FolderWriter:
         if checkpoint.base is None:
             weights = self._own_weights(policy, checkpoint, folder)
         elif self._is_merged:
-            weights = self._merged(policy, checkpoint, checkpoint.base, folder)
+            weights = self._merge(policy, checkpoint, checkpoint.base, folder)
         else:
             weights = self._adapter(checkpoint, checkpoint.base, folder)
         facts = self._facts(policy, checkpoint, weights)
@@ -83,7 +83,7 @@ class FolderWriter:
         complete_adapter_folder(folder, base=base, base_place=self._place / base.name)
         return _Weights("adapter", tokenizer, base_folder=base.name, rank=read_adapter_config(folder).rank)
 
-    def _merged(self, policy: str, checkpoint: CheckpointRef, base_ref: ArtifactRef, folder: Path) -> "_Weights":
+    def _merge(self, policy: str, checkpoint: CheckpointRef, base_ref: ArtifactRef, folder: Path) -> "_Weights":
         from components.exporting.merging import merge
         from components.training.base import MANIFEST_FILE
         from components.training.checkpoint import read_manifest

@@ -162,13 +162,11 @@ def garbage_table(document: Mapping[str, Any], *, dry_run: bool) -> Group:
         table.add_row(run_id, str(len(steps)), format_ranges(steps))
     verb = "would go" if dry_run else "removed"
     lines = [
-        f"{verb}: {_counted(document, '')}, old checkpoints among them",
-        f"{'would stay' if dry_run else 'kept'}: {_counted(document, 'kept_')}",
+        f"{verb}: {_count(document, '')}, old checkpoints among them",
+        f"{'would stay' if dry_run else 'kept'}: {_count(document, 'kept_')}",
     ]
     if document["num_young_objects"]:
-        lines.append(
-            f"of these only because they are young: {_counted(document, 'young_')}; --grace-hours sets the age"
-        )
+        lines.append(f"of these only because they are young: {_count(document, 'young_')}; --grace-hours sets the age")
     if document["num_rollouts"]:
         lines.append(f"{verb}: {document['num_rollouts']:,} results of old rollouts, rewards and batches")
     if document["num_shared"]:
@@ -181,7 +179,7 @@ def garbage_table(document: Mapping[str, Any], *, dry_run: bool) -> Group:
     return Group(table, Text(), text) if document["checkpoints"] else Group(text)
 
 
-def _counted(document: Mapping[str, Any], which: str) -> str:
+def _count(document: Mapping[str, Any], which: str) -> str:
     """**Example** "1,204 objects, 310.5 MiB"."""
     return f"{document[f'num_{which}objects']:,} objects, {document[f'num_{which}bytes'] / 2**20:,.1f} MiB"
 

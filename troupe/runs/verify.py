@@ -42,7 +42,7 @@ def verify_text(document: Mapping[str, Any]) -> Group:
         f"{document['num_bytes'] / 2**20:,.1f} MiB"
     )
     if problems:
-        verdict = Text(f"{document['run_id']}: {_counted(problems)}, of {read}", style="red")
+        verdict = Text(f"{document['run_id']}: {_count(problems)}, of {read}", style="red")
     else:
         verdict = Text(f"{document['run_id']} is whole: {read}", style="green")
     lines = [verdict]
@@ -55,15 +55,13 @@ def verify_text(document: Mapping[str, Any]) -> Group:
         for policy, steps in removed.items()
     ]
     if replaced := document["replaced"]:
-        lines.append(
-            Text(f"{_counted(replaced)} among results that a restart has replaced, which the run does not need")
-        )
+        lines.append(Text(f"{_count(replaced)} among results that a restart has replaced, which the run does not need"))
     lines += [Text(f"not checked: {each}", style="yellow") for each in document["unchecked"]]
     first = document["next"] or f"troupe show {document['run_id']}{document['store_option']}"
     return Group(*lines, Text(f"\nnext: {first}"))
 
 
-def _counted(problems: list[Mapping[str, Any]]) -> str:
+def _count(problems: list[Mapping[str, Any]]) -> str:
     """**Example** "2 missing, 1 damaged"."""
     states = [each["state"] for each in problems]
     return ", ".join(f"{states.count(state)} {state}" for state in ("missing", "damaged") if state in states)

@@ -38,7 +38,7 @@ class Person:
         if self._writes_prose and (self._choices is None or agent not in self._told):
             self._told.add(agent)
             if told := played.observe(agent).instructions:
-                self._say(f"\n{_wrapped(told)}\n")
+                self._say(f"\n{_wrap(told)}\n")
         self._show(played, agent, decides)
         while (text := self._asked(agent, decides)) is not None:
             error = self._try_answer(played, agent, text)
@@ -59,7 +59,7 @@ class Person:
         seen = played.observe(agent).state
         self._say(f"\n{seen}\n")
         if not all(choice in seen for choice in self._choices):
-            self._say(f"{_wrapped(', '.join(self._choices))}\n")
+            self._say(f"{_wrap(', '.join(self._choices))}\n")
 
     def _try_answer(self, played: Playthrough, agent: str, text: str) -> str | None:
         """Why an answer is refused; of one that is not, the consequence is shown, unless it comes of all answers together."""
@@ -80,7 +80,7 @@ class Person:
         if self._writes_prose:
             self._say("You play every agent. An answer ends with a line that holds a dot alone; q alone quits.")
             return
-        self._say(_wrapped(played.observe(played.roles[0]).instructions))
+        self._say(_wrap(played.observe(played.roles[0]).instructions))
         if len(played.roles) > 1:
             self._say(
                 "You play every agent: type a list, see what it would do, then decide: Enter keeps it, another list "
@@ -157,7 +157,7 @@ def pays(payoffs: Mapping[str, float]) -> str:
     return ", ".join(f"{agent} earns {number(payoff)}" for agent, payoff in payoffs.items())
 
 
-def _wrapped(text: str) -> str:
+def _wrap(text: str) -> str:
     """`text` wrapped between words to the terminal's width; its own line breaks stay."""
     width = min(shutil.get_terminal_size().columns, 100)
     return "\n".join(textwrap.fill(line, width, break_long_words=False) for line in text.splitlines())

@@ -141,11 +141,11 @@ def _program_document(run: ProgramRun, answer: str) -> dict[str, Any]:
     return {
         "status": result.status,
         "ended": f"{result.status}{ended}, {result.wall_seconds:.2f} s",
-        "parts": [[printable(name, keep=""), _bounded(text)] for name, text in parts.items() if text.strip()],
+        "parts": [[printable(name, keep=""), _bound(text)] for name, text in parts.items() if text.strip()],
     }
 
 
-def _bounded(text: str) -> str:
+def _bound(text: str) -> str:
     shown = text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}… ({len(text):,} characters)"
     return printable(shown)
 
@@ -207,11 +207,11 @@ def _candidate_document(
     outcome, logprobs = candidate.outcome, candidate.sampler_logprobs
     return {
         "text": printable(candidate.text),
-        "reward": _rounded(reward),
-        "credit": _rounded(credit),
-        "advantage": _rounded(advantage),
-        "logprob": _rounded(sum(logprobs)),
-        "mean_logprob": _rounded(fmean(logprobs) if logprobs else None),
+        "reward": _round(reward),
+        "credit": _round(credit),
+        "advantage": _round(advantage),
+        "logprob": _round(sum(logprobs)),
+        "mean_logprob": _round(fmean(logprobs) if logprobs else None),
         "num_tokens": len(candidate.tokens),
         "finish_reason": candidate.finish_reason,
         "solves": outcome.solves,
@@ -219,14 +219,14 @@ def _candidate_document(
         "malformed": None if outcome.error is None else printable(outcome.error),
         "unscorable": None if outcome.unscorable is None else printable(outcome.unscorable),
         "components": {
-            printable(f"{kind}.{name}", keep=""): _rounded(value)
+            printable(f"{kind}.{name}", keep=""): _round(value)
             for kind, values in (("team", outcome.team), ("local", outcome.local))
             for name, value in values.items()
         },
     }
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     """Six digits, more than a page shows; None for what is no number."""
     return None if value is None or not isfinite(value) else float(f"{value:.6g}")
 

@@ -112,7 +112,7 @@ def payoff_document(payoffs: PayoffMatrix) -> dict[str, Any] | None:
 
     def cell(player: str, other: str) -> list[float | int | None] | None:
         num_games = payoffs.num_games(player, other)
-        return [_rounded(payoffs.played_mean(player, other)), num_games] if num_games else None
+        return [_round(payoffs.played_mean(player, other)), num_games] if num_games else None
 
     rows = [[cell(player, other) for other in players] for player in players]
     return {"players": [printable(player, keep="") for player in players], "rows": rows} if players else None
@@ -134,8 +134,8 @@ def episode_population(shown: ShownPopulation, recorded: RecordedEpisode) -> dic
         "seats": [
             {
                 **_seat(shown, agent, players.get(agent, shown.homes[agent])),
-                "return": _rounded(raw_A[a]),
-                "mixed": _rounded(_mixed(shown.matrix_A_A, a, raw_A)),
+                "return": _round(raw_A[a]),
+                "mixed": _round(_mixed(shown.matrix_A_A, a, raw_A)),
             }
             for a, agent in enumerate(shown.agents)
         ],
@@ -172,8 +172,8 @@ class DrawnChoices:
         rows += [(_choice_text(choice, text), rest if len(undrawn) == 1 else None, False) for choice in undrawn]
         rows.sort(key=lambda row: -1.0 if row[1] is None else row[1], reverse=True)
         return {
-            "rows": [[printable(said), _rounded(probability), was_drawn] for said, probability, was_drawn in rows],
-            "rest": _rounded(rest) if len(undrawn) > 1 else None,
+            "rows": [[printable(said), _round(probability), was_drawn] for said, probability, was_drawn in rows],
+            "rest": _round(rest) if len(undrawn) > 1 else None,
         }
 
 
@@ -211,14 +211,14 @@ def _move_document(move: Move, agents: Sequence[str]) -> dict[str, Any]:
     return {
         "turn": move.turn,
         "nodes": [n for n, _ in move.nodes],
-        "payoffs": None if rewards_A is None else [_rounded(rewards_A[a]) for a in range(len(agents))],
+        "payoffs": None if rewards_A is None else [_round(rewards_A[a]) for a in range(len(agents))],
     }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return _rounded(sum(known) / len(known)) if known else None
+    return _round(sum(known) / len(known)) if known else None
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None or not isfinite(value) else float(f"{value:.6g}")

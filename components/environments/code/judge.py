@@ -58,7 +58,7 @@ class Judge:
         self, program: str, cases: Sequence[Case], tools: Tools, *, limits: Limits | None = None
     ) -> tuple[Verdict, ...]:
         """The verdict of each test on a program."""
-        return self._judged(cases, self._results(program, cases, tools, limits=limits), tools)
+        return self._judge(cases, self._results(program, cases, tools, limits=limits), tools)
 
     def num_hidden_passed(self, program: str, tools: Tools) -> int:
         """How many of the hidden tests a program passes."""
@@ -69,7 +69,7 @@ class Judge:
             if first > 0:
                 tools.prepare([execution(self.problem, program, case) for case in block])
             results = self._results(program, block, tools)
-            num_passed += sum(one.passed for one in self._judged(block, results, tools))
+            num_passed += sum(one.passed for one in self._judge(block, results, tools))
             num_timeouts += sum(map(timed_out, results))
             if num_timeouts >= _MAX_TIMEOUTS:
                 break
@@ -117,7 +117,7 @@ class Judge:
         runs = (execution(self.problem, program, case, limits=limits) for case in cases)
         return tuple(map(tools.run, runs))
 
-    def _judged(self, cases: Sequence[Case], results: Sequence[ExecutionResult], tools: Tools) -> tuple[Verdict, ...]:
+    def _judge(self, cases: Sequence[Case], results: Sequence[ExecutionResult], tools: Tools) -> tuple[Verdict, ...]:
         kind, grader, accepted = self.problem.kind, self.problem.grader, dict[Case, bool]()
         if self.problem.checker:
             outputs = [(case, output_of(result, kind)) for case, result in zip(cases, results, strict=True)]

@@ -59,7 +59,7 @@ class CodeProblem(Frozen):
     num_visible_deciding: int = 0
 
     @model_serializer(mode="wrap")
-    def _shortened(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _shorten(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Fields with a default are left out at it, so that only problems that use them carry them; long tests are packed."""
         defaults = {name: known.default for name, known in type(self).model_fields.items() if not known.is_required()}
         written = handler(self).items()

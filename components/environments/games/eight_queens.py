@@ -191,17 +191,17 @@ Columns = tuple[int, ...]
 @cache
 def solutions(size: int) -> tuple[Columns, ...]:
     """Every way to place `size` queens such that none attacks another, in lexical order: 92 for size 8."""
-    return tuple(_completed((), size))
+    return tuple(_complete((), size))
 
 
-def _completed(columns: Columns, size: int) -> Iterator[Columns]:
+def _complete(columns: Columns, size: int) -> Iterator[Columns]:
     if len(columns) == size:
         yield columns
         return
     row = len(columns)
     for column in range(size):
         if not any(attacks(row, column, other, held) for other, held in enumerate(columns)):
-            yield from _completed((*columns, column), size)
+            yield from _complete((*columns, column), size)
 
 
 def attacks(row: int, column: int, other_row: int, other_column: int) -> bool:

@@ -107,14 +107,14 @@ def _lists(text: str, moves: MoveList) -> list[Candidate]:
     found = [
         each._replace(content=told, is_loose=each.is_loose or _is_mentioned(text, each))
         for each in (*brackets, *boxes(text), *labelled(text, words=_LABEL_WORDS, with_remark=False))
-        if (told := _listed(each.content, moves) if each.content else "") is not None
+        if (told := _list(each.content, moves) if each.content else "") is not None
     ]
     lines = last_lines(text, lambda line: _list_in_line(line, moves, may_be_item=not found))
     if lines is None:
         return found
     nums_moves = [len(re.findall(moves.move, line)) for line in lines.content.split("\n")]
     if moves.is_separated or len(nums_moves) == 1 or max(nums_moves) == 1:  # else a list in each line, which is refused
-        lines = lines._replace(content=_listed(lines.content, moves) or "")
+        lines = lines._replace(content=_list(lines.content, moves) or "")
     for place, each in enumerate(found):
         if lines.start <= each.start < lines.end:  # a list that begins below "Answer:"
             found[place] = each._replace(content=lines.content, end=lines.end)
@@ -129,10 +129,10 @@ def _is_mentioned(text: str, found: Candidate) -> bool:
 def _list_in_line(line: str, moves: MoveList, *, may_be_item: bool) -> str | None:
     plain = _ITEM.sub("", unbulleted(line), count=1) if may_be_item else line
     part = plain.strip(" >*_`~.,;!。")
-    return part if "\\" not in part and _listed(part, moves, is_whole=True) else None
+    return part if "\\" not in part and _list(part, moves, is_whole=True) else None
 
 
-def _listed(part: str, moves: MoveList, *, is_whole: bool = False) -> str | None:
+def _list(part: str, moves: MoveList, *, is_whole: bool = False) -> str | None:
     """A list as the grammar spells it; unless `is_whole`, as it stands if words between its commas are no moves; else None."""
     whole, move = patterns(moves.move, moves.is_separated)
     words = [word for each in _GAPS.split(part) if (word := each.strip(_MARKS))] if "[" not in part else []

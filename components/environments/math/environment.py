@@ -125,7 +125,7 @@ class MathEnvironment(Demonstrator, ToolEnvironment):
         return (_execution(state, answer),) if agent == TOOL_AGENT else ()
 
     def step(self, state: Sheet, agent: str, answer: str, tools: Tools) -> Step:
-        return _programmed(state, _execution(state, answer), tools) if agent == TOOL_AGENT else _answered(state, answer)
+        return _programmed(state, _execution(state, answer), tools) if agent == TOOL_AGENT else _answer(state, answer)
 
     def after_malformed(self, state: Sheet, agent: str, error: MalformedAction) -> Step:
         """A tool agent leaves a note in place of its program, unless the episode is over."""
@@ -202,7 +202,7 @@ def _programmed(sheet: Sheet, execution: Execution, tools: Tools) -> Step:
     )
 
 
-def _answered(sheet: Sheet, answer: str) -> Step:
+def _answer(sheet: Sheet, answer: str) -> Step:
     payload = sheet.payload
     given = parse_answer(answer, max_characters=payload["max_answer_characters"], numbers_only=sheet.is_compact)
     run = sheet.progress.run

@@ -100,10 +100,10 @@ def serve() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         answer, expected = json.loads(line)
-        print(_answered(answer, expected), flush=True)
+        print(_answer(answer, expected), flush=True)
 
 
-def _answered(answer: str, expected: str) -> str:
+def _answer(answer: str, expected: str) -> str:
     child = os.fork()
     if child == 0:
         _compare_and_exit(answer, expected)

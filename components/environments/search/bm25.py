@@ -41,7 +41,7 @@ class Bm25Retriever:
         self._stopwords = frozenset(STOPWORDS_EN)
         self._stem = lru_cache(maxsize=_MAX_STEMS)(Stemmer.Stemmer("english").stemWord)
         self._vocabulary: dict[str, int] = {}
-        documents = [self._numbered(passage) for passage in self._passages]
+        documents = [self._number(passage) for passage in self._passages]
         self._index = bm25s.BM25(method=_METHOD, k1=_K1, b=_B)
         self._index.index((documents, dict(self._vocabulary)), show_progress=False)
         settings = [_METHOD, _K1, _B, _TITLE_WEIGHT, _WORD.pattern, _MAX_QUERY_WORDS]
@@ -59,7 +59,7 @@ class Bm25Retriever:
             for place in best_places(scores, query.num_passages)
         )
 
-    def _numbered(self, passage: Text) -> list[int]:
+    def _number(self, passage: Text) -> list[int]:
         """The words of a passage as numbers, new ones added to the vocabulary."""
         title, text = passage
         words = self._words(title) * _TITLE_WEIGHT + self._words(text)

@@ -28,8 +28,8 @@ def reasoner_line_text(inquiry: Inquiry, *, patient: bool) -> str:
         hop = inquiry.question.hops[number]
         wanted = hop.names and not hop.is_asked_by(inquiry.question.text)
         if inquiry.can_ask and (patient or (wanted and number not in inquiry.state.asked)):
-            return f"?{_spelled(inquiry, hop.question or hop.title)}"
-    return f"={_spelled(inquiry, inquiry.question.answers[0])}"
+            return f"?{_spell(inquiry, hop.question or hop.title)}"
+    return f"={_spell(inquiry, inquiry.question.answers[0])}"
 
 
 def random_name(inquiry: Inquiry, rng: Random) -> str:
@@ -38,12 +38,12 @@ def random_name(inquiry: Inquiry, rng: Random) -> str:
     if not shown:
         return random_word(inquiry, rng)
     title, text = rng.choice(shown)
-    return _spelled(inquiry, rng.choice([title, rng.choice(text.split() or [title])]))
+    return _spell(inquiry, rng.choice([title, rng.choice(text.split() or [title])]))
 
 
 def random_word(inquiry: Inquiry, rng: Random) -> str:
     """A word of the question."""
-    return _spelled(inquiry, rng.choice(inquiry.question.text.split()))
+    return _spell(inquiry, rng.choice(inquiry.question.text.split()))
 
 
 def _notes(inquiry: Inquiry) -> Iterator[str]:
@@ -51,18 +51,18 @@ def _notes(inquiry: Inquiry) -> Iterator[str]:
     for number, asked in enumerate(inquiry.state.sub_questions, 1):
         hop = answers.get(normalized(asked.text))
         if asked.answer is None and hop is not None and inquiry.question.hops.index(hop) in inquiry.state.found:
-            yield f"#{number}={_spelled(inquiry, hop.answer)}"
+            yield f"#{number}={_spell(inquiry, hop.answer)}"
 
 
 def _queries(inquiry: Inquiry, count: int) -> list[str]:
     """Up to `count` queries for missing hops, preferably those named by the question, a sub-question or a passage."""
     hops = inquiry.question.hops
     if not hops:
-        return [f"?{_spelled(inquiry, inquiry.question.text)}"]
+        return [f"?{_spell(inquiry, inquiry.question.text)}"]
     missing = [hop for number, hop in enumerate(hops) if number not in inquiry.state.found]
     reachable = [hop for hop in missing if _is_named(inquiry, hop)]
     chosen = (reachable or missing or [hops[-1]])[:count]
-    return list(dict.fromkeys(f"?{_spelled(inquiry, hop.question or hop.title)}" for hop in chosen))
+    return list(dict.fromkeys(f"?{_spell(inquiry, hop.question or hop.title)}" for hop in chosen))
 
 
 def _is_named(inquiry: Inquiry, hop: Hop) -> bool:
@@ -74,7 +74,7 @@ def _is_named(inquiry: Inquiry, hop: Hop) -> bool:
     return not hop.names or any(mentions(text, name) for text in read for name in hop.names)
 
 
-def _spelled(inquiry: Inquiry, text: str) -> str:
+def _spell(inquiry: Inquiry, text: str) -> str:
     """`text` on one line of allowed length, in ASCII if the environment shows only that."""
     line = single_line(text)
     fitting = (folded(line) if inquiry.sizes.ascii_only else line)[: inquiry.sizes.line_characters].strip()

@@ -82,7 +82,7 @@ def _answers(row: Row) -> tuple[str, ...]:
 
 def _hotpot(row: Row, question: str) -> tuple[tuple[Text, ...], tuple[Hop, ...]]:
     """One hop per supporting title; first those that the question names, because the search begins there."""
-    passages = tuple((title, _joined(body)) for title, body in _pairs(row.get("context"), _BODIES))
+    passages = tuple((title, _join(body)) for title, body in _pairs(row.get("context"), _BODIES))
     titles = dict.fromkeys(title for title, _ in _pairs(row.get("supporting_facts"), ("sent_id",)))
     hops = [Hop(title=title, names=(title,)) for title in titles]
     return passages, tuple(sorted(hops, key=lambda hop: not hop.is_asked_by(question)))
@@ -136,7 +136,7 @@ def _musique(row: Row) -> tuple[tuple[Text, ...], tuple[Hop, ...]]:
     return tuple(paragraphs.values()), tuple(hops)
 
 
-def _joined(body: Any) -> str:
+def _join(body: Any) -> str:
     return body if isinstance(body, str) else " ".join(_text(sentence).strip() for sentence in body)
 
 

@@ -88,11 +88,11 @@ def _passages(state: SearchState, sizes: Sizes) -> Iterator[str]:
 
 
 def _sub_question(asked: SubQuestion, state: SearchState, sizes: Sizes) -> str:
-    text = shortened(_shown(_spelled_out(asked.text, state), sizes), sizes.line_characters)
+    text = shortened(_shown(_spell_out(asked.text, state), sizes), sizes.line_characters)
     return text if asked.answer is None else f"{text} = {shortened(_shown(asked.answer, sizes), sizes.line_characters)}"
 
 
-def _spelled_out(text: str, state: SearchState) -> str:
+def _spell_out(text: str, state: SearchState) -> str:
     """`text` with references replaced by answers; unchanged while one of them is open."""
     try:
         return resolved(text, state.answers)

@@ -17,7 +17,7 @@ _BOLD, _DIM, _GOOD, _BAD, _NAME = "1", "2", "32", "31", "36"
 def picture(question: Question, state: SearchState, *, color: bool) -> str:
     """The state in plain ASCII or with ANSI colours, the newest passages first."""
     return "\n".join(
-        styled(line, style) if color else line for text, style in _lines(question, state) for line in _wrapped(text)
+        styled(line, style) if color else line for text, style in _lines(question, state) for line in _wrap(text)
     )
 
 
@@ -35,5 +35,5 @@ def _lines(question: Question, state: SearchState) -> Iterator[tuple[str, str]]:
             yield f"gold: {' | '.join(question.answers)}", _DIM
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap(text: str) -> list[str]:
     return textwrap.wrap(folded(text), _WIDTH, subsequent_indent="  ") or [""]

@@ -86,11 +86,11 @@ def load_rows(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
     configuration, unreadable content, or an unreachable hub without a cached copy.
     """
     with _settings_lock:
-        return _loaded(source, field)
+        return _load(source, field)
 
 
 @cache
-def _loaded(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
+def _load(source: DatasetSource, field: str) -> Sequence[Mapping[str, Any]]:
     import datasets
 
     loaded = _read(source, field)

@@ -165,7 +165,7 @@ class PettingState:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _replayed, (self.game.key, self.seed, self.steps)
+        return _replay, (self.game.key, self.seed, self.steps)
 
 
 def random_actions(state: PettingState, rng: Random) -> dict[str, int]:
@@ -193,7 +193,7 @@ def cloned(game: Any, memo: dict[int, Any] | None = None) -> Any:
 def petting_game(module: str, parameters: Mapping[str, Any]) -> PettingGame:
     """The game of a module. Raises ConfigurationError for an unknown one, with the nearest, and ServiceMissing without
     PettingZoo."""
-    return _loaded((module, canonical_json(dict(parameters)).decode()))
+    return _load((module, canonical_json(dict(parameters)).decode()))
 
 
 def import_game(module: str) -> Any:
@@ -237,7 +237,7 @@ def _known_modules() -> list[str]:
 
 
 @cache
-def _loaded(key: Key) -> PettingGame:
+def _load(key: Key) -> PettingGame:
     return PettingGame(key)
 
 
@@ -277,8 +277,8 @@ def _masks(infos: Mapping[str, Any]) -> dict[str, Any]:
     return {agent: copy.deepcopy(mask) for agent, mask in told.items() if mask is not None}
 
 
-def _replayed(key: Key, seed: int, steps: Sequence[tuple[tuple[str, int], ...]]) -> PettingState:
-    return _loaded(key).replayed(seed, steps)
+def _replay(key: Key, seed: int, steps: Sequence[tuple[tuple[str, int], ...]]) -> PettingState:
+    return _load(key).replayed(seed, steps)
 
 
 def _facts(state: PettingState) -> tuple[Any, ...]:

@@ -155,7 +155,7 @@ class SpielState:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _replayed, (self.game.key, self.seed, self.moves)
+        return _replay, (self.game.key, self.seed, self.moves)
 
 
 def random_move(state: SpielState, rng: Random) -> Move:
@@ -190,11 +190,11 @@ def spiel_game(name: str, parameters: Mapping[str, Any], num_players: int | None
     Raises ConfigurationError for an unknown name or parameter, with the nearest one, and for a number of players that the game
     does not have; ServiceMissing without OpenSpiel.
     """
-    return _loaded((name, canonical_json(dict(parameters)).decode(), num_players))
+    return _load((name, canonical_json(dict(parameters)).decode(), num_players))
 
 
 @cache
-def _loaded(key: tuple[str, str, int | None]) -> SpielGame:
+def _load(key: tuple[str, str, int | None]) -> SpielGame:
     pyspiel = import_pyspiel()
     spec, parameters, num_players = key[0], json.loads(key[1]), key[2]
     name = spec.partition("(")[0]
@@ -262,8 +262,8 @@ def _apply(position: Any, move: Move) -> None:
         position.apply_action(move)
 
 
-def _replayed(key: tuple[str, str, int | None], seed: int, moves: Sequence[Move]) -> SpielState:
-    game = _loaded(key)
+def _replay(key: tuple[str, str, int | None], seed: int, moves: Sequence[Move]) -> SpielState:
+    game = _load(key)
     position = game.game.new_initial_state()
     for move in moves:
         _apply(position, move)

@@ -231,7 +231,7 @@ class WorldEnvironment(Demonstrator, Environment, Generic[State]):
         """
         world, plan = state.world, state.plan
         if agent == PLANNER:
-            return STEP_SEPARATOR.join(_planned(world, state.state, noise, rng))
+            return STEP_SEPARATOR.join(_plan(world, state.state, noise, rng))
         steps = plan if plan is not None else world.expert_steps(state.state)[: world.max_steps]
         calls, _ = calls_of_plan(world, state.state, steps)
         return calls_text([world.random_call(state.state, rng) if rng.random() < noise else call for call in calls])
@@ -283,7 +283,7 @@ def is_solvable(world: ToolWorld[Any], state: Any) -> bool:
     return False
 
 
-def _planned(world: ToolWorld[Any], state: Any, noise: float, rng: Random) -> list[str]:
+def _plan(world: ToolWorld[Any], state: Any, noise: float, rng: Random) -> list[str]:
     if noise == 0.0:
         return world.expert_steps(state)[: world.max_steps]
     steps: list[str] = []

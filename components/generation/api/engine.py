@@ -88,7 +88,7 @@ class ApiGenerator:
             for request in requests
             for start in range(0, len(request.seeds_K), most)
         ]
-        completions = chain.from_iterable(self._completed(parts))
+        completions = chain.from_iterable(self._complete(parts))
         return [tuple(islice(completions, len(request.seeds_K))) for request in requests]
 
     def score(
@@ -105,7 +105,7 @@ class ApiGenerator:
         self._pool.shutdown(cancel_futures=True)
         self._client.close()
 
-    def _completed(self, parts: Sequence[GenerationRequest]) -> list[tuple[Completion, ...]]:
+    def _complete(self, parts: Sequence[GenerationRequest]) -> list[tuple[Completion, ...]]:
         stopped = threading.Event()
         futures = [self._pool.submit(self._completions, part, stopped) for part in parts]
         try:

@@ -127,7 +127,7 @@ class VllmGenerator:
         assert self._version is not None, "no version is held; call load first"
         serving = self._serving_of(self._version)
         pairs = zip(prompts, completions, strict=True)
-        return [self._scored(prompt, completion, serving) if completion else () for prompt, completion in pairs]
+        return [self._score(prompt, completion, serving) if completion else () for prompt, completion in pairs]
 
     def close(self) -> None:
         """Release the thread, connections and scratch space. The servers keep running."""
@@ -148,9 +148,7 @@ class VllmGenerator:
         kept = keep_adapter(adapter, place)
         return ServedVersion(model=name, policy=policy, weights=base, digest=digest, folder=folder, adapter=kept)
 
-    def _scored(
-        self, prompt: tuple[int, ...], completion: tuple[int, ...], serving: ServedVersion
-    ) -> tuple[float, ...]:
+    def _score(self, prompt: tuple[int, ...], completion: tuple[int, ...], serving: ServedVersion) -> tuple[float, ...]:
         self._check_length(len(prompt) + len(completion) + 1)
         job = scoring_job(prompt, completion, serving)
         scores = self._background.run(

@@ -56,14 +56,14 @@ def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> C
     config = hybrid_config(session.config)
     lesson = "\n".join(config.subgoals)
     if isinstance(config.mode, Teacher) and not lesson:
-        lesson = _written_lesson(session, models)
+        lesson = _write_lesson(session, models)
     settings = hybrid_settings(session.scenario, lesson)
     with computing_with(1):
         state = new_learner_state(settings, session.config.seed, open_games=games_opener(config))
     return store_learner(session, with_lesson(state, lesson), step=0)
 
 
-def _written_lesson(session: Session, models: Mapping[str, CheckpointRef]) -> str:
+def _write_lesson(session: Session, models: Mapping[str, CheckpointRef]) -> str:
     from components.hybrid.language_model import LanguageModelTeacher
     from components.session.checkpoint_loading import load_checkpoint
     from components.session.engines import list_fixed_versions

@@ -39,7 +39,7 @@ def all_refused(told: Report, names: Collection[str], by: Collection[str] | None
         return Verdict(stopped=False, by=f"not tried: {', '.join(missing)}")
     if told.got:
         through = [f"{name} ({value[:80]})" for name, value in told.got.items()]
-        return Verdict(stopped=False, by=f"got through: {_listed(through)}")
+        return Verdict(stopped=False, by=f"got through: {_list(through)}")
     odd = {name: why for name, why in told.refused.items() if by is not None and why not in by}
     if odd:
         return Verdict(stopped=False, by="got too far: " + reasons(odd))
@@ -151,10 +151,10 @@ def reasons(refused_because: Mapping[str, str]) -> str:
     names: defaultdict[str, list[str]] = defaultdict(list)
     for name, why in refused_because.items():
         names[why].append(name)
-    listed = {why: _listed(found) for why, found in names.items()}
+    listed = {why: _list(found) for why, found in names.items()}
     return "; ".join(f"{why}: {each}" if why.isidentifier() else f"{each}: {why}" for why, each in listed.items())
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list(names: Sequence[str]) -> str:
     shown = ", ".join(names[:LONGEST_LIST])
     return shown if len(names) <= LONGEST_LIST else f"{shown} and {len(names) - LONGEST_LIST} more"

@@ -72,7 +72,7 @@ def plays(draw: Any) -> tuple[list[Episode], list[Any]]:
     return episodes, [tuple((draw(earned),) for _ in each.nodes) for each in episodes]
 
 
-def _normalised(value: float, group: list[float], epsilon: float) -> float:
+def _normalise(value: float, group: list[float], epsilon: float) -> float:
     return 0.0 if min(group) == max(group) else (value - statistics.fmean(group)) / (statistics.pstdev(group) + epsilon)
 
 
@@ -97,7 +97,7 @@ def test_it_is_the_papers_formula_by_brute_force(played: Any, weight: float, dis
         for (advantage,) in found_N_K:
             *state, step = next(values)
             alike = [value for *other, value in steps if other == state]
-            wanted = _normalised(rewards_N_K[-1][0], returns, 0.01) + weight * _normalised(step, alike, 0.01)
+            wanted = _normalise(rewards_N_K[-1][0], returns, 0.01) + weight * _normalise(step, alike, 0.01)
             assert advantage == pytest.approx(wanted, abs=1e-6)
 
 

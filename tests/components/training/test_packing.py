@@ -51,7 +51,7 @@ def _context(batch: MicroBatch, token: int) -> list[int]:
     return [int(batch.tokens_S_T[row, c]) for c in columns]
 
 
-def _filled(batch: MicroBatch) -> np.ndarray:
+def _fill(batch: MicroBatch) -> np.ndarray:
     """Which cells hold a token, booleans (S, T): all on the way to a predicting one."""
     columns = np.arange(batch.tokens_S_T.shape[1])
     filled = np.zeros(batch.tokens_S_T.shape, bool)
@@ -209,7 +209,7 @@ def test_rows_stay_within_four_prompts_and_are_even() -> None:
     """Shared beginnings save what they can beside rows of that length."""
     groups = _dialogues(60, 3, instructions=160)
     batches = pack_groups(groups, tokens_per_micro_batch=8192, share_prompts=True)
-    lengths = [int(row.max()) for batch in batches for row in np.where(_filled(batch), batch.ends_S_T, 0)]
+    lengths = [int(row.max()) for batch in batches for row in np.where(_fill(batch), batch.ends_S_T, 0)]
     longest = 4 * max(len(group.prompt_tokens) for group in groups)
     assert max(lengths) <= longest
     assert min(lengths) > 0.8 * max(lengths)

@@ -44,7 +44,7 @@ def _of_all_ranks(groups: list[Any], training: TrainingConfig, num_ranks: int) -
     return [of_rank(rank, largest) for rank in range(num_ranks)]
 
 
-def _summed(model: Any, groups: list[Any], batches: list[MicroBatch], job: Any, reference: Any) -> Any:
+def _sum(model: Any, groups: list[Any], batches: list[MicroBatch], job: Any, reference: Any) -> Any:
     """The loss, the gradient and the statistics of `batches`, as a minibatch of `groups`."""
     model.zero_grad()
     recorded = record_batch(model, groups, job, ranks=Ranks(), reference=reference)
@@ -83,16 +83,16 @@ def test_more_ranks_than_groups_add_nothing(
         held = {pair for b in batches for pair in zip(b.groups_N.tolist(), b.candidates_N.tolist(), strict=True)}
         assert held == {(g, k) for g in range(num_groups) for k in range(4)}
         assert sum(batch.num_tokens for batch in batches) == minibatch_size(groups).num_tokens
-        wanted = _summed(
+        wanted = _sum(
             model, groups, rank_micro_batches(groups, range(num_groups), job.training, Ranks()), job, reference
         )
-        found = _summed(model, groups, batches, job, reference)
+        found = _sum(model, groups, batches, job, reference)
         assert found[0] == pytest.approx(wanted[0], abs=1e-6, rel=1e-5)
         assert (found[1] - wanted[1]).norm() < 1e-5 * wanted[1].norm()
         assert found[2] == pytest.approx(wanted[2], rel=1e-6, abs=1e-6)
 
     spread()
-    nothing, gradient, statistics = _summed(model, everything, [empty_micro_batch()], job, reference)
+    nothing, gradient, statistics = _sum(model, everything, [empty_micro_batch()], job, reference)
     assert nothing == 0.0
     assert not gradient.any()
     assert statistics

@@ -70,7 +70,7 @@ def _update(model: Any, job: Any, groups: Any, reference: Any = None) -> tuple[P
     return learner, Update(learner=learner, job=job, batch=batch, ranks=Ranks(), reference=reference).run()
 
 
-def _sampled_by(step: int, digest: str = "w") -> PolicyVersion:
+def _sample_by(step: int, digest: str = "w") -> PolicyVersion:
     return PolicyVersion(policy="p", step=step, weights_digest=digest)
 
 
@@ -293,7 +293,7 @@ def test_a_batch_of_the_weights_before_is_corrected_and_not_held_to_the_toleranc
         step=3,
         groups=tuple(score_groups(before, make_groups(6))),
         num_groups_without_signal=0,
-        version=_sampled_by(2, "before"),
+        version=_sample_by(2, "before"),
     )
     learner = PlainLearner(copy.deepcopy(model), TrainingConfig())
     job = make_job(step=3, weights_digest="w", loss=choose_loss(importance_cap=2.0))
@@ -370,10 +370,10 @@ def test_one_step_off_the_gradient_is_that_of_decoupled_ppo(make_model, make_gro
 @pytest.mark.parametrize(
     ("version", "cap", "message"),
     [
-        (_sampled_by(1, "other"), 2.0, "sampled by the weights of step 1"),
-        (_sampled_by(4, "other"), 2.0, "sampled by the weights of step 4"),
-        (_sampled_by(3, "other"), 2.0, "sampled by other, the update starts from w"),
-        (_sampled_by(2, "other"), None, "sampled by the weights of step 2, without a correction"),
+        (_sample_by(1, "other"), 2.0, "sampled by the weights of step 1"),
+        (_sample_by(4, "other"), 2.0, "sampled by the weights of step 4"),
+        (_sample_by(3, "other"), 2.0, "sampled by other, the update starts from w"),
+        (_sample_by(2, "other"), None, "sampled by the weights of step 2, without a correction"),
     ],
 )
 def test_weights_that_nobody_asked_for_are_a_broken_invariant(
@@ -394,7 +394,7 @@ def test_the_tolerance_holds_for_a_fresh_batch_that_names_its_version(
 ) -> None:
     model = make_model()
     groups = tuple(score_groups(make_model(seed=1), make_groups(3)))
-    batch = TrainBatch(policy="p", step=3, groups=groups, num_groups_without_signal=0, version=_sampled_by(3))
+    batch = TrainBatch(policy="p", step=3, groups=groups, num_groups_without_signal=0, version=_sample_by(3))
     job = make_job(step=3, weights_digest="w", loss=choose_loss(importance_cap=2.0))
     with pytest.raises(LogprobMismatch, match=r"loss\.mismatch_tolerance"):
         Update(learner=PlainLearner(model, job.training), job=job, batch=batch, ranks=Ranks(), reference=None).run()

@@ -31,14 +31,14 @@ def constant(node: ast.expr) -> Any:
         case ast.Dict(keys=keys, values=values) if None not in keys:
             return {constant(key): constant(value) for key, value in zip(keys, values, strict=True) if key is not None}
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _computed(type(op), constant(left), constant(right))
+            return _compute(type(op), constant(left), constant(right))
         case ast.Call(func=ast.Name(id="tuple" | "list"), args=[part], keywords=[]):
             return constant(part)
         case _:
             return ast.literal_eval(node)
 
 
-def _computed(op: type[ast.operator], left: Any, right: Any) -> Any:
+def _compute(op: type[ast.operator], left: Any, right: Any) -> Any:
     numbers = all(isinstance(value, int | float) and abs(value) <= _LARGEST for value in (left, right))
     if not numbers and not (op is ast.Add and isinstance(left, str) and isinstance(right, str)):
         raise ValueError("neither small numbers nor strings to concatenate")

@@ -43,7 +43,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
         options,
         statement=f"Write the function {entry}.\n{prompt.strip()}",
         shown=() if row["task_id"] in _WRONG_EXAMPLES else list(_examples(prompt, entry)),
-        deciding=[*_asserted(row["test"]), *cases_of_loops(row["task_id"])],
+        deciding=[*_assert(row["test"]), *cases_of_loops(row["task_id"])],
         solutions=[definition + rest + row["canonical_solution"]],
         entry=entry,
         preamble=preamble,
@@ -63,7 +63,7 @@ def _grader(test: str) -> Grader:
     return "usual" if _AS_USUAL.search(test) else "exact"
 
 
-def _asserted(test: str) -> Iterator[Case]:
+def _assert(test: str) -> Iterator[Case]:
     """The asserts about `candidate` whose arguments and value are constants."""
     for node in ast.walk(ast.parse(test)):
         if isinstance(node, ast.Assert):
@@ -104,19 +104,19 @@ def _examples(prompt: str, entry: str) -> Iterator[Case]:
         if not name or line.lstrip().startswith("def "):
             continue
         ends = (place for place, character in enumerate(written) if character == ")")
-        found = ((_parsed(f"[{written[:end]}]"), written[end + 1 :]) for end in ends)
+        found = ((_parse(f"[{written[:end]}]"), written[end + 1 :]) for end in ends)
         arguments, rest = next((pair for pair in found if pair[0] is not None), (None, ""))
         if ">>>" in before and not rest.strip():
-            value = _parsed(next_line)
+            value = _parse(next_line)
         else:
             sign = _SEPARATOR.match(rest)
-            value = _parsed(rest[sign.end() :]) if sign else None
+            value = _parse(rest[sign.end() :]) if sign else None
         if arguments is not None and value is not None:
             with suppress(ValueError, TypeError):
                 yield function_case(arguments[0], value[0])
 
 
-def _parsed(text: str) -> tuple[Any] | None:
+def _parse(text: str) -> tuple[Any] | None:
     """The constant in `text`, in a tuple of one; None for anything else."""
     try:
         return (constant(ast.parse(text.strip().rstrip(".;"), mode="eval").body),)

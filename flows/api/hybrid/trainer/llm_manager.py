@@ -111,7 +111,7 @@ class LLMManager(BaseLLMManager):
 
     def longest_context(self) -> int:
         """`max_context_length`, or less where the model itself computes less at once."""
-        most = self._opened_model().most_tokens
+        most = self._open_model().most_tokens
         return self.max_context_length if most is None else min(self.max_context_length, most - _ANSWER_TOKENS)
 
     def close(self) -> None:
@@ -125,10 +125,10 @@ class LLMManager(BaseLLMManager):
 
     def _opened(self) -> ServedPolicy:
         if self._policy is None:
-            self._policy = self._opened_model().policy("adviser")
+            self._policy = self._open_model().policy("adviser")
         return self._policy
 
-    def _opened_model(self) -> ServedModel:
+    def _open_model(self) -> ServedModel:
         if self._served is None:
             try:
                 self._served = ServedModel(self.model, device=self.device)

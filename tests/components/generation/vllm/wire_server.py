@@ -170,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
         with server.lock:
             server.generated.append(body)
         weights = server.weights_under(body["model"])
-        tokens = _sampled(sampling)
+        tokens = _sample(sampling)
         content = [
             {"token_id": token, "logprob": logprob_of(weights, token, at), "rank": 1} for at, token in enumerate(tokens)
         ]
@@ -202,7 +202,7 @@ def sampled_tokens(seed: int, max_tokens: int) -> list[int]:
     return [*drawn, END][:max_tokens]
 
 
-def _sampled(sampling: dict[str, Any]) -> list[int]:
+def _sample(sampling: dict[str, Any]) -> list[int]:
     return sampled_tokens(0 if sampling.get("temperature") == 0 else sampling.get("seed", 0), sampling["max_tokens"])
 
 
