@@ -98,7 +98,7 @@ STAGED = {
     ("changes", "boundaries"),
     [
         ({}, BOUNDARIES),
-        ({"method": FROM_SCREENS}, BOUNDARIES[1:3]),
+        pytest.param({"method": FROM_SCREENS}, BOUNDARIES[1:3], marks=pytest.mark.long),
         (LEARNS | {"method": STAGED}, (BOUNDARIES[1], "/steps/000002/collect_experience-v*/")),
     ],
     ids=["mlp", "cnn", "curriculum"],

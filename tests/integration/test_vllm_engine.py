@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from components.config import TransformersGeneration
 from components.errors import EngineUnavailable, LogprobMismatch
 from components.generation.base import GenerationRequest, before_stop
 from components.generation.local.engine import TransformersGenerator
@@ -66,7 +67,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     try:
         addresses = start_servers(home, services)
         engine = VllmGenerator(config, model="team", urls=list(addresses.values()), key=ensure_secret(key_file(home)))
-        yield Running(home, services, engine, TransformersGenerator(config_of()), exported)
+        yield Running(home, services, engine, TransformersGenerator(TransformersGeneration()), exported)
         engine.close()
     finally:
         down_vllm(home)
