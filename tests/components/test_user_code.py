@@ -145,6 +145,7 @@ def test_a_file_of_the_folder_is_suggested_by_its_names_and_never_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: Any, suggested: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # which the folder joins
     (tmp_path / "mine.py").write_text(
         "1 / 0\nclass Other: pass\nclass Base(Environment): pass\nclass Few(Base): pass\nclass _No(Base): pass\n"
         "def brevity(): pass\n"

@@ -99,6 +99,6 @@ def counted(s: str, *, a: str, b: int) -> int:
 
 
 @puzzle(0, {"s": text(5, 9)}, a=text(1, 2))
-def reverse_text(s: str, *, a: str) -> str:
+def reversed_text(s: str, *, a: str) -> str:
     """s reversed, plus '{a}'"""
     return s[::-1] + a

@@ -78,7 +78,7 @@ def long_words(w: list[str], *, a: int, b: str) -> str:
 
 
 @puzzle(1, {"w": SENTENCE}, a=text(1, 2, "+-*/.:;"))
-def reverse_words(w: list[str], *, a: str) -> str:
+def reversed_words(w: list[str], *, a: str) -> str:
     """the words of w in reverse order with '{a}' between them"""
     return a.join(w[::-1])
 

@@ -62,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self, value: bytes, request: Any) -> None:
         self._send(200, value)
 
-    def _pack(self, value: tuple[str, bytes], request: Any) -> None:
+    def _packed(self, value: tuple[str, bytes], request: Any) -> None:
         encoding, body = value
         self.send_response(200)
         self.send_header("Content-Encoding", encoding)
