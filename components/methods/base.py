@@ -1,4 +1,4 @@
-"""What a method is to the rest of the house: its checks and its first checkpoints, beside what its configuration says of it.
+"""What a method is to the rest of the house: its checks, first checkpoints and evaluation, beside what its configuration says.
 
 Its stages and the function of one step stand in `flows/steps.py`; `components/config/method.py` has the union that names it.
 """
@@ -8,12 +8,16 @@ from importlib import import_module
 
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
+from components.methods.evaluation import Evaluation
 from components.session.scenario import Scenario
 from components.session.session import Session
 
 
 class Method:
     """A method that trains the policies of its configuration and nothing else."""
+
+    evaluation = Evaluation()
+    """What its checkpoints are measured by."""
 
     def check(self, scenario: Scenario) -> None:
         """Raise ConfigurationError or ServiceMissing for what keeps a run from starting, before anything is computed."""

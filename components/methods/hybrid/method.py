@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from components.artifacts.refs import CheckpointRef
 from components.config.hybrid import REFLEXES
 from components.methods.base import Method
+from components.methods.hybrid.evaluation import HeldOutGames
 from components.methods.hybrid.play import initial_reflexes
 from components.methods.hybrid.settings import check_cartridge, check_hybrid, hybrid_config
 from components.session.scenario import Scenario
@@ -13,6 +14,8 @@ from components.session.session import Session
 
 class HybridTraining(Method):
     """Trains the RL policy, and a language model that learns from its own buttons."""
+
+    evaluation = HeldOutGames()
 
     def check(self, scenario: Scenario) -> None:
         """Raise ConfigurationError, RomMissing, WrongRom or ServiceMissing where the game cannot be played."""
