@@ -5,13 +5,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from components import progress
 from components.evaluation.held_out import EvalPlan
 from components.evaluation.scripted_play import play_scripted
 from components.evaluation.suite_play import SuitePlay
 from components.identity import StageKey
 from components.methods.base import method_for
 from components.methods.contenders import Player, load_missing
+from components.reporting import progress
 from components.runs.run import stage_key
 from components.runs.stage_protocol import committed
 from components.schema import PolicyVersion

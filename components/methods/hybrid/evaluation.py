@@ -12,6 +12,7 @@ from components.evaluation.held_out import EvalPlan, Heading, Sampling
 from components.evaluation.suite_play import SuitePlay
 from components.evaluation.suites import Suite
 from components.identity import fingerprint, seed_for
+from components.machine.torch_state import computing_with
 from components.methods.contenders import StoredWeights
 from components.methods.evaluation import Evaluation, Seating, Versions, Weights
 from components.methods.hybrid.learner_checkpoints import LearnerState, lesson_in, read_arrays
@@ -24,7 +25,6 @@ from components.session.checkpoint_cache import CheckpointCache
 from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.stores import open_store
-from components.torch_state import computing_with
 
 if TYPE_CHECKING:
     from components.hybrid.held_out_games import HeldOut
@@ -116,7 +116,10 @@ class HeldOutGames(Evaluation):
         return _name_episodes(plan, found, seconds=monotonic() - began_at_seconds)
 
     def head(self, scenario: Scenario, plan: EvalPlan, *, agent: str, step: int) -> Heading:
-        """**Example** "game_boy/homebrew", on the cartridge as on its rules in NumPy. Of one digest: equal starts, goal, length."""
+        """Of one digest are evaluations of equal starts, goal and length.
+
+        **Example** `suite` "game_boy/homebrew", on the cartridge as on its rules in NumPy.
+        """
         settings, game = hybrid_settings(scenario), hybrid_config(scenario.config).game
         rules = {
             "game": game.type,

@@ -9,6 +9,7 @@ from components.config import RunConfig
 from components.config.hybrid import PLAYER, REFLEXES, Teacher, find_tuned_model
 from components.evaluation.held_out import Sampling
 from components.identity import seed_for
+from components.machine.torch_state import computing_with
 from components.methods.hybrid.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
 from components.methods.hybrid.settings import games_opener, hybrid_config, hybrid_settings, open_emulated_games
 from components.metrics import SUCCESS_RATE
@@ -16,7 +17,6 @@ from components.runs.run import CollectedStep, PolicyUpdate
 from components.schema import PolicyVersion
 from components.session.scenario import SUITE_SEED
 from components.session.session import Session
-from components.torch_state import computing_with
 
 if TYPE_CHECKING:
     from components.hybrid.adviser import Adviser
