@@ -214,8 +214,6 @@ _METHODS_OWN = ("components/methods", "components/config", "components/populatio
 NAMING_METHODS = {
     "flows.steps",  # the three step functions
     "flows.train",  # the names that Prefect shows
-    "troupe.viewing.hybrid",  # what a page shows of one
-    "troupe.viewing.populations",
 }
 
 

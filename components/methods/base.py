@@ -5,10 +5,13 @@ Its stages and the function of one step stand in `flows/steps.py`; `components/c
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
+from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.methods.evaluation import Evaluation
+from components.runs.run import Run
 from components.session.scenario import Scenario
 from components.session.session import Session
 
@@ -21,6 +24,10 @@ class Method:
 
     def check(self, scenario: Scenario) -> None:
         """Raise ConfigurationError or ServiceMissing for what keeps a run from starting, before anything is computed."""
+
+    def read_document(self, store: ArtifactStore, run: Run, *, step: int | None) -> dict[str, Any] | None:
+        """What `troupe view` shows of a run, as plain JSON; None where that is the episodes of a step."""
+        return None
 
     def add_first_checkpoints(
         self, session: Session, checkpoints: Mapping[str, CheckpointRef]

@@ -1,4 +1,4 @@
-"""`troupe view` of a hybrid run: its course, who acted when, what helped, and where play has been, as plain JSON.
+"""What `troupe view` shows of a hybrid run: its course, who acted when, what helped, and where play has been, as plain JSON.
 
 A history is read from its file where that is whole, else from the store. What is missing or damaged is a note.
 """
