@@ -211,14 +211,10 @@ def test_the_core_knows_no_method() -> None:
 
 _CLASSES_OF_METHODS = {"TeamMethod", "PopulationMethod", "HybridMethod"}
 _METHODS_OWN = ("components/methods", "components/config", "components/population", "components/hybrid", "flows/api")
-NAMING_METHODS = {
-    "flows.steps",  # the three step functions
-    "flows.train",  # the names that Prefect shows
-}
 
 
 def _may_know_methods(path: Path) -> bool:
-    return path.relative_to(ROOT).as_posix().startswith(_METHODS_OWN) or module_name(path) in NAMING_METHODS
+    return path.relative_to(ROOT).as_posix().startswith(_METHODS_OWN)
 
 
 def _named_methods(path: Path) -> list[str]:
