@@ -81,11 +81,3 @@ class EnvironmentType(Enum):
     TEAM_BATTLE = "team_battle"
     MAZE_NAVIGATION = "maze_navigation"
     SOCIAL_INTERACTION = "social_interaction"
-
-
-class ModelRole(Enum):
-    """How a scheduled model works with others; the roles of most decide."""
-
-    GENERALIST = "generalist"
-    COMPETITOR = "competitor"
-    COLLABORATOR = "collaborator"

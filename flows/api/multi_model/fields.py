@@ -24,7 +24,8 @@ Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 AtLeast0 = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
-Port = Annotated[int, Field(ge=1024, le=65535)]
+HIGHEST_PORT = 65535
+Port = Annotated[int, Field(ge=1024, le=HIGHEST_PORT)]
 Device = Literal["auto", "cpu", "cuda"]
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden", "no_such_attribute")
 _SECRET = "api_key"

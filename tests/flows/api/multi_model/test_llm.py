@@ -12,8 +12,9 @@ from components.errors import UpdateFailed
 from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.enums import LLMBackend, UpdateStrategy
 from flows.api.multi_model.errors import GpuMemoryInsufficient, memory_errors
-from flows.api.multi_model.llm import LLMResponse, SharedLLMManager
-from flows.api.multi_model.llm_factories import (
+from flows.api.multi_model.llm import (
+    LLMResponse,
+    SharedLLMManager,
     create_claude_manager,
     create_llama3_manager,
     create_openai_manager,
@@ -38,7 +39,7 @@ def test_confidence_is_that_of_the_model_itself(folder: str) -> None:
     with SharedLLMManager(LLMConfig(model_name=folder, device="cpu")) as manager:
         manager.register_node("planner", {"temperature": 0.0, "max_new_tokens": 5})
         answer = manager.generate_for_node("planner", "A B")
-        tokenizer = manager._open().policy._serving.tokenizer  # type: ignore[attr-defined]
+        tokenizer = manager._open()._engine.tokenizer  # type: ignore[attr-defined]
         tokens = tokenizer.encode(answer.text)
         ended = () if answer.metadata["finish_reason"] == "length" else (tokenizer.end_token,)
         logprobs = full_logprobs(random_model(seed=1), tokenizer.encode("A B"), (*tokens, *ended))
@@ -65,9 +66,7 @@ def test_settings_of_the_call_go_before_the_nodes_and_draws_differ(folder: str) 
 
 
 def test_gradients_change_the_answers_of_all_nodes_and_wrong_ones_nothing(folder: str) -> None:
-    with SharedLLMManager(
-        LLMConfig(model_name=folder, device="cpu", enable_lora=True, max_learning_rate=0.5)
-    ) as manager:
+    with SharedLLMManager(LLMConfig(model_name=folder, device="cpu", enable_lora=True)) as manager:
         manager.register_node("a", {"temperature": 0.0, "max_new_tokens": 4})
         before = manager.generate_for_node("a", "A B")
         gradients = {name: torch.ones_like(each) for name, each in manager.adapter_tensors().items()}
@@ -83,7 +82,6 @@ def test_gradients_change_the_answers_of_all_nodes_and_wrong_ones_nothing(folder
         with pytest.raises(ValueError, match="NaN"):
             manager.update_shared_parameters({name: each * float("nan") for name, each in gradients.items()})
         assert manager.generate_for_node("a", "A B").metadata == after.metadata
-        assert manager.update_shared_parameters(gradients, learning_rate=9.0)["learning_rate"] == 0.5
 
 
 def test_a_frozen_model_and_one_without_adapter_are_not_updated(folder: str) -> None:
@@ -202,6 +200,7 @@ def test_a_running_vllm_server_answers_and_gets_no_key_of_another(monkeypatch: p
         (lambda: SharedLLMManager().generate_for_node("x", "A"), "node_id 'x': is not registered; call register_node"),
         (lambda: SharedLLMManager().generate_for_node("x", "A", max_tokens=5), "did you mean 'max_new_tokens'"),
         (lambda: SharedLLMManager().register_node("a", {"temperature": "hot"}), "temperature 'hot'"),
+        (lambda: SharedLLMManager().register_node("a", {"prompt": "A"}), "prompt: a node takes no such setting"),
         (lambda: SharedLLMManager().update_shared_parameters([1]), "gradients"),
     ],
 )
