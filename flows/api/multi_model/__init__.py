@@ -10,7 +10,6 @@ from flows.api.multi_model.configs import CompetenceFactor as CompetenceFactor
 from flows.api.multi_model.configs import CooperationFactor as CooperationFactor
 from flows.api.multi_model.configs import LLMConfig as LLMConfig
 from flows.api.multi_model.configs import LoRAConfig as LoRAConfig
-from flows.api.multi_model.configs import ModelState as ModelState
 from flows.api.multi_model.configs import MonitoringConfig as MonitoringConfig
 from flows.api.multi_model.configs import MultiModelConfig as MultiModelConfig
 from flows.api.multi_model.configs import RLConfig as RLConfig
@@ -48,6 +47,7 @@ from flows.api.multi_model.lora import create_distributed_lora_scheduler as crea
 from flows.api.multi_model.lora import create_lora_manager as create_lora_manager
 from flows.api.multi_model.monitoring import UnifiedMonitor as UnifiedMonitor
 from flows.api.multi_model.monitoring import create_unified_monitor as create_unified_monitor
+from flows.api.multi_model.records import ModelState as ModelState
 from flows.api.multi_model.scheduler import UnifiedScheduler as UnifiedScheduler
 from flows.api.multi_model.scheduler import create_competitive_scheduler as create_competitive_scheduler
 from flows.api.multi_model.scheduler import create_cooperative_scheduler as create_cooperative_scheduler

@@ -1,6 +1,6 @@
 """The benchmark of two learners that cooperate or compete, with the documented names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from statistics import fmean, median, pstdev
 from typing import Any
@@ -61,7 +61,7 @@ def run_benchmark(
 
     `params`; `metrics` by kind: the mean reward a step of A and B with deviations over runs, that of the last 20 episodes with
     its 95% interval, episodes until the target, the final cooperation rate and exploitability; `comparison` of OUR with PG on
-    paired seeds, whose `verdict` says which is better. All is JSON. Raises ConfigurationError.
+    paired seeds, each number with its interval and who is `better`. All is JSON. Raises ConfigurationError.
 
     **Example** the defaults: `metrics.PG.last_20_mean` .847.
     """
@@ -73,17 +73,24 @@ def run_benchmark(
         return [play_pair(game, kind, episodes=episodes, seed=each, lr=lr) for each, lr in zip(seeds, lrs, strict=True)]
 
     played = {kind: play(kind) for kind in KINDS}
-    matched = play("PG", [each.mean_step_scale for each in played["OUR"]])
+    scales = [each.mean_step_scale for each in played["OUR"]]
     params = {"runs": runs, "episodes": episodes, "horizon": horizon, "coop_level": coop_level, "seed": seed}
+    our_ends, pg_ends = ([each.last_mean() for each in played[kind]] for kind in ("OUR", "PG"))
+    steps = {kind: _count_episodes(pairs, episodes) for kind, pairs in played.items()}
     return {
         "params": params
         | {"difficulty": difficulty, "target_per_step": target_value(game), "learning_rate": LEARNING_RATE},
-        "metrics": {kind: _numbers(pairs) for kind, pairs in played.items()},
-        "comparison": _comparison(played, matched, episodes),
+        "metrics": {kind: _summary(pairs) for kind, pairs in played.items()},
+        "comparison": {
+            "episodes_saved": _difference(steps["OUR"], steps["PG"]),
+            "last_20_gain": _difference(pg_ends, our_ends),
+            "episodes_saved_at_equal_steps": _difference(steps["OUR"], _count_episodes(play("PG", scales), episodes)),
+            "mean_step_scale": fmean(scales),
+        },
     }
 
 
-def _numbers(pairs: Sequence[PairRun]) -> dict[str, Any]:
+def _summary(pairs: Sequence[PairRun]) -> dict[str, Any]:
     averages = {"A": [fmean(each.rewards_A) for each in pairs], "B": [fmean(each.rewards_B) for each in pairs]}
     last = [each.last_mean() for each in pairs]
     reached = [each.episodes_to_target for each in pairs if each.episodes_to_target is not None]
@@ -101,41 +108,14 @@ def _numbers(pairs: Sequence[PairRun]) -> dict[str, Any]:
     }
 
 
+def _count_episodes(runs: Sequence[PairRun], episodes: int) -> list[float]:
+    """Episodes to the target; the whole run for one that never reached it."""
+    return [float(episodes if each.episodes_to_target is None else each.episodes_to_target) for each in runs]
+
+
 def _difference(before: Sequence[float], after: Sequence[float]) -> dict[str, Any]:
-    """The mean of the second less the first, paired by seed, and its interval; None of one pair."""
+    """The mean of the second less the first, paired by seed, its interval (None of one pair), and whom it shows as better."""
     found = payoff_difference("", before, after)
-    return {"mean": found.difference, "interval": found.interval if isfinite(found.interval[0]) else None}
-
-
-def _comparison(played: Mapping[Kind, Sequence[PairRun]], matched: Sequence[PairRun], episodes: int) -> dict[str, Any]:
-    def steps(runs: Sequence[PairRun]) -> list[float]:
-        """Episodes to the target; the whole run for one that never reached it."""
-        return [float(episodes if each.episodes_to_target is None else each.episodes_to_target) for each in runs]
-
-    our, pg = played["OUR"], played["PG"]
-    saved, alike = _difference(steps(our), steps(pg)), _difference(steps(our), steps(matched))
-    ended = _difference([each.last_mean() for each in pg], [each.last_mean() for each in our])
-    scale = fmean(each.mean_step_scale for each in our)
-    equal = f"the target's episode if PG takes OUR's mean step size (x{scale:.2f})"
-    sentences = [
-        _sentence(saved, f"OUR reaches the target {saved['mean']:.1f} episodes before PG", "the target's episode"),
-        _sentence(ended, f"OUR ends {ended['mean']:.4f} higher", "the last 20 episodes"),
-        _sentence(alike, f"at equal step sizes it is still {alike['mean']:.1f} episodes earlier", equal),
-    ]
-    return {
-        "episodes_saved": saved,
-        "last_20_gain": ended,
-        "episodes_saved_at_equal_steps": alike,
-        "mean_step_scale": scale,
-        "verdict": "; ".join(sentences) + ".",
-    }
-
-
-def _sentence(difference: Mapping[str, Any], better: str, what: str) -> str:
-    if difference["interval"] is None:
-        return f"one run shows nothing about {what}"
-    low, high = difference["interval"]
-    shown = f"(95% interval {low:.4g} to {high:.4g})"
-    if low > 0:
-        return f"{better} {shown}"
-    return f"PG beats OUR in {what} {shown}" if high < 0 else f"no difference is shown in {what} {shown}"
+    low, high = found.interval
+    better = "OUR" if low > 0 else "PG" if high < 0 else "no difference is shown"
+    return {"mean": found.difference, "interval": found.interval if isfinite(low) else None, "better": better}

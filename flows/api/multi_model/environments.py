@@ -7,6 +7,7 @@ from typing import Any
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.suggestions import suggest
+from flows.api.multi_model.configs import MultiModelConfig
 from flows.api.multi_model.enums import EnvironmentType
 from flows.api.multi_model.fields import check_arguments
 
@@ -52,17 +53,17 @@ class MultiModelTrainingEnvironment:
         problem = self._family.problem(self._checked, split="train", index=self._index, seed=self.seed)
         self._state = self._game.start(problem.payload)
         self._done = False
-        return self._observed()
+        return self._observe()
 
     def players_to_act(self) -> tuple[str, ...]:
         """Whose actions the next `step` takes. Raises ConfigurationError before `reset`."""
-        turn = self._game.next_role(self._begun())
+        turn = self._game.next_role(self._read_running())
         return (turn,) if isinstance(turn, str) else tuple(turn)
 
     def actions(self, player: str) -> tuple[str, ...]:
         """What a player may answer now. Raises ConfigurationError before `reset`, and for an unknown player."""
         self._check_player("player", player)
-        return tuple(self._game.choices(self._begun(), player))
+        return tuple(self._game.choices(self._read_running(), player))
 
     def step(self, actions: Mapping[str, str | int]) -> tuple[dict[str, str], dict[str, float], bool, dict[str, Any]]:
         """What each player sees then, what each earned, whether the episode is over, and `info`.
@@ -70,19 +71,19 @@ class MultiModelTrainingEnvironment:
         An action is one of `actions`, or its number: 1 cooperates and 0 competes. Raises ConfigurationError for a wrong player
         or action, and then nothing has happened.
         """
-        state, acting = self._begun(), self.players_to_act()
+        state, acting = self._read_running(), self.players_to_act()
         if not isinstance(actions, Mapping) or set(actions) != set(acting):
             raise ConfigurationError(f"actions {actions!r}: the players who act now are {', '.join(acting)}")
         outcome = self._game.step_together(state, {each: self._choice(each, actions[each]) for each in acting})
         self._state, self._done = outcome.state, outcome.done
         rewards = {each: float(outcome.payoffs.get(each, 0.0)) for each in self.players}
         info = {"solved": outcome.solved, "team": dict(outcome.team), "players": list(acting)}
-        return self._observed(), rewards, outcome.done, info
+        return self._observe(), rewards, outcome.done, info
 
     def get_observation(self, agent_id: str) -> str:
         """What a player sees, as text. Raises ConfigurationError before `reset`, and for an unknown player."""
         self._check_player("agent_id", agent_id)
-        return str(self._game.observe(self._shown(), agent_id))
+        return str(self._game.observe(self._read_state(), agent_id))
 
     def get_environment_info(self) -> dict[str, Any]:
         """Type, players, options and the number of episodes begun."""
@@ -96,16 +97,23 @@ class MultiModelTrainingEnvironment:
 
     def render(self) -> str:
         """The state for people, also after the last step. Raises ConfigurationError before `reset`."""
-        return str(self._game.render(self._shown()))
+        return str(self._game.render(self._read_state()))
 
     def section(self, num_models: int, episode_length: int) -> dict[str, Any]:
-        """The section `environment` of a configuration that trains `num_models` on this game."""
+        """The section `environment` of a configuration that trains `num_models` on this game.
+
+        Raises ConfigurationError for a length beside the game's own.
+        """
         options = dict(self.options)
         fields = type(self._checked).model_fields
         if "num_members" in fields and self.env_type is not EnvironmentType.TEAM_BATTLE:
             options.setdefault("num_members", num_models)
         rounds = "num_rounds" if "num_rounds" in fields else "num_steps"
-        options.setdefault(rounds, episode_length)
+        own = options.setdefault(rounds, episode_length)
+        if episode_length not in (own, MultiModelConfig.episode_length):
+            raise ConfigurationError(
+                f"episode_length {episode_length}: the environment has {own} steps of its own; leave one of them out"
+            )
         turns = options[rounds] * (TURNS_OF_AN_OFFER if rounds == "num_rounds" else 1)
         return {"name": self.name, "options": options, "max_turns": turns, "answer_format": "choice"}
 
@@ -113,14 +121,14 @@ class MultiModelTrainingEnvironment:
         if player not in self.players:
             raise ConfigurationError(f"{name} {player!r}: {suggest(str(player), self.players)}")
 
-    def _observed(self) -> dict[str, str]:
+    def _observe(self) -> dict[str, str]:
         return {each: self._game.observe(self._state, each) for each in self.players}
 
-    def _shown(self) -> Any:
+    def _read_state(self) -> Any:
         """The state of the episode, which may be over."""
-        return self._state if self._done and self._state is not None else self._begun()
+        return self._state if self._done and self._state is not None else self._read_running()
 
-    def _begun(self) -> Any:
+    def _read_running(self) -> Any:
         if self._state is None or self._done:
             raise ConfigurationError("environment: no episode is under way; call reset()")
         return self._state

@@ -34,7 +34,9 @@ _SECRET = "api_key"
 @dataclass_transform(field_specifiers=(field,))
 def check_fields(kind: type[T]) -> type[T]:
     """Make a dataclass whose fields are checked when it is made and when one is set, as `config.batch_size //= 2` does."""
-    made: Any = pydantic_dataclass(config=ConfigDict(extra="forbid", validate_assignment=True))(kind)
+    made: Any = pydantic_dataclass(
+        config=ConfigDict(extra="forbid", validate_assignment=True, use_attribute_docstrings=True)
+    )(kind)
     names = [each.name for each in fields(made)]
     for method in ("__init__", "__setattr__"):
         setattr(made, method, _explain(getattr(made, method), f"{kind.__name__} has no such field", names))
@@ -91,3 +93,10 @@ def find_changed_fields(config: Any) -> list[str]:
     """The names of the fields that do not have their defaults."""
     plain = type(config)()
     return [each.name for each in fields(config) if getattr(config, each.name) != getattr(plain, each.name)]
+
+
+def refuse_changed(config: Any, names: Iterable[str], reason: str) -> None:
+    """Raise ConfigurationError for one of these fields that does not have its default, because of the reason."""
+    for name in set(names).intersection(find_changed_fields(config)):
+        shown = "" if name == _SECRET else f" {show_value(getattr(config, name))}"
+        raise ConfigurationError(f"{name}{shown}: {reason}; leave it out")

@@ -4,18 +4,20 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.population.graph_page import Frame, graph_numbers, graph_page, graph_picture
 from components.population.interaction_graph import Action, InteractionGraph, PlayedEpisode, graphml
 from components.whole_files import write_whole
-from flows.api.multi_model.fields import Share, Text, check_arguments, explain_faults
+from flows.api.multi_model.fields import Finite, Share, Text, check_arguments, explain_faults
 
 _EPISODE, _TRANSFER = "episode", "weight_transfer"
+_Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+"""What GraphML can hold."""
 
 
 class _Event(Frozen):
@@ -23,20 +25,27 @@ class _Event(Frozen):
 
     timestamp: float
     event_type: Text
-    source_id: Text
-    target_id: Text | None = None
+    source_id: _Name
+    target_id: _Name | None = None
     data: dict[str, Any] = Field(default_factory=dict)
+
+    def add_to(self, graph: InteractionGraph, *, order: int) -> InteractionGraph:
+        """The graph after this event. Raises ValidationError for one that lacks what its type needs."""
+        if self.event_type == _EPISODE:
+            return graph.after_episodes([PlayedEpisode(order=order, **dict(_Episode.model_validate(self.data)))])
+        if self.event_type == _TRANSFER:
+            moved = _Transfer.model_validate({"target_id": self.target_id, **self.data})
+            return graph.after_transfer(self.source_id, moved.target_id, moved.share)
+        return graph
 
 
 class _Episode(Frozen):
-    model_config = ConfigDict(allow_inf_nan=False)
-    raw_returns: dict[Text, float]
-    actions_T: list[dict[Text, Action]] = Field(default_factory=list)
+    raw_returns: dict[_Name, Finite]
+    actions_T: list[dict[_Name, Action]] = Field(default_factory=list)
 
 
 class _Transfer(Frozen):
-    source_id: Text
-    target_id: Text
+    target_id: _Name
     share: Share
 
 
@@ -69,7 +78,7 @@ class GraphVisualizer:
             line = json.dumps({"timestamp": time.time(), **named}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ConfigurationError(f"data {data!r}: {error}; give texts, finite numbers, lists and dicts") from error
-        _after(InteractionGraph(), line, order=1)
+        _read([line])
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         with self.log_file.open("a", encoding="utf-8") as log:
             log.write(line + "\n")
@@ -84,20 +93,11 @@ class GraphVisualizer:
 
     def graph(self) -> InteractionGraph:
         """The graph of all events. Raises ConfigurationError for a line that is no event."""
-        graph = InteractionGraph()
-        for number, line in enumerate(self._lines(), start=1):
-            try:
-                graph = _after(graph, line, order=number)
-            except ConfigurationError as error:
-                where = f"log_file {str(self.log_file)!r}, line {number}"
-                raise ConfigurationError(
-                    f"{where}: {error}; this is no event: remove it, or name another file"
-                ) from error
-        return graph
+        return _read(self._read_lines(), where=f"log_file {str(self.log_file)!r}, line ")
 
     def get_statistics(self) -> dict[str, Any]:
         """Numbers of members, edges and events, density, rates of cooperation and of its being answered, correlations."""
-        return {**graph_numbers(self.graph()), "num_events": len(self._lines())}
+        return {**graph_numbers(self.graph()), "num_events": len(self._read_lines())}
 
     def export_png(self, path: str | Path) -> str:
         """Write a picture, drawn without a display; the path."""
@@ -112,34 +112,25 @@ class GraphVisualizer:
 
     def export_html(self, path: str | Path) -> str:
         """Write a page that loads nothing, as `troupe view RUN --graph` does of a run; the path."""
-        frame = Frame(label=f"after {len(self._lines())} events", graph=self.graph())
+        frame = Frame(label=f"after {len(self._read_lines())} events", graph=self.graph())
         write_whole(Path(path), graph_page([frame]))
         return str(path)
 
-    def _lines(self) -> list[str]:
+    def _read_lines(self) -> list[str]:
         return self.log_file.read_text(encoding="utf-8").splitlines() if self.log_file.exists() else []
 
 
-def _after(graph: InteractionGraph, line: str, *, order: int) -> InteractionGraph:
-    """The graph after a line of the log. Raises ConfigurationError for one that lacks what its type needs."""
-    with explain_faults("no such field of an event", _Event.model_fields):
-        event = _Event.model_validate_json(line)
-        if event.event_type == _EPISODE:
-            played = _Episode.model_validate(event.data)
-            _check_names(*played.raw_returns, *(name for step in played.actions_T for name in step))
-            return graph.after_episodes([PlayedEpisode(order=order, **dict(played))])
-        if event.event_type == _TRANSFER:
-            moved = _Transfer.model_validate({"source_id": event.source_id, "target_id": event.target_id, **event.data})
-            _check_names(moved.source_id, moved.target_id)
-            return graph.after_transfer(moved.source_id, moved.target_id, moved.share)
+def _read(lines: Sequence[str], *, where: str = "") -> InteractionGraph:
+    """The graph of a log's lines. Raises ConfigurationError for one that is no event; `where` stands before its number."""
+    graph = InteractionGraph()
+    for number, line in enumerate(lines, start=1):
+        try:
+            with explain_faults("no such field of an event", _Event.model_fields):
+                graph = _Event.model_validate_json(line).add_to(graph, order=number)
+        except ConfigurationError as error:
+            place = f"{where}{number}: " if where else ""
+            raise ConfigurationError(f"{place}{error}; this is no event: leave it out") from error
     return graph
-
-
-def _check_names(*names: str) -> None:
-    """Raise ConfigurationError for a name that GraphML cannot hold."""
-    for name in names:
-        if not name.isprintable():
-            raise ConfigurationError(f"member {name!r}: use printable characters")
 
 
 def create_graph_visualizer(log_file: str | Path = "graph_visualization.log") -> GraphVisualizer:

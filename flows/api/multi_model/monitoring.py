@@ -1,11 +1,11 @@
-"""The monitor by its documented name: what trainings and users report, passed on to a log, a console, a tracker and alerts."""
+"""The monitor by its documented name: what trainings and users report, passed on to a log, a console and alerts."""
 
 import json
 import logging
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -14,11 +14,9 @@ from typing import Any
 from components.errors import ConfigurationError
 from components.population.interaction_graph import PlayedEpisode
 from components.progress import Progress
-from components.schema import IterationReport
-from components.tracking.base import Tracker
 from components.whole_files import write_whole
 from flows.api.multi_model.configs import MonitoringConfig
-from flows.api.multi_model.fields import Finite, Text, as_json, check_arguments, find_changed_fields
+from flows.api.multi_model.fields import Finite, Text, as_json, check_arguments
 from flows.api.multi_model.graph import GraphVisualizer
 
 _log = logging.getLogger(__name__)
@@ -47,31 +45,16 @@ class UnifiedMonitor:
     """
 
     @check_arguments
-    def __init__(
-        self,
-        config: MonitoringConfig | None = None,
-        *,
-        tracker: Any = None,
-        run_id: Text = "monitor",
-        visualizer: GraphVisualizer | None = None,
-    ) -> None:
-        """With a `tracker`, as MLflow's, each update is published as a step of `run_id`, too. Raises ConfigurationError."""
-        if tracker is not None and not hasattr(tracker, "publish_iteration"):
-            raise ConfigurationError(f"tracker {tracker!r}: has no method publish_iteration; give a tracker, or None")
+    def __init__(self, config: MonitoringConfig | None = None, *, visualizer: GraphVisualizer | None = None) -> None:
+        """`visualizer` takes the episodes that a training plays, too. Raises ConfigurationError."""
         self.config = config or MonitoringConfig()
-        for name, needed in (
-            ("log_file_path", "enable_file_logging"),
-            ("metrics_sampling_interval", "enable_console_logging"),
-        ):
-            if name in find_changed_fields(self.config) and not getattr(self.config, needed):
-                raise ConfigurationError(f"{name}: has no effect with {needed} False; leave one of them out")
+        self.config.check_effects()
         self.graph_visualizer = visualizer
-        self._tracker, self._run_id = tracker, run_id
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._callbacks: list[Callable[[Alert], None]] = []
         self._history: deque[tuple[float, dict[str, float]]] = deque(maxlen=self.config.history_window_size)
         self._num_updates = 0
-        self._num_alerts: dict[str, int] = {}
+        self._num_alerts: Counter[str] = Counter()
         self._shown_seconds = float("-inf")
 
     @property
@@ -105,10 +88,9 @@ class UnifiedMonitor:
                 with Path(self.config.log_file_path).open("a", encoding="utf-8") as log:
                     log.write(json.dumps({"time_seconds": seconds, "metrics": values}) + "\n")
             self._print(", ".join(f"{name} {value:.4g}" for name, value in sorted(values.items())))
-            self._publish(values, seconds)
             self._num_updates += 1
         for alert in self._breaches(values):
-            self._num_alerts[alert["type"]] = self._num_alerts.get(alert["type"], 0) + 1
+            self._num_alerts[alert["type"]] += 1
             for callback in self._callbacks:
                 try:
                     callback(alert)
@@ -160,12 +142,6 @@ class UnifiedMonitor:
         if self.config.enable_console_logging:
             print(f"monitor: {line}", file=sys.stderr, flush=True)
 
-    def _publish(self, metrics: dict[str, float], seconds: float) -> None:
-        if self._tracker is not None:
-            none: dict[str, Any] = {"timings": {}, "checkpoint_digest": {}, "optimizer_digest": {}}
-            report = IterationReport(run_id=self._run_id, step=self._num_updates, metrics=metrics, **none)
-            self._tracker.publish_iteration(report, timestamp_ms=int(seconds * 1000))
-
 
 def _summary(v: Sequence[float]) -> dict[str, float]:
     return {"count": len(v), "latest": v[-1], "mean": fmean(v), "lowest": min(v), "highest": max(v)}
@@ -190,6 +166,6 @@ def tell_newest_monitor(metrics: Mapping[str, float], episodes: Sequence[PlayedE
         _log.warning("the monitor misses a step: %s", error)
 
 
-def create_unified_monitor(config: MonitoringConfig | None = None, *, tracker: Tracker | None = None) -> UnifiedMonitor:
-    """A monitor that has not begun; `tracker` publishes its metrics, too."""
-    return UnifiedMonitor(config, tracker=tracker)
+def create_unified_monitor(config: MonitoringConfig | None = None) -> UnifiedMonitor:
+    """A monitor that has not begun."""
+    return UnifiedMonitor(config)

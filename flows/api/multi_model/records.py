@@ -1,6 +1,7 @@
 """What the stored records of a run say of its members, in the documented form."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -22,12 +23,51 @@ from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import Episode, RolloutShard
 from flows.api.multi_model.checkpoints import episodes_per_step, stored_in
-from flows.api.multi_model.configs import ModelState
-from flows.api.multi_model.training import ADAPTER, FIRST_STAGE, LAST_STAGE
+from flows.api.multi_model.training import FIRST_STAGE, LAST_STAGE
 
 _ACTIONS = ("cooperate", "compete")
 Episodes = dict[int, list[PlayedEpisode | None]]
 """Of each step the episodes in the order of their numbers; None for one that failed."""
+
+
+@dataclass
+class ModelState:
+    """What is known of one member, over the episodes that it played."""
+
+    model_id: str
+    model_type: str
+    model_name: str
+    total_reward: float = 0.0
+    """The sum of its raw returns."""
+    episode_count: int = 0
+    win_count: int = 0
+    """Episodes in which no other member earned more."""
+    cooperation_score: float = 0.5
+    """The average share of all actions that cooperated, with weight .1 on the newest step; .5 before the first."""
+    last_weight_update: float = 0.0
+    """Seconds since 1970 of its last update; 0 before the first."""
+    update_count: int = 0
+    gradient_norm: float = 0.0
+    """Of its last update, before clipping."""
+    gpu_id: int | None = None
+    """The GPU that it shares; None on a CPU and behind an API."""
+    memory_usage: float | None = None
+    """MiB of its stored files: base, which members may share, adapter, critic and optimizer; None behind an API."""
+    lora_rank: int | None = 16
+    lora_alpha: float | None = 32.0
+    """None behind an API, which has no adapter."""
+    lora_performance: float = 0.5
+    """The share of its episodes that it won, 0 to 1; .5 before the first."""
+
+    def count_episodes(self, returns: Sequence[float], *, num_won: int, cooperated: float | None) -> None:
+        """Count a step's episodes by their returns; `cooperated` is None in games without cooperation."""
+        self.total_reward += sum(returns)
+        self.episode_count += len(returns)
+        self.win_count += num_won
+        if cooperated is not None:
+            self.cooperation_score = 0.9 * self.cooperation_score + 0.1 * cooperated
+        if self.episode_count:
+            self.lora_performance = self.win_count / self.episode_count
 
 
 class RunRecords:
@@ -60,7 +100,9 @@ class RunRecords:
         """The episodes of a step that has its rollouts, by number: each member's raw return, and what it did in games of
         cooperation; None for one that failed. Empty if `troupe gc` has removed them."""
         if step not in self._known:
-            self._known[step] = [_played(each, self._seats, order=at) for at, each in enumerate(self._stored(step))]
+            self._known[step] = [
+                _read_episode(each, self._seats, order=at) for at, each in enumerate(self._stored(step))
+            ]
         return self._known[step]
 
     def episodes(self, step: int) -> list[PlayedEpisode]:
@@ -89,37 +131,31 @@ class RunRecords:
 
     def model_states(self, num_gpus: int) -> dict[str, ModelState]:
         """What is known of each member after the newest step."""
-        states = {name: self._initial_state(index, name, num_gpus) for index, name in enumerate(self.first_seats)}
+        states = {name: self._begin_state(index, name, num_gpus) for index, name in enumerate(self.first_seats)}
         for view in self.steps:
             episodes, changed = self.episodes(view.step), self.find_changed_members(view.step)
             for name, seat in self.first_seats.items():
-                earned = [each.raw_returns[seat] for each in episodes]
-                num_won = sum(own >= max(each.raw_returns.values()) for own, each in zip(earned, episodes, strict=True))
-                cooperated = cooperation_rate(episodes, name)
-                state = states[name].after_step(mean(earned), len(earned), num_won=num_won, cooperated=cooperated)
+                returns = [each.raw_returns[seat] for each in episodes]
+                best = [max(each.raw_returns.values()) for each in episodes]
+                num_won = sum(own >= most for own, most in zip(returns, best, strict=True))
+                states[name].count_episodes(returns, num_won=num_won, cooperated=cooperation_rate(episodes, name))
                 if name in changed:
-                    state.update_count += 1
-                    state.gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
+                    states[name].update_count += 1
+                    states[name].gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
                     ends = [datetime.fromisoformat(each.finished_at) for each in self._manifests(view.step, LAST_STAGE)]
-                    state.last_weight_update = max(ends).timestamp()
-                states[name] = state
+                    states[name].last_weight_update = max(ends).timestamp()
         for name, checkpoint in self._checkpoints(len(self.steps)).items():
             if name in states and not self.config.policies[name].api:
                 folders = [checkpoint.folder, *([checkpoint.base] if checkpoint.base else [])]
                 states[name].memory_usage = sum(each.num_bytes for each in folders) / 2**20
         return states
 
-    def _initial_state(self, index: int, name: str, num_gpus: int) -> ModelState:
-        policy = self.config.policies[name]
-        is_on_gpu = self.config.training.device == "cuda" and policy.api is None
-        return ModelState(
-            model_id=name,
-            model_type=name.split("_", 2)[2],
-            model_name=policy.base if policy.api is None else policy.api.model,
-            gpu_id=index % max(1, num_gpus) if is_on_gpu else None,
-            lora_rank=int(ADAPTER["rank"]) if policy.api is None else None,
-            lora_alpha=float(ADAPTER["alpha"]) if policy.api is None else None,
-        )
+    def _begin_state(self, index: int, name: str, num_gpus: int) -> ModelState:
+        policy, kind = self.config.policies[name], name.split("_", 2)[2]
+        if policy.api is not None:
+            return ModelState(name, kind, policy.api.model, lora_rank=None, lora_alpha=None)
+        gpu = index % max(1, num_gpus) if self.config.training.device == "cuda" else None
+        return ModelState(name, kind, policy.base, gpu_id=gpu)
 
     def _checkpoints(self, num_steps: int) -> Mapping[str, CheckpointRef]:
         return (checkpoints_after(*self._place, num_steps) if self._place else None) or {}
@@ -155,7 +191,7 @@ def cooperation_rate(episodes: Sequence[PlayedEpisode], member: str | None = Non
     return sum(each == "cooperate" for each in actions) / len(actions) if actions else None
 
 
-def _played(episode: Episode, names: Mapping[str, str], *, order: int) -> PlayedEpisode | None:
+def _read_episode(episode: Episode, names: Mapping[str, str], *, order: int) -> PlayedEpisode | None:
     if episode.error is not None:
         return None
     returns = dict.fromkeys(names.values(), 0.0)

@@ -77,15 +77,9 @@ class MultiModelTrainer:
         trainer.get_model_performance_summary()["model_0_tiny"]["avg_reward"]
     """
 
+    @check_arguments
     def __init__(self, config: MultiModelConfig, rl_config: RLConfig | None = None) -> None:
-        for name, value, kind in (
-            ("config", config, MultiModelConfig),
-            ("rl_config", rl_config or RLConfig(), RLConfig),
-        ):
-            if not isinstance(value, kind):
-                raise ConfigurationError(f"{name} {value!r}: give a {kind.__name__}")
-        self.config = config
-        self.rl_config = rl_config
+        self.config, self.rl_config = config, rl_config
         self.monitor: UnifiedMonitor | None = None
         self.is_training = False
         self._environment: MultiModelTrainingEnvironment | None = None
@@ -155,31 +149,29 @@ class MultiModelTrainer:
             await self._in_thread(step + 1)
         records = self._records()
         view, played = records.steps[step], records.read_episodes(step)
-        found = played[index] if index < len(played) else None
-        rewards = {name: found.raw_returns[seat] for name, seat in records.first_seats.items()} if found else {}
-        metrics = view.summary.metrics
+        episode = played[index] if index < len(played) else None
+        rewards = {name: episode.raw_returns[seat] for name, seat in records.first_seats.items()} if episode else {}
+        losses: dict[str, dict[str, float]] = {name: {} for name in records.first_seats}
+        for key, value in view.summary.metrics.items():
+            area, _, named = key.partition("/")
+            name, _, loss = named.partition("/")
+            if area == "train" and name in losses:
+                losses[name][loss] = value
         return {
             "episode": episode_num,
             "episode_time": sum(view.summary.timings.values()) / episodes_per_step(config),
             "rewards": rewards,
             "total_reward": sum(rewards.values()),
-            "model_losses": {
-                name: {
-                    key.removeprefix(f"train/{name}/"): metrics[key]
-                    for key in metrics
-                    if key.startswith(f"train/{name}/")
-                }
-                for name in records.first_seats
-            },
-            "cooperation_ratio": cooperation_rate([found] if found else []),
-            "model_actions": [dict(each) for each in found.actions_T] if found else [],
+            "model_losses": losses,
+            "cooperation_ratio": cooperation_rate([episode] if episode else []),
+            "model_actions": [dict(each) for each in episode.actions_T] if episode else [],
             "environment_info": self.environment.get_environment_info(),
             "weight_coordination": {
                 "strategy": self.config.weight_update_strategy.value,
                 "episode": episode_num,
                 "models_updated": records.find_changed_members(step),
             },
-            "metrics": dict(metrics),
+            "metrics": dict(view.summary.metrics),
         }
 
     def load_checkpoint(self, checkpoint_id: str) -> bool:
@@ -193,12 +185,8 @@ class MultiModelTrainer:
         except CheckpointNotFound as error:
             _log.warning("%s", error)
             return False
-        before, self._resumed = self._resumed, (run, step)
-        try:
-            self._run_config()
-        except ConfigurationError:
-            self._resumed = before
-            raise
+        self._run_config((run, step))
+        self._resumed = run, step
         return True
 
     def get_training_status(self) -> dict[str, Any]:
@@ -262,7 +250,7 @@ class MultiModelTrainer:
         ended: asyncio.Future[BaseException | None] = loop.create_future()
 
         def work() -> None:
-            error = _error_of(lambda: context.run(self._train, num_steps))
+            error = _catch(lambda: context.run(self._train, num_steps))
             with suppress(RuntimeError):  # nobody waits any more, and the loop is closed
                 loop.call_soon_threadsafe(ended.set_result, error)
 
@@ -273,7 +261,7 @@ class MultiModelTrainer:
             if self._is_late() and not ended.done():
                 await asyncio.wait({ended}, timeout=_LAST_SECONDS)  # for a stage that reports its progress
                 if not ended.done() and self._session is not None:  # it hangs: end its workers and requests
-                    Thread(target=_error_of, args=(self._session.close,), daemon=True).start()
+                    Thread(target=_catch, args=(self._session.close,), daemon=True).start()
                     await asyncio.wait({ended}, timeout=_LAST_SECONDS)
                 raise self._timeout()
         if (error := ended.result()) is not None:
@@ -307,9 +295,7 @@ class MultiModelTrainer:
         finally:
             self.is_training, self._session, self._step_began_seconds = False, None, None
             self._seconds += time.monotonic() - self._began_seconds
-        if (
-            self._resumed is not None
-        ):  # it has gone back; from here it goes on, under its own name if that is the configuration's
+        if self._resumed is not None:  # it has gone back; from here its run continues, or that of the configuration
             run, own = self._resumed[0], run_name(population_config(self.config, self.environment, self.rl_config))
             self._resumed = None if run.run_id == own else (run, config.num_steps)
 
@@ -323,26 +309,23 @@ class MultiModelTrainer:
 
     def _on_step(self, report: IterationReport) -> None:
         self._step_began_seconds = None
-        length, interval = episodes_per_step(self._run_config()), self.config.log_metrics_interval
+        length, interval = self.config.step_length(), self.config.log_metrics_interval
         is_logged = (report.step + 1) * length // interval > report.step * length // interval
         if self.config.enable_monitoring and newest_monitor() is not None and is_logged:
-            played = self._records().episodes(report.step)
-            tell_newest_monitor(_monitored(report, played, length), played)
+            episodes = self._records().episodes(report.step)
+            tell_newest_monitor(_select_metrics(report, episodes, length), episodes)
         if self._stopping:
             raise _Stopped
 
     def _is_late(self) -> bool:
         limit, began = self.config.episode_timeout_seconds, self._step_began_seconds
-        return limit is not None and began is not None and time.monotonic() - began > limit * self._length()
+        return limit is not None and began is not None and time.monotonic() - began > limit * self.config.step_length()
 
     def _timeout(self) -> EpisodeTimeout:
         return EpisodeTimeout(
-            f"Episode timeout: a step of {self._length()} episodes took longer than "
+            f"Episode timeout: a step of {self.config.step_length()} episodes took longer than "
             f"{self.config.episode_timeout_seconds:g} s for each; what is finished is stored, and train() continues after it"
         )
-
-    def _length(self) -> int:
-        return min(self.config.update_frequency, self.config.max_episodes)
 
     def _start_monitor(self) -> None:
         """Start the trainer's monitor, or one of its own if nobody has started another."""
@@ -351,14 +334,13 @@ class MultiModelTrainer:
         self.monitor = self.monitor or create_unified_monitor()
         self.monitor.start()
 
-    def _run_config(self) -> RunConfig:
+    def _run_config(self, resumed: tuple[Run, int] | None = None) -> RunConfig:
         config = population_config(self.config, self.environment, self.rl_config)
-        if self._resumed is None:
+        if (resumed := resumed or self._resumed) is None:
             return config
-        run, _ = self._resumed
-        if differing := differing_fields(
-            select_lasting_fields(run.config), select_lasting_fields(with_sources(config))
-        ):
+        run, _ = resumed
+        stored, own = select_lasting_fields(run.config), select_lasting_fields(with_sources(config))
+        if differing := differing_fields(stored, own):
             raise ConfigurationError(
                 f"load_checkpoint: the run {run.run_id} has another configuration, game or learner: {'; '.join(differing)}; "
                 "make the trainer as that of the run"
@@ -377,7 +359,7 @@ class MultiModelTrainer:
         return {name: asdict(each) for name, each in records.model_states(self.config.num_gpus).items()}
 
 
-def _error_of(call: Callable[[], object]) -> BaseException | None:
+def _catch(call: Callable[[], object]) -> BaseException | None:
     try:
         call()
     except BaseException as error:  # raised again by who awaits the thread
@@ -385,7 +367,7 @@ def _error_of(call: Callable[[], object]) -> BaseException | None:
     return None
 
 
-def _monitored(report: IterationReport, episodes: list[PlayedEpisode], num_episodes: int) -> dict[str, float]:
+def _select_metrics(report: IterationReport, episodes: list[PlayedEpisode], num_episodes: int) -> dict[str, float]:
     """The metrics of a step, and those with thresholds under the documented names."""
     metrics = {name: value for name, value in report.metrics.items() if isfinite(value)}
     seconds, cooperation = sum(report.timings.values()), cooperation_rate(episodes)

@@ -11,15 +11,12 @@ from components.population.interaction_graph import PlayedEpisode
 from components.progress import Progress
 from flows.api.multi_model import MonitoringConfig, UnifiedMonitor, create_graph_visualizer, create_unified_monitor
 from flows.api.multi_model.monitoring import newest_monitor, tell_newest_monitor
-from tests.components.tracking.memory import InMemoryTracker
 
 
-def test_thresholds_decide_the_alerts_and_log_and_tracker_hold_every_update(tmp_path: Path) -> None:
+def test_thresholds_decide_the_alerts_and_the_log_holds_every_update(tmp_path: Path) -> None:
     alerts: list[dict[str, Any]] = []
-    tracker = InMemoryTracker()
-    tracker.open_run("monitor", {}, {})
     monitor = create_unified_monitor(
-        MonitoringConfig(log_file_path=str(tmp_path / "logs" / "m.json"), response_time_threshold=1.0), tracker=tracker
+        MonitoringConfig(log_file_path=str(tmp_path / "logs" / "m.json"), response_time_threshold=1.0)
     )
     monitor.add_alert_callback(lambda _: 1 / 0)  # type: ignore[arg-type, return-value]
     monitor.add_alert_callback(alerts.append)
@@ -37,7 +34,6 @@ def test_thresholds_decide_the_alerts_and_log_and_tracker_hold_every_update(tmp_
     assert alerts[1]["message"] == "error_rate 0.06: above 0.05"
     lines = [json.loads(line) for line in (tmp_path / "logs" / "m.json").read_text().splitlines()]
     assert [each["metrics"]["error_rate"] for each in lines] == [0.06, 0.05]
-    assert {(name, step, value) for name, step, _, value in tracker.runs["monitor"].points} >= {("error_rate", 1, 0.05)}
     stats = json.loads(Path(monitor.export_report(tmp_path / "new" / "report.json")).read_text())
     assert stats["metrics_summary"]["error_rate"]["highest"] == 0.06
     assert stats["performance_summary"]["alerts"] == {"low_engagement": 1, "high_error_rate": 1, "slow_response": 1}
@@ -110,7 +106,7 @@ def test_the_graph_is_that_of_the_played_episodes_and_survives_its_process(tmp_p
         (("weight_transfer", "a", "b"), "share"),
         (("weight_transfer", "a", "a", {"share": 0.1}), "transfer"),
         (("weight_transfer", "a", None, {"share": 0.1}), "target_id"),
-        (("weight_transfer", "a\x01", "b", {"share": 0.1}), "printable"),
+        (("weight_transfer", "a\x01", "b", {"share": 0.1}), "source_id .*pattern"),
         ((5, "a"), "event_type 5"),
         (("note", "a", None, "text"), "data 'text'"),
         (("note", "a", None, {"at": object()}), "JSON serializable"),
@@ -152,12 +148,11 @@ def test_a_training_reports_to_the_newest_monitor_that_has_not_ended(tmp_path: P
     ("make", "said"),
     [
         (lambda: create_unified_monitor({"log_path": "x"}), "log_path"),  # type: ignore[arg-type]
-        (lambda: create_unified_monitor(MonitoringConfig(False, True, "x")), "log_file_path: has no effect"),
+        (lambda: create_unified_monitor(MonitoringConfig(False, True, "x")), "log_file_path .x.: has no effect"),
         (
             lambda: create_unified_monitor(MonitoringConfig(enable_console_logging=False, metrics_sampling_interval=2)),
-            "metrics_sampling_interval: has no effect",
+            "metrics_sampling_interval 2.0: has no effect",
         ),
-        (lambda: create_unified_monitor(tracker=5), "tracker 5"),  # type: ignore[arg-type]
         (lambda: create_unified_monitor().add_alert_callback("x"), "callback 'x'"),  # type: ignore[arg-type]
         (lambda: create_unified_monitor().update_metrics([1]), r"metrics \[1\]"),  # type: ignore[arg-type]
         (lambda: create_unified_monitor().update_metrics({"n": float("nan")}), "metrics.n nan"),

@@ -211,8 +211,8 @@ def test_a_start_without_its_models_names_all_that_is_missing(
     answer = asyncio.run(quick_start_multimodel_training())
     assert answer == {"status": "failed", "error": f"ModelLoadingFailed: {said}"}
     assert "Traceback" not in caplog.text
-    for wrong in (None, {"num_models": 2}):
-        with pytest.raises(ValueError, match=r"config .*: give a MultiModelConfig"):
+    for wrong in (None, {"num_model": 2}):
+        with pytest.raises(ValueError, match=r"config None: |config.num_model: "):
             MultiModelTrainer(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="environment"):
         MultiModelTrainer(MultiModelConfig()).environment = "maze"  # type: ignore[assignment]
