@@ -6,11 +6,10 @@ from statistics import fmean, median, pstdev
 from typing import Any
 
 from components.environments.social.coop_compete import PairGame
-from components.environments.social.rules.base import ACTIONS, JointState, joint_step
-from components.errors import ConfigurationError
 from components.evaluation.comparison import payoff_difference
 from components.identity import seed_for
 from components.population.pairs import KINDS, Kind, OurMethodPolicy, PairRun, SimplePG, play_pair, target_value
+from flows.api.multi_model.environments import create_multi_model_coop_compete_env
 from flows.api.multi_model.fields import Count, Share, check_arguments
 
 __all__ = ["CoopCompeteEnv", "OurMethodPolicy", "SimplePG", "run_benchmark"]
@@ -30,22 +29,19 @@ class CoopCompeteEnv:
         self, cooperation_level: Share = 0.6, difficulty: Share = 0.3, horizon: Count = 32, seed: int = 42
     ) -> None:
         """Raises ConfigurationError for a level or difficulty outside of 0 to 1."""
-        self._game = PairGame(cooperation_level=cooperation_level, difficulty=difficulty, num_steps=horizon)
         self.cooperation_level, self.difficulty = cooperation_level, difficulty
-        self._seed, self._episode = seed, 0
-        self._state = JointState(seed=seed_for(seed, "episode", 0))
+        self._game = create_multi_model_coop_compete_env(
+            2, cooperation_level, difficulty=difficulty, num_steps=horizon, seed=seed
+        )
+        self._game.reset()
 
     def step(self, action_a: int, action_b: int) -> tuple[float, float]:
         """The rewards of both. After `horizon` steps another episode begins by itself. Raises ConfigurationError."""
-        for action in (action_a, action_b):
-            if action not in (0, 1):
-                raise ConfigurationError(f"action {action!r}: use 1 to cooperate, 0 to compete")
-        outcome = joint_step(self._game, self._state, (ACTIONS[int(action_a)], ACTIONS[int(action_b)]))
-        self._state = outcome.state
-        if outcome.done:
-            self._episode += 1
-            self._state = JointState(seed=seed_for(self._seed, "episode", self._episode))
-        return outcome.rewards_N[0], outcome.rewards_N[1]
+        first, second = self._game.players
+        _, rewards, done, _ = self._game.step({first: action_a, second: action_b})
+        if done:
+            self._game.reset()
+        return rewards[first], rewards[second]
 
 
 @check_arguments

@@ -57,13 +57,12 @@ class MultiModelTrainingEnvironment:
 
     def players_to_act(self) -> tuple[str, ...]:
         """Whose actions the next `step` takes. Raises ConfigurationError before `reset`."""
-        turn = self._game.next_role(self._read_running())
+        turn = self._game.next_role(self._read_state())
         return (turn,) if isinstance(turn, str) else tuple(turn)
 
     def actions(self, player: str) -> tuple[str, ...]:
         """What a player may answer now. Raises ConfigurationError before `reset`, and for an unknown player."""
-        self._check_player("player", player)
-        return tuple(self._game.choices(self._read_running(), player))
+        return tuple(self._game.choices(self._read_state(player), player))
 
     def step(self, actions: Mapping[str, str | int]) -> tuple[dict[str, str], dict[str, float], bool, dict[str, Any]]:
         """What each player sees then, what each earned, whether the episode is over, and `info`.
@@ -71,7 +70,7 @@ class MultiModelTrainingEnvironment:
         An action is one of `actions`, or its number: 1 cooperates and 0 competes. Raises ConfigurationError for a wrong player
         or action, and then nothing has happened.
         """
-        state, acting = self._read_running(), self.players_to_act()
+        state, acting = self._read_state(), self.players_to_act()
         if not isinstance(actions, Mapping) or set(actions) != set(acting):
             raise ConfigurationError(f"actions {actions!r}: the players who act now are {', '.join(acting)}")
         outcome = self._game.step_together(state, {each: self._choice(each, actions[each]) for each in acting})
@@ -82,8 +81,7 @@ class MultiModelTrainingEnvironment:
 
     def get_observation(self, agent_id: str) -> str:
         """What a player sees, as text. Raises ConfigurationError before `reset`, and for an unknown player."""
-        self._check_player("agent_id", agent_id)
-        return str(self._game.observe(self._read_state(), agent_id))
+        return str(self._game.observe(self._read_state(agent_id), agent_id))
 
     def get_environment_info(self) -> dict[str, Any]:
         """Type, players, options and the number of episodes begun."""
@@ -94,10 +92,6 @@ class MultiModelTrainingEnvironment:
             "options": self._checked.model_dump(mode="json"),
             "num_episodes": self._index + 1,
         }
-
-    def render(self) -> str:
-        """The state for people, also after the last step. Raises ConfigurationError before `reset`."""
-        return str(self._game.render(self._read_state()))
 
     def section(self, num_models: int, episode_length: int) -> dict[str, Any]:
         """The section `environment` of a configuration that trains `num_models` on this game.
@@ -117,18 +111,13 @@ class MultiModelTrainingEnvironment:
         turns = options[rounds] * (TURNS_OF_AN_OFFER if rounds == "num_rounds" else 1)
         return {"name": self.name, "options": options, "max_turns": turns, "answer_format": "choice"}
 
-    def _check_player(self, name: str, player: object) -> None:
-        if player not in self.players:
-            raise ConfigurationError(f"{name} {player!r}: {suggest(str(player), self.players)}")
-
     def _observe(self) -> dict[str, str]:
         return {each: self._game.observe(self._state, each) for each in self.players}
 
-    def _read_state(self) -> Any:
-        """The state of the episode, which may be over."""
-        return self._state if self._done and self._state is not None else self._read_running()
-
-    def _read_running(self) -> Any:
+    def _read_state(self, player: str | None = None) -> Any:
+        """The state of the episode that is played. Raises ConfigurationError for none, and for an unknown player."""
+        if player is not None and player not in self.players:
+            raise ConfigurationError(f"player {player!r}: {suggest(str(player), self.players)}")
         if self._state is None or self._done:
             raise ConfigurationError("environment: no episode is under way; call reset()")
         return self._state

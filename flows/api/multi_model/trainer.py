@@ -83,7 +83,6 @@ class MultiModelTrainer:
         self.monitor: UnifiedMonitor | None = None
         self.is_training = False
         self._environment: MultiModelTrainingEnvironment | None = None
-        self._default: MultiModelTrainingEnvironment | None = None
         self._resumed: tuple[Run, int] | None = None
         self._stopping = False
         self._session: Session | None = None
@@ -94,13 +93,10 @@ class MultiModelTrainer:
 
     @property
     def environment(self) -> MultiModelTrainingEnvironment:
-        """The game; by default cooperate or compete, at the level `cooperation_strength`."""
-        if self._environment is not None:
-            return self._environment
-        num, level = max(2, self.config.num_models), self.config.cooperation_strength
-        if (self._default is None) or self._default.options != {"num_members": num, "cooperation_level": level}:
-            self._default = create_multi_model_coop_compete_env(num, level)
-        return self._default
+        """The game; by default cooperate or compete at the level `cooperation_strength`, a new one at each look."""
+        config = self.config
+        default = create_multi_model_coop_compete_env(max(2, config.num_models), config.cooperation_strength)
+        return self._environment or default
 
     @environment.setter
     def environment(self, value: MultiModelTrainingEnvironment) -> None:
@@ -227,20 +223,14 @@ class MultiModelTrainer:
             monitor, self.monitor = self.monitor, None
             monitor.stop()
 
-    async def save_checkpoint(self, episode: int | None = None, final: bool = False) -> str:
-        """The checkpoint after so many episodes, or the newest: each step's is stored before the next begins.
+    async def _save_checkpoint(self, episode: int) -> str:
+        """The checkpoint after so many episodes: each step's is stored before the next begins.
 
-        `final` removes first what `max_checkpoints` and `save_interval` do not keep, as the end of `train` does. Raises
-        FileNotFoundError if there is no such checkpoint.
+        Raises FileNotFoundError if there is none.
         """
-        records, run_id = self._records(), self._run_id()
-        step = len(records.steps) if episode is None else episode // episodes_per_step(records.config)
-        if final:
-            remove_expired(self.config.checkpoint_dir, run_id)
-        find_checkpoint(f"{run_id}@{step}", self.config.checkpoint_dir)
-        return f"{run_id}@{step}"
-
-    _save_checkpoint = save_checkpoint
+        checkpoint = f"{self._run_id()}@{episode // episodes_per_step(self._run_config())}"
+        find_checkpoint(checkpoint, self.config.checkpoint_dir)
+        return checkpoint
 
     async def _in_thread(self, num_steps: int | None) -> None:
         """Train in a thread, to a number of steps of the whole; None: to its end. A step that hangs is left behind."""
@@ -404,16 +394,15 @@ def create_competitive_multimodel_trainer(num_models: int = 4, **settings: Any) 
 
 
 async def quick_start_multimodel_training(
-    num_models: int = 4, max_episodes: int = 100, *, config: MultiModelConfig | None = None, **settings: Any
+    num_models: int = 4, max_episodes: int = 100, **settings: Any
 ) -> dict[str, Any]:
-    """Train by the defaults, or by `config`, with these two numbers and `settings`, which are fields of MultiModelConfig.
+    """Train by the defaults, with these two numbers and `settings`, which are further fields of MultiModelConfig.
 
     `status` is completed, with `training_results` and `model_performance`; or failed, with `error`, its type and message.
 
     **Example** on a laptop: `quick_start_multimodel_training(4, 100, model_types=["tiny"])`.
     """
-    chosen: dict[str, Any] = {"num_models": num_models, "max_episodes": max_episodes, **settings}
-    trainer = MultiModelTrainer(replace(config or MultiModelConfig(), **chosen))
+    trainer = MultiModelTrainer(MultiModelConfig(num_models=num_models, max_episodes=max_episodes, **settings))
     try:
         results = await trainer.train()
         performance = trainer.get_model_performance_summary()

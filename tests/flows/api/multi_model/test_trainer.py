@@ -123,7 +123,6 @@ def test_checkpoints_are_listed_by_number_and_name_their_weights(trained: tuple[
     assert list_available_checkpoints(Path(folder) / "none") == []
     assert asyncio.run(trainer._save_checkpoint(trainer.current_episode)) == checkpoints[0]
     assert [asyncio.run(trainer._save_checkpoint(each)) for each in (0, 3)] == [checkpoints[2], checkpoints[1]]
-    assert asyncio.run(trainer._save_checkpoint(4, final=True)) == checkpoints[0]
     with pytest.raises(FileNotFoundError, match="@4' is not in"):
         asyncio.run(trainer._save_checkpoint(8))
 
