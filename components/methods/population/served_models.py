@@ -4,12 +4,11 @@ import copy
 import string
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from math import exp, fsum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -271,7 +270,7 @@ class ServedPolicy:
 class ServedApi(Freed):
     """A model behind an API, which answers from any thread. Freed by `close` or a `with` block.
 
-    Each thread has a client of its own, which counts its usage; with a `max_cost` all share one, and ask one after the other.
+    Each thread has a client of its own, which counts its usage.
     """
 
     def __init__(self, api: ApiConfig, *, api_key: str | None = None) -> None:
@@ -279,19 +278,16 @@ class ServedApi(Freed):
         self._api, self._key = api, api_key
         self._opened: list[ApiGenerator] = []
         self._lock = threading.Lock()
-        is_shared = api.max_cost is not None
-        self._own: Any = SimpleNamespace() if is_shared else threading.local()
-        self._turn: AbstractContextManager[Any] = threading.Lock() if is_shared else nullcontext()
+        self._own = threading.local()
         self._engine()
 
     def answer(self, question: Question) -> Answer:
         """One answer. Raises what the API's engine raises."""
-        with self._turn:
-            engine = self._engine()
-            prompt = engine.tokenizer.encode_chat(question.instructions, question.prompt)
-            request = _request(question, prompt, most=question.max_length)
-            ((completion,),) = engine.generate([request], engine.version)
-            usage = engine.take_usage()
+        engine = self._engine()
+        prompt = engine.tokenizer.encode_chat(question.instructions, question.prompt)
+        request = _request(question, prompt, most=question.max_length)
+        ((completion,),) = engine.generate([request], engine.version)
+        usage = engine.take_usage()
         return Answer(
             text=engine.tokenizer.decode(completion.tokens),
             confidence=None,

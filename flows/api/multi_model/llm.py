@@ -37,7 +37,6 @@ _PROVIDERS: Mapping[LLMBackend, str] = {
     LLMBackend.VLLM: "openai",
 }
 """Whose API a server speaks; vLLM's is that of OpenAI."""
-_PRICES = {"input_price", "output_price", "max_cost"}
 _FAMILIES: dict[str, list[str]] = {
     "qwen3": ["Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-Coder-14B-Instruct", "Qwen/Qwen2.5-Math-7B-Instruct"],
     "llama3": ["meta-llama/Llama-3.1-8B-Instruct"],
@@ -76,21 +75,11 @@ class SharedLLMManager(Freed):
     """
 
     @check_arguments
-    def __init__(
-        self,
-        config: LLMConfig | None = None,
-        *,
-        input_price: float = 0.0,
-        output_price: float = 0.0,
-        max_cost: float | None = None,
-    ) -> None:
-        """Prices are those of an API, of a million tokens. A request that could exceed `max_cost` is not sent, but an APIError.
-
-        Raises ConfigurationError for what is none of these, and for an API without a key; ServiceMissing without its SDK.
-        """
+    def __init__(self, config: LLMConfig | None = None) -> None:
+        """Raises ConfigurationError for what is no configuration, for a field without effect, and for an API without a key;
+        ServiceMissing without its SDK."""
         self.config = config or LLMConfig()
         self.config.check_effects()
-        prices = {"input_price": input_price, "output_price": output_price, "max_cost": max_cost}
         self._lock = threading.Lock()
         self._nodes: dict[str, dict[str, Any]] = {}
         self._usage: dict[str, dict[str, Any]] = {}
@@ -98,9 +87,7 @@ class SharedLLMManager(Freed):
         self._ends = ExitStack()
         self._served: ServedPolicy | ServedApi | None = None
         if self.config.backend in _PROVIDERS:
-            self._served = self._ends.enter_context(_open_api(self.config, prices))
-        elif named := [name for name, each in prices.items() if each]:
-            raise ConfigurationError(f"{named[0]} {prices[named[0]]!r}: only an API costs something; leave it out")
+            self._served = self._ends.enter_context(_open_api(self.config))
 
     @check_arguments
     def register_node(self, node_id: Text, node_config: Mapping[str, Any] | None = None) -> None:
@@ -204,15 +191,14 @@ class SharedLLMManager(Freed):
             return self._served
 
 
-def _open_api(config: LLMConfig, prices: Mapping[str, float | None]) -> ServedApi:
+def _open_api(config: LLMConfig) -> ServedApi:
     provider, is_own_server = _PROVIDERS[config.backend], config.backend is LLMBackend.VLLM
     if is_own_server and config.api_base is None:
         raise ConfigurationError(
             'api_base: backend vllm is a running server; give its address, as "http://HOST:8000/v1"'
         )
-    settings = {"provider": provider, "model": config.model_name, "base_url": config.api_base, **prices}
-    with explain_faults("no such setting of an API", settings):
-        api = ApiConfig.model_validate({**settings, "max_requests_at_once": 1})
+    settings = {"provider": provider, "model": config.model_name, "base_url": config.api_base}
+    api = ApiConfig.model_validate({**settings, "max_requests_at_once": 1})
     return ServedApi(api, api_key=config.api_key or (None if is_own_server else read_provider_key(provider)))
 
 
@@ -250,57 +236,46 @@ def create_qwen3_manager(
 
     **Example** `create_qwen3_manager("./my-qwen", enable_lora=True)`.
     """
-    return _create_local(model_name, device, 0.7, 32768, settings)
+    values: dict[str, Any] = {"device": device, "temperature": 0.7, "max_length": 32768, **settings}
+    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
 
 
 def create_qwen_coder_manager(
     model_name: str = "Qwen/Qwen2.5-Coder-14B-Instruct", device: str = "auto", **settings: Any
 ) -> SharedLLMManager:
     """A model for code: temperature .3, 16,384 tokens."""
-    return _create_local(model_name, device, 0.3, 16384, settings)
+    values: dict[str, Any] = {"device": device, "temperature": 0.3, "max_length": 16384, **settings}
+    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
 
 
 def create_qwen_math_manager(
     model_name: str = "Qwen/Qwen2.5-Math-7B-Instruct", device: str = "auto", **settings: Any
 ) -> SharedLLMManager:
     """A model for mathematics: temperature .2, 8,192 tokens."""
-    return _create_local(model_name, device, 0.2, 8192, settings)
+    values: dict[str, Any] = {"device": device, "temperature": 0.2, "max_length": 8192, **settings}
+    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
 
 
 def create_llama3_manager(
     model_name: str = "meta-llama/Llama-3.1-8B-Instruct", device: str = "auto", **settings: Any
 ) -> SharedLLMManager:
     """A Llama: temperature .7, 131,072 tokens."""
-    return _create_local(model_name, device, 0.7, 131072, settings)
+    values: dict[str, Any] = {"device": device, "temperature": 0.7, "max_length": 131072, **settings}
+    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
 
 
 def create_openai_manager(
     model_name: str = "gpt-4o-mini", api_key: str | None = None, **settings: Any
 ) -> SharedLLMManager:
-    """A model behind OpenAI's API, or another server that speaks it (`api_base`). Raises ValueError without a key.
-
-    **Example** `create_openai_manager("gpt-4o-mini", input_price=0.15, output_price=0.6, max_cost=5.0)` spends 5.0 at most.
-    """
-    return _create(LLMBackend.OPENAI_API, {"model_name": model_name, "api_key": api_key, **settings})
+    """A model behind OpenAI's API, or another server that speaks it (`api_base`). Raises ValueError without a key."""
+    return SharedLLMManager(LLMConfig(LLMBackend.OPENAI_API, model_name, api_key=api_key, **settings))
 
 
 def create_claude_manager(
     model_name: str = "claude-3-5-haiku-20241022", api_key: str | None = None, **settings: Any
 ) -> SharedLLMManager:
-    """A model behind Anthropic's API, with the prices and `max_cost` of SharedLLMManager. Raises ValueError without a key."""
-    return _create(LLMBackend.ANTHROPIC, {"model_name": model_name, "api_key": api_key, **settings})
-
-
-def _create_local(
-    name: str, device: str, temperature: float, max_length: int, settings: Mapping[str, Any]
-) -> SharedLLMManager:
-    defaults = {"model_name": name, "device": device, "temperature": temperature, "max_length": max_length}
-    return _create(LLMBackend.HUGGINGFACE, {**defaults, **settings})
-
-
-def _create(backend: LLMBackend, settings: dict[str, Any]) -> SharedLLMManager:
-    prices = {name: settings.pop(name) for name in _PRICES & settings.keys()}
-    return SharedLLMManager(LLMConfig(backend, **settings), **prices)
+    """A model behind Anthropic's API. Raises ValueError without a key."""
+    return SharedLLMManager(LLMConfig(LLMBackend.ANTHROPIC, model_name, api_key=api_key, **settings))
 
 
 def get_available_models() -> dict[str, list[str]]:

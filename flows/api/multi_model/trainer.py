@@ -20,36 +20,14 @@ from components.runs.run import Run
 from components.schema import IterationReport
 from components.session.session import Session
 from components.session.user_sources import with_sources
-from flows.api.multi_model.checkpoints import (
-    episodes_per_step,
-    find_checkpoint,
-    list_available_checkpoints,
-    remove_expired,
-)
+from flows.api.multi_model import checkpoints, training
 from flows.api.multi_model.configs import MultiModelConfig, RLConfig
 from flows.api.multi_model.enums import TrainingMode
-from flows.api.multi_model.environments import (
-    MultiModelTrainingEnvironment,
-    create_multi_model_coop_compete_env,
-)
+from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.fields import as_json, check_arguments
-from flows.api.multi_model.monitoring import (
-    UnifiedMonitor,
-    create_unified_monitor,
-    newest_monitor,
-    tell_newest_monitor,
-)
+from flows.api.multi_model.monitoring import UnifiedMonitor, create_unified_monitor, newest_monitor, tell_newest_monitor
 from flows.api.multi_model.records import Episodes, RunRecords, cooperation_rate
-from flows.api.multi_model.training import (
-    FIRST_STAGE,
-    check_models,
-    choose_value,
-    population_config,
-    run_name,
-    select_lasting_fields,
-    train_population,
-)
 
 _log = logging.getLogger(__name__)
 _LAST_SECONDS = 10.0
@@ -125,7 +103,7 @@ class MultiModelTrainer:
             "training_time": self._seconds,
             "training_metrics": records.curves(),
             "final_model_states": self._model_states(records),
-            "checkpoints_saved": len(list_available_checkpoints(self.config.checkpoint_dir)),
+            "checkpoints_saved": len(checkpoints.list_available_checkpoints(self.config.checkpoint_dir)),
             "run_id": self._run_id(),
         }
 
@@ -137,9 +115,9 @@ class MultiModelTrainer:
         already is read. An episode that failed has no rewards.
         """
         config = self._run_config()
-        step, index = divmod(episode_num, episodes_per_step(config))
+        step, index = divmod(episode_num, checkpoints.episodes_per_step(config))
         if not 0 <= step < config.num_steps:
-            most = config.num_steps * episodes_per_step(config) - 1
+            most = config.num_steps * checkpoints.episodes_per_step(config) - 1
             raise ConfigurationError(f"episode_num {episode_num}: use 0 to {most}, as max_episodes says")
         if len(self._records().steps) <= step:
             await self._in_thread(step + 1)
@@ -155,7 +133,7 @@ class MultiModelTrainer:
                 losses[name][loss] = value
         return {
             "episode": episode_num,
-            "episode_time": sum(view.summary.timings.values()) / episodes_per_step(config),
+            "episode_time": sum(view.summary.timings.values()) / checkpoints.episodes_per_step(config),
             "rewards": rewards,
             "total_reward": sum(rewards.values()),
             "model_losses": losses,
@@ -177,7 +155,7 @@ class MultiModelTrainer:
         others. Raises ConfigurationError with what differs, here or in what is called later.
         """
         try:
-            _, run, step = find_checkpoint(checkpoint_id, self.config.checkpoint_dir)
+            _, run, step = checkpoints.find_checkpoint(checkpoint_id, self.config.checkpoint_dir)
         except CheckpointNotFound as error:
             _log.warning("%s", error)
             return False
@@ -196,7 +174,7 @@ class MultiModelTrainer:
             "progress": min(1.0, len(records.steps) / records.config.num_steps),
             "training_time": seconds,
             "model_states": self._model_states(records),
-            "checkpoints_count": len(list_available_checkpoints(self.config.checkpoint_dir)),
+            "checkpoints_count": len(checkpoints.list_available_checkpoints(self.config.checkpoint_dir)),
             "config": as_json(self.config),
         }
 
@@ -228,8 +206,8 @@ class MultiModelTrainer:
 
         Raises FileNotFoundError if there is none.
         """
-        checkpoint = f"{self._run_id()}@{episode // episodes_per_step(self._run_config())}"
-        find_checkpoint(checkpoint, self.config.checkpoint_dir)
+        checkpoint = f"{self._run_id()}@{episode // checkpoints.episodes_per_step(self._run_config())}"
+        checkpoints.find_checkpoint(checkpoint, self.config.checkpoint_dir)
         return checkpoint
 
     async def _in_thread(self, num_steps: int | None) -> None:
@@ -261,12 +239,12 @@ class MultiModelTrainer:
         self._began_seconds = time.monotonic()
         try:
             config, run_id = self._run_config(), self._run_id()
-            check_models(config)
+            training.check_models(config)
             if num_steps is not None:
                 config = config.model_copy(update={"num_steps": num_steps})
             self._start_monitor()
             with memory_errors(), suppress(_Stopped):
-                train_population(
+                training.train_population(
                     config,
                     run_id,
                     from_step=None if self._resumed is None else self._resumed[1],
@@ -274,11 +252,11 @@ class MultiModelTrainer:
                     on_step=self._on_step,
                     on_progress=self._on_progress,
                 )
-            remove_expired(self.config.checkpoint_dir, run_id)
+            checkpoints.remove_expired(self.config.checkpoint_dir, run_id)
         except _Late:
             raise self._timeout() from None
         except GpuMemoryInsufficient:  # so that half of it is half of what was too large
-            self.config.batch_size = choose_value("batch_size", self.config, self.rl_config)
+            self.config.batch_size = training.choose_value("batch_size", self.config, self.rl_config)
             if self.rl_config is not None:
                 self.rl_config = replace(self.rl_config, batch_size=RLConfig.batch_size)
             raise
@@ -286,11 +264,14 @@ class MultiModelTrainer:
             self.is_training, self._session, self._step_began_seconds = False, None, None
             self._seconds += time.monotonic() - self._began_seconds
         if self._resumed is not None:  # it has gone back; from here its run continues, or that of the configuration
-            run, own = self._resumed[0], run_name(population_config(self.config, self.environment, self.rl_config))
+            run, own = (
+                self._resumed[0],
+                training.run_name(training.population_config(self.config, self.environment, self.rl_config)),
+            )
             self._resumed = None if run.run_id == own else (run, config.num_steps)
 
     def _on_progress(self, progress: Progress) -> None:
-        if progress.stage == FIRST_STAGE and self._step_began_seconds is None:
+        if progress.stage == training.FIRST_STAGE and self._step_began_seconds is None:
             self._step_began_seconds = time.monotonic()
         if self.config.enable_monitoring and (monitor := newest_monitor()) is not None:
             monitor.hear(progress)
@@ -325,21 +306,21 @@ class MultiModelTrainer:
         self.monitor.start()
 
     def _run_config(self, resumed: tuple[Run, int] | None = None) -> RunConfig:
-        config = population_config(self.config, self.environment, self.rl_config)
+        config = training.population_config(self.config, self.environment, self.rl_config)
         if (resumed := resumed or self._resumed) is None:
             return config
         run, _ = resumed
-        stored, own = select_lasting_fields(run.config), select_lasting_fields(with_sources(config))
+        stored, own = training.select_lasting_fields(run.config), training.select_lasting_fields(with_sources(config))
         if differing := differing_fields(stored, own):
             raise ConfigurationError(
                 f"load_checkpoint: the run {run.run_id} has another configuration, game or learner: {'; '.join(differing)}; "
                 "make the trainer as that of the run"
             )
-        num_steps = ceil(self.config.max_episodes / episodes_per_step(run.config))
+        num_steps = ceil(self.config.max_episodes / checkpoints.episodes_per_step(run.config))
         return run.config.model_copy(update={"num_steps": num_steps, "training": config.training})
 
     def _run_id(self) -> str:
-        return self._resumed[0].run_id if self._resumed is not None else run_name(self._run_config())
+        return self._resumed[0].run_id if self._resumed is not None else training.run_name(self._run_config())
 
     def _records(self) -> RunRecords:
         run_id = self._run_id()

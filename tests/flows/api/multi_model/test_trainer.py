@@ -64,7 +64,7 @@ def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> 
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("flows.api.multi_model.trainer.train_population", short_of_memory)
+        patched.setattr("flows.api.multi_model.training.train_population", short_of_memory)
         with pytest.raises(RuntimeError, match="GPU memory insufficient"):
             asyncio.run(trainer.train())
     assert training.train_population is real
@@ -187,7 +187,7 @@ def test_a_step_that_hangs_ends_for_who_waits(tmp_path: Path, monkeypatch: pytes
         on_progress(Progress(stage=training.FIRST_STAGE, step=0, done=0, total=1))
         assert released.wait(60)
 
-    monkeypatch.setattr("flows.api.multi_model.trainer.train_population", hang)
+    monkeypatch.setattr("flows.api.multi_model.training.train_population", hang)
     monkeypatch.setattr("flows.api.multi_model.trainer._LAST_SECONDS", 0.2)
     with pytest.raises(asyncio.TimeoutError, match="Episode timeout"):
         asyncio.run(MultiModelTrainer(config).train())
