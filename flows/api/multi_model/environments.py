@@ -93,23 +93,32 @@ class MultiModelTrainingEnvironment:
             "num_episodes": self._index + 1,
         }
 
-    def section(self, num_models: int, episode_length: int) -> dict[str, Any]:
-        """The section `environment` of a configuration that trains `num_models` on this game.
+    def fit(self, num_models: int, episode_length: int) -> "MultiModelTrainingEnvironment":
+        """This game for so many members, and of so many steps, unless it has its own.
 
-        Raises ConfigurationError for a length beside the game's own.
+        Raises ConfigurationError for a length beside the game's own, and for fewer players than members.
         """
-        options = dict(self.options)
-        fields = type(self._checked).model_fields
+        options, fields = dict(self.options), type(self._checked).model_fields
         if "num_members" in fields and self.env_type is not EnvironmentType.TEAM_BATTLE:
             options.setdefault("num_members", num_models)
-        rounds = "num_rounds" if "num_rounds" in fields else "num_steps"
-        own = options.setdefault(rounds, episode_length)
+        own = options.setdefault("num_rounds" if "num_rounds" in fields else "num_steps", episode_length)
         if episode_length not in (own, MultiModelConfig.episode_length):
             raise ConfigurationError(
                 f"episode_length {episode_length}: the environment has {own} steps of its own; leave one of them out"
             )
-        turns = options[rounds] * (TURNS_OF_AN_OFFER if rounds == "num_rounds" else 1)
-        return {"name": self.name, "options": options, "max_turns": turns, "answer_format": "choice"}
+        fitting = MultiModelTrainingEnvironment(self.env_type, seed=self.seed, **options)
+        if (num := len(fitting.players)) < num_models:
+            raise ConfigurationError(
+                f"num_models {num_models}: the environment {self.name} has {num} players; use num_models {num} or fewer, or "
+                f"make the environment with {num_models} players"
+            )
+        return fitting
+
+    def section(self) -> dict[str, Any]:
+        """The section `environment` of a configuration that trains on this game, which has a length."""
+        rounds = self.options.get("num_rounds")
+        turns = self.options["num_steps"] if rounds is None else rounds * TURNS_OF_AN_OFFER
+        return {"name": self.name, "options": self.options, "max_turns": turns, "answer_format": "choice"}
 
     def _observe(self) -> dict[str, str]:
         return {each: self._game.observe(self._state, each) for each in self.players}

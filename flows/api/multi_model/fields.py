@@ -89,14 +89,10 @@ def as_json(config: Any) -> dict[str, Any]:
     return values
 
 
-def find_changed_fields(config: Any) -> list[str]:
-    """The names of the fields that do not have their defaults."""
-    plain = type(config)()
-    return [each.name for each in fields(config) if getattr(config, each.name) != getattr(plain, each.name)]
-
-
 def refuse_changed(config: Any, names: Iterable[str], reason: str) -> None:
     """Raise ConfigurationError for one of these fields that does not have its default, because of the reason."""
-    for name in set(names).intersection(find_changed_fields(config)):
-        shown = "" if name == _SECRET else f" {show_value(getattr(config, name))}"
-        raise ConfigurationError(f"{name}{shown}: {reason}; leave it out")
+    for name in names:
+        value = getattr(config, name)
+        if value != type(config).__pydantic_fields__[name].get_default(call_default_factory=True):
+            shown = "" if name == _SECRET else f" {show_value(value)}"
+            raise ConfigurationError(f"{name}{shown}: {reason}; leave it out")

@@ -13,7 +13,7 @@ from components.freed import Freed
 from components.methods.population.served_models import Question, ServedModel, ServedPolicy
 from flows.api.multi_model.configs import LLMConfig, LoRAConfig
 from flows.api.multi_model.errors import loading, memory_errors
-from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, check_arguments
+from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, check_arguments, refuse_changed
 from flows.api.multi_model.llm import LLMResponse, load_model, make_response, read_settings
 
 
@@ -39,12 +39,9 @@ class LoRAManager(Freed):
         for key, each in configs.items():
             if key != each.lora_id:
                 raise ConfigurationError(f"configs[{key!r}].lora_id {each.lora_id}: use the same number as key")
-            if each.gpu_id:
-                raise ConfigurationError(
-                    f"configs[{key}].gpu_id {each.gpu_id}: all adapters are on one base; leave it out"
-                )
-            if each.port != LoRAConfig.port and not isinstance(self, DistributedLoRAScheduler):
-                raise ConfigurationError(f"configs[{key}].port {each.port}: a manager has no ports; leave it out")
+            refuse_changed(each, ["gpu_id"], "all adapters are on one base")
+            if not isinstance(self, DistributedLoRAScheduler):
+                refuse_changed(each, ["port"], "a manager has no ports")
         self.configs, self.base_model = dict(configs), base_model
         self._device, self._seed = device, seed
         self._turns = itertools.cycle(self.configs)
@@ -116,13 +113,10 @@ class LoRAManager(Freed):
     def _load_adapter(self, model: ServedModel, lora_id: int) -> ServedPolicy:
         config = self.configs[lora_id]
         named: dict[str, Any] = {"name": f"lora-{lora_id}", "adapter": config.adapter(), "seed": self._seed + lora_id}
-        if config.weights_path is not None:
-            with loading(config.weights_path):
-                return model.policy(**named, weights=Path(config.weights_path))
-        try:
+        if config.weights_path is None:
             return model.policy(**named)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"configs[{lora_id}].target_modules {config.target_modules}: {error}") from error
+        with loading(config.weights_path):
+            return model.policy(**named, weights=Path(config.weights_path))
 
 
 class DistributedLoRAScheduler(LoRAManager):

@@ -351,17 +351,13 @@ def _select_metrics(report: IterationReport, episodes: list[PlayedEpisode], num_
 
 
 def create_multimodel_trainer(
-    num_models: int = 4,
-    training_mode: TrainingMode = TrainingMode.MIXED,
-    model_types: list[str] | None = None,
-    **settings: Any,
+    num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED, **settings: Any
 ) -> MultiModelTrainer:
-    """A trainer of the documented four families, or of `model_types`; `settings` are further fields of MultiModelConfig.
+    """A trainer of the documented four families; `settings` are further fields of MultiModelConfig.
 
-    **Example** on a laptop: `create_multimodel_trainer(4, TrainingMode.MIXED, ["tiny"])`.
+    **Example** on a laptop: `create_multimodel_trainer(4, TrainingMode.MIXED, model_types=["tiny"])`.
     """
-    named = settings if model_types is None else {"model_types": model_types, **settings}
-    return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode, **named))
+    return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode, **settings))
 
 
 def create_cooperative_multimodel_trainer(num_models: int = 4, **settings: Any) -> MultiModelTrainer:

@@ -8,7 +8,6 @@ from typing import Any
 from components import progress
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, parse_config
-from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, ServiceMissing
 from components.identity import fingerprint
 from components.methods.population.served_models import check_model
@@ -95,7 +94,7 @@ def _build_learning_sections(config: MultiModelConfig, rl: RLConfig) -> dict[str
 def _build_game_sections(config: MultiModelConfig, environment: MultiModelTrainingEnvironment) -> dict[str, Any]:
     """The sections that say what is played by whom, where, and what is kept."""
     members, length = config.member_types(), config.step_length()
-    section = environment.section(config.num_models, config.episode_length)
+    game, names = environment.fit(config.num_models, config.episode_length), list(members)
     device, num_gpus = _find_devices(config.num_gpus)
     every = config.save_interval // length or 1
     newest = {"newest": config.max_checkpoints, "every": every, "evaluated": "best"}
@@ -103,8 +102,8 @@ def _build_game_sections(config: MultiModelConfig, environment: MultiModelTraini
         "preset": "multimodel",
         "seed": environment.seed,
         "num_steps": ceil(config.max_episodes / length),
-        "environment": section,
-        "agents": _assign_players(section, list(members)),
+        "environment": game.section(),
+        "agents": {player: {"policy": names[at % len(names)]} for at, player in enumerate(game.players)},
         "policies": {name: _build_policy(config, kind) for name, kind in members.items()},
         "warm_start": {"max_steps": 0},
         "generation": {"max_batch_tokens": config.kv_cache_size, "device": device},
@@ -213,17 +212,6 @@ def find_restart(store: ArtifactStore, config: RunConfig, run_id: str, from_step
         return Restart(step=from_step, stage=FIRST_STAGE)
     differs = run.config.training.tokens_per_micro_batch != config.training.tokens_per_micro_batch
     return Restart(step=finished, stage=UPDATE_STAGE) if differs and finished < config.num_steps else None
-
-
-def _assign_players(section: Mapping[str, Any], members: list[str]) -> dict[str, dict[str, str]]:
-    """The section `agents`: members play in turn. Raises ConfigurationError if the game has fewer players than members."""
-    players = family(section["name"]).under(family_options(section["name"], section["options"])).roles
-    if len(players) < len(members):
-        raise ConfigurationError(
-            f"num_models {len(members)}: the environment {section['name']} has {len(players)} players; use num_models "
-            f"{len(players)} or fewer, or make the environment with {len(members)} players"
-        )
-    return {player: {"policy": members[index % len(members)]} for index, player in enumerate(players)}
 
 
 def _build_policy(config: MultiModelConfig, kind: str) -> dict[str, Any]:

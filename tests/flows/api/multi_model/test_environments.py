@@ -67,12 +67,12 @@ def test_every_game_is_played_to_its_end_by_legal_actions(env: MultiModelTrainin
     assert 1 <= len(steps) <= 200
 
 
-def test_a_section_gives_the_trainer_its_members_and_length() -> None:
-    section = create_maze_training_env("simple").section(3, 16)
+def test_a_game_fits_the_members_and_length_of_a_training() -> None:
+    section = create_maze_training_env("simple").fit(3, 16).section()
     assert section["options"] == {"layout": "simple", "num_members": 3, "num_steps": 16}
     assert (section["max_turns"], section["answer_format"]) == (16, "choice")
-    assert create_multi_model_coop_compete_env(8).section(6, 4)["options"]["num_members"] == 8
-    assert create_social_training_env("trading", 2).section(2, 4)["max_turns"] == 12
+    assert create_multi_model_coop_compete_env(8).fit(6, 4).section()["options"]["num_members"] == 8
+    assert create_social_training_env("trading", 2).fit(2, 4).section()["max_turns"] == 12
 
 
 @pytest.mark.parametrize(

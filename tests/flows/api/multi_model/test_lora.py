@@ -69,15 +69,15 @@ def test_what_cannot_be_loaded_or_has_no_effect_says_so(base: str, tmp_path: Pat
     for configs, said in (
         ({}, "configs: none"),
         ({1: config(2)}, r"configs\[1\].lora_id 2"),
-        ({1: config(1, gpu_id=1)}, r"configs\[1\].gpu_id 1: all adapters are on one base"),
-        ({1: config(1, port=9000)}, r"configs\[1\].port 9000: a manager has no ports"),
+        ({1: config(1, gpu_id=1)}, "gpu_id 1: all adapters are on one base"),
+        ({1: config(1, port=9000)}, "port 9000: a manager has no ports"),
     ):
         with pytest.raises(ValueError, match=said):
             create_lora_manager(configs)
     wrong = {1: config(1), 2: config(2, target_modules=["q"])}
     with create_lora_manager(wrong, base_model=base, device="cpu") as manager:
         for _ in range(2):
-            with pytest.raises(ValueError, match=r"^configs\[2\].target_modules \['q'\]: .* it has .*q_proj"):
+            with pytest.raises(ValueError, match=r"lora-2.*'q'.* it has .*q_proj"):
                 manager.load()
 
 
