@@ -100,12 +100,10 @@ class ServedModel(Freed):
         self.most_tokens: int | None = most_tokens(loaded.module.config.get_text_config())
         """Of a prompt and its answer; None if no limit is known."""
 
-    def policy(
-        self, name: str, adapter: AdapterConfig | None = None, *, seed: int = 0, weights: Path | None = None
-    ) -> "ServedPolicy":
-        """A policy that answers: the base, an adapter that changes nothing yet, or the adapter in the folder `weights`.
+    def policy(self, name: str, adapter: AdapterConfig | None = None) -> "ServedPolicy":
+        """A policy that answers: the base, or an adapter on it that changes nothing yet.
 
-        Raises ConfigurationError if the base has none of the adapter's targets, and what `ServedPolicy.swap` raises.
+        Raises ConfigurationError if the base has none of the adapter's targets.
         """
         from components.generation.local.engine import TransformersGenerator
         from components.models.adapters import ADAPTER_FOLDER
@@ -115,12 +113,10 @@ class ServedModel(Freed):
         served = ServedPolicy(name, self, adapter, TransformersGenerator(self._config, self._bases))
         if adapter is None:
             served.load_base()
-        elif weights is not None:
-            served.swap(weights)
-        else:
-            with TemporaryDirectory(dir=self.folder.parent) as work:
-                write_initial_adapter(self.folder, Path(work) / "made", name, adapter=adapter, seed=seed)
-                served.swap(Path(work) / "made" / ADAPTER_FOLDER)
+            return served
+        with TemporaryDirectory(dir=self.folder.parent) as work:
+            write_initial_adapter(self.folder, Path(work) / "made", name, adapter=adapter, seed=0)
+            served.swap(Path(work) / "made" / ADAPTER_FOLDER)
         return served
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
-"""The documented configurations, with the documented defaults. Each field does something, or is refused by name."""
+"""The documented enums and configurations, with the documented defaults. Each field does something, or is refused by name."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from enum import Enum
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -9,15 +10,6 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from components.config import AdapterConfig
 from components.config.types import Address
 from components.errors import ConfigurationError
-from flows.api.multi_model.enums import (
-    CompetenceType,
-    CooperationType,
-    LLMBackend,
-    RLAlgorithm,
-    TrainingMode,
-    UpdateStrategy,
-    WeightUpdateStrategy,
-)
 from flows.api.multi_model.fields import (
     Above0,
     AtLeast0,
@@ -30,6 +22,85 @@ from flows.api.multi_model.fields import (
     check_fields,
     refuse_changed,
 )
+
+
+class TrainingMode(Enum):
+    """How the members' returns are mixed: see `components/population/training_modes.py`."""
+
+    COOPERATIVE = "cooperative"
+    COMPETITIVE = "competitive"
+    MIXED = "mixed"
+    HIERARCHICAL = "hierarchical"
+
+
+class WeightUpdateStrategy(Enum):
+    """How the members' adapters are coordinated after each update."""
+
+    SYNCHRONIZED = "synchronized"
+    ASYNCHRONOUS = "asynchronous"
+    FEDERATED = "federated"
+    SELECTIVE = "selective"
+
+
+class LLMBackend(Enum):
+    """Where a model runs. Unknown values raise ValueError "Unsupported LLM backend"."""
+
+    HUGGINGFACE = "huggingface"
+    OPENAI_API = "openai_api"
+    ANTHROPIC = "anthropic"
+    VLLM = "vllm"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "LLMBackend":
+        known = ", ".join(each.value for each in cls)
+        raise ConfigurationError(f"Unsupported LLM backend: {value!r}; use one of {known}")
+
+
+class UpdateStrategy(Enum):
+    """Which parameters `update_shared_parameters` steps: none; all, at a rate within bounds; those whose gradient norm is above
+    .05; the last layer first, one layer more with each update."""
+
+    FROZEN = "frozen"
+    ADAPTIVE = "adaptive"
+    SELECTIVE = "selective"
+    INCREMENTAL = "incremental"
+
+
+class RLAlgorithm(Enum):
+    """The learner. SAC and TD3 exist to be refused, with the reason."""
+
+    PPO = "ppo"
+    GRPO = "grpo"
+    SAC = "sac"
+    TD3 = "td3"
+
+
+class CooperationType(Enum):
+    """What members share."""
+
+    NONE = "none"
+    TEAM_BASED = "team_based"
+    SHARED_REWARDS = "shared_rewards"
+    KNOWLEDGE_TRANSFER = "knowledge_transfer"
+
+
+class CompetenceType(Enum):
+    """What a member's skill is a number of."""
+
+    GENERAL = "general"
+    SPECIALIZED = "specialized"
+    ADAPTIVE = "adaptive"
+
+
+class EnvironmentType(Enum):
+    """The games of the reference."""
+
+    COOPERATIVE_COMPETITIVE = "cooperative_competitive"
+    MULTI_AGENT_STAGED = "multi_agent_staged"
+    TEAM_BATTLE = "team_battle"
+    MAZE_NAVIGATION = "maze_navigation"
+    SOCIAL_INTERACTION = "social_interaction"
+
 
 MODEL_NAMES: Mapping[str, str] = {
     "qwen3": "Qwen/Qwen2.5-14B-Instruct",
@@ -57,8 +128,7 @@ def _refuse(is_wrong: Callable[[Any], bool], message: str) -> AfterValidator:
 _NUM_MODELS = _refuse(lambda value: value < 1, "Invalid number of models: num_models {}: use 1 or more")
 _MAX_CHECKPOINTS = _refuse(lambda value: value < 2 and value != -1, "max_checkpoints {}: use 2 or more, or -1 for all")
 _DROPOUT = _refuse(
-    lambda value: value not in (0, 0.1),
-    "dropout {}: has no effect: adapters answer without it, and new weights come from outside; leave it out",
+    lambda value: value not in (0, 0.1), "dropout {}: has no effect, as adapters answer without it; leave it out"
 )
 _ALGORITHM = _refuse(
     lambda value: value in (RLAlgorithm.SAC, RLAlgorithm.TD3),

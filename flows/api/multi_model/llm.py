@@ -23,8 +23,7 @@ from components.methods.population.served_models import (
     read_provider_key,
 )
 from components.suggestions import did_you_mean
-from flows.api.multi_model.configs import LLMConfig
-from flows.api.multi_model.enums import LLMBackend
+from flows.api.multi_model.configs import LLMBackend, LLMConfig
 from flows.api.multi_model.errors import api_errors, loading, memory_errors
 from flows.api.multi_model.fields import AtLeast0, Text, check_arguments, explain_faults
 

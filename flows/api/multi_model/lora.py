@@ -25,12 +25,7 @@ class LoRAManager(Freed):
 
     @check_arguments
     def __init__(
-        self,
-        configs: Mapping[int, LoRAConfig],
-        *,
-        base_model: Text = LLMConfig.model_name,
-        device: Device = "auto",
-        seed: int = 0,
+        self, configs: Mapping[int, LoRAConfig], *, base_model: Text = LLMConfig.model_name, device: Device = "auto"
     ) -> None:
         """The base and its adapters are loaded by the first request. Raises ConfigurationError for what is none of these, for a
         gpu_id, since all adapters are on the base's device, and for a port, of which a manager has none."""
@@ -43,7 +38,7 @@ class LoRAManager(Freed):
             if not isinstance(self, DistributedLoRAScheduler):
                 refuse_changed(each, ["port"], "a manager has no ports")
         self.configs, self.base_model = dict(configs), base_model
-        self._device, self._seed = device, seed
+        self._device = device
         self._turns = itertools.cycle(self.configs)
         self._lock = threading.Lock()
         self._ends = ExitStack()
@@ -73,7 +68,7 @@ class LoRAManager(Freed):
             if self._policies:
                 return
             model = opened.enter_context(load_model(self.base_model, self._device))
-            self._policies = {each: self._load_adapter(model, each) for each in self.configs}
+            self._policies = {name: _load_adapter(model, each) for name, each in self.configs.items()}
             self._ends = opened.pop_all()
 
     @check_arguments
@@ -110,13 +105,13 @@ class LoRAManager(Freed):
         if lora_id not in self.configs:
             raise ConfigurationError(f"lora_id {lora_id!r}: use one of {', '.join(map(str, self.configs))}")
 
-    def _load_adapter(self, model: ServedModel, lora_id: int) -> ServedPolicy:
-        config = self.configs[lora_id]
-        named: dict[str, Any] = {"name": f"lora-{lora_id}", "adapter": config.adapter(), "seed": self._seed + lora_id}
-        if config.weights_path is None:
-            return model.policy(**named)
+
+def _load_adapter(model: ServedModel, config: LoRAConfig) -> ServedPolicy:
+    policy = model.policy(f"lora-{config.lora_id}", config.adapter())
+    if config.weights_path is not None:
         with loading(config.weights_path):
-            return model.policy(**named, weights=Path(config.weights_path))
+            policy.swap(Path(config.weights_path))
+    return policy
 
 
 class DistributedLoRAScheduler(LoRAManager):
@@ -173,7 +168,7 @@ class DistributedLoRAScheduler(LoRAManager):
 
 
 def create_lora_manager(configs: Mapping[int, LoRAConfig], **settings: Any) -> LoRAManager:
-    """A manager of several adapters on one base; `settings` are base_model, device and seed."""
+    """A manager of several adapters on one base; `settings` are base_model and device."""
     return LoRAManager(configs, **settings)
 
 

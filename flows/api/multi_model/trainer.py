@@ -21,8 +21,7 @@ from components.schema import IterationReport
 from components.session.session import Session
 from components.session.user_sources import with_sources
 from flows.api.multi_model import checkpoints, training
-from flows.api.multi_model.configs import MultiModelConfig, RLConfig
-from flows.api.multi_model.enums import TrainingMode
+from flows.api.multi_model.configs import MultiModelConfig, RLConfig, TrainingMode
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.fields import as_json, check_arguments

@@ -23,8 +23,17 @@ from components.session.session import Session
 from components.session.stores import open_store
 from components.session.user_sources import with_sources
 from components.suggestions import suggest
-from flows.api.multi_model.configs import LOCAL_TYPES, MODEL_NAMES, CooperationFactor, MultiModelConfig, RLConfig
-from flows.api.multi_model.enums import CooperationType, RLAlgorithm, TrainingMode, WeightUpdateStrategy
+from flows.api.multi_model.configs import (
+    LOCAL_TYPES,
+    MODEL_NAMES,
+    CooperationFactor,
+    CooperationType,
+    MultiModelConfig,
+    RLAlgorithm,
+    RLConfig,
+    TrainingMode,
+    WeightUpdateStrategy,
+)
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment
 from flows.api.multi_model.errors import ModelLoadingFailed
 from flows.api.multi_model.fields import refuse_changed

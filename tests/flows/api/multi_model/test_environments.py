@@ -5,7 +5,7 @@ from typing import Any
 import numpy
 import pytest
 
-from flows.api.multi_model.enums import EnvironmentType
+from flows.api.multi_model.configs import EnvironmentType
 from flows.api.multi_model.environments import (
     MultiModelTrainingEnvironment,
     create_maze_training_env,

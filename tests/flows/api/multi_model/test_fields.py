@@ -7,8 +7,15 @@ import pytest
 
 from components.config import RunConfig
 from flows.api.multi_model.checkpoints import episodes_per_step
-from flows.api.multi_model.configs import CooperationFactor, MultiModelConfig, RLConfig
-from flows.api.multi_model.enums import CooperationType, RLAlgorithm, TrainingMode, WeightUpdateStrategy
+from flows.api.multi_model.configs import (
+    CooperationFactor,
+    CooperationType,
+    MultiModelConfig,
+    RLAlgorithm,
+    RLConfig,
+    TrainingMode,
+    WeightUpdateStrategy,
+)
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.training import TOKENS_PER_ANSWER, count_problems, population_config, run_name
 

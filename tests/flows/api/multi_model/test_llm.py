@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from components.errors import UpdateFailed
-from flows.api.multi_model.configs import LLMConfig
-from flows.api.multi_model.enums import LLMBackend, UpdateStrategy
+from flows.api.multi_model.configs import LLMBackend, LLMConfig, UpdateStrategy
 from flows.api.multi_model.errors import GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.llm import (
     LLMResponse,
