@@ -1,17 +1,16 @@
 """What the stored records of a run say of its members, in the documented form."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.payloads import get
-from components.artifacts.refs import CheckpointRef, StageManifest, references_in
+from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
-from components.errors import ArtifactMissing
+from components.methods.population.interactions import read_played_episodes
 from components.metrics import mean
 from components.population.interaction_graph import PlayedEpisode
 from components.runs.available_checkpoints import checkpoints_after
@@ -21,11 +20,9 @@ from components.runs.run import Run
 from components.runs.step_records import step_manifests
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
-from components.schema import Episode, RolloutShard
 from flows.api.multi_model.checkpoints import episodes_per_step, stored_in
-from flows.api.multi_model.training import FIRST_STAGE, LAST_STAGE
+from flows.api.multi_model.training import LAST_STAGE
 
-_ACTIONS = ("cooperate", "compete")
 Episodes = dict[int, list[PlayedEpisode | None]]
 """Of each step the episodes in the order of their numbers; None for one that failed."""
 
@@ -79,13 +76,12 @@ class RunRecords:
         self._place: tuple[ArtifactStore, Run] | None = None
         self.steps: tuple[StepView, ...] = ()
         self._known = known
-        policies = {player: agent.policy for player, agent in config.agents.items()}
-        several = {each for each in policies.values() if list(policies.values()).count(each) > 1}
-        self._seats = {player: f"{name}/{player}" if name in several else name for player, name in policies.items()}
         self.first_seats: dict[str, str] = {}
         """Each member, and the name of its first seat in the episodes, as `model_0_tiny/player_2` if it plays several."""
-        for name in self._seats.values():
-            self.first_seats.setdefault(name.partition("/")[0], name)
+        num_seats = Counter(agent.policy for agent in config.agents.values())
+        for player, agent in config.agents.items():
+            seat = agent.policy if num_seats[agent.policy] == 1 else f"{agent.policy}/{player}"
+            self.first_seats.setdefault(agent.policy, seat)
         store = stored_in(folder)
         if store is not None and read_config(store, run_id) is not None:
             self._place = store, read_run(store, run_id)
@@ -100,9 +96,8 @@ class RunRecords:
         """The episodes of a step that has its rollouts, by number: each member's raw return, and what it did in games of
         cooperation; None for one that failed. Empty if `troupe gc` has removed them."""
         if step not in self._known:
-            self._known[step] = [
-                _read_episode(each, self._seats, order=at) for at, each in enumerate(self._stored(step))
-            ]
+            assert self._place is not None, "the run has a step"
+            self._known[step] = read_played_episodes(*self._place, step)
         return self._known[step]
 
     def episodes(self, step: int) -> list[PlayedEpisode]:
@@ -142,8 +137,7 @@ class RunRecords:
                 if name in changed:
                     states[name].update_count += 1
                     states[name].gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
-                    ends = [datetime.fromisoformat(each.finished_at) for each in self._manifests(view.step, LAST_STAGE)]
-                    states[name].last_weight_update = max(ends).timestamp()
+                    states[name].last_weight_update = self._read_end(view.step)
         for name, checkpoint in self._checkpoints(len(self.steps)).items():
             if name in states and not self.config.policies[name].api:
                 folders = [checkpoint.folder, *([checkpoint.base] if checkpoint.base else [])]
@@ -157,26 +151,14 @@ class RunRecords:
         gpu = index % max(1, num_gpus) if self.config.training.device == "cuda" else None
         return ModelState(name, kind, policy.base, gpu_id=gpu)
 
+    def _read_end(self, step: int) -> float:
+        """When the step was stored, in seconds since 1970."""
+        assert self._place is not None, "the run has a step"
+        manifests = [each for each in step_manifests(*self._place, step) if each.stage == LAST_STAGE]
+        return max(datetime.fromisoformat(each.finished_at) for each in manifests).timestamp()
+
     def _checkpoints(self, num_steps: int) -> Mapping[str, CheckpointRef]:
         return (checkpoints_after(*self._place, num_steps) if self._place else None) or {}
-
-    def _stored(self, step: int) -> list[Episode]:
-        try:
-            return [
-                episode
-                for manifest in self._manifests(step, FIRST_STAGE)
-                for ref in references_in(manifest.output)
-                for episode in get(self._begun()[0], ref, RolloutShard).episodes
-            ]
-        except ArtifactMissing:
-            return []
-
-    def _manifests(self, step: int, stage: str) -> list[StageManifest]:
-        return [each for each in step_manifests(*self._begun(), step) if each.stage == stage]
-
-    def _begun(self) -> tuple[ArtifactStore, Run]:
-        assert self._place is not None, "the run has a step"
-        return self._place
 
 
 def cooperation_rate(episodes: Sequence[PlayedEpisode], member: str | None = None) -> float | None:
@@ -189,22 +171,3 @@ def cooperation_rate(episodes: Sequence[PlayedEpisode], member: str | None = Non
         if member in (None, name.partition("/")[0])
     ]
     return sum(each == "cooperate" for each in actions) / len(actions) if actions else None
-
-
-def _read_episode(episode: Episode, names: Mapping[str, str], *, order: int) -> PlayedEpisode | None:
-    if episode.error is not None:
-        return None
-    returns = dict.fromkeys(names.values(), 0.0)
-    actions_T = []
-    for _, nodes in groupby(episode.path, key=lambda node: node.group.turn):
-        actions = {}
-        for position, node in enumerate(nodes):
-            chosen = node.candidates[node.chosen]
-            if position == 0:  # of those who act at once each outcome holds all payoffs
-                for player, payoff in (chosen.outcome.payoffs or {}).items():
-                    returns[names[player]] += payoff
-            if chosen.text in _ACTIONS:
-                actions[names[node.group.agent]] = chosen.text
-        if actions:
-            actions_T.append(actions)
-    return PlayedEpisode(order=order, raw_returns=returns, actions_T=actions_T)  # type: ignore[arg-type]

@@ -11,6 +11,8 @@ from math import ceil, isfinite
 from threading import Thread
 from typing import Any
 
+import flows.api.multi_model.checkpoints as checkpoints
+import flows.api.multi_model.training as training
 from components.config import RunConfig, differing_fields
 from components.errors import ConfigurationError
 from components.metrics import NUM_FAILED_EPISODES, STEP_SECONDS
@@ -20,7 +22,6 @@ from components.runs.run import Run
 from components.schema import IterationReport
 from components.session.session import Session
 from components.session.user_sources import with_sources
-from flows.api.multi_model import checkpoints, training
 from flows.api.multi_model.configs import MultiModelConfig, RLConfig, TrainingMode
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors

@@ -41,9 +41,8 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRecords:
         name: SimpleNamespace(weights_digest=digest, folder=SimpleNamespace(num_bytes=sizes[name]), base=None)
         for name, digest in (("model_0_tiny", "a"), ("model_1_tiny", "y"))
     }
-    ended: Any = [SimpleNamespace(finished_at="2026-01-01T00:00:00+00:00")]
     monkeypatch.setattr(made, "_checkpoints", lambda num_steps: stored)
-    monkeypatch.setattr(made, "_manifests", lambda number, stage: ended)
+    monkeypatch.setattr(made, "_read_end", lambda step: 1.0)
     return made
 
 
