@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from components.config import AdapterConfig, ApiConfig, PolicyConfig, TransformersGeneration
-from components.errors import ArtifactCorrupt, ConfigurationError
+from components.errors import ArtifactCorrupt, ConfigurationError, ServiceMissing
 from components.freed import Freed
 from components.frozen import Frozen
 from components.generation.api.chat import KEY_VARIABLES
@@ -77,7 +77,8 @@ class ServedModel(Freed):
     """
 
     def __init__(self, base: str, *, device: str = "cpu") -> None:
-        """`base` is "tiny" (random weights), "smollm2-135m", a model folder or a name on the hub.
+        """`base` is "tiny" (random weights), "smollm2-135m", a model folder or a name on the hub. `device` auto: cuda where
+        there is one.
 
         Raises ConfigurationError or ServiceMissing if there is no such model, and what its loading raises.
         """
@@ -87,6 +88,8 @@ class ServedModel(Freed):
         from components.models.loading import prepare_model_folder
         from components.models.stored_models import most_tokens
 
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
         self.settings = PolicyConfig(base=base) if base == "tiny" else model_settings(base)
         check_base("model", self.settings)
         self._config = TransformersGeneration.model_validate({"device": device, "dtype": "float32"})
@@ -321,15 +324,18 @@ def read_provider_key(provider: str) -> str | None:
     return read_variable(KEY_VARIABLES[provider])
 
 
-def check_model(name: str, policy: PolicyConfig) -> None:
-    """Check that a policy's base is here or can be had, or that its API has a key and an SDK.
-
-    Raises ConfigurationError or ServiceMissing with what is missing.
-    """
-    if policy.api is None:
-        check_base(name, policy)
-    else:
-        ServedApi(policy.api, api_key=read_provider_key(policy.api.provider)).close()
+def list_missing_models(policies: Mapping[str, PolicyConfig]) -> list[str]:
+    """What is missing of each base, or of an API's key or SDK, and how to get it; each is named once."""
+    missing: dict[str, str] = {}
+    for name, policy in policies.items():
+        try:
+            if policy.api is None:
+                check_base(name, policy)
+            else:
+                ServedApi(policy.api, api_key=read_provider_key(policy.api.provider)).close()
+        except (ConfigurationError, ServiceMissing) as error:
+            missing.setdefault(policy.base if policy.api is None else policy.api.model, str(error))
+    return list(missing.values())
 
 
 def _request(question: Question, prompt: tuple[int, ...], *, most: int | None) -> GenerationRequest:

@@ -9,8 +9,7 @@ from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError, TroupeError
 from components.rollout.rules import num_episodes
 from components.runs.available_checkpoints import available_steps, checkpoints_after
-from components.runs.gc import listed, name_of
-from components.runs.gc_records import Records
+from components.runs.gc import remove_expired_checkpoints
 from components.runs.lineages import list_indexed_runs
 from components.runs.run import Run
 from components.runs.session_records import readable_sessions
@@ -28,14 +27,16 @@ def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> l
 
     **Example** after 12 steps of one run: `["multimodel-1f2e3d4c@12", "...@11", ..., "...@0"]`.
     """
-    store = stored_in(checkpoint_dir)
+    store = open_folder(checkpoint_dir)
     if store is None:
         return []
     found = []
     for run_id in list_indexed_runs(store):
         try:
             run = read_run(store, run_id)
-            found.append((_began(store, run), [f"{run_id}@{step}" for step in reversed(available_steps(store, run))]))
+            found.append(
+                (_read_start(store, run), [f"{run_id}@{step}" for step in reversed(available_steps(store, run))])
+            )
         except TroupeError:
             continue  # `troupe verify` says what is wrong with it
     return [each for _, steps in sorted(found, key=lambda pair: pair[0], reverse=True) for each in steps]
@@ -73,7 +74,7 @@ def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[Art
             f"checkpoint_id {checkpoint_id!r}: give one of list_available_checkpoints(), as RUN@STEP"
         )
     run_id, _, step = checkpoint_id.rpartition("@")
-    store = stored_in(checkpoint_dir)
+    store = open_folder(checkpoint_dir)
     with suppress(ConfigurationError):  # an unknown run
         if store is not None and run_id and step.isdecimal():
             run = read_run(store, run_id)
@@ -83,7 +84,7 @@ def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[Art
     raise CheckpointNotFound(f"Checkpoint not found: {checkpoint_id!r} is not in {checkpoint_dir}; there are {there}")
 
 
-def stored_in(checkpoint_dir: str | Path) -> ArtifactStore | None:
+def open_folder(checkpoint_dir: str | Path) -> ArtifactStore | None:
     """The store in the folder; None if there is none."""
     if not (Path(checkpoint_dir) / "format.json").is_file():
         return None
@@ -101,25 +102,12 @@ def episodes_per_step(config: RunConfig) -> int:
 
 
 def remove_expired(checkpoint_dir: str | Path, run_id: str) -> None:
-    """Remove the checkpoints that the run does not keep by its retention: as `troupe gc` does, of this run alone and at once.
-
-    Files that other records name stay.
-    """
-    store = stored_in(checkpoint_dir)
-    if store is None:
-        return
-    content, found = listed(store)
-    records = Records(store, found)
-    expired = [
-        each
-        for each in records.expired(keep_checkpoints=None, grace_seconds=0)
-        if each.key.startswith(f"runs/{run_id}/")
-    ]
-    needless = records.references_in(expired) - records.references(without=expired)
-    store.delete_all([each.key for each in expired])  # records before the files that they name
-    store.delete_all([each.key for each in content if name_of(each.key) in needless])
+    """Remove the checkpoints that the run does not keep: as `troupe gc` does, of this run alone and at once."""
+    store = open_folder(checkpoint_dir)
+    if store is not None:
+        remove_expired_checkpoints(store, run_id)
 
 
-def _began(store: ArtifactStore, run: Run) -> str:
+def _read_start(store: ArtifactStore, run: Run) -> str:
     """When the run's last session began, for the order; "" before the first."""
     return max((each.started_at for each in readable_sessions(store, run.run_id)), default="")

@@ -184,8 +184,9 @@ class SharedLLMManager(Freed):
             if self._served is None:
                 config = self.config
                 adapter = AdapterConfig(rank=config.lora_rank, alpha=config.lora_alpha) if config.enable_lora else None
+                with memory_errors(), loading(config.model_name):
+                    model = self._ends.enter_context(ServedModel(config.model_name, device=config.device))
                 with memory_errors():
-                    model = self._ends.enter_context(load_model(config.model_name, config.device))
                     self._served = model.policy("shared", adapter)
             return self._served
 
@@ -199,20 +200,6 @@ def _open_api(config: LLMConfig) -> ServedApi:
     settings = {"provider": provider, "model": config.model_name, "base_url": config.api_base}
     api = ApiConfig.model_validate({**settings, "max_requests_at_once": 1})
     return ServedApi(api, api_key=config.api_key or (None if is_own_server else read_provider_key(provider)))
-
-
-def load_model(name: str, device: str) -> ServedModel:
-    """A base on a device, where auto is cuda if there is one, else cpu. Raises ModelLoadingFailed.
-
-    Raises ConfigurationError for cuda where there is none.
-    """
-    import torch
-
-    has_gpu = torch.cuda.is_available()
-    if device == "cuda" and not has_gpu:
-        raise ConfigurationError("device 'cuda': torch finds no GPU on this machine; use auto or cpu")
-    with loading(name):
-        return ServedModel(name, device=device if device != "auto" else "cuda" if has_gpu else "cpu")
 
 
 def read_settings(given: Mapping[str, Any], call: str) -> dict[str, Any]:

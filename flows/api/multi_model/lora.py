@@ -14,7 +14,7 @@ from components.methods.population.served_models import Question, ServedModel, S
 from flows.api.multi_model.configs import LLMConfig, LoRAConfig
 from flows.api.multi_model.errors import loading, memory_errors
 from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, check_arguments, refuse_changed
-from flows.api.multi_model.llm import LLMResponse, load_model, make_response, read_settings
+from flows.api.multi_model.llm import LLMResponse, make_response, read_settings
 
 
 class LoRAManager(Freed):
@@ -67,7 +67,8 @@ class LoRAManager(Freed):
         with self._lock, ExitStack() as opened, memory_errors():
             if self._policies:
                 return
-            model = opened.enter_context(load_model(self.base_model, self._device))
+            with loading(self.base_model):
+                model = opened.enter_context(ServedModel(self.base_model, device=self._device))
             self._policies = {name: _load_adapter(model, each) for name, each in self.configs.items()}
             self._ends = opened.pop_all()
 

@@ -103,7 +103,7 @@ class UnifiedMonitor:
             raise ConfigurationError(f"callback {callback!r}: give a function of one dict")
         self._callbacks.append(callback)
 
-    def hear(self, progress: Progress) -> None:
+    def show_progress(self, progress: Progress) -> None:
         """Print the progress of a training's stage, at most every `metrics_sampling_interval` seconds."""
         if time.monotonic() - self._shown_seconds >= self.config.metrics_sampling_interval:
             self._shown_seconds = time.monotonic()
@@ -152,16 +152,21 @@ def newest_monitor() -> UnifiedMonitor | None:
     return _started[-1] if _started else None
 
 
-def tell_newest_monitor(metrics: Mapping[str, float], episodes: Sequence[PlayedEpisode] = ()) -> None:
+def report_progress(progress: Progress) -> None:
+    """Let the newest monitor, if there is one, show the progress of a training."""
+    if (monitor := newest_monitor()) is not None:
+        monitor.show_progress(progress)
+
+
+def report_step(metrics: Mapping[str, float], episodes: Sequence[PlayedEpisode] = ()) -> None:
     """Report a step of a training, and what was played in it, to the newest monitor, if there is one."""
-    monitor = newest_monitor()
-    if monitor is None:
+    if (monitor := newest_monitor()) is None:
         return
     try:
         monitor.update_metrics(metrics)
-        if monitor.graph_visualizer is not None:
+        if (graph := monitor.graph_visualizer) is not None:
             for each in episodes:
-                monitor.graph_visualizer.log_episode(each.raw_returns, each.actions_T)
+                graph.log_episode(each.raw_returns, each.actions_T)
     except OSError as error:  # a full disk of the log does not end a training, whose records are elsewhere
         _log.warning("the monitor misses a step: %s", error)
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from components.runs.run import Run
 from components.runs.step_records import step_manifests
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
-from flows.api.multi_model.checkpoints import episodes_per_step, stored_in
+from flows.api.multi_model.checkpoints import episodes_per_step, open_folder
 from flows.api.multi_model.training import LAST_STAGE
 
 Episodes = dict[int, list[PlayedEpisode | None]]
@@ -56,16 +57,6 @@ class ModelState:
     lora_performance: float = 0.5
     """The share of its episodes that it won, 0 to 1; .5 before the first."""
 
-    def count_episodes(self, returns: Sequence[float], *, num_won: int, cooperated: float | None) -> None:
-        """Count a step's episodes by their returns; `cooperated` is None in games without cooperation."""
-        self.total_reward += sum(returns)
-        self.episode_count += len(returns)
-        self.win_count += num_won
-        if cooperated is not None:
-            self.cooperation_score = 0.9 * self.cooperation_score + 0.1 * cooperated
-        if self.episode_count:
-            self.lora_performance = self.win_count / self.episode_count
-
 
 class RunRecords:
     """The finished steps of a run as they are stored now; none before it begins."""
@@ -82,7 +73,7 @@ class RunRecords:
         for player, agent in config.agents.items():
             seat = agent.policy if num_seats[agent.policy] == 1 else f"{agent.policy}/{player}"
             self.first_seats.setdefault(agent.policy, seat)
-        store = stored_in(folder)
+        store = open_folder(folder)
         if store is not None and read_config(store, run_id) is not None:
             self._place = store, read_run(store, run_id)
             self.steps = read_history(*self._place, first_unfinished_step(*self._place)).steps
@@ -127,17 +118,19 @@ class RunRecords:
     def model_states(self, num_gpus: int) -> dict[str, ModelState]:
         """What is known of each member after the newest step."""
         states = {name: self._begin_state(index, name, num_gpus) for index, name in enumerate(self.first_seats)}
-        for view in self.steps:
-            episodes, changed = self.episodes(view.step), self.find_changed_members(view.step)
-            for name, seat in self.first_seats.items():
-                returns = [each.raw_returns[seat] for each in episodes]
-                best = [max(each.raw_returns.values()) for each in episodes]
-                num_won = sum(own >= most for own, most in zip(returns, best, strict=True))
-                states[name].count_episodes(returns, num_won=num_won, cooperated=cooperation_rate(episodes, name))
-                if name in changed:
-                    states[name].update_count += 1
-                    states[name].gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
-                    states[name].last_weight_update = self._read_end(view.step)
+        for view, (name, seat) in product(self.steps, self.first_seats.items()):
+            state, episodes = states[name], self.episodes(view.step)
+            state.total_reward += sum(each.raw_returns[seat] for each in episodes)
+            state.episode_count += len(episodes)
+            state.win_count += sum(each.raw_returns[seat] >= max(each.raw_returns.values()) for each in episodes)
+            if (cooperated := cooperation_rate(episodes, name)) is not None:
+                state.cooperation_score = 0.9 * state.cooperation_score + 0.1 * cooperated
+            if name in self.find_changed_members(view.step):
+                state.update_count += 1
+                state.gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
+                state.last_weight_update = self._read_end(view.step)
+        for state in states.values():
+            state.lora_performance = state.win_count / state.episode_count if state.episode_count else 0.5
         for name, checkpoint in self._checkpoints(len(self.steps)).items():
             if name in states and not self.config.policies[name].api:
                 folders = [checkpoint.folder, *([checkpoint.base] if checkpoint.base else [])]

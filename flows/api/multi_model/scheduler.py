@@ -41,8 +41,8 @@ class UnifiedScheduler:
         False for a known name, a GPU that is not there, or too little memory left on it. Raises ConfigurationError without a
         port, which is the first from `base_port` on that no other model of this scheduler has.
         """
-        taken = {gpu: sum(each.memory_mib for each in self._on(gpu)) for gpu in range(self.num_gpus)}
-        gpu = min(taken, key=lambda each: (taken[each], len(self._on(each)))) if gpu_id is None else gpu_id
+        taken = self._taken()
+        gpu = min(taken, key=lambda each: taken[each]) if gpu_id is None else gpu_id
         if model_id in self._places or gpu not in taken:
             return False
         if self.gpu_memory_mib is not None and taken[gpu] + memory_mib > self.gpu_memory_mib:
@@ -68,15 +68,17 @@ class UnifiedScheduler:
 
     def get_system_status(self) -> dict[str, Any]:
         """`models` with GPU, memory and port, and `memory_mib` that is taken of each GPU."""
-        taken = {gpu: sum(each.memory_mib for each in self._on(gpu)) for gpu in range(self.num_gpus)}
-        return {"models": {name: asdict(each) for name, each in self._places.items()}, "memory_mib": taken}
+        return {"models": {name: asdict(each) for name, each in self._places.items()}, "memory_mib": self._taken()}
 
     async def shutdown(self) -> None:
         """Give all places back. Harmless twice."""
         self._places.clear()
 
-    def _on(self, gpu: int) -> list[_Place]:
-        return [each for each in self._places.values() if each.gpu_id == gpu]
+    def _taken(self) -> dict[int, int]:
+        taken = dict.fromkeys(range(self.num_gpus), 0)
+        for each in self._places.values():
+            taken[each.gpu_id] += each.memory_mib
+        return taken
 
     def _read_place(self, model_id: str) -> _Place:
         if model_id not in self._places:

@@ -26,7 +26,7 @@ from flows.api.multi_model.configs import MultiModelConfig, RLConfig, TrainingMo
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.fields import as_json, check_arguments
-from flows.api.multi_model.monitoring import UnifiedMonitor, create_unified_monitor, newest_monitor, tell_newest_monitor
+from flows.api.multi_model.monitoring import UnifiedMonitor, newest_monitor, report_progress, report_step
 from flows.api.multi_model.records import Episodes, RunRecords, cooperation_rate
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,8 @@ class MultiModelTrainer:
         self.config, self.rl_config = config, rl_config
         self.monitor: UnifiedMonitor | None = None
         self.is_training = False
-        self._environment: MultiModelTrainingEnvironment | None = None
+        self.environment: MultiModelTrainingEnvironment | None = None
+        """None: cooperate or compete, at the level `cooperation_strength`."""
         self._resumed: tuple[Run, int] | None = None
         self._stopping = False
         self._session: Session | None = None
@@ -68,21 +69,6 @@ class MultiModelTrainer:
         self._began_seconds = 0.0
         self._seconds = 0.0
         self._played: dict[str, Episodes] = {}
-
-    @property
-    def environment(self) -> MultiModelTrainingEnvironment:
-        """The game; by default cooperate or compete at the level `cooperation_strength`, a new one at each look."""
-        config = self.config
-        default = create_multi_model_coop_compete_env(max(2, config.num_models), config.cooperation_strength)
-        return self._environment or default
-
-    @environment.setter
-    def environment(self, value: MultiModelTrainingEnvironment) -> None:
-        if not isinstance(value, MultiModelTrainingEnvironment):
-            raise ConfigurationError(
-                f"environment {value!r}: give one of create_multi_model_coop_compete_env and its like"
-            )
-        self._environment = value
 
     @property
     def current_episode(self) -> int:
@@ -123,29 +109,27 @@ class MultiModelTrainer:
             await self._in_thread(step + 1)
         records = self._records()
         view, played = records.steps[step], records.read_episodes(step)
+        metrics = dict(view.summary.metrics)
         episode = played[index] if index < len(played) else None
         rewards = {name: episode.raw_returns[seat] for name, seat in records.first_seats.items()} if episode else {}
-        losses: dict[str, dict[str, float]] = {name: {} for name in records.first_seats}
-        for key, value in view.summary.metrics.items():
-            area, _, named = key.partition("/")
-            name, _, loss = named.partition("/")
-            if area == "train" and name in losses:
-                losses[name][loss] = value
         return {
             "episode": episode_num,
             "episode_time": sum(view.summary.timings.values()) / checkpoints.episodes_per_step(config),
             "rewards": rewards,
             "total_reward": sum(rewards.values()),
-            "model_losses": losses,
+            "model_losses": {
+                name: {key.rpartition("/")[2]: metrics[key] for key in metrics if key.startswith(f"train/{name}/")}
+                for name in records.first_seats
+            },
             "cooperation_ratio": cooperation_rate([episode] if episode else []),
             "model_actions": [dict(each) for each in episode.actions_T] if episode else [],
-            "environment_info": self.environment.get_environment_info(),
+            "environment_info": self._game().get_environment_info(),
             "weight_coordination": {
                 "strategy": self.config.weight_update_strategy.value,
                 "episode": episode_num,
                 "models_updated": records.find_changed_members(step),
             },
-            "metrics": dict(view.summary.metrics),
+            "metrics": metrics,
         }
 
     def load_checkpoint(self, checkpoint_id: str) -> bool:
@@ -266,15 +250,15 @@ class MultiModelTrainer:
         if self._resumed is not None:  # it has gone back; from here its run continues, or that of the configuration
             run, own = (
                 self._resumed[0],
-                training.run_name(training.population_config(self.config, self.environment, self.rl_config)),
+                training.run_name(training.population_config(self.config, self._game(), self.rl_config)),
             )
             self._resumed = None if run.run_id == own else (run, config.num_steps)
 
     def _on_progress(self, progress: Progress) -> None:
         if progress.stage == training.FIRST_STAGE and self._step_began_seconds is None:
             self._step_began_seconds = time.monotonic()
-        if self.config.enable_monitoring and (monitor := newest_monitor()) is not None:
-            monitor.hear(progress)
+        if self.config.enable_monitoring:
+            report_progress(progress)
         if self._is_late():
             raise _Late
 
@@ -282,9 +266,9 @@ class MultiModelTrainer:
         self._step_began_seconds = None
         length, interval = self.config.step_length(), self.config.log_metrics_interval
         is_logged = (report.step + 1) * length // interval > report.step * length // interval
-        if self.config.enable_monitoring and newest_monitor() is not None and is_logged:
+        if self.config.enable_monitoring and is_logged:
             episodes = self._records().episodes(report.step)
-            tell_newest_monitor(_select_metrics(report, episodes, length), episodes)
+            report_step(_select_metrics(report, episodes, length), episodes)
         if self._stopping:
             raise _Stopped
 
@@ -302,11 +286,11 @@ class MultiModelTrainer:
         """Start the trainer's monitor, or one of its own if nobody has started another."""
         if not self.config.enable_monitoring or (self.monitor is None and newest_monitor() is not None):
             return
-        self.monitor = self.monitor or create_unified_monitor()
+        self.monitor = self.monitor or UnifiedMonitor()
         self.monitor.start()
 
     def _run_config(self, resumed: tuple[Run, int] | None = None) -> RunConfig:
-        config = training.population_config(self.config, self.environment, self.rl_config)
+        config = training.population_config(self.config, self._game(), self.rl_config)
         if (resumed := resumed or self._resumed) is None:
             return config
         run, _ = resumed
@@ -318,6 +302,10 @@ class MultiModelTrainer:
             )
         num_steps = ceil(self.config.max_episodes / checkpoints.episodes_per_step(run.config))
         return run.config.model_copy(update={"num_steps": num_steps, "training": config.training})
+
+    def _game(self) -> MultiModelTrainingEnvironment:
+        num_models, level = max(2, self.config.num_models), self.config.cooperation_strength
+        return self.environment or create_multi_model_coop_compete_env(num_models, level)
 
     def _run_id(self) -> str:
         return self._resumed[0].run_id if self._resumed is not None else training.run_name(self._run_config())

@@ -8,9 +8,9 @@ from typing import Any
 from components import progress
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, parse_config
-from components.errors import ConfigurationError, ServiceMissing
+from components.errors import ConfigurationError
 from components.identity import fingerprint
-from components.methods.population.served_models import check_model
+from components.methods.population.served_models import list_missing_models
 from components.runs.lineages import read_config
 from components.runs.restarts import Restart
 from components.runs.resume_checks import validate_start
@@ -31,12 +31,11 @@ from flows.api.multi_model.configs import (
     MultiModelConfig,
     RLAlgorithm,
     RLConfig,
-    TrainingMode,
     WeightUpdateStrategy,
 )
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment
 from flows.api.multi_model.errors import ModelLoadingFailed
-from flows.api.multi_model.fields import refuse_changed
+from flows.api.multi_model.fields import check_arguments, refuse_changed
 
 PROVIDERS: Mapping[str, str] = {"openai": "openai", "claude": "anthropic"}
 """Types of members behind an API."""
@@ -55,6 +54,7 @@ _EFFECTIVE: Mapping[CooperationType, tuple[str, ...]] = {
 """The fields of a CooperationFactor that have an effect, by its type."""
 
 
+@check_arguments
 def population_config(
     config: MultiModelConfig, environment: MultiModelTrainingEnvironment, rl: RLConfig | None = None
 ) -> RunConfig:
@@ -68,18 +68,11 @@ def _build_learning_sections(config: MultiModelConfig, rl: RLConfig) -> dict[str
     """The sections that say how members learn together."""
     is_tree = rl.algorithm is RLAlgorithm.GRPO
     problems, replicas = count_problems(config, is_tree=is_tree)
-    strength, team_size = _read_team_share(rl.cooperation_factor, config)
-    mixing = {
-        "cooperation_strength": strength,
-        "competition_intensity": config.competition_intensity,
-        "team_size": team_size,
-    }
-    of_mode = {name: each for name, each in mixing.items() if each not in (None, getattr(MultiModelConfig, name, None))}
     gae = {"trace": rl.gae_lambda, "value_coefficient": rl.value_loss_coef, "discount": rl.gamma}
     return {
         "method": {
             "type": "population",
-            "training_mode": {"type": config.training_mode.value, **of_mode},
+            "training_mode": _build_mode(config, rl.cooperation_factor),
             "weight_updates": {"type": config.weight_update_strategy.value},
         },
         "algorithm": {"advantage": "at_grpo"} if is_tree else {"advantage": "gae", **gae},
@@ -167,14 +160,8 @@ def run_name(config: RunConfig) -> str:
 
 def check_models(config: RunConfig) -> None:
     """Raise ModelLoadingFailed, with all that is missing and how to get it, unless each member's model can be opened."""
-    missing: dict[str, str] = {}
-    for name, policy in config.policies.items():
-        try:
-            check_model(name, policy)
-        except (ConfigurationError, ServiceMissing) as error:
-            missing.setdefault(policy.base if policy.api is None else policy.api.model, str(error))
-    if missing:
-        raise ModelLoadingFailed("\n  ".join([f"Model loading failed; {LAPTOP}; what is missing:", *missing.values()]))
+    if missing := list_missing_models(config.policies):
+        raise ModelLoadingFailed("\n  ".join([f"Model loading failed; {LAPTOP}; what is missing:", *missing]))
 
 
 def train_population(
@@ -274,9 +261,9 @@ def _check_effects(config: MultiModelConfig, rl: RLConfig) -> None:
             )
 
 
-def _read_team_share(factor: CooperationFactor, config: MultiModelConfig) -> tuple[float, int | None]:
-    """What of a return is the team's, and the size of a team; None: all. Raises ConfigurationError for what has no effect."""
-    kind = factor.cooperation_type
+def _build_mode(config: MultiModelConfig, factor: CooperationFactor) -> dict[str, Any]:
+    """The section `method.training_mode`. Raises ConfigurationError for a field of the factor that has no effect."""
+    kind, named = factor.cooperation_type, ("cooperation_strength", "competition_intensity")
     if kind is CooperationType.KNOWLEDGE_TRANSFER:
         raise ConfigurationError(
             "cooperation_factor knowledge_transfer: the flow has no pull to a teammate; use team_based or shared_rewards, or "
@@ -284,19 +271,18 @@ def _read_team_share(factor: CooperationFactor, config: MultiModelConfig) -> tup
         )
     unread = {each.name for each in fields(factor)} - {"cooperation_type", *_EFFECTIVE[kind]}
     refuse_changed(factor, unread, f"has no effect under cooperation_type {kind.value}")
+    changed = {
+        name: getattr(config, name) for name in named if getattr(config, name) != getattr(MultiModelConfig, name)
+    }
+    mode = {"type": config.training_mode.value, **changed}
     if kind is CooperationType.NONE:
-        return config.cooperation_strength, None
-    if config.training_mode not in (TrainingMode.COOPERATIVE, TrainingMode.MIXED):
-        raise ConfigurationError(
-            f"cooperation_factor {kind.value}: has no effect under training_mode {config.training_mode.value}; use cooperative "
-            "or mixed"
-        )
+        return mode
     refuse_changed(config, ["cooperation_strength"], f"cooperation_factor {kind.value} has a share of its own")
     if kind is CooperationType.SHARED_REWARDS:
-        return factor.shared_reward_ratio, None
+        return {**mode, "cooperation_strength": factor.shared_reward_ratio}
     if not factor.cooperation_strength or factor.team_size == 1:
         raise ConfigurationError(
             f"cooperation_factor team_based: a cooperation_strength of {factor.cooperation_strength:g} in teams of "
             f"{factor.team_size} shares nothing; set cooperation_strength above 0 and team_size to 2 or more"
         )
-    return factor.cooperation_strength, factor.team_size
+    return {**mode, "cooperation_strength": factor.cooperation_strength, "team_size": factor.team_size}

@@ -13,7 +13,6 @@ from flows.api.multi_model import (
     LLMBackend,
     LLMConfig,
     LoRAConfig,
-    ModelState,
     MonitoringConfig,
     MultiModelConfig,
     RLAlgorithm,
@@ -140,11 +139,3 @@ def test_a_key_is_shown_nowhere() -> None:
 def test_what_the_backend_does_not_read_is_refused(values: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         LLMConfig(**values).check_effects()
-
-
-def test_a_state_counts_wins_and_averages_cooperation() -> None:
-    state = ModelState("model_0_qwen3", "qwen3", "tiny")
-    state.count_episodes([2.0, 1.0, 3.0], num_won=3, cooperated=1.0)
-    state.count_episodes([-0.5, -0.5], num_won=0, cooperated=None)
-    assert (state.total_reward, state.episode_count, state.win_count, state.lora_performance) == (5.0, 5, 3, 0.6)
-    assert state.cooperation_score == pytest.approx(0.55)

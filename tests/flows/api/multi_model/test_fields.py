@@ -154,6 +154,10 @@ def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
     assert (grpo.algorithm.advantage, grpo.rollout.mode, episodes_per_step(grpo)) == ("at_grpo", "tree", 10)
     with pytest.raises(ValueError, match=r"gae_lambda 0.8: GRPO compares"):
         population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO, gae_lambda=0.8))
+    shared = RLConfig(cooperation_factor=CooperationFactor(CooperationType.SHARED_REWARDS, shared_reward_ratio=0.6))
+    rivals = MultiModelConfig(**TINY, training_mode=TrainingMode.COMPETITIVE)
+    with pytest.raises(ValueError, match=r"cooperation_strength: unknown key; type cooperative and mixed has it"):
+        population_config(rivals, env, shared)
     config.cooperation_strength = 0.3
     with pytest.raises(
         ValueError, match=r"cooperation_strength 0.3: cooperation_factor team_based has a share of its own"

@@ -10,7 +10,7 @@ import pytest
 from components.population.interaction_graph import PlayedEpisode
 from components.progress import Progress
 from flows.api.multi_model import MonitoringConfig, UnifiedMonitor, create_graph_visualizer, create_unified_monitor
-from flows.api.multi_model.monitoring import newest_monitor, tell_newest_monitor
+from flows.api.multi_model.monitoring import newest_monitor, report_step
 
 
 def test_thresholds_decide_the_alerts_and_the_log_holds_every_update(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_console_shows_updates_and_progress_and_a_window_is_kept(
         monitor.start()
         for number in range(3):
             monitor.update_metrics({"n": number})
-            monitor.hear(Progress(stage="collect_rollouts", step=4, done=number, total=5))
+            monitor.show_progress(Progress(stage="collect_rollouts", step=4, done=number, total=5))
         monitor.stop()
         assert monitor.get_comprehensive_stats()["metrics_summary"]["n"]["count"] == 2
     shown = capsys.readouterr().err.splitlines()
@@ -69,7 +69,7 @@ def test_a_log_that_cannot_be_written_is_told_at_once_and_ends_no_training(
     monitor.start()
     (tmp_path / "file" / "m.json").unlink()
     (tmp_path / "file" / "m.json").mkdir()
-    tell_newest_monitor({"n": 1.0})
+    report_step({"n": 1.0})
     monitor.stop()
     assert "the monitor misses a step" in caplog.text
 
@@ -118,17 +118,17 @@ def test_a_training_reports_to_the_newest_monitor_that_has_not_ended(tmp_path: P
     graph = create_graph_visualizer(tmp_path / "g.jsonl")
     first, second = (UnifiedMonitor(MonitoringConfig(False, False), visualizer=graph) for _ in range(2))
     assert newest_monitor() is None
-    tell_newest_monitor({"n": 0.0})
+    report_step({"n": 0.0})
     first.start()
-    tell_newest_monitor({"n": 1.0}, [PlayedEpisode(order=0, raw_returns={"a": 1.0, "b": 0.0})])
+    report_step({"n": 1.0}, [PlayedEpisode(order=0, raw_returns={"a": 1.0, "b": 0.0})])
     second.start()
-    tell_newest_monitor({"n": 2.0})
+    report_step({"n": 2.0})
     first.start()
-    tell_newest_monitor({"n": 3.0})
+    report_step({"n": 3.0})
     first.stop()
-    tell_newest_monitor({"n": 4.0})
+    report_step({"n": 4.0})
     second.stop()
-    tell_newest_monitor({"n": 5.0})
+    report_step({"n": 5.0})
     found = [each.get_comprehensive_stats()["metrics_summary"]["n"] for each in (first, second)]
     assert [(each["count"], each["lowest"], each["highest"]) for each in found] == [(2, 1.0, 3.0), (2, 2.0, 4.0)]
     assert graph.get_statistics()["num_events"] == 1

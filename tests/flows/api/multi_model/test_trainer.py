@@ -17,7 +17,7 @@ from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS
 from components.progress import Progress
 from components.runs.lineages import read_lineages
 from flows.api.multi_model import training
-from flows.api.multi_model.checkpoints import list_available_checkpoints, load_checkpoint_metadata, stored_in
+from flows.api.multi_model.checkpoints import list_available_checkpoints, load_checkpoint_metadata, open_folder
 from flows.api.multi_model.configs import MonitoringConfig, MultiModelConfig, RLConfig
 from flows.api.multi_model.environments import create_multi_model_coop_compete_env
 from flows.api.multi_model.monitoring import create_unified_monitor, newest_monitor
@@ -99,7 +99,7 @@ def test_the_halved_batch_is_committed_before_the_retry_and_the_run_is_one(
     trained: tuple[MultiModelTrainer, Any],
 ) -> None:
     trainer, results = trained
-    store = stored_in(trainer.config.checkpoint_dir)
+    store = open_folder(trainer.config.checkpoint_dir)
     assert store is not None
     (lineage,) = read_lineages(store, results["run_id"])
     assert (lineage.from_step, lineage.from_stage) == (1, training.UPDATE_STAGE)
@@ -213,8 +213,10 @@ def test_a_start_without_its_models_names_all_that_is_missing(
     for wrong in (None, {"num_model": 2}):
         with pytest.raises(ValueError, match=r"config None: |config.num_model: "):
             MultiModelTrainer(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="environment"):
-        MultiModelTrainer(MultiModelConfig()).environment = "maze"  # type: ignore[assignment]
+    trainer = MultiModelTrainer(MultiModelConfig())
+    trainer.environment = "maze"  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="environment 'maze'"):
+        asyncio.run(trainer.train())
 
 
 @pytest.mark.long
