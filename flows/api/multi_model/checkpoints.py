@@ -12,10 +12,10 @@ from components.runs.available_checkpoints import available_steps, checkpoints_a
 from components.runs.gc import remove_expired_checkpoints
 from components.runs.lineages import list_indexed_runs
 from components.runs.run import Run
-from components.runs.session_records import readable_sessions
 from components.runs.stored_runs import read_run
 from components.session.stores import open_store
 from flows.api.multi_model.errors import CheckpointNotFound
+from flows.api.multi_model.fields import check_arguments
 
 CHECKPOINT_DIR = "./checkpoints/multimodel"
 
@@ -34,9 +34,8 @@ def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> l
     for run_id in list_indexed_runs(store):
         try:
             run = read_run(store, run_id)
-            found.append(
-                (_read_start(store, run), [f"{run_id}@{step}" for step in reversed(available_steps(store, run))])
-            )
+            started_at = max((each.started_at for each in readable_sessions(store, run_id)), default="")
+            found.append((started_at, [f"{run_id}@{step}" for step in reversed(available_steps(store, run))]))
         except TroupeError:
             continue  # `troupe verify` says what is wrong with it
     return [each for _, steps in sorted(found, key=lambda pair: pair[0], reverse=True) for each in steps]
@@ -67,12 +66,9 @@ def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = CH
     }
 
 
+@check_arguments
 def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[ArtifactStore, Run, int]:
     """The store, run and step of a checkpoint whose files are there. Raises CheckpointNotFound."""
-    if not isinstance(checkpoint_id, str):
-        raise ConfigurationError(
-            f"checkpoint_id {checkpoint_id!r}: give one of list_available_checkpoints(), as RUN@STEP"
-        )
     run_id, _, step = checkpoint_id.rpartition("@")
     store = open_folder(checkpoint_dir)
     with suppress(ConfigurationError):  # an unknown run
@@ -106,8 +102,3 @@ def remove_expired(checkpoint_dir: str | Path, run_id: str) -> None:
     store = open_folder(checkpoint_dir)
     if store is not None:
         remove_expired_checkpoints(store, run_id)
-
-
-def _read_start(store: ArtifactStore, run: Run) -> str:
-    """When the run's last session began, for the order; "" before the first."""
-    return max((each.started_at for each in readable_sessions(store, run.run_id)), default="")

@@ -111,7 +111,6 @@ MODEL_NAMES: Mapping[str, str] = {
 """The documented model of each type."""
 LOCAL_TYPES: Mapping[str, str] = {"tiny": "tiny", "smollm2-135m": "smollm2-135m"}
 """Types that are models of this machine and need no network."""
-_OF_ADAPTERS = ("lora_rank", "lora_alpha", "update_strategy")
 
 
 def _refuse(is_wrong: Callable[[Any], bool], message: str) -> AfterValidator:
@@ -165,15 +164,11 @@ class LLMConfig:
 
     def check_effects(self) -> None:
         """Raise ConfigurationError for a field that has no effect beside the others."""
-        if self.backend is not LLMBackend.HUGGINGFACE:
-            reason = f"has no effect with backend {self.backend.value}, which is never updated"
-            refuse_changed(self, ["device", "enable_lora", *_OF_ADAPTERS], reason)
-            return
-        refuse_changed(
-            self, ["api_key", "api_base"], "has no effect with backend huggingface, which is in this process"
-        )
-        if not self.enable_lora:
-            refuse_changed(self, _OF_ADAPTERS, "has no effect without enable_lora")
+        is_local = self.backend is LLMBackend.HUGGINGFACE
+        unread = ["api_key", "api_base"] if is_local else ["device", "enable_lora"]
+        if not (is_local and self.enable_lora):
+            unread += ["lora_rank", "lora_alpha", "update_strategy"]
+        refuse_changed(self, unread, f"has no effect with backend {self.backend.value}, enable_lora {self.enable_lora}")
 
 
 @check_fields

@@ -171,7 +171,6 @@ def create_social_training_env(
     """Trading by typed offers and promises. Raises ConfigurationError for another scenario."""
     if scenario != "trading":
         raise ConfigurationError(
-            f"scenario {scenario!r}: use trading; negotiation is OpenSpiel's bargaining, environment open_spiel with option "
-            "game bargaining in a population's configuration"
+            f"scenario {scenario!r}: use trading; negotiation is option game bargaining of the environment open_spiel"
         )
     return MultiModelTrainingEnvironment(EnvironmentType.SOCIAL_INTERACTION, **{"num_members": num_models, **options})

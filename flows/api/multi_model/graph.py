@@ -21,7 +21,7 @@ _Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
 class _Episode(Frozen):
     """A line of the log: each member's raw return, and what each did in each step."""
 
-    event_type: Literal["episode"] = "episode"
+    event_type: Literal["episode"]
     timestamp: float = Field(default_factory=time.time)
     raw_returns: dict[_Name, Finite] = Field(min_length=1)
     actions_T: list[dict[_Name, Action]]
@@ -34,7 +34,7 @@ class _Episode(Frozen):
 class _Transfer(Frozen):
     """A line of the log: `target_id` took over a share of the weights of `source_id`."""
 
-    event_type: Literal["weight_transfer"] = "weight_transfer"
+    event_type: Literal["weight_transfer"]
     timestamp: float = Field(default_factory=time.time)
     source_id: _Name
     target_id: _Name
@@ -68,13 +68,12 @@ class GraphVisualizer:
 
     def log_episode(self, raw_returns: Mapping[str, float], actions: Sequence[Mapping[str, str]]) -> None:
         """A played episode: each member's raw return, and what each did in each step. Raises ConfigurationError."""
-        with explain_faults("no such field", _Episode.model_fields):
-            self._append(_Episode.model_validate({"raw_returns": raw_returns, "actions_T": actions}))
+        self._append({"event_type": "episode", "raw_returns": raw_returns, "actions_T": actions})
 
     def log_weight_transfer(self, source_id: str, target_id: str, share: float) -> None:
         """`target_id` took over this share, 0 to 1, of the weights of `source_id`. Raises ConfigurationError."""
-        with explain_faults("no such field", _Transfer.model_fields):
-            self._append(_Transfer(source_id=source_id, target_id=target_id, share=share))
+        moved = {"source_id": source_id, "target_id": target_id, "share": share}
+        self._append({"event_type": "weight_transfer", **moved})
 
     def graph(self) -> InteractionGraph:
         """The graph of all events. Raises ConfigurationError for a line that is no event."""
@@ -113,7 +112,9 @@ class GraphVisualizer:
         write_whole(Path(path), graph_page([frame]))
         return str(path)
 
-    def _append(self, event: _Episode | _Transfer) -> None:
+    def _append(self, values: Mapping[str, Any]) -> None:
+        with explain_faults("no such field", ()):
+            event = _EVENT.validate_python(values)
         event.add_to(InteractionGraph(), order=1)  # raises for what the graph refuses, and then nothing is written
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         with self.log_file.open("a", encoding="utf-8") as log:

@@ -93,7 +93,7 @@ class LoRAManager(Freed):
 
     def policy(self, lora_id: int) -> ServedPolicy:
         """The adapter as it answers. Raises ValueError for an unknown one."""
-        self._check_known(lora_id)
+        self._read_config(lora_id)
         self.load()
         return self._policies[lora_id]
 
@@ -102,9 +102,10 @@ class LoRAManager(Freed):
         self._ends.close()
         self._policies = {}
 
-    def _check_known(self, lora_id: int) -> None:
+    def _read_config(self, lora_id: int) -> LoRAConfig:
         if lora_id not in self.configs:
             raise ConfigurationError(f"lora_id {lora_id!r}: use one of {', '.join(map(str, self.configs))}")
+        return self.configs[lora_id]
 
 
 def _load_adapter(model: ServedModel, config: LoRAConfig) -> ServedPolicy:
@@ -155,10 +156,9 @@ class DistributedLoRAScheduler(LoRAManager):
 
     def url(self, lora_id: int) -> str:
         """Raises ConfigurationError: no server listens at an adapter's port yet."""
-        self._check_known(lora_id)
+        port = self._read_config(lora_id).port
         raise ConfigurationError(
-            f"lora_id {lora_id}: has no address: no server listens at port {self.configs[lora_id].port} yet; it answers in "
-            "this process, by process_request"
+            f"lora_id {lora_id}: has no address: no server listens at port {port} yet; it answers by process_request"
         )
 
     def get_system_status(self) -> dict[str, Any]:

@@ -97,10 +97,9 @@ class UnifiedMonitor:
                 except Exception as error:  # the border to code that is not ours
                     _log.warning("a callback failed at %s with %s: %s", alert["type"], type(error).__name__, error)
 
+    @check_arguments
     def add_alert_callback(self, callback: Callable[[Alert], None]) -> None:
         """Call `callback` with each alert: a dict with type, severity, message, metric and value."""
-        if not callable(callback):
-            raise ConfigurationError(f"callback {callback!r}: give a function of one dict")
         self._callbacks.append(callback)
 
     def show_progress(self, progress: Progress) -> None:

@@ -41,8 +41,9 @@ class UnifiedScheduler:
         False for a known name, a GPU that is not there, or too little memory left on it. Raises ConfigurationError without a
         port, which is the first from `base_port` on that no other model of this scheduler has.
         """
-        taken = self._taken()
-        gpu = min(taken, key=lambda each: taken[each]) if gpu_id is None else gpu_id
+        taken = self._sum_memory()
+        on_gpus = [each.gpu_id for each in self._places.values()]
+        gpu = min(taken, key=lambda each: (taken[each], on_gpus.count(each))) if gpu_id is None else gpu_id
         if model_id in self._places or gpu not in taken:
             return False
         if self.gpu_memory_mib is not None and taken[gpu] + memory_mib > self.gpu_memory_mib:
@@ -68,13 +69,13 @@ class UnifiedScheduler:
 
     def get_system_status(self) -> dict[str, Any]:
         """`models` with GPU, memory and port, and `memory_mib` that is taken of each GPU."""
-        return {"models": {name: asdict(each) for name, each in self._places.items()}, "memory_mib": self._taken()}
+        return {"models": {name: asdict(each) for name, each in self._places.items()}, "memory_mib": self._sum_memory()}
 
     async def shutdown(self) -> None:
         """Give all places back. Harmless twice."""
         self._places.clear()
 
-    def _taken(self) -> dict[int, int]:
+    def _sum_memory(self) -> dict[int, int]:
         taken = dict.fromkeys(range(self.num_gpus), 0)
         for each in self._places.values():
             taken[each.gpu_id] += each.memory_mib

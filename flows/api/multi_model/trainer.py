@@ -182,8 +182,8 @@ class MultiModelTrainer:
             await asyncio.sleep(0.05)
         self._stopping = False
         if self.monitor is not None:
-            monitor, self.monitor = self.monitor, None
-            monitor.stop()
+            self.monitor.stop()
+            self.monitor = None
 
     async def _save_checkpoint(self, episode: int) -> str:
         """The checkpoint after so many episodes: each step's is stored before the next begins.
@@ -226,7 +226,9 @@ class MultiModelTrainer:
             training.check_models(config)
             if num_steps is not None:
                 config = config.model_copy(update={"num_steps": num_steps})
-            self._start_monitor()
+            if self.config.enable_monitoring and (self.monitor is not None or newest_monitor() is None):
+                self.monitor = self.monitor or UnifiedMonitor()
+                self.monitor.start()
             with memory_errors(), suppress(_Stopped):
                 training.train_population(
                     config,
@@ -282,13 +284,6 @@ class MultiModelTrainer:
             f"{self.config.episode_timeout_seconds:g} s for each; what is finished is stored, and train() continues after it"
         )
 
-    def _start_monitor(self) -> None:
-        """Start the trainer's monitor, or one of its own if nobody has started another."""
-        if not self.config.enable_monitoring or (self.monitor is None and newest_monitor() is not None):
-            return
-        self.monitor = self.monitor or UnifiedMonitor()
-        self.monitor.start()
-
     def _run_config(self, resumed: tuple[Run, int] | None = None) -> RunConfig:
         config = training.population_config(self.config, self._game(), self.rl_config)
         if (resumed := resumed or self._resumed) is None:
@@ -329,13 +324,12 @@ def _catch(call: Callable[[], object]) -> BaseException | None:
 def _select_metrics(report: IterationReport, episodes: list[PlayedEpisode], num_episodes: int) -> dict[str, float]:
     """The metrics of a step, and those with thresholds under the documented names."""
     metrics = {name: value for name, value in report.metrics.items() if isfinite(value)}
-    seconds, cooperation = sum(report.timings.values()), cooperation_rate(episodes)
-    named = {
-        "error_rate": metrics.get(NUM_FAILED_EPISODES, 0.0) / num_episodes,
-        "response_time": seconds / num_episodes,
-        STEP_SECONDS: seconds,
-    }
-    return {**metrics, **named, **({} if cooperation is None else {"engagement_rate": cooperation})}
+    metrics["error_rate"] = metrics.get(NUM_FAILED_EPISODES, 0.0) / num_episodes
+    metrics[STEP_SECONDS] = sum(report.timings.values())
+    metrics["response_time"] = metrics[STEP_SECONDS] / num_episodes
+    if (cooperation := cooperation_rate(episodes)) is not None:
+        metrics["engagement_rate"] = cooperation
+    return metrics
 
 
 def create_multimodel_trainer(

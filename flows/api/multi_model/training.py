@@ -1,7 +1,6 @@
 """From the documented configuration to that of a population's run, and the run itself: the one place that knows the flow."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from math import ceil
 from typing import Any
 
@@ -45,13 +44,6 @@ FIRST_STAGE = "collect_rollouts"
 UPDATE_STAGE = "update_policy"
 LAST_STAGE = "publish_checkpoint"
 ADAPTER = {"rank": 16, "alpha": 32.0}
-LAPTOP = 'on a laptop, train with model_types=["tiny"], or ["smollm2-135m"]'
-_EFFECTIVE: Mapping[CooperationType, tuple[str, ...]] = {
-    CooperationType.NONE: (),
-    CooperationType.TEAM_BASED: ("cooperation_strength", "team_size"),
-    CooperationType.SHARED_REWARDS: ("shared_reward_ratio",),
-}
-"""The fields of a CooperationFactor that have an effect, by its type."""
 
 
 @check_arguments
@@ -132,10 +124,8 @@ def count_problems(config: MultiModelConfig, *, is_tree: bool = False) -> tuple[
     """
     length = config.step_length()
     if config.max_episodes % length:
-        below = config.max_episodes // length * length
         raise ConfigurationError(
-            f"max_episodes {config.max_episodes}: weights are updated every {length} (update_frequency); use {below} "
-            f"or {below + length}"
+            f"max_episodes {config.max_episodes}: use a multiple of {length}, the update_frequency"
         )
     if is_tree:
         return length, 1
@@ -161,7 +151,8 @@ def run_name(config: RunConfig) -> str:
 def check_models(config: RunConfig) -> None:
     """Raise ModelLoadingFailed, with all that is missing and how to get it, unless each member's model can be opened."""
     if missing := list_missing_models(config.policies):
-        raise ModelLoadingFailed("\n  ".join([f"Model loading failed; {LAPTOP}; what is missing:", *missing]))
+        laptop = 'on a laptop, train with model_types=["tiny"], or ["smollm2-135m"]'
+        raise ModelLoadingFailed("\n  ".join([f"Model loading failed; {laptop}; what is missing:", *missing]))
 
 
 def train_population(
@@ -250,14 +241,10 @@ def _check_effects(config: MultiModelConfig, rl: RLConfig) -> None:
     )
     behind_apis = sorted({kind for kind in config.member_types().values() if kind in PROVIDERS})
     for kind, settings in config.api_settings.items():
-        if kind not in behind_apis:
-            known = ", ".join(behind_apis) or "none"
+        if kind not in behind_apis or {"provider", "model"} & settings.keys():
             raise ConfigurationError(
-                f"api_settings {kind!r}: no member is of this type behind an API; types are {known}"
-            )
-        if fixed := sorted({"provider", "model"} & set(settings)):
-            raise ConfigurationError(
-                f"api_settings {kind!r}: {fixed[0]} follows from model_types and model_names; leave it out"
+                f"api_settings {kind!r}: give fields of an API but for provider and model, which follow from the type; types "
+                f"of members behind an API are {', '.join(behind_apis) or 'none'}"
             )
 
 
@@ -269,8 +256,12 @@ def _build_mode(config: MultiModelConfig, factor: CooperationFactor) -> dict[str
             "cooperation_factor knowledge_transfer: the flow has no pull to a teammate; use team_based or shared_rewards, or "
             "weight_update_strategy federated, which transfers weights"
         )
-    unread = {each.name for each in fields(factor)} - {"cooperation_type", *_EFFECTIVE[kind]}
-    refuse_changed(factor, unread, f"has no effect under cooperation_type {kind.value}")
+    unread = {
+        CooperationType.NONE: ("cooperation_strength", "team_size", "shared_reward_ratio"),
+        CooperationType.TEAM_BASED: ("shared_reward_ratio",),
+        CooperationType.SHARED_REWARDS: ("cooperation_strength", "team_size"),
+    }
+    refuse_changed(factor, unread[kind], f"has no effect under cooperation_type {kind.value}")
     changed = {
         name: getattr(config, name) for name in named if getattr(config, name) != getattr(MultiModelConfig, name)
     }

@@ -127,7 +127,7 @@ def test_a_key_is_shown_nowhere() -> None:
     [
         ({"api_key": "k"}, "api_key: has no effect with backend huggingface"),
         ({"api_base": "http://localhost:1"}, "api_base .*: has no effect with backend huggingface"),
-        ({"lora_rank": 4}, "lora_rank 4: has no effect without enable_lora"),
+        ({"lora_rank": 4}, "lora_rank 4: has no effect with backend huggingface, enable_lora False"),
         ({"backend": LLMBackend.OPENAI_API, "device": "cpu"}, "device 'cpu': has no effect with backend openai_api"),
         (
             {"backend": LLMBackend.ANTHROPIC, "enable_lora": True},

@@ -86,7 +86,7 @@ def test_what_may_change_between_two_calls_keeps_the_name_of_the_run() -> None:
             "competition_intensity: unknown key; type competitive and mixed has it",
         ),
         ({"base_port": 9001}, "base_port 9001: .*own process"),
-        ({"max_episodes": 25}, "max_episodes 25: .*use 20 or 30"),
+        ({"max_episodes": 25}, "max_episodes 25: use a multiple of 10"),
         ({"max_episodes": 1}, "max_episodes 1: .*use 2 or more"),
         ({"enable_monitoring": False, "log_metrics_interval": 5}, "log_metrics_interval 5: has no effect"),
         ({"save_interval": 25}, "save_interval 25: no multiple of 10"),

@@ -143,7 +143,7 @@ def test_a_training_reports_to_the_newest_monitor_that_has_not_ended(tmp_path: P
             lambda: create_unified_monitor(MonitoringConfig(enable_console_logging=False, metrics_sampling_interval=2)),
             "metrics_sampling_interval 2.0: has no effect",
         ),
-        (lambda: create_unified_monitor().add_alert_callback("x"), "callback 'x'"),  # type: ignore[arg-type]
+        (lambda: create_unified_monitor().add_alert_callback("x"), "callback 'x': Input should be callable"),  # type: ignore[arg-type]
         (lambda: create_unified_monitor().update_metrics([1]), r"metrics \[1\]"),  # type: ignore[arg-type]
         (lambda: create_unified_monitor().update_metrics({"n": float("nan")}), "metrics.n nan"),
         (lambda: create_graph_visualizer("."), "log_file '.'"),

@@ -118,7 +118,7 @@ def test_checkpoints_are_listed_by_number_and_name_their_weights(trained: tuple[
     for missing in ("nobody@1", f"{results['run_id']}@9", "none"):
         with pytest.raises(FileNotFoundError, match="Checkpoint not found"):
             load_checkpoint_metadata(missing, folder)
-    with pytest.raises(ValueError, match="checkpoint_id None: give one of list_available_checkpoints"):
+    with pytest.raises(ValueError, match="checkpoint_id None"):
         load_checkpoint_metadata(None, folder)  # type: ignore[arg-type]
     assert list_available_checkpoints(Path(folder) / "none") == []
     assert asyncio.run(trainer._save_checkpoint(trainer.current_episode)) == checkpoints[0]
@@ -245,6 +245,6 @@ def test_a_member_behind_an_api_that_fails_ends_the_run_which_goes_on_and_spends
         capped = MultiModelTrainer(MultiModelConfig(**values, api_settings={"openai": {**told, "max_cost": 4.0}}))
         with pytest.raises(Exception, match="max_cost"):
             asyncio.run(capped.train())
-    for wrong, said in (({"claude": {}}, "no member is of this type"), ({"openai": {"model": "x"}}, "leave it out")):
-        with pytest.raises(ValueError, match=said):
+    for wrong in ({"claude": {}}, {"openai": {"model": "x"}}):
+        with pytest.raises(ValueError, match=r"api_settings '(claude|openai)': give fields of an API"):
             asyncio.run(MultiModelTrainer(MultiModelConfig(**values, api_settings=wrong)).train())
