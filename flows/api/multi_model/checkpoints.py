@@ -9,18 +9,19 @@ from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError, TroupeError
 from components.rollout.rules import num_episodes
 from components.runs.available_checkpoints import available_steps, checkpoints_after
-from components.runs.gc import remove_expired_checkpoints
 from components.runs.lineages import list_indexed_runs
 from components.runs.run import Run
+from components.runs.session_records import readable_sessions
 from components.runs.stored_runs import read_run
 from components.session.stores import open_store
+from flows.api.multi_model.configs import MultiModelConfig
 from flows.api.multi_model.errors import CheckpointNotFound
 from flows.api.multi_model.fields import check_arguments
 
-CHECKPOINT_DIR = "./checkpoints/multimodel"
+_FOLDER = MultiModelConfig.checkpoint_dir
 
 
-def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
+def list_available_checkpoints(checkpoint_dir: str | Path = _FOLDER) -> list[str]:
     """The checkpoints whose files are all in the folder, as RUN@STEP: those of the newest run first, its newest step first.
 
     Steps are compared as numbers. A folder that does not exist has none; damaged runs are left out.
@@ -41,7 +42,7 @@ def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> l
     return [each for _, steps in sorted(found, key=lambda pair: pair[0], reverse=True) for each in steps]
 
 
-def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = CHECKPOINT_DIR) -> dict[str, Any]:
+def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = _FOLDER) -> dict[str, Any]:
     """What is known of a checkpoint: run, step, episode, the digest of each model's weights and optimizer, the configuration.
 
     Raises FileNotFoundError "Checkpoint not found".
@@ -82,9 +83,8 @@ def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[Art
 
 def open_folder(checkpoint_dir: str | Path) -> ArtifactStore | None:
     """The store in the folder; None if there is none."""
-    if not (Path(checkpoint_dir) / "format.json").is_file():
-        return None
-    return open_store(store_config(checkpoint_dir))
+    is_store = (Path(checkpoint_dir) / "format.json").is_file()
+    return open_store(store_config(checkpoint_dir)) if is_store else None
 
 
 def store_config(checkpoint_dir: str | Path) -> StoreConfig:
@@ -95,10 +95,3 @@ def store_config(checkpoint_dir: str | Path) -> StoreConfig:
 def episodes_per_step(config: RunConfig) -> int:
     """The episodes of one step of a run."""
     return config.rollout.num_problems * num_episodes(config.rollout)
-
-
-def remove_expired(checkpoint_dir: str | Path, run_id: str) -> None:
-    """Remove the checkpoints that the run does not keep: as `troupe gc` does, of this run alone and at once."""
-    store = open_folder(checkpoint_dir)
-    if store is not None:
-        remove_expired_checkpoints(store, run_id)

@@ -109,8 +109,8 @@ MODEL_NAMES: Mapping[str, str] = {
     "llama3": "meta-llama/Llama-3.1-8B-Instruct",
 }
 """The documented model of each type."""
-LOCAL_TYPES: Mapping[str, str] = {"tiny": "tiny", "smollm2-135m": "smollm2-135m"}
-"""Types that are models of this machine and need no network."""
+KNOWN_MODELS: Mapping[str, str] = {**MODEL_NAMES, "tiny": "tiny", "smollm2-135m": "smollm2-135m"}
+"""Those, and the types that are models of this machine and need no network."""
 
 
 def _refuse(is_wrong: Callable[[Any], bool], message: str) -> AfterValidator:
@@ -126,9 +126,7 @@ def _refuse(is_wrong: Callable[[Any], bool], message: str) -> AfterValidator:
 
 _NUM_MODELS = _refuse(lambda value: value < 1, "Invalid number of models: num_models {}: use 1 or more")
 _MAX_CHECKPOINTS = _refuse(lambda value: value < 2 and value != -1, "max_checkpoints {}: use 2 or more, or -1 for all")
-_DROPOUT = _refuse(
-    lambda value: value not in (0, 0.1), "dropout {}: has no effect, as adapters answer without it; leave it out"
-)
+_DROPOUT = _refuse(lambda value: value not in (0, 0.1), "dropout {}: has no effect on answers; leave it out")
 _ALGORITHM = _refuse(
     lambda value: value in (RLAlgorithm.SAC, RLAlgorithm.TD3),
     "algorithm {}: SAC learns values of all actions from a replay buffer, and texts are too many; TD3 takes a gradient in "

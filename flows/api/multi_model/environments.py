@@ -34,9 +34,7 @@ class MultiModelTrainingEnvironment:
     @check_arguments
     def __init__(self, env_type: EnvironmentType, *, seed: int = 0, **options: Any) -> None:
         """`options` are those of the environment `FAMILIES` names. Raises ConfigurationError for another type or option."""
-        self.env_type = env_type
-        self.name = FAMILIES[self.env_type]
-        self.seed = seed
+        self.env_type, self.name, self.seed = env_type, FAMILIES[env_type], seed
         self.options = dict(options)
         self._checked = family_options(self.name, self.options)
         self._family = family(self.name).under(self._checked)
@@ -44,15 +42,13 @@ class MultiModelTrainingEnvironment:
         self.players = self._family.roles
         self._index = -1
         self._state: Any = None
-        self._done = True
 
     def reset(self) -> dict[str, str]:
         """Begin another episode; what each player sees."""
         self._index += 1
         problem = self._family.problem(self._checked, split="train", index=self._index, seed=self.seed)
         self._state = self._game.start(problem.payload)
-        self._done = False
-        return self._observe()
+        return self._observe(self._state)
 
     def players_to_act(self) -> tuple[str, ...]:
         """Whose actions the next `step` takes. Raises ConfigurationError before `reset`."""
@@ -73,10 +69,10 @@ class MultiModelTrainingEnvironment:
         if not isinstance(actions, Mapping) or set(actions) != set(acting):
             raise ConfigurationError(f"actions {actions!r}: the players who act now are {', '.join(acting)}")
         outcome = self._game.step_together(state, {each: self._choice(each, actions[each]) for each in acting})
-        self._state, self._done = outcome.state, outcome.done
+        self._state = None if outcome.done else outcome.state
         rewards = {each: float(outcome.payoffs.get(each, 0.0)) for each in self.players}
         info = {"solved": outcome.solved, "team": dict(outcome.team), "players": list(acting)}
-        return self._observe(), rewards, outcome.done, info
+        return self._observe(outcome.state), rewards, outcome.done, info
 
     def get_observation(self, agent_id: str) -> str:
         """What a player sees, as text. Raises ConfigurationError before `reset`, and for an unknown player."""
@@ -119,14 +115,14 @@ class MultiModelTrainingEnvironment:
         turns = self.options["num_steps"] if rounds is None else rounds * TURNS_OF_AN_OFFER
         return {"name": self.name, "options": self.options, "max_turns": turns, "answer_format": "choice"}
 
-    def _observe(self) -> dict[str, str]:
-        return {each: self._game.observe(self._state, each) for each in self.players}
+    def _observe(self, state: Any) -> dict[str, str]:
+        return {each: self._game.observe(state, each) for each in self.players}
 
     def _read_state(self, player: str | None = None) -> Any:
         """The state of the episode that is played. Raises ConfigurationError for none, and for an unknown player."""
         if player is not None and player not in self.players:
             raise ConfigurationError(f"player {player!r}: {suggest(str(player), self.players)}")
-        if self._state is None or self._done:
+        if self._state is None:
             raise ConfigurationError("environment: no episode is under way; call reset()")
         return self._state
 

@@ -116,8 +116,7 @@ class SharedLLMManager(Freed):
             usage["generation_count"] += 1
             own = {"temperature": self.config.temperature, "max_length": self.config.max_length, "seed": seed}
             question = Question(prompt=prompt, **{**own, **self._nodes[node_id], **given})
-        served = self._open()
-        provider = _PROVIDERS.get(self.config.backend)
+        served, provider = self._open(), _PROVIDERS.get(self.config.backend)
         with memory_errors() if provider is None else api_errors(provider):
             answer = served.answer(question)
         with self._lock:

@@ -37,8 +37,7 @@ class LoRAManager(Freed):
             refuse_changed(each, ["gpu_id"], "all adapters are on one base")
             if not isinstance(self, DistributedLoRAScheduler):
                 refuse_changed(each, ["port"], "a manager has no ports")
-        self.configs, self.base_model = dict(configs), base_model
-        self._device = device
+        self.configs, self.base_model, self._device = dict(configs), base_model, device
         self._turns = itertools.cycle(self.configs)
         self._lock = threading.Lock()
         self._ends = ExitStack()

@@ -111,16 +111,12 @@ class UnifiedMonitor:
     def get_comprehensive_stats(self) -> dict[str, Any]:
         """`metrics_summary` by metric, `performance_summary`, `graph_statistics` and `monitoring_status`."""
         with self._lock:
-            history = list(self._history)
+            history, alerts = list(self._history), dict(self._num_alerts)
         seconds = history[-1][0] - history[0][0] if history else 0.0
         named = sorted({name for _, values in history for name in values})
         return {
             "metrics_summary": {name: _summary([each[name] for _, each in history if name in each]) for name in named},
-            "performance_summary": {
-                "num_updates": self._num_updates,
-                "seconds": seconds,
-                "alerts": dict(self._num_alerts),
-            },
+            "performance_summary": {"num_updates": self._num_updates, "seconds": seconds, "alerts": alerts},
             "graph_statistics": {} if self.graph_visualizer is None else self.graph_visualizer.get_statistics(),
             "monitoring_status": {"is_running": self.is_running, "config": as_json(self.config)},
         }

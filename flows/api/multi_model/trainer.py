@@ -18,9 +18,11 @@ from components.errors import ConfigurationError
 from components.metrics import NUM_FAILED_EPISODES, STEP_SECONDS
 from components.population.interaction_graph import PlayedEpisode
 from components.progress import Progress
+from components.runs.gc import remove_expired_checkpoints
 from components.runs.run import Run
 from components.schema import IterationReport
 from components.session.session import Session
+from components.session.stores import open_store
 from components.session.user_sources import with_sources
 from flows.api.multi_model.configs import MultiModelConfig, RLConfig, TrainingMode
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
@@ -36,10 +38,6 @@ _LAST_SECONDS = 10.0
 
 class _Stopped(Exception):
     """The trainer was asked to stop; the step is stored."""
-
-
-class _Late(Exception):
-    """The step takes longer than its episodes may; a stage is not tried again for it."""
 
 
 class MultiModelTrainer:
@@ -238,9 +236,7 @@ class MultiModelTrainer:
                     on_step=self._on_step,
                     on_progress=self._on_progress,
                 )
-            checkpoints.remove_expired(self.config.checkpoint_dir, run_id)
-        except _Late:
-            raise self._timeout() from None
+            remove_expired_checkpoints(open_store(config.store), run_id)
         except GpuMemoryInsufficient:  # so that half of it is half of what was too large
             self.config.batch_size = training.choose_value("batch_size", self.config, self.rl_config)
             if self.rl_config is not None:
@@ -262,7 +258,7 @@ class MultiModelTrainer:
         if self.config.enable_monitoring:
             report_progress(progress)
         if self._is_late():
-            raise _Late
+            raise self._timeout()
 
     def _on_step(self, report: IterationReport) -> None:
         self._step_began_seconds = None

@@ -23,8 +23,7 @@ from components.session.stores import open_store
 from components.session.user_sources import with_sources
 from components.suggestions import suggest
 from flows.api.multi_model.configs import (
-    LOCAL_TYPES,
-    MODEL_NAMES,
+    KNOWN_MODELS,
     CooperationFactor,
     CooperationType,
     MultiModelConfig,
@@ -151,8 +150,8 @@ def run_name(config: RunConfig) -> str:
 def check_models(config: RunConfig) -> None:
     """Raise ModelLoadingFailed, with all that is missing and how to get it, unless each member's model can be opened."""
     if missing := list_missing_models(config.policies):
-        laptop = 'on a laptop, train with model_types=["tiny"], or ["smollm2-135m"]'
-        raise ModelLoadingFailed("\n  ".join([f"Model loading failed; {laptop}; what is missing:", *missing]))
+        said = 'Model loading failed; on a laptop, use model_types=["tiny"], or ["smollm2-135m"]; what is missing:'
+        raise ModelLoadingFailed("\n  ".join([said, *missing]))
 
 
 def train_population(
@@ -203,7 +202,7 @@ def find_restart(store: ArtifactStore, config: RunConfig, run_id: str, from_step
 
 def _build_policy(config: MultiModelConfig, kind: str) -> dict[str, Any]:
     """A member's policy: a model behind an API, which is never updated, or an adapter on a base."""
-    known = {**LOCAL_TYPES, **MODEL_NAMES, **config.model_names}
+    known = {**KNOWN_MODELS, **config.model_names}
     if kind not in known:
         raise ConfigurationError(f"model_names: names no model of type {kind!r}; add one, or {suggest(kind, known)}")
     name = known[kind]
