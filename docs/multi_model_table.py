@@ -10,7 +10,9 @@ from flows.api.multi_model.configs import MultiModelConfig
 def table() -> str:
     """A row for each field: its default, and what it says of itself."""
     texts = {name: str(each.description) for name, each in MultiModelConfig.__pydantic_fields__.items()}
-    rows = [f"| `{each.name}` | {_default(each)} | {_join_lines(texts[each.name])} |" for each in fields(MultiModelConfig)]
+    rows = [
+        f"| `{each.name}` | {_default(each)} | {_join_lines(texts[each.name])} |" for each in fields(MultiModelConfig)
+    ]
     return "\n".join(["| field | default | |", "|---|---|---|", *rows])
 
 

@@ -58,7 +58,7 @@ def interaction_frames(session: Session, step: int) -> list[Frame]:
     shown = sorted({round(step * part / _MAX_FRAMES) for part in range(1, _MAX_FRAMES + 1)} - {0})
     transfers, frames = _transfers(session.store, session.run, step), []
     for at in shown:
-        graph = _played(session, at)
+        graph = _read_graph(session, at)
         for each in chain.from_iterable(transfers[:at]):
             graph = graph.after_transfer(*each)
         frames.append(Frame(label=f"after {at} of {step} steps", graph=graph))
@@ -94,7 +94,7 @@ def _with_payoffs(scenario: Scenario, episode: Episode, *, order: int) -> Played
     return played_episode(moves, [*agents], [members[each] for each in agents], raw_A, order=order)
 
 
-def _played(session: Session, step: int) -> InteractionGraph:
+def _read_graph(session: Session, step: int) -> InteractionGraph:
     state = state_before(session, step)
     assert state is not None, f"no episode was played before step {step}"
     return get(session.store, state, PopulationState).interactions

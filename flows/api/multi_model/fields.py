@@ -52,11 +52,11 @@ def check_arguments(call: Callable[P, R]) -> Callable[P, R]:
 
 def _explain(call: Callable[P, R], unknown: str, names: Iterable[str]) -> Callable[P, R]:
     @functools.wraps(call)
-    def explained(*values: P.args, **named: P.kwargs) -> R:
+    def check(*values: P.args, **named: P.kwargs) -> R:
         with explain_faults(unknown, names):
             return call(*values, **named)
 
-    return explained
+    return check
 
 
 @contextmanager
