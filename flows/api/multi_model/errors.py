@@ -35,8 +35,8 @@ class CheckpointNotFound(PermanentError, FileNotFoundError):
     """There is no such checkpoint: "Checkpoint not found"."""
 
 
-class EpisodeTimeout(PermanentError, AsyncTimeoutError):
-    """An episode took longer than it may: "Episode timeout". A stage is not tried again for it."""
+class EpisodeTimeout(TransientError, AsyncTimeoutError):
+    """An episode took longer than it may: "Episode timeout"."""
 
 
 @contextmanager

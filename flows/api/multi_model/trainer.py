@@ -37,7 +37,7 @@ _LAST_SECONDS = 10.0
 
 
 class _Stopped(Exception):
-    """The trainer was asked to stop; the step is stored."""
+    """The trainer was asked to stop, and the step is stored; or the step is late, and no stage of it is tried again."""
 
 
 class MultiModelTrainer:
@@ -236,6 +236,8 @@ class MultiModelTrainer:
                     on_step=self._on_step,
                     on_progress=self._on_progress,
                 )
+            if self._is_late():
+                raise self._timeout()
             remove_expired_checkpoints(open_store(config.store), run_id)
         except GpuMemoryInsufficient:  # so that half of it is half of what was too large
             self.config.batch_size = training.choose_value("batch_size", self.config, self.rl_config)
@@ -246,11 +248,8 @@ class MultiModelTrainer:
             self.is_training, self._session, self._step_began_seconds = False, None, None
             self._seconds += time.monotonic() - self._began_seconds
         if self._resumed is not None:  # it has gone back; from here its run continues, or that of the configuration
-            run, own = (
-                self._resumed[0],
-                training.run_name(training.population_config(self.config, self._game(), self.rl_config)),
-            )
-            self._resumed = None if run.run_id == own else (run, config.num_steps)
+            run, own = self._resumed[0], training.population_config(self.config, self._game(), self.rl_config)
+            self._resumed = None if run.run_id == training.run_name(own) else (run, config.num_steps)
 
     def _on_progress(self, progress: Progress) -> None:
         if progress.stage == training.FIRST_STAGE and self._step_began_seconds is None:
@@ -258,7 +257,7 @@ class MultiModelTrainer:
         if self.config.enable_monitoring:
             report_progress(progress)
         if self._is_late():
-            raise self._timeout()
+            raise _Stopped
 
     def _on_step(self, report: IterationReport) -> None:
         self._step_began_seconds = None
