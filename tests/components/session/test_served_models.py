@@ -55,16 +55,14 @@ def test_requests_of_many_threads_over_swaps_are_all_answered_each_by_one_versio
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
-    for step, folder in enumerate(folders, start=1):
-        while len(answers) < 8 * step:
+    for step in range(6):
+        while not any(each.version.step == step for each in list(answers)):
             threads[0].join(0.005)
-        policy.swap(folder)
-    while len(answers) < 60:
-        threads[0].join(0.005)
+        if step < 5:
+            policy.swap(folders[step])
     ended.set()
     for thread in threads:
         thread.join()
-    assert {each.version.step for each in answers} == set(range(6))
     for each in answers:
         expected = alone[each.version.step]
         assert (each.text, each.confidence) == (expected.text, pytest.approx(expected.confidence, abs=1e-5))
