@@ -15,14 +15,14 @@ from pydantic import BeforeValidator, Field
 
 from components.config import AdapterConfig, ApiConfig, PolicyConfig, TransformersGeneration
 from components.errors import ArtifactCorrupt, ConfigurationError, ServiceMissing
-from components.freed import Freed
 from components.frozen import Frozen
 from components.generation.api.chat import KEY_VARIABLES
 from components.generation.base import GenerationRequest
+from components.machine.freed import Freed
+from components.machine.process_variables import read_variable
+from components.machine.scratch import scratch_folder
 from components.models.base_checks import check_base
-from components.process_variables import read_variable
 from components.schema import FinishReason, PolicyVersion
-from components.scratch import scratch_folder
 from components.session.checkpoint_loading import model_settings
 
 if TYPE_CHECKING:

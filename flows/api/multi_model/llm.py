@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from components.config import AdapterConfig, ApiConfig
 from components.errors import ConfigurationError
-from components.freed import Freed
 from components.identity import seed_for
+from components.machine.freed import Freed
 from components.methods.population.served_models import (
     Answer,
     AnswerSettings,
@@ -22,7 +22,7 @@ from components.methods.population.served_models import (
     ServedPolicy,
     read_provider_key,
 )
-from components.suggestions import did_you_mean
+from components.text.suggestions import did_you_mean
 from flows.api.multi_model.configs import LLMBackend, LLMConfig
 from flows.api.multi_model.errors import api_errors, loading, memory_errors
 from flows.api.multi_model.fields import AtLeast0, Text, check_arguments, explain_faults

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ConfigurationError
-from components.freed import Freed
+from components.machine.freed import Freed
 from components.methods.population.served_models import Question, ServedModel, ServedPolicy
 from flows.api.multi_model.configs import LLMConfig, LoRAConfig
 from flows.api.multi_model.errors import loading, memory_errors

@@ -12,9 +12,9 @@ from statistics import fmean
 from typing import Any
 
 from components.errors import ConfigurationError
+from components.machine.whole_files import write_whole
 from components.population.interaction_graph import PlayedEpisode
-from components.progress import Progress
-from components.whole_files import write_whole
+from components.reporting.progress import Progress
 from flows.api.multi_model.configs import MonitoringConfig
 from flows.api.multi_model.fields import Finite, Text, as_json, check_arguments
 from flows.api.multi_model.graph import GraphVisualizer

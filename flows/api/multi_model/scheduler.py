@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from components.errors import ConfigurationError
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from flows.api.multi_model.fields import HIGHEST_PORT, Count, Port, Text, Whole, check_arguments
 
 

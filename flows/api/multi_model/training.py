@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any
 
-from components import progress
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
 from components.identity import fingerprint
 from components.methods.population.served_models import list_missing_models
+from components.reporting import progress
 from components.runs.lineages import read_config
 from components.runs.restarts import Restart
 from components.runs.resume_checks import validate_start
@@ -21,7 +21,7 @@ from components.session.checkpoint_loading import model_settings
 from components.session.session import Session
 from components.session.stores import open_store
 from components.session.user_sources import with_sources
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from flows.api.multi_model.configs import (
     KNOWN_MODELS,
     CooperationFactor,

@@ -19,6 +19,7 @@ from components.hybrid.recorded_episodes import PlayedEpisode, read_recorded_epi
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.strategies import Strategy
 from components.identity import fingerprint
+from components.methods.base import method_for
 from components.runs.history import read_history
 from components.runs.lineages import read_config
 from components.runs.run import CollectedStep, Run
@@ -262,26 +263,19 @@ def read_episodes(run: Run, step: int) -> list[PlayedEpisode]:
 
 
 def play_evaluation(run: Run, step: int) -> dict[str, float]:
-    """The documented means of the run's evaluation after so many steps, played again: its report has no deviation."""
-    from components.methods.hybrid.play import play_suite_games
-    from components.session.scenario import SUITE_SEED
+    """The documented means of the run's evaluation after so many steps, of its episodes: its report has no deviation."""
     from components.session.session import Session
-    from flows.evaluations import model_versions
-    from tasks.refresh_weights import ensure_loaded
+    from tasks.evaluate_policy import play_own_suite
 
     with Session(run) as session:
-        checkpoints = checkpoints_before(session.store, run, step)
-        versions = model_versions(session, checkpoints)
-        ensure_loaded(session, versions)
-        found = play_suite_games(
-            session, SAMPLING, checkpoints[REFLEXES], versions, seed=SUITE_SEED, progress=lambda done, total: None
-        )
-    rewards = found.rewards_N.tolist()
+        play = play_own_suite(session, SAMPLING, checkpoints_before(session.store, run, step))
+        metrics = method_for(run.config).evaluation.list_metrics(play)
+    rewards = [reward for rewards_K in play.rewards_P_K for reward in rewards_K]
     return {
         "avg_reward": fmean(rewards),
         "std_reward": pstdev(rewards),
-        "avg_length": float(found.played.lengths_N.mean()),
-        "avg_llm_usage": found.played.llm_share,
+        "avg_length": metrics["episode_length"],
+        "avg_llm_usage": metrics["llm_share"],
     }
 
 
