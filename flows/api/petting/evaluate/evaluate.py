@@ -9,9 +9,8 @@ from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling
 from components.evaluation.suites import Suite
 from components.evaluation.suites import suite as split_of_suite
-from flows.api.petting.configs import without
-from flows.api.petting.model_paths import check_sampling, find_named_team, open_team
-from flows.api.petting.run_configs import OVERRIDES, check_keys, overrides_for, stated_config
+from flows.api.petting.agents import check_sampling, find_named_team, open_team
+from flows.api.petting.configs import OVERRIDES, check_keys, overrides_for, stated_config, without
 from flows.suites import check_overrides, overridden, team_overrides
 
 _NUMBERS = ("success_rate", "n", "num_successes", "interval", "mean_reward", "keep_rate", "repair_rate")

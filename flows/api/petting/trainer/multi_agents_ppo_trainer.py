@@ -6,8 +6,8 @@ from typing import Any
 
 from components.config import RunConfig
 from components.session.scenario import scenario_of
+from flows.api.petting.configs import run_config, stated_config
 from flows.api.petting.evaluate.evaluate import evaluate
-from flows.api.petting.run_configs import run_config, stated_config
 from flows.api.petting.trainer.train import CHECKPOINT_DIR, train
 from flows.preflight.checks import check_configuration
 

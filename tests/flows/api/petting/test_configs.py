@@ -10,8 +10,7 @@ from components.errors import ConfigurationError
 from components.session.scenario import scenario_of
 from flows.api.petting.config import ppo_trainer
 from flows.api.petting.config.code import l2, single_policy, two_policy
-from flows.api.petting.configs import DOMAINS, config_names
-from flows.api.petting.run_configs import SETTINGS, get_config, run_config, stated_config
+from flows.api.petting.configs import DOMAINS, SETTINGS, config_names, get_config, run_config, stated_config
 from flows.api.petting.trainer.train import in_folder
 from flows.preflight.checks import check_environment
 from flows.presets import preset_config

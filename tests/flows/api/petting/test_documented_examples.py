@@ -20,8 +20,8 @@ from components.runs.run import Run
 from components.session.engines import Engines
 from flows import evaluate as evaluation
 from flows.api import petting
-from flows.api.petting.model_paths import build_played_config
-from flows.api.petting.run_configs import run_config
+from flows.api.petting.agents import build_played_config
+from flows.api.petting.configs import run_config
 from flows.api.petting.trainer.multi_agents_execution_engine import MultiAgentsExecutionEngine
 from flows.api.petting.trainer.multi_agents_ppo_trainer import MultiAgentsPPOTrainer
 from flows.presets import preset_config, preset_values, with_overrides
