@@ -91,6 +91,11 @@ class EmulatedGames:
         """The facts of each game now (N,); not to be changed."""
         return self._facts
 
+    @property
+    def records(self) -> Records:
+        """What the episode of each game has reached (N,)."""
+        return self._records
+
     def states(self) -> NDArray[np.float32] | NDArray[np.uint8]:
         """The 25 state variables of each game now (N, S), or the greys of its screen (N, 72, 80); not to be changed."""
         return self._states_N_S

@@ -2,11 +2,10 @@
 
 import string
 import weakref
-from contextlib import ExitStack
 from math import isfinite
 from os.path import expanduser
 from pathlib import Path
-from typing import Any, Literal, SupportsFloat, get_args
+from typing import Any, SupportsFloat, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,11 @@ from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
 from components.hybrid.game_facts import NUM_ACTIONS, STATE_VARIABLES, Action, Booleans, state_variables
 from components.hybrid.game_text import describe_goal, describe_state
 from components.hybrid.language_model import WORDS
-from components.hybrid.rewards import RewardWeights
+from components.hybrid.rewards import RewardWeights, potential
 from components.hybrid.twin import Twin
 from components.package_files import install_command
 from components.suggestions import suggest
+from flows.api.hybrid.configs import ObservationType
 from flows.api.hybrid.core.exceptions import EnvironmentError, environment_errors
 
 try:
@@ -32,7 +32,6 @@ except ImportError as error:
     raise ServiceMissing(f"gymnasium is not installed: {remedy}") from error
 
 HOMEBREW, TWIN = "homebrew", "twin"
-ObservationType = Literal["multi_modal", "screen", "state"]
 _LONGEST_TEXT, _MOST_BADGES = 300, 16
 _ENDLESS = 1_000_000_000
 """Steps and badges that no episode of the games reaches: the environment ends it."""
@@ -90,30 +89,23 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         self.rom_path = _known_rom(rom_path)
         game = self._open_game()
         self._game: EmulatedGames | Twin | None = game
-        ends = ExitStack()
-        if isinstance(game, EmulatedGames):
-            ends.callback(game.close)
-        self._close = weakref.finalize(self, ends.close)  # also at the end of the process
+        self._close = weakref.finalize(self, getattr(game, "close", int))  # also at the end of the process
         self._state: dict[str, Any] = {}
-        self._tiles: set[tuple[int, ...]] = set()
         self._num_steps = 0
 
     def reset(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The first observation and info of an episode, by `seed` or the next of the sequence.
-
-        `options={"state": env.save_state()}` begins there, except in the twin. Raises ConfigurationError for another argument.
-        """
-        options = kwargs.get("options") or {}
-        if not isinstance(options, dict) or not isinstance(options.get("state"), bytes | None):
-            raise ConfigurationError(f"reset: options {options!r}: give {{'state': env.save_state()}}, or none")
-        if unknown := sorted([*(kwargs.keys() - {"seed", "options"}), *(options.keys() - {"state"})]):
-            raise ConfigurationError(
-                f"reset: {', '.join(unknown)} is not known; give seed, or options with the key state"
-            )
+        """The first observation and info of an episode, by `seed` or the next of the sequence. Of Gymnasium's other argument,
+        `options`, there are none. Raises ConfigurationError for any."""
+        if unknown := sorted(name for name, value in kwargs.items() if name != "seed" and (name != "options" or value)):
+            raise ConfigurationError(f"reset: {', '.join(unknown)} is not known; give seed, or nothing")
         super().reset(seed=kwargs.get("seed"))
-        self._begin(int(self.np_random.integers(np.iinfo(np.int64).max)), options.get("state"))
-        self._tiles, self._num_steps, self._state = set(), 0, {}
-        self._state = self._next_state(0.0)
+        seed, game = int(self.np_random.integers(np.iinfo(np.int64).max)), self._opened()
+        if isinstance(game, Twin):
+            self._game = self._new_twin(seed)
+        else:
+            game.begin(np.ones(1, np.bool_), seeds_N=np.array([seed]))
+        self._num_steps, self._state = 0, {}
+        self._state = self._next_state()
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
@@ -126,7 +118,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         played = self._opened().step(np.array([int(action)]))
         terms = {name: float(values[0]) for name, values in played.terms.items()}
         before, self._num_steps = self._state, self._num_steps + 1
-        self._state = self._next_state(sum(value for name, value in terms.items() if name != "step"))
+        self._state = self._next_state()
         given = self._calculate_reward(dict(self._state), dict(before), int(action))
         if not isinstance(given, SupportsFloat) or not isfinite(given):
             raise ValueError(f"_calculate_reward returned {given!r}: return a finite number")
@@ -155,13 +147,6 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         mask_A: Booleans = self._opened().masks()[0]
         return mask_A
 
-    def save_state(self) -> bytes:
-        """The game now, for the option `state` of `reset`. Raises EnvironmentError in the twin."""
-        game = self._opened()
-        if isinstance(game, Twin):
-            raise EnvironmentError("save_state: the twin has no save states; use rom_path homebrew")
-        return game.save_states()[0]
-
     def close(self) -> None:
         """Close the emulator; once more does nothing."""
         self._game = None
@@ -175,7 +160,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
                     "rom_path twin: the rules without an emulator have no screen; set observation_type to state and headless "
                     "to true, or rom_path to homebrew"
                 )
-            return self._twin(0)
+            return self._new_twin(0)
         rule = EpisodeRule(max_steps=_ENDLESS, goal_badges=_ENDLESS, weights=self.weights)
         with environment_errors():
             from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
@@ -185,18 +170,8 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
             emulator = PyBoyEmulator(cartridge.rom, has_window=not self.headless)
             return EmulatedGames(cartridge, [emulator], seed=0, rule=rule, renders=has_screen or not self.headless)
 
-    def _twin(self, seed: int) -> Twin:
+    def _new_twin(self, seed: int) -> Twin:
         return Twin(1, seed=seed, max_steps=_ENDLESS, goal_badges=_ENDLESS, weights=self.weights)
-
-    def _begin(self, seed: int, state: bytes | None) -> None:
-        game = self._opened()
-        if isinstance(game, Twin):
-            if state is not None:
-                raise EnvironmentError("options state: the twin has no save states; use rom_path homebrew")
-            self._game = self._twin(seed)
-            return
-        with environment_errors():
-            game.begin(np.ones(1, np.bool_), seeds_N=np.array([seed]), state=state)
 
     def _opened(self) -> EmulatedGames | Twin:
         if self._game is None:
@@ -212,18 +187,16 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
     def _facts(self) -> dict[str, int]:
         return {name: int(values[0]) for name, values in self._opened().facts.items()}
 
-    def _next_state(self, gained: float) -> dict[str, Any]:
-        """The state now; `gained` is what the potential has grown by since the last one."""
-        facts, num_tiles = self._facts(), len(self._tiles)
-        self._tiles.add(tuple(facts[name] for name in ("map_group", "map_number", "x", "y")))
-        progressed = gained > 0 or len(self._tiles) > num_tiles
-        return {
-            **facts,
-            "visited_tiles": len(self._tiles),
-            "visited_maps": len({tile[:2] for tile in self._tiles}),
-            "idle_steps": 0 if progressed else self._state.get("idle_steps", 0) + 1,
-            "potential": self._state.get("potential", 0.0) + gained,
+    def _next_state(self) -> dict[str, Any]:
+        """The facts of the game now, and what its episode has reached."""
+        records = self._opened().records
+        reached = {
+            "visited_tiles": int(records.tiles[0]),
+            "visited_maps": int(records.maps[0]),
+            "potential": float(potential(records, self.weights)[0]),
         }
+        stands_still = bool(self._state) and all(self._state[name] == value for name, value in reached.items())
+        return {**self._facts(), **reached, "idle_steps": self._state["idle_steps"] + 1 if stands_still else 0}
 
     def _observation(self) -> dict[str, Any]:
         parts: dict[str, Any] = {}
@@ -249,10 +222,7 @@ def _known_rom(rom_path: str) -> str:
     rom = Path(expanduser(rom_path))
     if not str(rom_path) or rom.is_dir():
         raise ConfigurationError(f"rom_path {str(rom_path)!r}: is no file; give that of a ROM, homebrew or twin")
-    if rom.is_file():
-        with environment_errors():
-            return HOMEBREW if rom.read_bytes() == homebrew_cartridge().rom else str(rom)
-    return str(rom)
+    return HOMEBREW if rom.is_file() and rom.read_bytes() == homebrew_cartridge().rom else str(rom)
 
 
 def _space(observation_type: str) -> "spaces.Dict":

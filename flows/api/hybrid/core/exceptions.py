@@ -7,12 +7,12 @@ from components.errors import ConfigurationError as ConfigurationError
 from components.errors import PermanentError, ServiceMissing
 from components.hybrid.errors import DecisionValidationError as DecisionValidationError
 from components.hybrid.errors import LLMConnectionError as LLMConnectionError
-from components.hybrid.errors import RomMissing, SaveStateCorrupt, SaveStateOfOtherRom, WrongRom
+from components.hybrid.errors import RomMissing, WrongRom
 from components.hybrid.errors import TrainingError as TrainingError
 
 
 class EnvironmentError(TrainingError, PermanentError, OSError):
-    """The game cannot be played: no ROM, another one, no emulator, no screen, a damaged save state."""
+    """The game cannot be played: no ROM, another one, no emulator, no screen."""
 
 
 class CheckpointError(TrainingError, PermanentError):
@@ -21,8 +21,8 @@ class CheckpointError(TrainingError, PermanentError):
 
 @contextmanager
 def environment_errors() -> Iterator[None]:
-    """Raise what is wrong with ROM, emulator or save state inside as EnvironmentError."""
+    """Raise what is wrong with ROM or emulator inside as EnvironmentError."""
     try:
         yield
-    except (RomMissing, WrongRom, ServiceMissing, SaveStateCorrupt, SaveStateOfOtherRom) as error:
+    except (RomMissing, WrongRom, ServiceMissing) as error:
         raise EnvironmentError(str(error)) from error

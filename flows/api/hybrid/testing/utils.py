@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.config import parse_section
 from components.errors import ConfigurationError
+from flows.api.hybrid.configs import TrainingConfig
 from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer, training_parts
-from flows.api.hybrid.trainer.training_config import check_training_config
 
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
@@ -47,7 +48,7 @@ def create_test_trainer(
     if episodes < 1:
         raise ConfigurationError(f"episodes {episodes}: use 1 or more")
     Path(temp_dir).mkdir(parents=True, exist_ok=True)
-    config = check_training_config({**generate_test_config(temp_dir), "headless": headless, **changes})
+    config = parse_section(TrainingConfig, {**generate_test_config(temp_dir), "headless": headless, **changes})
     trainer = SmallTrainer(**training_parts(config))
     trainer.episodes = episodes
     return trainer
@@ -64,7 +65,7 @@ def generate_test_config(temp_dir: str = "/tmp/test", **changes: Any) -> dict[st
         "save_dir": str(folder / _CHECKPOINTS),
         "log_level": "WARNING",
     }
-    return check_training_config({**own, **changes}).model_dump()
+    return parse_section(TrainingConfig, {**own, **changes}).model_dump()
 
 
 def cleanup_test_files(temp_dir: str = "/tmp/test") -> list[str]:

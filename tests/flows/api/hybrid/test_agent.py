@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from components.errors import ConfigurationError
+from components.hybrid.asked_manager import AskedManager
 from components.hybrid.errors import HistoryUnusable
 from components.hybrid.goals import GoalOrientedPlanner
 from flows.api.hybrid.core.adaptive_strategy_system import CONTEXT, AdaptiveStrategySystem, StrategyType
@@ -90,8 +91,9 @@ def test_a_context_is_the_last_steps_and_the_question_within_its_tokens() -> Non
 def test_an_answer_that_is_no_allowed_button_presses_nothing_and_counts(
     answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stats = played(Sure(answer), 2).get_stats()
-    assert (stats["rejected_answers"], stats["llm_error_rate"]) == (2, 1.0)
+    asked = played(Sure(answer), 2).asked
+    assert asked is not None
+    assert (asked.num_rejected, asked.error_rate) == (2, 1.0)
     assert "an answer is rejected" in caplog.text
 
 
@@ -195,7 +197,7 @@ def test_a_model_in_this_process_is_held_to_allowed_buttons_and_its_tokens() -> 
     assert manager.get_action(context) == (action, said), "equal contexts have equal answers"
     assert manager.count_tokens(context) > len(context), "letters, and the instructions"
     old = "You stood there. You pressed Up: +0.09."
-    kept = manager.fit_context("\n".join([old] * 30 + [context]))
+    kept = AskedManager(manager).fit_context([old] * 30 + [context])
     assert 0 < kept.count(old) < 30
     assert manager.get_action(kept)[0] in (4, 5), "this model computes 512 tokens, less than it may read"
     assert manager.count_tokens(f"{old}\n{kept}") > manager.longest_context() == 504
@@ -215,8 +217,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: memory().get_recent_decisions(1.5), "limit 1.5"),  # type: ignore[arg-type]
     (lambda: memory().analyze_patterns(0), "min_frequency 0"),
     (lambda: GameStateAnalysis(np.zeros(25)), "state_variables ndarray: give info"),  # type: ignore[arg-type]
-    (lambda: begun().reset(options={"state": "abc"}), "reset: options .*save_state"),
-    (lambda: begun().reset(options=[1]), "reset: options"),
+    (lambda: begun().reset(options={"state": "abc"}), "reset: options is not known; give seed"),
+    (lambda: begun().reset(sed=1), "reset: sed is not known"),
     *((lambda a=a: begun().step(a), "action .*use a whole number") for a in ("a", None, np.array([3]), 3.7, True)),
     *((lambda n=n: create_env(goal_badges=n), "goal_badges .*1 to 16") for n in (1.5, 20)),
     *((lambda rom=rom: create_env(rom), "rom_path .*is no file") for rom in ("", "/")),

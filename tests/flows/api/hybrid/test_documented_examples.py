@@ -36,10 +36,9 @@ from flows.api.hybrid import (
     StrategyType,
     create_trainer_from_config,
 )
+from flows.api.hybrid.configs import TrainingConfig, read_curriculum
 from flows.api.hybrid.core import exceptions
-from flows.api.hybrid.core.curriculum import read_curriculum
 from flows.api.hybrid.testing import create_mock_environment, generate_test_config
-from flows.api.hybrid.trainer.training_config import TrainingConfig
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -230,9 +229,9 @@ def test_the_configuration_has_the_nine_documented_keys_and_the_curriculum_its_o
     assert CurriculumState(strategy=first.strategy, llm_confidence=first.llm_confidence).least_confidence == (
         pytest.approx(0.8)
     ), "a threshold"
-    with pytest.raises(exceptions.ConfigurationError, match=r"stages\[1\]\.llm_confidence 0\.7: is below .* 0\.8"):
+    with pytest.raises(exceptions.ConfigurationError, match=r"stages\.1\.llm_confidence 0\.7 is below .* 0\.8"):
         read_curriculum({"stages": [stage, {**stage, "llm_confidence": 0.7}]})
-    with pytest.raises(exceptions.ConfigurationError, match=r"stages\[0\]\.reward: unknown key"):
+    with pytest.raises(exceptions.ConfigurationError, match=r"curriculum_config\.stages\.0\.reward: unknown key"):
         read_curriculum({"stages": [{"reward": 1}]})
 
 
@@ -346,4 +345,4 @@ def test_the_example_of_an_own_reward_is_what_is_trained_on() -> None:
         observation = following
         earned.append(reward)
         assert info["reward_terms"].get("own", 0.0) == pytest.approx(100.0 * (info["state"]["y"] == 6))
-    assert agent.get_stats()["strategy"]["average_reward"] == pytest.approx(sum(earned) / 30)
+    assert agent.adaptive_strategy.get_strategy_stats()["average_reward"] == pytest.approx(sum(earned) / 30)
