@@ -26,7 +26,7 @@ from components.runs.lineages import view_command
 from components.runs.resume_checks import validate_start
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
-from components.schema import EvalReport
+from components.schema import EvalReport, IterationReport
 from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.stores import s3_endpoint
@@ -165,17 +165,17 @@ def open_session(run: Run, scenario: Scenario | None = None) -> Session:
 
 
 def train_here(
-    config: RunConfig, run_id: str, *, prepare: Callable[[Session], None] = lambda session: None
+    config: RunConfig, run_id: str, *, on_step: Callable[[IterationReport], None] | None = None
 ) -> dict[str, Any]:
     """Train a run in this process to `config.num_steps`; the flow's summary. A run of the name is continued.
 
-    `prepare` is given the session before the first step. Where no Prefect server is named, one is started for the run, and may
-    take as long as the run would wait for one that is away. Raises ConfigurationError before anything expensive, ConfigDrift
-    for another configuration under the name, and what the flow raises.
+    `on_step` is called when a step is stored. Where no Prefect server is named, one is started for the run, and may take as
+    long as the run would wait for one that is away. Raises ConfigurationError before anything expensive, ConfigDrift for
+    another configuration under the name, and what the flow raises.
     """
     settled = with_sources(config)
     with open_checked_session(Run(run_id=check_run_id(run_id), config=settled)) as session:
-        prepare(session)
+        session.on_step = on_step
         validate_start(session.store, run_id, settled, steps_for(settled).pipeline)
         with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return flow_for(settled)(settled, run_id)

@@ -18,8 +18,6 @@ from components.hybrid.strategies import Strategy
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 ObservationType = Literal["multi_modal", "screen", "state"]
-CURRICULUM = "curriculum_config"
-"""The argument that holds a curriculum."""
 
 
 class TrainingConfig(Frozen):
@@ -93,7 +91,7 @@ def read_curriculum(config: Mapping[str, Any] | None) -> CurriculumRule:
 
     **Example** a threshold of .4 and a rate of .9: .4, then 1 - .6 * .9 = .46, up to that of the next stage.
     """
-    stated = parse_section(CurriculumConfig, config or {}, place=CURRICULUM)
+    stated = parse_section(CurriculumConfig, config or {}, place="curriculum_config")
     rule = CurriculumRule(patience=stated.advancement_patience, decay=stated.confidence_decay_rate)
     if stated.stages is None:
         return rule

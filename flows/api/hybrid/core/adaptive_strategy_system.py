@@ -22,6 +22,7 @@ from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnaly
 
 CONTEXT = ("facts", "has_llm_budget", "is_stuck", "llm_error_rate", "phase")
 """What `select_strategy` reads."""
+_RULE = StrategyRule()
 _OF_ACTORS = {Actor.LLM: StrategyType.LLM_HEAVY, Actor.RL: StrategyType.RULE_HEAVY}
 
 
@@ -39,11 +40,9 @@ class AdaptiveStrategySystem:
         history_analyzer: DecisionHistoryAnalyzer | None = None,
         goal_planner: GoalOrientedPlanner | None = None,
         *,
-        rule: StrategyRule | None = None,
         seed: int = 0,
     ) -> None:
         self.history_analyzer, self.goal_planner = history_analyzer, goal_planner
-        self._rule = rule or StrategyRule()
         self._state = StrategyState(bandit=BanditState(seed=seed))
         self._earned: dict[str, tuple[int, float, int]] = {}
         self.prefer_strategy(self._find_known("") or StrategyType.BALANCED)
@@ -78,7 +77,7 @@ class AdaptiveStrategySystem:
             is_stuck=bool(context.get("is_stuck", False)) or (planner is not None and planner.is_emergency),
             known=self._find_known(context["phase"]) if "phase" in context else None,
         )
-        self._state = next_strategy(self._state, self._rule, situation)
+        self._state = next_strategy(self._state, _RULE, situation)
         return self.current_strategy
 
     def record_outcome(self, reward: float) -> None:
@@ -89,7 +88,7 @@ class AdaptiveStrategySystem:
 
     def prefer_strategy(self, strategy: StrategyType) -> None:
         """Go on with this strategy for one segment of decisions; then what is measured decides."""
-        self._state = start_strategy(self._state, self._rule, strategy)
+        self._state = start_strategy(self._state, _RULE, strategy)
 
     def get_strategy_stats(self) -> dict[str, Any]:
         """The strategy in force, its changes, and what each has earned; a success is a decision with reward above 0."""

@@ -21,7 +21,7 @@ from flows.api.hybrid.core.exceptions import DecisionValidationError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 
 _FILTERS = ("phase", "state_hash", "action", "type")
-_BY_HAND = "manual"
+_AS_THEY_ARE = ("state_hash", "action", "reasoning", "confidence", "outcome_reward", "step_number")
 _Z = 1.96
 _LOOK_EVERY = 8
 """Recordings, of an episode each, after which the history is looked at anew for what it teaches."""
@@ -54,12 +54,7 @@ class DecisionHistoryAnalyzer(Freed):
         self._lessons: HistoryLessons | None = None
 
     def record_decision(
-        self,
-        game_state: GameStateAnalysis,
-        action_taken: int,
-        reasoning: str,
-        confidence: float,
-        outcome_reward: float,
+        self, game_state: GameStateAnalysis, action_taken: int, reasoning: str, confidence: float, outcome_reward: float
     ) -> None:
         """Store a decision as an episode of its own. An outcome above 0 is a success.
 
@@ -76,7 +71,7 @@ class DecisionHistoryAnalyzer(Freed):
                 step_number=0,
                 state_hash=game_state.state_hash,
                 action=int(action_taken),
-                source=_BY_HAND,
+                source="manual",
                 is_success=isinstance(outcome_reward, SupportsFloat) and float(outcome_reward) > 0,
                 outcome_reward=outcome_reward,
                 confidence=confidence,
@@ -188,13 +183,8 @@ def _describe_decision(decision: Decision) -> dict[str, Any]:
     return {
         "id": f"{decision.episode_id}.{decision.step_number}",
         "timestamp": _time(decision),
-        "state_hash": decision.state_hash,
-        "action": decision.action,
-        "reasoning": decision.reasoning,
-        "confidence": decision.confidence,
-        "outcome_reward": decision.outcome_reward,
         "episode_id": str(decision.episode_id),
-        "step_number": decision.step_number,
+        **{name: getattr(decision, name) for name in _AS_THEY_ARE},
     }
 
 

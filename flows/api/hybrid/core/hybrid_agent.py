@@ -21,14 +21,12 @@ from components.hybrid.played_steps import PlayedSteps, step_of_game
 from components.hybrid.screens import grey_screens
 from components.hybrid.watched_games import GamesCurriculum
 from components.identity import seed_for
-from flows.api.hybrid.configs import CURRICULUM, read_curriculum
+from flows.api.hybrid.configs import read_curriculum
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 
 if TYPE_CHECKING:
-    from components.hybrid.masked_ppo import MaskedPPO, PPORule
-
-_ONE = np.ones(1, np.bool_)
+    from components.hybrid.masked_ppo import PPORule
 
 
 class AgentMode(StrEnum):
@@ -86,7 +84,7 @@ class HybridAgent:
             raise ConfigurationError(f"llm_manager None: mode {self.mode.value} asks one; give it, or use rl_only")
         if curriculum_config is not None and not is_adaptive:
             raise ConfigurationError(
-                f"{CURRICULUM}: has no effect under mode {self.mode.value}, where one decides; leave it out"
+                f"curriculum_config: has no effect under mode {self.mode.value}, where one decides; leave it out"
             )
         if learner is not None and self.mode is AgentMode.LLM_ONLY:
             raise ConfigurationError("learner: mode llm_only has no policy that learns; leave it out")
@@ -94,7 +92,11 @@ class HybridAgent:
         self.curriculum_config, rule = curriculum_config, read_curriculum(curriculum_config)
         if curriculum_config is not None:
             adaptive_strategy.prefer_strategy(rule.stages[0].strategy)
-        self.learner = None if self.mode is AgentMode.LLM_ONLY else _new_learner(learner, seed_for(seed, "weights"))
+        self.learner = None
+        if self.mode is not AgentMode.LLM_ONLY:
+            from components.hybrid.masked_ppo import MaskedPPO, PPORule  # imports torch, which takes seconds
+
+            self.learner = MaskedPPO(learner or PPORule(), seed=seed_for(seed, "weights"))
         self.asked = None if llm_manager is None else AskedManager(llm_manager)
         control = ControlRule(
             arbitration=ArbitrationRule(mode=Mode(self.mode.value)),
@@ -113,11 +115,6 @@ class HybridAgent:
         self._played = PlayedSteps()
         self._made: _Made | None = None
         self.num_llm_decisions = self.num_updates = 0
-
-    @property
-    def curriculum_stage(self) -> int:
-        """The number of the stage, from 0; 0 where there is no curriculum."""
-        return 0 if self._curriculum is None else self._curriculum.state.stage
 
     def get_action(self, observation: Mapping[str, Any], info: Mapping[str, Any]) -> int:
         """The next action, 0 to 8, which `info["action_mask"]` allows. Raises DecisionValidationError for another info."""
@@ -169,7 +166,7 @@ class HybridAgent:
             self.asked.remember(describe_state(made.facts), int(action), reward)
         if self._curriculum is not None:
             before = self._curriculum.state
-            self._curriculum.observe(step, _ONE)
+            self._curriculum.observe(step, np.ones(1, np.bool_))
             after = self._curriculum.state
             if (before.stage, before.num_stalls) != (after.stage, after.num_stalls):
                 self.adaptive_strategy.prefer_strategy(after.strategy)
@@ -192,12 +189,8 @@ class HybridAgent:
         if self._made is None:
             raise DecisionValidationError("there is no decision without an outcome; call get_action first")
         decided = self._made.decided
-        source = Actor.LLM if decided.by_llm_N[0] else Actor.RL
-        return {
-            "action": int(decided.actions_N[0]),
-            "source": source.value,
-            "confidence": float(decided.confidences_N[0]),
-        }
+        source, confidence = Actor.LLM if decided.by_llm_N[0] else Actor.RL, float(decided.confidences_N[0])
+        return {"action": int(decided.actions_N[0]), "source": source.value, "confidence": confidence}
 
     def _write_notes(self, facts: Mapping[str, int], mask_A: Booleans) -> str:
         """What the language model is told before its question: the goal, and what has helped or hurt in this state."""
@@ -222,12 +215,6 @@ class HybridAgent:
             )
         seen = np.asarray(observation[part])
         return np.asarray(grey_screens(seen[None])[0] if sees_screens else seen.astype(np.float32))
-
-
-def _new_learner(rule: "PPORule | None", seed: int) -> "MaskedPPO":
-    from components.hybrid.masked_ppo import MaskedPPO, PPORule
-
-    return MaskedPPO(rule or PPORule(), seed=seed)
 
 
 def _read_info(info: Mapping[str, Any]) -> tuple[dict[str, int], Booleans]:

@@ -1,6 +1,5 @@
 """The documented trainer: a run of the hybrid method by the flow, told as episodes, evaluations and checkpoints."""
 
-import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -8,7 +7,7 @@ from math import ceil
 from os.path import expanduser
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from components import progress
 from components.config import differing_fields
@@ -18,7 +17,6 @@ from components.hybrid.strategies import Strategy
 from components.methods.hybrid.trained_players import PlayedRun, play_evaluation, read_weights
 from components.runs.run import Run
 from components.schema import IterationReport
-from components.session.session import Session
 from components.suggestions import suggest
 from components.whole_files import write_whole
 from flows.api.hybrid.configs import LogLevel, TrainingConfig, read_training_config
@@ -32,14 +30,11 @@ from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
-EVENTS = (
-    *("training_start", "episode_end", "evaluation", "checkpoint"),
-    *("curriculum_advance", "curriculum_stalled", "training_end"),
-)
+EVENTS = ("episode_end", "evaluation", "checkpoint")
 """What callbacks are registered for."""
 Callback = Callable[["HybridLLMRLTrainer", int, dict[str, Any]], None]
 """Called with the trainer, the number of the episode, counted from 1 and 0 before it, and what the event says."""
-_SUMMARY = "training_summary.json"
+Trainer = TypeVar("Trainer", bound="HybridLLMRLTrainer")
 _WINDOW, _PATIENCE = 10, 20
 _log = logging.getLogger(__name__)
 
@@ -100,11 +95,6 @@ class HybridLLMRLTrainer:
         """The number of episodes of the run that have ended."""
         return 0 if self.played is None else len(self.played.episodes)
 
-    @property
-    def total_steps(self) -> int:
-        """The steps of these episodes."""
-        return 0 if self.played is None else sum(each.length for each in self.played.episodes)
-
     def register_callback(self, event: str, callback: Callback) -> None:
         """Call this at an event, see `EVENTS`, as soon as the step of the run that it is of is stored.
 
@@ -124,15 +114,14 @@ class HybridLLMRLTrainer:
         eval_interval: int = 50,
         curriculum_patience: int = _PATIENCE,
     ) -> dict[str, Any]:
-        """Train at least so many more episodes; the summary, which is also in `save_dir/training_summary.json`.
+        """Train at least so many more episodes; the summary.
 
         Each `save_interval` episodes of full length a checkpoint is kept for good (`troupe gc` removes others), each
         `eval_interval` the player is evaluated. Raises ConfigurationError for what no run can have, and TrainingError, or one
         of its kind, when a step fails; the next call goes on after the last finished one.
         """
-        asked = {name: value for name, value in locals().items() if name != "self"}
-        for name, value in asked.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        for name, value in dict(locals()).items():
+            if name != "self" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise ConfigurationError(f"{name} {value!r}: use a whole number of 1 or more")
         runs.check_parts(self)
         total, save_every, eval_every = (
@@ -149,10 +138,9 @@ class HybridLLMRLTrainer:
         from flows.train import train_here  # imports Prefect, which takes seconds
 
         played = self._take_run(runs.find_run(config))
-        self._emit("training_start", asked)
         try:
             with progress.subscribe(self._hear):
-                train_here(config, played.run.run_id, prepare=self._watch)
+                train_here(config, played.run.run_id, on_step=self._finish_step)
             played.read_stored()
             evaluation = play_evaluation(played.run, played.num_steps, runs.SAMPLING)
             self.agent.load_weights(read_weights(played.run, played.num_steps))
@@ -163,10 +151,7 @@ class HybridLLMRLTrainer:
                 f"step {played.num_steps} failed: {type(error).__name__}: {error}; train() goes on after step "
                 f"{played.num_steps}, also elsewhere after load_checkpoint('latest')"
             ) from error
-        summary = self._summarise(played, evaluation)
-        write_whole(self.save_dir / _SUMMARY, json.dumps(summary, indent=2))
-        self._emit("training_end", summary)
-        return summary
+        return self._summarise(played, evaluation)
 
     def get_performance_metrics(self) -> dict[str, float]:
         """The seven documented metrics of the last episode, rates from 0 to 1. Raises TrainingError before the first."""
@@ -228,9 +213,6 @@ class HybridLLMRLTrainer:
         known.read_stored()
         return known
 
-    def _watch(self, session: Session) -> None:
-        session.on_step = self._finish_step
-
     def _finish_step(self, report: IterationReport) -> None:
         """Tell callbacks what a step of the run has brought, and keep its decisions."""
         assert self.played is not None, "a step is of a run"
@@ -238,9 +220,6 @@ class HybridLLMRLTrainer:
             self.decision_analyzer.record(episode.decisions)
             _log.info("episode %d: reward %.3f, llm %.2f", self.episode, episode.reward, episode.llm_usage)
             self._emit("episode_end", {**self.get_performance_metrics(), "reward": episode.reward})
-        for event, name in (("curriculum_advance", "num_advances"), ("curriculum_stalled", "num_stalls")):
-            if report.metrics.get(f"curriculum/{name}"):
-                self._emit(event, {"stage": self.played.stage})
         if self.played.num_steps % self.played.run.config.retention.every == 0:
             self._emit("checkpoint", {"path": self.played.checkpoint})
 
@@ -259,22 +238,21 @@ class HybridLLMRLTrainer:
         )
 
     def _choose_patience(self, asked: int) -> int:
-        stated = (self.agent.curriculum_config or {}).get("advancement_patience")
-        if asked != _PATIENCE and self.agent.mode != "adaptive":
-            raise ConfigurationError(
-                f"curriculum_patience {asked}: mode {self.agent.mode} has no curriculum; leave it out"
-            )
-        if stated is not None and asked not in (_PATIENCE, stated):
-            raise ConfigurationError(
-                f"curriculum_patience {asked}: curriculum_config.advancement_patience is {stated}; leave one of them out"
-            )
+        stated, is_adaptive = (
+            (self.agent.curriculum_config or {}).get("advancement_patience"),
+            self.agent.mode == "adaptive",
+        )
+        if asked != _PATIENCE and (not is_adaptive or stated not in (None, asked)):
+            known = f"curriculum_config.advancement_patience is {stated}"
+            reason = known if is_adaptive else f"mode {self.agent.mode} has no curriculum"
+            raise ConfigurationError(f"curriculum_patience {asked}: {reason}; leave it out")
         return asked if stated is None else int(stated)
 
     def _summarise(self, played: PlayedRun, evaluation: Mapping[str, float]) -> dict[str, Any]:
         rewards = [each.reward for each in played.episodes]
         return {
             "total_episodes": self.episode,
-            "total_steps": self.total_steps,
+            "total_steps": sum(each.length for each in played.episodes),
             "best_reward": max(rewards),
             "final_avg_reward": fmean(rewards[-_WINDOW:]),
             "curriculum_stage_reached": played.stage,
@@ -300,11 +278,11 @@ def create_trainer_from_config(config_path: str) -> HybridLLMRLTrainer:
 
     Raises ConfigurationError for unknown keys and wrong values, by name; EnvironmentError without the ROM.
     """
-    return HybridLLMRLTrainer(**training_parts(read_training_config(config_path)))
+    return build_trainer(read_training_config(config_path), HybridLLMRLTrainer)
 
 
-def training_parts(config: TrainingConfig) -> dict[str, Any]:
-    """The arguments of a trainer by this configuration: environment, agent and the rest, opened.
+def build_trainer(config: TrainingConfig, kind: type[Trainer]) -> Trainer:
+    """The trainer of a configuration, with all its parts opened.
 
     With `observation_type` screen the policy sees the screen, else the state variables.
     """
@@ -313,25 +291,15 @@ def training_parts(config: TrainingConfig) -> dict[str, Any]:
 
     _check_save_dir(config.save_dir)
     env = EnhancedPyBoyPokemonCrystalEnv(config.rom_path, config.headless, config.observation_type)
-    try:
-        analyzer = DecisionHistoryAnalyzer(config.decision_db_path)
-    except BaseException:
-        env.close()
-        raise
+    analyzer = DecisionHistoryAnalyzer(config.decision_db_path)
     strategies = AdaptiveStrategySystem(analyzer, GoalOrientedPlanner())
     if config.initial_strategy is not None:
         strategies.prefer_strategy(Strategy(config.initial_strategy))
     manager = LLMManager(config.llm_model, max_context_length=config.max_context_length)
-    learner = PPORule(network="cnn" if config.observation_type == "screen" else "mlp")
-    return {
-        "env": env,
-        "agent": HybridAgent(manager, strategies, learner=learner),
-        "strategy_system": strategies,
-        "decision_analyzer": analyzer,
-        "llm_manager": manager,
-        "save_dir": config.save_dir,
-        "log_level": config.log_level,
-    }
+    agent = HybridAgent(
+        manager, strategies, learner=PPORule(network="cnn" if config.observation_type == "screen" else "mlp")
+    )
+    return kind(env, agent, strategies, analyzer, manager, config.save_dir, config.log_level)
 
 
 def _check_save_dir(save_dir: Any) -> Path:

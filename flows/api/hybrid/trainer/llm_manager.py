@@ -7,15 +7,13 @@ from os.path import expanduser
 from typing import Any
 
 from components.errors import ConfigurationError
-from components.hybrid.game_facts import Action
-from components.hybrid.language_model import ADVISER_TASK, WORDS
+from components.hybrid.language_model import ADVISER_TASK, WORDS, read_legal
 from components.identity import seed_for
 from components.methods.population.served_models import Question, ServedModel, ServedPolicy
 from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
 
 _WORDS = re.compile(r"\b(?:A|B|(?i:start|select|up|down|left|right|none))\b")
 _NAMES = {word.lower(): action for action, word in WORDS.items()}
-_LEGAL = re.compile(r"Buttons: ([A-Z, ]+)\.")
 _ANSWER_TOKENS = 8
 """What is left for a button."""
 
@@ -80,7 +78,7 @@ class LLMManager(BaseLLMManager):
 
     def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
         """An allowed action. Raises ConfigurationError or ServiceMissing if there is no such model."""
-        legal = legal_actions(context)
+        legal = read_legal(context)
         question = self._question(context)
         index, probability = self._policy.choose(question, [WORDS[action] for action in legal])
         return int(legal[index]), {"source": self.model, "confidence": probability}
@@ -116,9 +114,3 @@ class LLMManager(BaseLLMManager):
     @cached_property
     def _policy(self) -> ServedPolicy:
         return self._served.policy("adviser")
-
-
-def legal_actions(context: str) -> list[Action]:
-    """The allowed buttons that the last line of a context lists; all nine if it lists none."""
-    found = _LEGAL.findall(context.split("\n")[-1])
-    return [Action[name] for name in found[-1].split(", ")] if found else list(Action)

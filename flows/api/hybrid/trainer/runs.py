@@ -147,18 +147,15 @@ def find_run(config: RunConfig) -> Run:
 
 def find_checkpoint(name: str, save_dir: Path, run_id: str | None) -> tuple[Run, int]:
     """The run and step of "latest" (of `run_id`, or of the newest run), "best", or RUN@STEP. Raises CheckpointNotFound."""
-    from flows.api.multi_model.checkpoints import find_checkpoint as find
-    from flows.api.multi_model.checkpoints import list_available_checkpoints
+    from flows.api.multi_model import checkpoints
 
-    named = Path(name).name
-    if named == "best":
-        best = save_dir / BEST
-        named = best.read_text(encoding="utf-8") if best.is_file() else ""
+    named, best = Path(name).name, save_dir / BEST
+    if named == "best" and best.is_file():
+        named = best.read_text(encoding="utf-8")
     elif named == "latest":
-        found = list_available_checkpoints(save_dir)
-        named = next((each for each in found if run_id is None or each.startswith(f"{run_id}@")), "")
-    _, run, step = find(named, save_dir)
-    return run, step
+        found = checkpoints.list_available_checkpoints(save_dir)
+        named = next((each for each in found if run_id is None or each.startswith(f"{run_id}@")), named)
+    return checkpoints.find_checkpoint(named, save_dir)[1:]
 
 
 def check_parts(trainer: Parts) -> None:

@@ -140,7 +140,8 @@ def test_stages_are_passed_by_the_rewards_of_step_by_step_play() -> None:
             following, reward, _, _, info = env.step(action)
             agent.update(observation, action, reward, following, step == 1, truncated=step == 1)
             observation = following
-        assert agent.curriculum_stage == (episode >= 9), "ten episodes, and a mean above -9"
+        assert agent._curriculum is not None
+        assert agent._curriculum.state.stage == (episode >= 9), "ten episodes, and a mean above -9"
     assert preferred == ["llm_heavy"]
 
 
