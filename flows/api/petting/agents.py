@@ -3,9 +3,8 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from components.artifacts.format import check_format
 from components.config import RunConfig, StoreConfig
@@ -29,46 +28,30 @@ from flows.suites import as_own
 _MODEL = re.compile(r"model_([0-9]{1,9})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedTeam:
-    """A team, the configuration that it plays, and the store of its run; None for models, which are in none."""
-
-    team: Team
-    played: RunConfig
-    store: StoreConfig | None
-
-
-def find_named_team(model_path: str | Path, stated: Mapping[str, Any] | None) -> NamedTeam:
-    """The team of a model path, and what it plays: the configuration `stated`, or what it was trained on (None).
-
-    A path is `DIR/RUN`, `DIR/RUN/model_STEP`, and `DIR` or `DIR/model_STEP` for the run that `stated` names, or the only one
-    there; DIR is the `checkpoint_dir` of a training. Else it is a model, or a folder of models by policy. Raises
-    ConfigurationError.
-    """
-    found = _named_run(model_path, None if stated is None else str(stated["config_name"]))
-    if found is None:
-        return _models(model_path, stated)
-    from flows.evaluate import find_stored_run  # imports Prefect, which takes seconds
-
-    store, subject = found
-    run, step = find_stored_run(store, subject)
-    team = find_team(subject, lambda _: (run, step), title=str(model_path))
-    return NamedTeam(team=team, played=build_played_config(stated, run), store=run.config.store)
-
-
 @contextmanager
 def open_team(
-    named: NamedTeam, adjust: Callable[[RunConfig], RunConfig] = lambda config: config
-) -> Iterator[Contender]:
-    """The team in a session of its own, which ends with the block. Its results are kept in the store of its run. `adjust`
-    changes the configuration in which it plays."""
-    from flows.evaluate import kept_in
+    model_path: str | Path,
+    stated: Mapping[str, Any] | None,
+    adjust: Callable[[RunConfig], RunConfig] = lambda config: config,
+) -> Iterator[tuple[Contender, RunConfig]]:
+    """The team of a model path in a session of its own, which ends with the block, and what it plays: the configuration
+    `stated`, or what it was trained on (None).
 
-    with (
-        kept_in(named.store) as store,
-        open_contender(named.team, named.played, store=store, adjust=adjust) as contender,
-    ):
-        yield contender
+    A path is `DIR/RUN`, `DIR/RUN/model_STEP`, and `DIR` or `DIR/model_STEP` for the run that `stated` names, or the only one
+    there; DIR is the `checkpoint_dir` of a training. Else it is a model, or a folder of models by policy. Results are kept in
+    the store of the run. `adjust` changes the configuration in which the team plays. Raises ConfigurationError.
+    """
+    from flows.evaluate import find_stored_run, kept_in  # imports Prefect, which takes seconds
+
+    found, kept = _find_run(model_path, None if stated is None else str(stated["config_name"])), None
+    if found is None:
+        team, played = _build_model_team(model_path, stated)
+    else:
+        run, step = find_stored_run(*found)
+        team = find_team(found[1], lambda _: (run, step), title=str(model_path))
+        played, kept = build_played_config(stated, run), run.config.store
+    with kept_in(kept) as store, open_contender(team, played, store=store, adjust=adjust) as contender:
+        yield contender, played
 
 
 def build_played_config(stated: Mapping[str, Any] | None, run: Run) -> RunConfig:
@@ -84,9 +67,9 @@ def build_played_config(stated: Mapping[str, Any] | None, run: Run) -> RunConfig
 
 def check_sampling(text: str) -> Sampling:
     """`sampling`, checked. Raises ConfigurationError."""
-    if text not in ("greedy", "sample"):
+    if text not in get_args(Sampling):
         raise ConfigurationError(f"sampling {text!r}: use greedy or sample")
-    return "greedy" if text == "greedy" else "sample"
+    return cast("Sampling", text)
 
 
 class LoadedTeam(Freed):
@@ -96,7 +79,7 @@ class LoadedTeam(Freed):
         """`model_path` and `config_name` are those of `evaluate`. Raises ConfigurationError."""
         stated = None if config_name is None else stated_config(config_name, None, {})
         with ExitStack() as opened:
-            team = opened.enter_context(open_team(find_named_team(model_path, stated)))
+            team, _ = opened.enter_context(open_team(model_path, stated))
             team.load()
             self._session, self._router = team.session, team.session.router(dict(team.versions))
             self._ends = opened.pop_all()
@@ -137,7 +120,7 @@ class PolicyAgent(LoadedTeam):
         return router.decode(role, completion.tokens, prompt_tokens)
 
 
-def _named_run(model_path: str | Path, run_id: str | None) -> tuple[StoreConfig, RunSubject] | None:
+def _find_run(model_path: str | Path, run_id: str | None) -> tuple[StoreConfig, RunSubject] | None:
     """The folder of runs to which a path leads, and the run in it; None if it leads to none."""
     path = Path(model_path).expanduser().absolute()
     model = _MODEL.fullmatch(path.name)
@@ -146,7 +129,7 @@ def _named_run(model_path: str | Path, run_id: str | None) -> tuple[StoreConfig,
         if (folder / "format.json").is_file():
             store = StoreConfig(kind="local", root=str(folder))
             check_format(open_store(store))
-            return store, RunSubject(name or _only_run(store, run_id, path), step)
+            return store, RunSubject(name or _find_only_run(store, run_id, path), step)
     has_folder = "/" in str(model_path) and path.parent.exists()
     if model or (has_folder and not path.exists()):  # no name on a hub
         raise ConfigurationError(
@@ -155,20 +138,18 @@ def _named_run(model_path: str | Path, run_id: str | None) -> tuple[StoreConfig,
     return None
 
 
-def _only_run(store: StoreConfig, run_id: str | None, path: Path) -> str:
+def _find_only_run(store: StoreConfig, run_id: str | None, path: Path) -> str:
     runs = list_indexed_runs(open_store(store))
-    if run_id in runs:
-        return str(run_id)
-    if len(runs) != 1:
+    if run_id not in runs and len(runs) != 1:
         raise ConfigurationError(
             f"model_path {str(path)!r}: the folder has the runs {runs}; name one, as {store.root}/RUN/{path.name}"
         )
-    return runs[0]
+    return runs[0] if run_id not in runs else str(run_id)
 
 
-def _models(model_path: str | Path, stated: Mapping[str, Any] | None) -> NamedTeam:
-    """The team whose policies are models, each in a folder of its name below the path, else all the path itself. Raises
-    ConfigurationError if there are none."""
+def _build_model_team(model_path: str | Path, stated: Mapping[str, Any] | None) -> tuple[Team, RunConfig]:
+    """The team whose policies are models, each in a folder of its name below the path, else all the path itself, and what it
+    plays. Raises ConfigurationError if there are none."""
     if stated is None:
         raise ConfigurationError(f"config_name: name what the model {str(model_path)!r} plays, as code_single_policy")
     policies, path = run_config(stated).policies, Path(model_path).expanduser()
@@ -187,4 +168,4 @@ def _models(model_path: str | Path, stated: Mapping[str, Any] | None) -> NamedTe
         policy: Player(settings=settings.model_copy(update={"adapter": None}), weights=models[policy])
         for policy, settings in played.policies.items()
     }
-    return NamedTeam(team=Team(name=str(model_path), agents=played.agents, players=players), played=played, store=None)
+    return Team(name=str(model_path), agents=played.agents, players=players), played

@@ -13,6 +13,7 @@ from components.errors import ConfigurationError
 from components.session.checkpoint_loading import model_settings
 from components.suggestions import suggest
 from flows.presets import all_preset_values, find_named_values, with_overrides
+from flows.specialisation import specialise
 
 _BOARDS = {"plan_path": "plan-path", "sokoban": "sokoban", "sudoku": "sudoku"}
 _PUZZLES = {"blocksworld": "stateful-blocksworld", "eight_queens": "stateful-eight-queens"}
@@ -32,8 +33,6 @@ LEVELS: Mapping[str, str] = {
 """The end of a name -> the level of specialisation: l0 one agent; l1 one policy for all roles; l2 an adapter per role on one
 base; l3 a model per role."""
 _NAME = re.compile(rf"({'|'.join(DOMAINS)})({'|'.join(map(re.escape, LEVELS))})")
-_ADAPTED = "plan-path-l2"
-"""The preset whose adapter, and its learning rate, all configurations of level l2 have."""
 NAMING = ("config_name", "env_name", "base_model")
 """The keys that decide the defaults of all others."""
 SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -89,13 +88,9 @@ def get_config(config_name: str, **settings: Any) -> dict[str, Any]:
     """
     given = check_keys({"config_name": config_name, **settings})
     defaults = parse_config(_values(given)).model_dump(mode="json")
+    named = {"env_name": defaults["environment"]["name"], "base_model": _read(_BASE, defaults)}
     read = {key: _read(places, defaults) for key, places in SETTINGS.items()}
-    named = {
-        "config_name": config_name,
-        "env_name": defaults["environment"]["name"],
-        "base_model": _read(_BASE, defaults),
-    }
-    return {**named, **read, OVERRIDES: [], **deepcopy(given)}
+    return {"config_name": config_name, **named, **read, OVERRIDES: [], **deepcopy(given)}
 
 
 def training_keys(config_name: str = "games_single_policy", **settings: Any) -> dict[str, Any]:
@@ -107,22 +102,16 @@ def training_keys(config_name: str = "games_single_policy", **settings: Any) -> 
 def stated_config(
     config_name: str | Mapping[str, Any] | None, config: Mapping[str, Any] | None, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a caller says: the name of a configuration or its edited dict, and single keys on top.
+    """What a caller says: a configuration's name or its edited dict, in either argument, and single keys on top.
 
-    Raises ConfigurationError if neither is given, or if both are and name different ones.
+    Raises ConfigurationError unless one of them is given.
     """
-    if isinstance(config_name, Mapping):
-        if config is not None:
-            raise ConfigurationError("config_name is a configuration, and so is config: leave one of them out")
-        config_name, config = None, config_name
-    stated = dict(config or {})
-    name = stated.setdefault("config_name", config_name)
-    if name is None:
+    given = config_name if config is None else config
+    stated = dict(given) if isinstance(given, Mapping) else {"config_name": given}
+    if stated.get("config_name") is None or None not in (config_name, config):
         raise ConfigurationError(
-            "config_name: name a configuration, as code_single_policy, or pass one of get_config()"
+            "config_name: name a configuration, as code_single_policy, or pass one of get_config() as config; one of them"
         )
-    if config_name not in (None, name):
-        raise ConfigurationError(f"config_name {config_name!r}: the configuration is {name!r}; leave config_name out")
     return check_keys({**stated, **settings})
 
 
@@ -133,8 +122,7 @@ def run_config(config: Mapping[str, Any]) -> RunConfig:
     """
     values = _values(check_keys(config))
     defaults = parse_config(values).model_dump(mode="json")
-    given = {key: places for key, places in SETTINGS.items() if key in config}
-    changed = [key for key, places in given.items() if config[key] != _read(places, defaults)]
+    changed = [key for key, places in SETTINGS.items() if key in config and config[key] != _read(places, defaults)]
     lines = [line for key in changed for line in overrides_for(key, SETTINGS[key], config[key], values)]
     try:
         return parse_config(with_overrides(values, [*lines, *(config.get(OVERRIDES) or ())]))
@@ -250,37 +238,7 @@ def config_values(name: str, env_name: str | None = None) -> dict[str, Any]:
     if chosen not in environments:
         raise ConfigurationError(f"config['env_name'] {chosen!r}: not in {made[1]}; {suggest(chosen, environments)}")
     values = with_overrides(all_preset_values()[environments[chosen]], ())
-    return {**at_level(values, LEVELS[made[2]]), "preset": name}
-
-
-def at_level(values: Mapping[str, Any], level: str) -> dict[str, Any]:
-    """A preset's plain values, all of whose roles have one policy, at another level of specialisation.
-
-    Its agents are named in the order of a turn: l0 is the last of them.
-
-    **Example** l3 of {tester: {policy: team}, coder: {policy: team}}: {tester: {policy: tester}, coder: {policy: coder}}, each
-    of the two policies as team was.
-    """
-    agents: dict[str, Any] = values["agents"]
-    if len(values["policies"]) != 1:
-        raise ConfigurationError(
-            f"preset {values.get('preset')}: its policies are {sorted(values['policies'])}; the configurations of a domain "
-            "are made of a preset with one policy for all roles"
-        )
-    if level == "l0":
-        rollout = without(values["rollout"], "random_handoff_probability") | {"mode": "single"}
-        last = dict([*agents.items()][-1:])
-        return {**values, "rollout": rollout, "algorithm": {"advantage": "grpo"}, "agents": last}
-    if level == "l1":
-        return dict(values)
-    adapted = next(iter(all_preset_values()[_ADAPTED]["policies"].values())) if level == "l2" else {}
-    own = {key: adapted[key] for key in ("adapter", "learning_rate") if key in adapted}
-    (policy,) = values["policies"].values()
-    return {
-        **values,
-        "agents": {role: {**agent, "policy": role} for role, agent in agents.items()},
-        "policies": {role: deepcopy({**policy, **own}) for role in agents},
-    }
+    return {**specialise(values, LEVELS[made[2]]), "preset": name}
 
 
 def without(section: Mapping[str, Any], *keys: str) -> dict[str, Any]:

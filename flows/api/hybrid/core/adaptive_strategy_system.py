@@ -52,11 +52,6 @@ class AdaptiveStrategySystem:
         """The strategy in force."""
         return self._state.strategy
 
-    @property
-    def num_switches(self) -> int:
-        """How often the strategy has changed."""
-        return self._state.num_switches
-
     def select_strategy(self, context: Mapping[str, Any]) -> StrategyType:
         """The strategy of the next decision, by `llm_error_rate`, `has_llm_budget`, `is_stuck`, the `phase` of the game, in
         which the history may know who does better, and `facts` for the planner.
@@ -97,7 +92,7 @@ class AdaptiveStrategySystem:
             "current_strategy": self.current_strategy.value,
             "target_llm_share": TARGET_LLM_SHARES[self.current_strategy],
             "is_overruled": self._state.is_overruled,
-            "switches": self.num_switches,
+            "switches": self._state.num_switches,
             **_describe_earnings(int(decisions), total, int(successes)),
             "by_strategy": {name: _describe_earnings(*each) for name, each in self._earned.items()},
         }

@@ -80,14 +80,7 @@ class HybridAgent:
             )
         self.mode, self.seed = AgentMode(mode), seed
         is_adaptive = self.mode is AgentMode.ADAPTIVE
-        if llm_manager is None and self.mode is not AgentMode.RL_ONLY:
-            raise ConfigurationError(f"llm_manager None: mode {self.mode.value} asks one; give it, or use rl_only")
-        if curriculum_config is not None and not is_adaptive:
-            raise ConfigurationError(
-                f"curriculum_config: has no effect under mode {self.mode.value}, where one decides; leave it out"
-            )
-        if learner is not None and self.mode is AgentMode.LLM_ONLY:
-            raise ConfigurationError("learner: mode llm_only has no policy that learns; leave it out")
+        _check_mode(self.mode, llm_manager, curriculum_config, learner)
         self.llm_manager, self.adaptive_strategy = llm_manager, adaptive_strategy
         self.curriculum_config, rule = curriculum_config, read_curriculum(curriculum_config)
         if curriculum_config is not None:
@@ -215,6 +208,20 @@ class HybridAgent:
             )
         seen = np.asarray(observation[part])
         return np.asarray(grey_screens(seen[None])[0] if sees_screens else seen.astype(np.float32))
+
+
+def _check_mode(
+    mode: AgentMode, manager: Manager | None, curriculum: Mapping[str, Any] | None, learner: "PPORule | None"
+) -> None:
+    """Raise ConfigurationError for what the mode lacks, and for what has no effect in it."""
+    if manager is None and mode is not AgentMode.RL_ONLY:
+        raise ConfigurationError(f"llm_manager None: mode {mode.value} asks one; give it, or use rl_only")
+    if curriculum is not None and mode is not AgentMode.ADAPTIVE:
+        raise ConfigurationError(
+            f"curriculum_config: has no effect under mode {mode.value}, where one decides; leave it out"
+        )
+    if learner is not None and mode is AgentMode.LLM_ONLY:
+        raise ConfigurationError("learner: mode llm_only has no policy that learns; leave it out")
 
 
 def _read_info(info: Mapping[str, Any]) -> tuple[dict[str, int], Booleans]:

@@ -80,7 +80,6 @@ class HybridLLMRLTrainer:
         self.strategy_system, self.decision_analyzer = strategy_system, decision_analyzer
         self.save_dir, self.num_games = _check_save_dir(save_dir), num_games
         self.first_strategy = strategy_system.current_strategy
-        """That of the first stage."""
         self._callbacks: dict[str, list[Callback]] = {event: [] for event in EVENTS}
         self.played: PlayedRun | None = None
         """What its run has played; None before it is trained or loaded."""

@@ -2,12 +2,11 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from components.config import HybridMethod, RunConfig, parse_config
 from components.config.hybrid import Adaptive
 from components.errors import ConfigurationError
-from components.evaluation.held_out import Sampling
 from components.hybrid.game_facts import STATE_VARIABLES
 from components.hybrid.goals import GOALS
 from components.hybrid.rewards import RewardWeights
@@ -25,7 +24,7 @@ from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
-SAMPLING: Sampling = "sample"
+SAMPLING: Literal["sample"] = "sample"
 BEST = "best_model"
 """The file in the folder of a trainer that names its best checkpoint."""
 LONGEST_QUESTION = 1024

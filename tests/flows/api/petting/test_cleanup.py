@@ -11,9 +11,8 @@ import pytest
 from components.errors import ServiceMissing
 from components.sandbox import docker_api, reaper
 from components.sandbox.daemon import Daemon
+from flows import leftovers
 from flows.api.petting.utils.cleanup import cleanup
-
-MODULE = sys.modules[cleanup.__module__]
 
 
 @pytest.mark.parametrize(("host", "is_local"), [("unix:///run/docker.sock", True), ("tcp://away:2375", False)])
@@ -26,7 +25,7 @@ def test_containers_of_dead_owners_are_removed_where_their_owners_are_known(
         asked.append((api, local))
         return 4
 
-    monkeypatch.setattr(MODULE, "running_daemon", lambda *_: Daemon(host=host, private=False, version="28"))
+    monkeypatch.setattr(leftovers, "running_daemon", lambda *_: Daemon(host=host, private=False, version="28"))
     monkeypatch.setattr(docker_api, "DockerApi", nullcontext)
     monkeypatch.setattr(reaper, "remove_leftovers", remove)
     assert cleanup()["containers"] == 4
@@ -39,7 +38,7 @@ def test_without_docker_there_are_no_containers(found: Any, monkeypatch: pytest.
         if found is not None:
             raise found
 
-    monkeypatch.setattr(MODULE, "running_daemon", running_daemon)
+    monkeypatch.setattr(leftovers, "running_daemon", running_daemon)
     assert cleanup()["containers"] == 0
 
 
