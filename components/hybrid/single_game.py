@@ -47,9 +47,9 @@ class SingleGame(Freed):
 
     def press(self, action: int) -> dict[str, float]:
         """What a button earned, term by term."""
-        before = self._reached()
+        before = self._measure_progress()
         played = self._game.step(np.array([action]))
-        self._idle_steps = self._idle_steps + 1 if self._reached() == before else 0
+        self._idle_steps = self._idle_steps + 1 if self._measure_progress() == before else 0
         return {name: float(values[0]) for name, values in played.terms.items()}
 
     @property
@@ -61,7 +61,7 @@ class SingleGame(Freed):
     def state(self) -> dict[str, Any]:
         """The facts, and what the episode has reached: `visited_tiles`, `visited_maps`, `potential`, and the `idle_steps` since
         any of it grew."""
-        return {**self.facts, **self._reached(), "idle_steps": self._idle_steps}
+        return {**self.facts, **self._measure_progress(), "idle_steps": self._idle_steps}
 
     @property
     def mask_A(self) -> Booleans:
@@ -83,7 +83,7 @@ class SingleGame(Freed):
         if not self._is_twin:
             self._game.close()
 
-    def _reached(self) -> Mapping[str, float]:
+    def _measure_progress(self) -> Mapping[str, float]:
         records = self._game.records
         visited = {"visited_tiles": int(records.tiles[0]), "visited_maps": int(records.maps[0])}
         return {**visited, "potential": float(potential(records, self._weights)[0])}

@@ -21,7 +21,7 @@ from components.schema import Observation
 from components.session.checkpoint_loading import check_model, model_settings
 from components.session.stores import open_store
 from components.session.user_sources import with_environment_source
-from flows.api.petting.configs import OVERRIDES, run_config, stated_config
+from flows.api.petting.configs import OVERRIDES, merge_config, run_config
 from flows.api.petting.multi_agent_env.base import Observed
 from flows.suites import as_own
 
@@ -77,7 +77,7 @@ class LoadedTeam(Freed):
 
     def __init__(self, model_path: str | Path, config_name: str | dict[str, Any] | None = None) -> None:
         """`model_path` and `config_name` are those of `evaluate`. Raises ConfigurationError."""
-        stated = None if config_name is None else stated_config(config_name, None, {})
+        stated = None if config_name is None else merge_config(config_name, None, {})
         with ExitStack() as opened:
             team, _ = opened.enter_context(open_team(model_path, stated))
             team.load()

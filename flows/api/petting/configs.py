@@ -99,7 +99,7 @@ def training_keys(config_name: str = "games_single_policy", **settings: Any) -> 
     return {key: whole[key] for key, places in SETTINGS.items() if places[0].startswith(sections)}
 
 
-def stated_config(
+def merge_config(
     config_name: str | Mapping[str, Any] | None, config: Mapping[str, Any] | None, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a caller says: a configuration's name or its edited dict, in either argument, and single keys on top.

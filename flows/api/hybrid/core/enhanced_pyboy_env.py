@@ -83,7 +83,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         self.render_mode = "rgb_array" if observation_type != "state" else None
         self.observation_space = _space(observation_type)
         self.action_space = spaces.Discrete(NUM_ACTIONS)
-        self.rom_path = _known_rom(rom_path)
+        self.rom_path = _find_rom(rom_path)
         has_screen = observation_type != "state"
         if self.rom_path == TWIN and (has_screen or not headless):
             raise ConfigurationError(
@@ -105,7 +105,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         if unknown := sorted(name for name, value in kwargs.items() if name != "seed" and (name != "options" or value)):
             raise ConfigurationError(f"reset: {', '.join(unknown)} is not known; give seed, or nothing")
         super().reset(seed=kwargs.get("seed"))
-        game = self._opened()
+        game = self._require_game()
         game.begin(int(self.np_random.integers(np.iinfo(np.int64).max)))
         self._num_steps, self._state = 0, game.state
         return self._observe(), self._describe()
@@ -117,7 +117,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         is_whole = isinstance(action, int | np.integer) or (isinstance(action, np.ndarray) and action.shape == ())
         if isinstance(action, bool) or not is_whole or action not in range(NUM_ACTIONS):
             raise ValueError(f"action {action!r}: use a whole number from 0 to {NUM_ACTIONS - 1}")
-        before, game = self._state, self._opened()
+        before, game = self._state, self._require_game()
         terms = game.press(int(action))
         self._state, self._num_steps = game.state, self._num_steps + 1
         given = self._calculate_reward(dict(self._state), dict(before), int(action))
@@ -141,24 +141,24 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
 
     def render(self) -> NDArray[np.uint8] | None:
         """The last frame; None in the type `state`."""
-        return self._opened().screen if self.render_mode else None
+        return self._require_game().screen if self.render_mode else None
 
     def action_masks(self) -> Booleans:
         """The actions that are allowed now (9,)."""
-        return self._opened().mask_A
+        return self._require_game().mask_A
 
     def close(self) -> None:
         """Close the emulator; once more does nothing."""
         self._game = None
         self._close()
 
-    def _opened(self) -> SingleGame:
+    def _require_game(self) -> SingleGame:
         if self._game is None:
             raise EnvironmentError("the environment is closed; make another one")
         return self._game
 
     def _observe(self) -> dict[str, Any]:
-        parts, game = dict[str, Any](), self._opened()
+        parts, game = dict[str, Any](), self._require_game()
         if self.observation_type != "state":
             parts["screen"] = game.screen
         if self.observation_type != "screen":
@@ -172,11 +172,11 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         return parts
 
     def _describe(self) -> dict[str, Any]:
-        game = self._opened()
+        game = self._require_game()
         return {"action_mask": game.mask_A, "facts": game.facts, "state": dict(self._state)}
 
 
-def _known_rom(rom_path: str) -> str:
+def _find_rom(rom_path: str) -> str:
     """The path of a ROM, or the name of one of ours; a file that is ours by its content is "homebrew"."""
     rom = Path(expanduser(rom_path))
     if not str(rom_path) or rom.is_dir():

@@ -10,7 +10,7 @@ from components.evaluation.held_out import Sampling
 from components.evaluation.suites import suite as split_of_suite
 from components.session.scenario import scenario_of
 from flows.api.petting.agents import check_sampling, open_team
-from flows.api.petting.configs import OVERRIDES, check_keys, overrides_for, stated_config, without
+from flows.api.petting.configs import OVERRIDES, check_keys, merge_config, overrides_for, without
 from flows.suites import check_overrides, overridden, team_overrides
 
 _NUMBERS = ("success_rate", "n", "num_successes", "interval", "mean_reward", "keep_rate", "repair_rate")
@@ -60,7 +60,7 @@ def evaluate(
     _check_effects(settings, draws)
     changes = without(settings, *_ANSWERED)
     is_named = config_name is not None or config is not None or bool(changes)
-    stated = stated_config(config_name, config, changes) if is_named else None
+    stated = merge_config(config_name, config, changes) if is_named else None
     from flows.evaluate import contender_report, keep_results  # imports Prefect, which takes seconds
 
     def adjust(playing: RunConfig) -> RunConfig:

@@ -17,7 +17,7 @@ from components.session.toolbox import Toolbox
 from components.session.user_sources import with_environment_source
 from components.suggestions import suggest
 from components.turn_order import Phase
-from flows.api.petting.configs import DOMAINS, run_config, stated_config
+from flows.api.petting.configs import DOMAINS, merge_config, run_config
 
 Observed = dict[str, Any]
 """What the agent whose turn it is sees: `agent`, `turn`, `state` (the text of the state) and `instructions` (its role and the
@@ -74,7 +74,7 @@ class Env(Freed):
         default = f"{self.domain or 'games'}_single_policy"
         if not isinstance(config, str) and "config_name" not in (config or {}):
             config = {"config_name": default, "env_name": self.env_name, **(config or {})}
-        settled = with_environment_source(run_config(stated_config(config, None, settings)))
+        settled = with_environment_source(run_config(merge_config(config, None, settings)))
         self._scenario, name = scenario_of(settled), settled.environment.name
         known = [self.env_name] if self.env_name else DOMAINS[self.domain] if self.domain else [name]
         if name not in known:

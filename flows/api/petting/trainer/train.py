@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from components.config import RunConfig, StoreConfig, TrackingConfig
-from flows.api.petting.configs import run_config, stated_config
+from flows.api.petting.configs import merge_config, run_config
 
 CHECKPOINT_DIR = "checkpoints/"
 
@@ -34,7 +34,7 @@ def train(
     >>> summary["run_id"], summary["num_steps"], summary["evaluations"][-1]["success_rate"]  # doctest: +SKIP
     ('math_single_policy', 2, 0.07)
     """
-    stated = stated_config(config_name, config, settings)
+    stated = merge_config(config_name, config, settings)
     if num_iterations is not None:
         stated["num_iterations"] = num_iterations
     is_tracked = checkpoint_dir is None if track is None else track

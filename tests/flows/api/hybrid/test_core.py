@@ -219,7 +219,7 @@ def test_a_seed_decides_an_episode_and_the_next_ones() -> None:
         while not over:
             _, _, ended, cut, info = env.step(rng.choice(np.flatnonzero(info["action_mask"])))
             over, facts = ended or cut, [*facts, (info["facts"], info["action_mask"].tolist())]
-        seen.append((facts, env._opened()._game.digests()))
+        seen.append((facts, env._require_game()._game.digests()))
     env.close()
     assert seen[:2] == seen[2:]
     assert len(seen[0][0]) == 12

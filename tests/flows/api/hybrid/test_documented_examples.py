@@ -81,7 +81,7 @@ def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
     return names
 
 
-def documented_keys(block: str) -> dict[str, str]:
+def read_documented_keys(block: str) -> dict[str, str]:
     """The keys of a documented dictionary, with those of inner ones as a.b, and the types that are written beside them."""
     keys: dict[str, str] = {}
     above: list[str] = []
@@ -98,7 +98,7 @@ def documented_keys(block: str) -> dict[str, str]:
 
 def assert_documented(value: dict[str, Any], block: str) -> None:
     """All documented keys, no others, and the documented types."""
-    keys = documented_keys(block)
+    keys = read_documented_keys(block)
     flat = {
         name: each
         for key, inner in value.items()
@@ -214,11 +214,11 @@ def test_observations_have_the_documented_parts() -> None:
 
 def test_the_configuration_has_the_nine_documented_keys_and_the_curriculum_its_own() -> None:
     assert (
-        documented_keys(example('{\n    "rom_path"')).keys()
+        read_documented_keys(example('{\n    "rom_path"')).keys()
         == generate_test_config().keys()
         == TrainingConfig.model_fields.keys()
     )
-    keys = documented_keys(example("{\n    'stages'"))
+    keys = read_documented_keys(example("{\n    'stages'"))
     stage = {"reward_threshold": 5.0, "min_episodes": 3, "llm_confidence": 0.8, "strategy_preference": "llm_heavy"}
     config = {"stages": [stage], "advancement_patience": 7, "confidence_decay_rate": 0.9}
     assert {f"stages.{name}" for name in stage} | set(config) - {"stages"} == keys.keys()

@@ -192,7 +192,7 @@ def test_the_reward_of_an_episode_is_the_sum_of_what_its_steps_earned(rewards: l
     assert episode.num_switches == (len(rewards) - 1) // 5
 
 
-def configured(trainer: HybridLLMRLTrainer, **changes: int) -> Any:
+def build_small_config(trainer: HybridLLMRLTrainer, **changes: int) -> Any:
     lengths = {"num_steps": 4, "max_steps": 70, "save_every": 2, "eval_every": 3, "patience": 20}
     return build_config(trainer, **{**lengths, **changes})
 
@@ -211,7 +211,7 @@ def test_parts_and_arguments_become_the_configuration_of_the_run(tmp_path: Path)
         curriculum_config={"stages": [stage], "confidence_decay_rate": 0.9},
         learner=PPORule(width=32, state_gains=(2.0,) + (1.0,) * 24),
     )
-    config = configured(trainer, patience=5)
+    config = build_small_config(trainer, patience=5)
     hybrid = config.method
     assert (config.seed, config.num_steps, config.environment.max_turns, hybrid.learner.steps) == (7, 4, 50, 50)
     assert (config.evaluation.every, config.retention.every, config.store.root) == (3, 2, str(trainer.save_dir))
@@ -227,7 +227,7 @@ def test_parts_and_arguments_become_the_configuration_of_the_run(tmp_path: Path)
     assert (first.llm_confidence, first.strategy, first.min_episodes) == (0.8, "llm_heavy", 3)
     assert (config.policies["model"].base, config.policies["model"].trained) == ("tiny", False)
     trainer.agent.curriculum_config, trainer.first_strategy = None, type(trainer.first_strategy).RULE_HEAVY
-    assert [each.strategy for each in configured(trainer).method.mode.curriculum.stages][:2] == [
+    assert [each.strategy for each in build_small_config(trainer).method.mode.curriculum.stages][:2] == [
         "rule_heavy",
         "balanced",
     ]
@@ -239,7 +239,7 @@ def with_own_goal(folder: Path) -> HybridLLMRLTrainer:
     return trainer
 
 
-def learned(folder: Path) -> HybridLLMRLTrainer:
+def make_learned(folder: Path) -> HybridLLMRLTrainer:
     trainer = rl_trainer(folder)
     trainer.agent.num_updates = 2
     return trainer
@@ -261,7 +261,7 @@ REFUSED: list[tuple[Callable[[Path], HybridLLMRLTrainer], dict[str, int], str]] 
     (rl_trainer, {"curriculum_patience": 5}, "curriculum_patience 5: mode rl_only has no curriculum"),
     (lambda at: rl_trainer(at, env=OwnReward("twin", True, "state")), {}, "env OwnReward: a run cannot call its _calc"),
     (with_own_goal, {}, "goal_planner: a run knows no goals"),
-    (learned, {}, "agent: has learned 2 times step by step"),
+    (make_learned, {}, "agent: has learned 2 times step by step"),
     (rl_trainer, {"save_interval": 0}, "save_interval 0: use a whole number"),
     (rl_trainer, {"total_episodes": True}, "total_episodes True"),
 ]

@@ -50,13 +50,13 @@ def test_scratch_of_a_killed_process_goes_and_that_of_a_living_one_stays(
     tmp_path.chmod(0o700)
     root = Path(__file__).resolve().parents[4]
 
-    def told(end: str) -> Path:
+    def run_to_end(end: str) -> Path:
         command = [sys.executable, "-c", code + end]
         ended = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
         return Path(ended.stdout.splitlines()[0])
 
-    left = told("os.kill(os.getpid(), signal.SIGKILL)")
+    left = run_to_end("os.kill(os.getpid(), signal.SIGKILL)")
     assert left.is_dir()
-    living = told("from flows.api.petting.utils import cleanup\ncleanup()\nassert scratch_folder().is_dir()")
+    living = run_to_end("from flows.api.petting.utils import cleanup\ncleanup()\nassert scratch_folder().is_dir()")
     assert not left.exists()
     assert living != left

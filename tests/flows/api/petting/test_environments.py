@@ -44,7 +44,7 @@ class Idle:
         return ""
 
 
-def played(env: Env, agent: Agent) -> tuple[list[float], dict[str, Any]]:
+def play(env: Env, agent: Agent) -> tuple[list[float], dict[str, Any]]:
     """The rewards of an episode, and the facts at its end; the loop is the documented one."""
     obs = env.reset()
     rewards, done, info = [], False, {}
@@ -62,11 +62,11 @@ def played(env: Env, agent: Agent) -> tuple[list[float], dict[str, Any]]:
 def test_the_expert_solves_every_environment_and_silence_none(domain: str, name: str, end: str) -> None:
     config = get_config(f"{domain}{end}", env_name=name)
     with CLASSES[domain](config) as env:
-        rewards, info = played(env, Expert(env))
+        rewards, info = play(env, Expert(env))
         assert info["success"]
         assert len(rewards) == (1 if end == "-l0" else 2)
         assert min(rewards) > 0
-        rewards, info = played(env, Idle())
+        rewards, info = play(env, Idle())
         assert not info["success"]
         assert info["truncated"]
         assert max(rewards) <= 0
