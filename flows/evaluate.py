@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -15,10 +15,12 @@ from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
 from components.config import ResourceConfig, RunConfig, StoreConfig
 from components.errors import ConfigurationError, StoreRefused, StoreUnavailable
-from components.evaluation.held_out import Heading, Sampling, report_from
+from components.evaluation.held_out import Sampling, report_from
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
 from components.evaluation.suite_play import SuitePlay, joined
 from components.evaluation.suites import Suite
+from components.machine.scratch import scratch_folder
+from components.methods.base import method_for
 from components.methods.contenders import Contender, ResultsStore, RunFinder, find_team, open_contender
 from components.runs.initial_checkpoints import read_initial_checkpoints
 from components.runs.run import Run
@@ -26,17 +28,15 @@ from components.runs.session_records import effective_run
 from components.runs.shared_results import adopt_result
 from components.runs.stored_runs import read_run
 from components.schema import EvalReport
-from components.scratch import scratch_folder
 from components.session.session import Session
 from components.session.stores import open_store
 from components.session.team_weights import find_run_with
 from components.session.trackers import resolve_model
-from flows.games_evaluation import games_report
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.suite_blocks import Progress, play_here, play_in_flow
-from flows.suites import overridden, suite_to_play, team_overrides
-from tasks.play_suite import SCRIPT, block_calls, block_keys, is_played, players_of
+from flows.suites import games_to_play, overridden, suite_to_play, team_overrides
+from tasks.play_suite import SCRIPT, block_calls, is_played, key_block
 
 Play = Callable[..., list[SuitePlay]]
 """`play_here` or `play_in_flow`."""
@@ -105,24 +105,15 @@ def evaluate_subject(
     """
     parsed = parse_subject(subject)
     if isinstance(parsed, RunSubject | RegisteredSubject):
-        run, step = found_run = find_run(parsed)
-        if not run.config.method.writes_answers:
-            return games_report(
-                run,
-                step,
-                suite=suite,
-                sampling=sampling,
-                num_samples=num_samples,
-                seed=seed,
-                num_problems=num_problems,
-                overrides=overrides,
-                results=results,
-                progress=progress,
-            )
-        team = find_team(parsed, lambda _: found_run, title=subject)
+        found_run = find_run(parsed)
+        team = find_team(parsed, lambda _: found_run, title=subject, may_play_games=True)
+        found = games_to_play(
+            found_run[0], suite, overrides, num_problems=num_problems, num_samples=num_samples, seed=seed
+        )
     else:
         team = find_team(parsed, find_run, title=subject)
-    found = suite_to_play(suite, team.learned, overrides, num_problems=num_problems, seed=seed)
+        found = None
+    found = found or suite_to_play(suite, team.learned, overrides, num_problems=num_problems, seed=seed)
     with open_contender(team, found.config, store=results, adjust=partial(adjusted, overrides)) as contender:
         report = contender_report(contender, found.suite, sampling, num_samples, seed, play=play, progress=progress)
         keep_results(contender.session)
@@ -145,26 +136,24 @@ def contender_report(
     progress: Progress = lambda done, total: None,
 ) -> EvalReport:
     """The report of a contender in its session; its weights are loaded only if a block is missing."""
-    session, versions = contender.session, dict(contender.versions)
-    plan = session.scenario.eval_plan(suite, sampling=sampling, seed=seed, num_samples=num_samples)
-    players = {SCRIPT: contender.script} if contender.script else players_of(session, plan, versions)
-    if contender.earlier is not None:
-        for key in block_keys(session, plan, players):
-            adopt_result(session.store, key, earlier=contender.earlier)
-    if not is_played(session, plan, players):
-        contender.load()
-    calls = block_calls(session, plan, players, versions, dict(contender.weights))
-    plays = play(session, calls, title=contender.name, progress=progress)
-    heading = Heading(
-        agent=contender.name,
-        suite=suite.title,
-        suite_digest=session.scenario.suite_digest(plan),
-        step=max((version.step for version in versions.values()), default=0),
-        sampling="scripted" if contender.script else sampling,
-        seed=seed,
-        temperatures=None if contender.script else session.scenario.own_temperatures(sampling),
+    session, versions, weights = contender.session, contender.versions, contender.weights
+    evaluation = method_for(session.config).evaluation
+    plan = evaluation.plan(session.scenario, suite, sampling=sampling, seed=seed, num_samples=num_samples)
+    players = (
+        {SCRIPT: contender.script} if contender.script else evaluation.name_players(session, plan, versions, weights)
     )
-    return report_from(heading, joined(plays))
+    calls = block_calls(session, plan, players, versions, weights)
+    if contender.earlier is not None:
+        for call in calls:
+            adopt_result(session.store, key_block(call), earlier=contender.earlier)
+    if not all(map(is_played, calls)):
+        contender.load()
+    found = joined(play(session, calls, title=contender.name, progress=progress))
+    step = max((version.step for version in versions.values()), default=0)
+    heading = evaluation.head(session.scenario, plan, agent=contender.name, step=step)
+    if contender.script:
+        heading = replace(heading, sampling="scripted", temperatures=None)
+    return report_from(heading, found, evaluation.list_metrics(found))
 
 
 @contextmanager

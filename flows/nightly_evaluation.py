@@ -36,8 +36,7 @@ from components.session.stores import open_store
 from components.session.trackers import name_champion, tracking_url
 from flows.active_runs import active_runs
 from flows.evaluate import evaluate_subject
-from flows.nightly_games import games_nights
-from flows.nightly_populations import population_nights
+from flows.nightly_runs import run_nights
 from flows.nightly_subjects import (
     different,
     find_contestant,
@@ -80,8 +79,7 @@ def nightly_evaluation(
     opened, rule = open_store(kept), promotion or PromotionConfig()
     active = list(active_runs(opened, date.fromisoformat(tonight), active_days))
     nights = [suite_night(each, tonight, opened, kept, rule, active) for each in suites]
-    nights += games_nights(opened, kept, tonight, active)
-    nights += population_nights(opened, kept, tonight, active)
+    nights += run_nights(opened, kept, tonight, active)
     records = [keep_night(opened, each) for each in nights]
     report_nights(nights, list(list_unplayed_runs(opened, active, nights)), Path(pages) if pages else None)
     mark_champions(nights)

@@ -13,7 +13,7 @@ from components.runs.pipeline import Pipeline
 from components.runs.run import PolicyUpdate, StepBatches
 from components.schema import EvalReport
 from components.session.session import Session
-from flows.evaluations import evaluate_player, evaluate_population, evaluate_team, model_versions
+from flows.evaluations import evaluate_checkpoints, evaluate_player, evaluate_population
 from flows.shards import collect_all, collect_matches, prefetch_rollouts, sampling_checkpoints, score_all
 from flows.updates import prepare_next, update_policies
 from tasks.collect_experience import collect_experience
@@ -22,8 +22,7 @@ from tasks.compute_advantages import compute_advantages
 from tasks.compute_rewards import compute_rewards
 from tasks.coordinate_weights import coordinate_weights
 from tasks.draw_interactions import draw_interactions
-from tasks.evaluate_games import evaluate_games
-from tasks.evaluate_policy import evaluate_policy
+from tasks.evaluate_policy import evaluate_policy, name_versions
 from tasks.mix_returns import mix_returns
 from tasks.picture_episode import picture_episode
 from tasks.play_against_starts import play_against_starts
@@ -65,7 +64,7 @@ def population_step(session: Session, step: int, checkpoints: Checkpoints) -> tu
 
 def hybrid_step(session: Session, step: int, checkpoints: Checkpoints) -> tuple[StepBatches, Updates]:
     """The games are played, the learner and a language model that learns take a step, and decisions are recorded."""
-    played = collect_experience(session, step, checkpoints[REFLEXES], model_versions(session, checkpoints))
+    played = collect_experience(session, step, checkpoints[REFLEXES], name_versions(session.config, checkpoints))
     prepare_next(session, step, checkpoints)
     updates = {
         policy: update_learner(session, step, policy, checkpoints[policy], learned)
@@ -101,12 +100,12 @@ POPULATION_PIPELINE = Pipeline(
 )
 HYBRID_PIPELINE = Pipeline(
     (
-        *(warm_start.stage, collect_experience.stage, update_learner.stage, record_decisions.stage),
-        *(publish_checkpoint.stage, evaluate_games.stage, picture_episode.stage),
+        *(warm_start.stage, refresh_weights.stage, collect_experience.stage, update_learner.stage),
+        *(record_decisions.stage, *_EVALUATE, picture_episode.stage),
     )
 )
 STEPS: Mapping[str, Steps] = {
-    "team": Steps(TEAM_PIPELINE, team_step, evaluate_team),
+    "team": Steps(TEAM_PIPELINE, team_step, evaluate_checkpoints),
     "population": Steps(POPULATION_PIPELINE, population_step, evaluate_population),
     "hybrid": Steps(HYBRID_PIPELINE, hybrid_step, evaluate_player),
 }

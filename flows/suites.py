@@ -14,9 +14,11 @@ from components.environments.registry import FAMILIES, family, family_options, l
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.suites import Suite, different_problems, suite
+from components.methods.base import method_for
+from components.runs.run import Run
 from components.session.scenario import scenario_of
 from components.session.user_sources import with_environment_source
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from components.turn_order import BRANCHING
 from components.user_code import is_own, suggest_own
 from flows.presets import all_preset_values, file_values, is_file, preset_config, suite_values, with_overrides
@@ -187,6 +189,44 @@ def suite_to_play(
     return SuiteToPlay(suite=Suite.model_validate(values), config=config)
 
 
+def games_to_play(
+    run: Run,
+    named: str | Suite | None,
+    overrides: Sequence[str],
+    *,
+    num_problems: int | None,
+    num_samples: int,
+    seed: int,
+) -> SuiteToPlay | None:
+    """The games of a run that plays its own alone, whose starts `seed` chooses; None for a run that plays any suite.
+
+    Raises ConfigurationError for what has no effect on them.
+    """
+    evaluation, own = method_for(run.config).evaluation, run.config
+    effective = evaluation.list_effective(own)
+    if effective is None:
+        return None
+    if named is not None:
+        raise ConfigurationError(
+            f"--suite {named if isinstance(named, str) else named.title!r}: run {run.run_id} plays the held-out games of its "
+            "own configuration; leave it out, or change these, as --set method.game=homebrew"
+        )
+    if num_samples != 1:
+        raise ConfigurationError(
+            f"--samples {num_samples}: run {run.run_id} plays each start once; leave it out, or ask for more starts, as "
+            "--problems 200"
+        )
+    for each in overrides:
+        if each.partition("=")[0] not in effective and _section(each) not in effective:
+            raise ConfigurationError(
+                f"--set {each!r}: changes no held-out game of run {run.run_id}; set one of {', '.join(effective)}, or leave it "
+                "out"
+            )
+    asked = [*overrides, *([] if num_problems is None else [f"evaluation.num_problems={num_problems}"])]
+    config = parse_config(with_overrides(evaluation.dump_effective(own), asked)) if asked else own
+    return SuiteToPlay(suite=scenario_of(config).suite.model_copy(update={"seed": seed}), config=config)
+
+
 def count_problems(config: RunConfig, split: str, *, seed: int, most: int) -> int:
     """As many different problems as a split has, at most `most`; a line says if it has fewer."""
     scenario = scenario_of(config)
@@ -231,7 +271,7 @@ def played_overrides(overrides: Sequence[str]) -> list[str]:
 
 def check_overrides(overrides: Sequence[str], *, plays_here: bool = False, may_play_games: bool = False) -> None:
     """Raise ConfigurationError for an override that changes no evaluation. `plays_here`: nothing is played elsewhere;
-    `may_play_games`: the subject may be a hybrid run, whose own rules `flows.games_evaluation` checks."""
+    `may_play_games`: the subject may be a run that plays its own games, of which `games_to_play` says what changes them."""
     for each in overrides:
         if plays_here and _section(each) in _PLACES:
             raise ConfigurationError(

@@ -3,6 +3,7 @@
 from components.evaluation.comparison import payoff_difference
 from components.evaluation.held_out import Sampling
 from components.evaluation.suite_play import SuitePlay, joined
+from components.methods.base import method_for
 from components.methods.population.against_starts import (
     StartGains,
     seating_at_start,
@@ -14,7 +15,7 @@ from components.population.seating import Seating
 from components.schema import PolicyVersion
 from components.session.session import Session
 from tasks.evaluate_policy import evaluate_policy, own_plan
-from tasks.play_suite import block_plans, play_suite, players_of
+from tasks.play_suite import block_calls, play_suite
 from tasks.stage import stage
 
 
@@ -52,13 +53,9 @@ def _play_own_suite(
 ) -> SuitePlay:
     """The play of the run's own suite by the players of a seating."""
     seated, plan = versions_of_seating(seating, starts, versions), own_plan(session, sampling)
-    players = players_of(session, plan, seated, seating)
-    return joined(
-        [
-            play_suite.within(session, plan.sampling, block, players, seated, None, seating)
-            for block in block_plans(plan)
-        ]
-    )
+    players = method_for(session.config).evaluation.name_players(session, plan, seated, {}, seating)
+    calls = block_calls(session, plan, players, seated, {}, seating)
+    return joined([play_suite.within(*call) for call in calls])
 
 
 def _average_earnings(play: SuitePlay, agent: str) -> list[float]:

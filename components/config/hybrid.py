@@ -98,8 +98,8 @@ class StageConfig(Frozen):
     reward_threshold: float = Field(allow_inf_nan=False)
     """The stage is passed where the last episodes earned so much on average, each in all its steps, by method.weights."""
     llm_confidence: float = Field(ge=0.0, le=1.0)
-    """How far the language model is trusted when the stage begins: its button counts where its confidence is at least 1 less
-    this. Not above that of the stage before."""
+    """How far the language model is trusted when the stage begins: its button counts where its confidence is at least
+    1 - llm_confidence. Not above that of the stage before."""
     strategy: Share = "balanced"
     """Its share of the buttons when the stage begins: .8, .5 or .2."""
     min_episodes: int = Field(10, ge=1)

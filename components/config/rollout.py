@@ -81,3 +81,8 @@ class EvaluationConfig(Frozen):
     of chat models sample alone unless given."""
     problems_per_block: int = Field(250, ge=1)
     """Problems played together. Affects results, because it decides batch shapes."""
+
+    @property
+    def preferred_sampling(self) -> Literal["sample", "greedy"]:
+        """How a run is shown best where one way has to do: sampled, if its own evaluations are."""
+        return "sample" if "sample" in self.sampling else self.sampling[0]

@@ -1,6 +1,6 @@
 """Held-out play without a tree, one candidate per node, and its report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from time import monotonic
@@ -137,8 +137,8 @@ class Heading:
     temperatures: dict[str, float] | None = None
 
 
-def report_from(heading: Heading, play: SuitePlay) -> EvalReport:
-    """The report of a whole suite, with each agent's solving and malformed answers and success by turn among its metrics.
+def report_from(heading: Heading, play: SuitePlay, further_metrics: Mapping[str, float]) -> EvalReport:
+    """The report of a whole suite; `further_metrics` are those beside success and reward, as `list_answer_metrics`.
 
     **Example** 4 samples of each of 50 problems: `n` is 50, `success_rate` the mean over 200 episodes, and `interval` that of
     50 rates (`components.evaluation.statistics.rate_interval`); with one sample it is Wilson's.
@@ -151,7 +151,7 @@ def report_from(heading: Heading, play: SuitePlay) -> EvalReport:
         "repair_rate": play.num_repaired / play.num_not_solving if play.num_not_solving else None,
     }
     success = metrics.mean(float(solved) for solved_K in play.solved_P_K for solved in solved_K)
-    values = {"success_rate": success, "mean_reward": mean_reward, **rates, **_further_metrics(play)}
+    values = {"success_rate": success, "mean_reward": mean_reward, **rates, **further_metrics}
     return EvalReport(
         agent=heading.agent,
         suite=heading.suite,
@@ -173,7 +173,8 @@ def report_from(heading: Heading, play: SuitePlay) -> EvalReport:
     )
 
 
-def _further_metrics(play: SuitePlay) -> dict[str, float]:
+def list_answer_metrics(play: SuitePlay) -> dict[str, float]:
+    """Each agent's solving and malformed answers, success by turn, tokens and seconds."""
     episodes = [
         (solved, turns)
         for solved_K, turns_K in zip(play.solved_P_K, play.turns_P_K, strict=True)

@@ -47,6 +47,8 @@ class SuitePlay:
     agents: dict[str, AnswerCounts] = field(default_factory=dict)
     payoffs_P_K: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
     """What each agent earned, in a game in which each has a return of its own."""
+    measures_P_K: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
+    """What else is measured of each episode, by name."""
     usage: dict[str, ApiUsage] = field(default_factory=dict)
     """Of each policy behind an API."""
     seconds: float = 0.0
@@ -93,8 +95,8 @@ def joined(plays: Sequence[SuitePlay]) -> SuitePlay:
         values = [getattr(play, each.name) for play in plays]
         if each.name == "agents":
             whole["agents"] = {agent: _added([play.agents.get(agent) for play in plays]) for agent in agents}
-        elif each.name == "payoffs_P_K":
-            whole["payoffs_P_K"] = _join_payoffs(plays)
+        elif each.name in ("payoffs_P_K", "measures_P_K"):
+            whole[each.name] = _join_columns(plays, each.name)
         elif each.name == "usage":
             whole["usage"] = total_usage(values)
         else:
@@ -129,16 +131,16 @@ def _earned(episode: Episode) -> dict[str, float]:
     return earned
 
 
-def _join_payoffs(plays: Sequence[SuitePlay]) -> dict[str, tuple[tuple[float, ...], ...]]:
-    """The payoffs of all parts; an agent whom no answer of a part pays has earned 0 there."""
-    agents = sorted({agent for play in plays for agent in play.payoffs_P_K})
+def _join_columns(plays: Sequence[SuitePlay], field_name: str) -> dict[str, tuple[tuple[float, ...], ...]]:
+    """The columns of all parts by their names; an agent whom no answer of a part pays has earned 0 there."""
+    columns = [getattr(play, field_name) for play in plays]
     return {
-        agent: tuple(
+        name: tuple(
             row
-            for play in plays
-            for row in play.payoffs_P_K.get(agent, tuple((0.0,) * len(each) for each in play.solved_P_K))
+            for play, found in zip(plays, columns, strict=True)
+            for row in found.get(name, tuple((0.0,) * len(each) for each in play.solved_P_K))
         )
-        for agent in agents
+        for name in sorted({name for found in columns for name in found})
     }
 
 

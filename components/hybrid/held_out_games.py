@@ -2,8 +2,8 @@
 
 import json
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,14 +86,6 @@ def trained_agent(
         reached = curriculum_in(state, settings.curriculum)
         agent.follow(reached.strategy, least_confidence=reached.least_confidence)
     return agent
-
-
-def join_blocks(blocks: Sequence[HeldOut]) -> HeldOut:
-    """Several blocks of episodes as one."""
-    played = {
-        each.name: np.concatenate([getattr(block.played, each.name) for block in blocks]) for each in fields(Played)
-    }
-    return HeldOut(played=Played(**played), rewards_N=np.concatenate([block.rewards_N for block in blocks]))
 
 
 class GreedyPolicy:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.freed import Freed
 from components.hybrid.game_boy.cartridges import crystal_cartridge, homebrew_cartridge
 from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
 from components.hybrid.game_facts import Booleans, state_variables
 from components.hybrid.rewards import RewardWeights, potential
 from components.hybrid.twin import Twin
+from components.machine.freed import Freed
 
 HOMEBREW, TWIN = "homebrew", "twin"
 """Our own cartridge, and its rules without an emulator, which have no screen."""

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
-from components.config import AgentConfig, ApiConfig, HybridMethod, PolicyConfig, RunConfig, StoreConfig, parse_config
+from components.config import AgentConfig, ApiConfig, PolicyConfig, RunConfig, StoreConfig, parse_config
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.subjects import (
@@ -20,11 +20,11 @@ from components.evaluation.subjects import (
     ScriptedSubject,
     Subject,
 )
+from components.machine.scratch import scratch_folder
 from components.rollout.rules import playing_order
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_unfinished_step
 from components.schema import PolicyVersion
-from components.scratch import scratch_folder
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.checkpoint_loading import LocalModel, load_checkpoint, local_model, model_settings
 from components.session.engines import list_fixed_versions
@@ -51,7 +51,8 @@ class StoredWeights:
 class Player:
     """A policy and its weights: a checkpoint, a model's folder or name, or None for one behind an API."""
 
-    settings: PolicyConfig
+    settings: PolicyConfig | None
+    """None for what a method trains beside the policies of the configuration."""
     weights: StoredWeights | str | None
 
 
@@ -93,8 +94,9 @@ class Contender:
     """A store that is only read; play that it holds is not played again."""
 
 
-def find_team(subject: Subject | RoleMap, find_run: RunFinder, *, title: str) -> Team:
-    """The team that a subject names; `title` is its name as it was written. Raises ConfigurationError."""
+def find_team(subject: Subject | RoleMap, find_run: RunFinder, *, title: str, may_play_games: bool = False) -> Team:
+    """The team that a subject names; `title` is its name as it was written. Raises ConfigurationError, also for a run that
+    plays games of its own, unless it may."""
     if isinstance(subject, Mapping):
         return _join(
             {role: find_team(each, find_run, title=_part(title, role)) for role, each in subject.items()}, title
@@ -103,16 +105,25 @@ def find_team(subject: Subject | RoleMap, find_run: RunFinder, *, title: str) ->
         return Team(name=subject.name, agents=None, players={}, script=subject.name)
     if isinstance(subject, RunSubject | RegisteredSubject):
         run, step = find_run(subject)
-        at, checkpoints = run_checkpoints(run, step)
-        stored = {name: StoredWeights(checkpoint=each, run=run) for name, each in checkpoints.items()}
-        players = {name: Player(settings=each, weights=stored.get(name)) for name, each in run.config.policies.items()}
-        return Team(name=f"{run.run_id}@{at}", agents=run.config.agents, players=players, learned=run.config)
+        if not may_play_games:
+            check_answers(run)
+        return read_run_team(run, step)
     if isinstance(subject, ApiSubject):
         api = ApiConfig.model_validate({"provider": subject.provider, "model": subject.model})
         settings = PolicyConfig(prompt_format="chat", trained=False, api=api)
         return Team(name=title, agents=None, players={_TEAM: Player(settings=settings, weights=None)})
     player = Player(settings=model_settings(subject.base), weights=subject.base)
     return Team(name=title, agents=None, players={_TEAM: player})
+
+
+def read_run_team(run: Run, step: int | None) -> Team:
+    """What a run has trained in `step` updates (None: all that are finished). Raises ConfigurationError."""
+    at = check_reached_step(run, step)
+    checkpoints = checkpoints_before(open_store(run.config.store), run, at)
+    stored = {name: StoredWeights(checkpoint=each, run=run) for name, each in checkpoints.items()}
+    settings = {**dict.fromkeys(run.config.method.own_policies), **run.config.policies}
+    players = {name: Player(settings=each, weights=stored.get(name)) for name, each in settings.items()}
+    return Team(name=f"{run.run_id}@{at}", agents=run.config.agents, players=players, learned=run.config)
 
 
 @contextmanager
@@ -163,13 +174,18 @@ def team_order(config: RunConfig, played: RunConfig, *, team: str) -> TurnOrder:
 def run_checkpoints(run: Run, step: int | None) -> tuple[int, dict[str, CheckpointRef]]:
     """The number of updates, and the checkpoints after `step` of them (None: all that are finished). Raises
     ConfigurationError."""
-    if isinstance(run.config.method, HybridMethod):
+    check_answers(run)
+    at = check_reached_step(run, step)
+    return at, checkpoints_before(open_store(run.config.store), run, at)
+
+
+def check_answers(run: Run) -> None:
+    """Raise ConfigurationError for a run whose player presses buttons."""
+    if not run.config.method.writes_answers:
         raise ConfigurationError(
             f"run {run.run_id}: it trained a player of buttons, no language model; `troupe evaluate {run.run_id}` plays its "
             "games"
         )
-    at = check_reached_step(run, step)
-    return at, checkpoints_before(open_store(run.config.store), run, at)
 
 
 def check_reached_step(run: Run, step: int | None) -> int:
@@ -223,8 +239,10 @@ def _check_alike(learned: Sequence[tuple[str, RunConfig]], title: str) -> None:
 
 
 def _playing(team: Team, played: RunConfig) -> RunConfig:
-    """The configuration in which the team plays: its own models, as they are, in what `played` says. Raises
-    ConfigurationError."""
+    """The configuration in which the team plays: its own models, as they are, in what `played` says. What plays only its own
+    games plays as `played` says. Raises ConfigurationError."""
+    if not played.method.writes_answers:
+        return played
     agents = _agents(team, played)
     policies = {name: _settings(team, played, name, agents) for name in team.players}
     if team.learned is not None:
@@ -260,6 +278,7 @@ def _asked(played: RunConfig, role: str, player: Player, *, policy: str) -> Agen
 def _policy_alike(played: RunConfig, role: str, player: Player) -> PolicyConfig | None:
     """The policy that plays a role in `played`, if it is asked in the player's prompt format."""
     agent = played.agents.get(role)
+    assert player.settings is not None, f"{role} is asked for no answer"
     policy = None if agent is None else played.policies[agent.policy]
     return policy if policy is not None and policy.prompt_format == player.settings.prompt_format else None
 
@@ -268,6 +287,7 @@ def _settings(team: Team, played: RunConfig, name: str, agents: Mapping[str, Age
     """The policy `name` of a team, untrained; that of a model with the arguments of its chat template as in `played`. Raises
     ConfigurationError if they differ between its roles."""
     player = team.players[name]
+    assert player.settings is not None, f"{name} is asked for no answer"
     settings = player.settings.model_copy(update={"trained": False})
     own = [role for role, agent in agents.items() if agent.policy == name]
     if settings.api is not None or any((team.agents or {}).get(role) is not None for role in own):
@@ -320,6 +340,8 @@ def load_missing(session: Session, versions: Mapping[str, PolicyVersion], player
     caches: dict[StoreConfig, CheckpointCache] = {}
     with ExitStack() as opened:
         for policy, version in versions.items():
+            if policy not in players or policy not in session.config.policies:
+                continue
             if session.config.policies[policy].api is None and session.engines.of(policy).version != version:
                 found = _prepared(players[policy], opened, caches)
                 assert found is not None, f"{policy} has no weights to load"
@@ -328,5 +350,5 @@ def load_missing(session: Session, versions: Mapping[str, PolicyVersion], player
 
 def _load(session: Session, weights: Mapping[str, _Checkpoint | LocalModel | None]) -> None:
     for policy, each in weights.items():
-        if each is not None:
+        if each is not None and policy in session.config.policies:
             each.load(session, policy)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from components.bounds import check_members, check_share
+from components.config.bounds import check_members, check_share
 from components.config.population import Competitive, Cooperative, Hierarchical, TrainingMode
 from components.errors import ConfigurationError
 

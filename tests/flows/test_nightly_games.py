@@ -12,18 +12,22 @@ from components.config import StoreConfig, parse_config
 from components.config.hybrid import REFLEXES
 from components.errors import NightFailed
 from components.evaluation.night_records import keep_night, read_nights
+from components.evaluation.nightly import SuiteNight
+from components.methods import contenders
+from components.methods.hybrid.evaluation import HeldOutGames
 from components.methods.hybrid.play import initial_reflexes
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.runs.session_records import begin_session, end_session
 from components.session.session import Session
-from flows import games_evaluation, nightly_games
+from flows import nightly_runs
 from flows.active_runs import active_runs, read_newest_step
 from flows.nightly_evaluation import nightly_evaluation
-from flows.nightly_games import games_nights
+from flows.nightly_runs import run_nights
 from flows.nightly_subjects import list_unplayed_runs
 from flows.presets import preset_values
 from flows.steps import HYBRID_PIPELINE as PIPELINE
+from flows.suite_blocks import play_here
 
 TONIGHT = datetime.now(UTC).date().isoformat()
 
@@ -64,7 +68,8 @@ def checkpoint(store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest
     run = active_run(store, kept, "one")
     with Session(run) as session:
         found = {REFLEXES: initial_reflexes(session, {})}
-    monkeypatch.setattr(games_evaluation, "checkpoints_before", lambda *_: found)
+    monkeypatch.setattr(contenders, "checkpoints_before", lambda *_: found)
+    monkeypatch.setattr(nightly_runs, "play_in_flow", play_here)
     monkeypatch.setattr("flows.active_runs.read_initial_checkpoints", lambda *_: found)
 
 
@@ -73,7 +78,7 @@ def test_runs_of_one_evaluation_are_one_night(store: LocalArtifactStore, kept: S
     active_run(store, kept, "other")
     active_run(store, kept, "farther", goal_badges=2)
     active_run(store, kept, "unplayable", game={"type": "crystal", "rom": str(tmp_path / "none.gbc")})
-    nights = games_nights(store, kept, TONIGHT, list(active_runs(store, date.fromisoformat(TONIGHT), 7)))
+    nights = run_nights(store, kept, TONIGHT, list(active_runs(store, date.fromisoformat(TONIGHT), 7)))
     assert [[each.agent for each in night.reports] for night in nights] == [["farther@0"], ["one@0", "other@0"], []]
     first, second = nights[1].reports
     assert first.num_solved_P == second.num_solved_P, "equal players meet equal starts"
@@ -96,26 +101,27 @@ def test_a_run_that_ended_before_its_first_update_plays_nothing(
     end_session(store, "failed", begin_session(store, failed, PIPELINE), RuntimeError("no reward"))
     monkeypatch.setattr("flows.active_runs.read_initial_checkpoints", lambda *_: {})
     assert read_newest_step(store, failed) is None
-    assert games_nights(store, kept, TONIGHT, [failed]) == []
+    assert run_nights(store, kept, TONIGHT, [failed]) == []
     assert list(list_unplayed_runs(store, [failed], [])) == ["failed (no update is finished)"]
 
 
 @pytest.mark.usefixtures("checkpoint")
-def test_what_training_has_evaluated_is_not_played_again_and_a_worse_checkpoint_is_told(
+def test_what_is_played_is_not_played_again_and_a_worse_checkpoint_is_told(
     store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (night,) = games_nights(store, kept, "2026-01-01", list(active_runs(store, date(2026, 1, 1), 10**4)))
-    (played,) = night.reports
-    better = replace(played, num_solved_P=(1,) * 6)
-    keep_night(store, replace(night, reports=(better,)))
-    worse = replace(played, agent="one@1")
-    monkeypatch.setattr(nightly_games, "read_newest_step", lambda *_: 1)
-    monkeypatch.setattr(games_evaluation, "evaluated", None)
-    others = [replace(worse, sampling="greedy"), replace(worse, suite_digest="other"), better]
-    monkeypatch.setattr(games_evaluation, "own_reports", lambda *_: [*others, worse])
-    (later,) = games_nights(store, kept, "2026-01-02", list(active_runs(store, date(2026, 1, 2), 10**4)))
-    assert later.reports == (worse,)
-    assert [(each.base, each.other, each.difference) for each in later.regressions] == [("one@0", "one@1", -1.0)]
+    def play_night(night: str) -> SuiteNight:
+        (found,) = run_nights(store, kept, night, list(active_runs(store, date.fromisoformat(night), 10**4)))
+        return found
+
+    (played,) = play_night("2026-01-01").reports
+    monkeypatch.setattr(HeldOutGames, "play", None)
+    again = play_night("2026-01-01")
+    assert again.reports == (played,)
+    better = replace(played, agent="one@7", num_solved_P=(1,) * 6)
+    keep_night(store, replace(again, reports=(better,)))
+    assert [(each.base, each.other, each.difference) for each in play_night("2026-01-02").regressions] == [
+        ("one@7", "one@0", sum(played.num_solved_P) / 6 - 1.0)
+    ]
 
 
 @pytest.mark.usefixtures("prefect", "checkpoint")

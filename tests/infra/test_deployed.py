@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -191,8 +192,10 @@ def test_a_crashed_run_comes_back_three_times_and_a_cancelled_one_never(folder: 
     # The others have been judged by then: their time was over before.
     assert wait_for(lambda: [folder.name_of(run) for run in back] == ["Resuming"] * 2)
     assert {run: folder.name_of(run) for run in stay} == stay
-    names = [state.name for run in back for state in folder.client.read_flow_run_states(run)]
-    assert names.count("Resuming") == 2, "once each"
+    histories = [[state.name for state in folder.client.read_flow_run_states(run)] for run in back]
+    # A server that is busy may set the state again, when its own request timed out: that is one start all the same.
+    comings = [[name for name, _ in groupby(names)].count("Resuming") for names in histories]
+    assert comings == [1, 1], histories
 
 
 def test_resumption_is_paused_and_taken_up_again(folder: Folder, train: Any) -> None:

@@ -18,6 +18,7 @@ from components.errors import ArtifactCorrupt, ConfigurationError
 from components.hybrid.decision_history import DecisionHistory
 from components.methods.contenders import run_checkpoints
 from components.methods.hybrid.decision_histories import history_file, record_step
+from components.methods.hybrid.evaluation import HeldOutGames
 from components.methods.hybrid.learner_checkpoints import read_learner, store_learner
 from components.runs.gc import collect_garbage
 from components.runs.initial_checkpoints import initial_checkpoints
@@ -27,7 +28,6 @@ from components.runs.step_records import step_of
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
 from components.session.session import Session
-from flows import games_evaluation
 from flows.presets import preset_values
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers
@@ -39,11 +39,11 @@ from troupe.viewing import episode_gif
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 BOUNDARIES = (
-    "/steps/000000/evaluate_games-v*/greedy/",
+    "/steps/000000/evaluate_policy-v*/greedy/",
     "/steps/000001/collect_experience-v*/",
     "/steps/000001/update_learner-v*/reflexes/",
     "/steps/000001/publish_checkpoint-v*/",
-    "/steps/000003/evaluate_games-v*/sample/",
+    "/steps/000003/evaluate_policy-v*/sample/",
 )
 
 
@@ -257,15 +257,11 @@ def test_its_own_games_are_played_once_whoever_asks(whole: Path, monkeypatch: py
     said = ("agent", "suite", "suite_digest", "sampling", "seed", "n", "num_successes", "mean_reward", "metrics")
     own = run_document(LocalArtifactStore(whole / "store"), "whole")["evaluations"]
     wanted = {(each["step"], each["sampling"]): {name: each[name] for name in said} for each in own}
-    monkeypatch.setattr(games_evaluation, "own_reports", lambda *_: [])
-    played = evaluated(whole, "--sampling", "sample")
-    assert {name: played[name] for name in said} == wanted[3, "sample"], "as training has played them"
-    monkeypatch.undo()
     more = evaluated(whole, "--problems", "9", "--step", "2")
     other = evaluated(whole, "--seed", "1", "--sampling", "sample")
     assert (more["n"], more["agent"], other["seed"]) == (9, "whole@2", 1)
     assert other["mean_reward"] != wanted[3, "sample"]["mean_reward"], "other starts"
-    monkeypatch.setattr(games_evaluation, "evaluated", None)
+    monkeypatch.setattr(HeldOutGames, "play", None)
     for step, sampling in wanted:
         read = evaluated(whole, "--step", str(step), "--sampling", sampling)
         assert {name: read[name] for name in said} == wanted[step, sampling]

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from components import progress
 from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.errors import ArtifactMissing
 from components.evaluation.held_out import EvalPlan, Setting
 from components.evaluation.suite_play import SuitePlay
 from components.evaluation.suites import Suite, suite_problems
-from components.progress import Progress, subscribe
+from components.methods import evaluation
+from components.reporting import progress
+from components.reporting.progress import Progress, subscribe
+from components.reporting.share_done import tell_share
 from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
 from components.runs.stage_protocol import run_stage
 from components.schema import PolicyVersion, RolloutShard, TrainBatch
@@ -28,7 +30,6 @@ from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
 from components.session.toolbox import Toolbox
 from components.session.trainers import Trainers, training_of
-from components.share_done import tell_share
 from components.tool_calls.journal import ToolJournal
 from components.training import checkpoint
 from components.training.base import CheckpointManifest, Probe, UpdateJob, UpdateResult
@@ -46,6 +47,7 @@ CHECKPOINT = CheckpointRef(
     policy="team", step=32, folder=FOLDERS["own"], weights_digest="w-32", optimizer_digest="o-32", base=FOLDERS["base"]
 )
 PLAYERS = {"family": "the family", "router": "the router", "tools": "the tools"}
+ANSWERS = evaluation.Evaluation()
 LOADED = PolicyVersion(policy="team", step=32, weights_digest="w-32")
 PROBE = Probe(prompt_tokens=(1, 2), completion_tokens=(3,), trainer_logprobs=(-0.5,))
 MANIFEST = CheckpointManifest(policy="team", step=33, weights_digest="w-33", optimizer_digest="o-33", probe=PROBE)
@@ -118,7 +120,7 @@ def a_play(plan: EvalPlan) -> SuitePlay:
 def test_a_block_is_played_by_the_loaded_engines_and_by_scripts(wired: Wired) -> None:
     session = wired.session()
     plan = scenario_of(session.config).eval_plan(a_suite(session, 3), sampling="greedy", seed=4)
-    wired.replace(play_suite, "play_block", a_play(plan))
+    wired.replace(evaluation, "play_block", a_play(plan))
     wired.replace(play_suite, "ensure_loaded", None)
     players = {"plan_agent": {"weights": "w-31"}}
     assert play_suite.play_suite.fn(session, "greedy", plan, players, VERSIONS) == a_play(plan)
@@ -149,24 +151,25 @@ def test_who_plays_is_known_by_weights_and_questions_not_by_names(wired: Wired) 
     session: Any = wired.session("agents.plan_agent.temperature=0.5")
     session.scenario = scenario_of(session.config)
     plan = session.scenario.eval_plan(a_suite(session, 3), sampling="sample", seed=4)
-    players = play_suite.players_of(session, plan, VERSIONS)
+    players = ANSWERS.name_players(session, plan, VERSIONS, {})
     assert {role: (each["weights"], each["temperature"]) for role, each in players.items()} == {
         "tool_agent": ("w-31", None),
         "plan_agent": ("w-31", 0.5),
     }
     assert all("policy" not in each for each in players.values())
     other = {"team": replace(VERSIONS["team"], step=99)}
-    assert play_suite.players_of(session, plan, other) == players
+    assert ANSWERS.name_players(session, plan, other, {}) == players
     blocks = play_suite.block_plans(plan)
     assert [len(block.problems) for block in blocks] == [2, 1]
     longer = session.scenario.eval_plan(a_suite(session, 4), sampling="sample", seed=4)
     assert play_suite.block_plans(longer)[0] == blocks[0]
     wired.replace(play_suite, "ensure_loaded", None)
-    wired.replace(play_suite, "play_block", lambda plan, block, setting, progress: a_play(plan))
-    for number, block in enumerate(blocks):
-        assert not play_suite.is_played(session, plan, players), f"before block {number}"
-        play_suite.play_suite.fn(session, "sample", block, players, VERSIONS)
-    assert play_suite.is_played(session, plan, players)
+    wired.replace(evaluation, "play_block", lambda plan, block, setting, progress: a_play(plan))
+    calls = play_suite.block_calls(session, plan, players, VERSIONS, {})
+    for call_of_block in calls:
+        assert not play_suite.is_played(call_of_block)
+        play_suite.play_suite.fn(*call_of_block)
+        assert play_suite.is_played(call_of_block)
     wired.calls.clear()
     run = session.run.model_copy(update={"run_id": "another"})
     again = play_suite.play_suite.fn(Session(run), "sample", blocks[0], players, other)
@@ -176,13 +179,15 @@ def test_who_plays_is_known_by_weights_and_questions_not_by_names(wired: Wired) 
 def test_an_evaluation_joins_its_blocks_publishes_the_report_and_files_it(wired: Wired) -> None:
     session: Any = wired.session("evaluation.num_problems=3", "evaluation.problems_per_block=2")
     session.scenario = scenario_of(session.config)
-    wired.replace(play_suite, "play_block", lambda plan, block, setting, progress: a_play(plan))
+    wired.replace(evaluation, "play_block", lambda plan, block, setting, progress: a_play(plan))
     wired.replace(evaluate_policy, "index_evaluation")
     wired.replace(play_suite, "ensure_loaded", None)
-    assert evaluate_policy.needs_weights(session, 5, ["greedy"], VERSIONS)
-    missing = evaluate_policy.missing_calls(session, 5, ["greedy"], VERSIONS)
+    team = {"team": CHECKPOINT}
+    missing = evaluate_policy.missing_calls(session, 5, ["greedy"], team)
     assert [block for _, _, block, *_ in missing] == play_suite.block_plans(evaluate_policy.own_plan(session, "greedy"))
-    report = evaluate_policy.evaluate_policy.fn(session, 5, "greedy", VERSIONS)
+    play_suite.play_suite.fn(*missing[0])
+    assert evaluate_policy.missing_calls(session, 5, ["greedy"], team) == missing[1:]
+    report = evaluate_policy.evaluate_policy.fn(session, 5, "greedy", team)
     assert (report.agent, report.step, report.suite, report.n, report.seed) == ("run@5", 5, "plan_path/test", 3, 17)
     assert (report.num_solved_P, report.metrics["eval/greedy/seconds"]) == ((1, 1, 1), 18.0)
     plan = evaluate_policy.own_plan(session, "greedy")
@@ -191,23 +196,23 @@ def test_an_evaluation_joins_its_blocks_publishes_the_report_and_files_it(wired:
         problem.problem_id
         for problem in suite_problems("test", session.scenario.family, session.scenario.options, num_problems=3, seed=0)
     ]
-    arguments = {"step": 5, "part": "greedy", "versions": VERSIONS}
+    arguments = {"step": 5, "part": "greedy", "checkpoints": team}
     key = stage_key(evaluate_policy.evaluate_policy.stage, session.run, arguments)
     assert wired.calls[-2:] == [
         call("publishing.post_evaluation", report=report),
         call("index_evaluation", store=session.store, key=key),
     ]
-    assert not evaluate_policy.needs_weights(session, 5, ["greedy"], VERSIONS)
-    assert evaluate_policy.missing_calls(session, 5, ["greedy"], VERSIONS) == []
-    assert not evaluate_policy.needs_weights(session, 6, ["greedy"], VERSIONS), "the same weights at another step"
-    assert evaluate_policy.needs_weights(session, 5, ["greedy", "sample"], VERSIONS)
-    assert evaluate_policy.needs_weights(session, 5, ["greedy"], {"team": LOADED})
+    assert evaluate_policy.missing_calls(session, 5, ["greedy"], team) == []
+    assert evaluate_policy.missing_calls(session, 6, ["greedy"], team) == [], "the same weights at another step"
+    assert len(evaluate_policy.missing_calls(session, 5, ["greedy", "sample"], team)) == 2
+    changed = CHECKPOINT.model_copy(update={"weights_digest": "w-33"})
+    assert len(evaluate_policy.missing_calls(session, 5, ["greedy"], {"team": changed})) == 2
 
 
 def test_policies_without_a_checkpoint_have_versions_too(wired: Wired) -> None:
     wired.replace(evaluate_policy, "list_fixed_versions", {"judge": "fixed"})
     config = preset_config("tiny")
-    found: Any = evaluate_policy.name_versions(config, {"team": CHECKPOINT})
+    found: Any = evaluate_policy.name_versions(config, {"team": CHECKPOINT, "beside": CHECKPOINT})
     assert found == {"judge": "fixed", "team": LOADED}
     assert wired.calls == [call("list_fixed_versions", config=config)]
 

@@ -11,8 +11,7 @@ from components.runs.run import Run, stage_key
 from components.runs.stage_protocol import committed
 from components.runs.steps import checkpoints_before
 from components.session.session import Session
-from flows.evaluations import model_versions
-from flows.games_evaluation import own_sampling
+from tasks.evaluate_policy import name_versions
 from tasks.picture_episode import picture_episode
 from tasks.refresh_weights import ensure_loaded
 from troupe.teams.run_team import stored_run
@@ -42,10 +41,10 @@ def write_episode(run_id: str, file: Path, *, step: int | None, store_uri: str |
 
 def _picture(run: Run, at: int) -> tuple[bytes, str]:
     """The GIF, and where it is from."""
-    sampling = own_sampling(run)
+    sampling = run.config.evaluation.preferred_sampling
     with Session(run) as session:
         checkpoints = checkpoints_before(session.store, run, at)
-        versions = model_versions(session, checkpoints)
+        versions = name_versions(run.config, checkpoints)
         inputs = {"step": at, "part": sampling, "checkpoint": checkpoints[REFLEXES], "versions": versions}
         kept = committed(session.store, stage_key(picture_episode.stage, run, inputs), ArtifactRef)
         if kept is not None:

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from math import exp, isfinite
 from typing import Any
 
-from components.config import PopulationMethod
 from components.environments.registry import FAMILIES
-from components.escaping import printable
-from components.methods.population.credits import read_played_moves
+from components.methods.population.credits import population_config, read_played_moves
 from components.population.credit import PopulationState, mixing_matrix
 from components.population.move_rewards import Move
 from components.population.payoffs import PayoffMatrix
 from components.population.seating import member_and_step
 from components.schema import Node
 from components.session.scenario import Scenario, scenario_of
+from components.text.escaping import printable
 from troupe.viewing.recorded import RecordedEpisode, RecordedStep
 
 Row = tuple[float, ...]
@@ -31,7 +30,8 @@ class ShownPopulation:
     """
 
     agents: tuple[str, ...]
-    config: PopulationMethod
+    mode: str
+    strategy: str
     homes: Mapping[str, str]
     learning: frozenset[str]
     matrix_A_A: tuple[Row, ...] | None
@@ -44,8 +44,9 @@ class ShownPopulation:
 def read_shown_population(recorded: RecordedStep) -> ShownPopulation | None:
     """What the page tells of the step as one of a population; None for other runs."""
     config = recorded.config
-    if not isinstance(config.method, PopulationMethod):
+    if not config.method.learns_from_credits:
         return None
+    method = population_config(config)
     agents, mixing, notes = tuple(config.agents), recorded.mixing, []
     before = None if mixing is None else mixing.before
     if mixing is not None and before is None:
@@ -58,12 +59,13 @@ def read_shown_population(recorded: RecordedStep) -> ShownPopulation | None:
     homes = {agent: settings.policy for agent, settings in config.agents.items()}
     return ShownPopulation(
         agents=agents,
-        config=config.method,
+        mode=method.training_mode.type,
+        strategy=method.weight_updates.type,
         homes=homes if before is None or not before.homes else before.homes,
         learning=frozenset(learning),
         matrix_A_A=None
         if before is None
-        else tuple(tuple(map(float, row)) for row in mixing_matrix(before, agents, config.method)),
+        else tuple(tuple(map(float, row)) for row in mixing_matrix(before, agents, method)),
         payoffs=None if mixing is None else (mixing.after or before or PopulationState()).payoffs,
         scenario=scenario_of(config) if is_known else None,
         notes=tuple(notes),
@@ -76,8 +78,8 @@ def population_document(shown: ShownPopulation, episodes: Sequence[dict[str, Any
     for episode in episodes:
         by_shard.setdefault(episode["shard"], []).append(episode)
     return {
-        "mode": shown.config.training_mode.type,
-        "strategy": shown.config.weight_updates.type,
+        "mode": shown.mode,
+        "strategy": shown.strategy,
         "agents": [printable(agent, keep="") for agent in shown.agents],
         "shares": shown.matrix_A_A,
         "payoffs": None if shown.payoffs is None else payoff_document(shown.payoffs),

@@ -6,13 +6,13 @@ from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.escaping import printable
+from components.methods.base import method_for
 from components.runs.session_records import effective_run
 from components.runs.stored_runs import read_run
 from components.session.prompt_texts import prompt_texts
-from components.suggestions import did_you_mean
+from components.text.escaping import printable
+from components.text.suggestions import did_you_mean
 from troupe.viewing.documents import TAGS, step_document
-from troupe.viewing.hybrid import hybrid_document
 from troupe.viewing.hybrid_page import hybrid_page
 from troupe.viewing.page import view_page
 from troupe.viewing.recorded import RecordedStep, read_recorded
@@ -33,18 +33,18 @@ def view_document(
 ) -> dict[str, Any]:
     """What the page shows, as plain JSON: the episodes of `step` (None: the newest), only those of `problem` if it is given,
     and beside them those of the step `against` on the same problems: the recorded ones, or what `play` makes of them. Of a
-    hybrid run, its course and games: see `hybrid_document`.
+    method with a page of its own: what its `Method.read_document` says.
 
     Raises ConfigurationError for an unknown run, step or problem, and if the two steps share no problem; ArtifactCorrupt if
     nothing of the step can be read.
     """
     run = effective_run(store, read_run(store, run_id))
-    if not run.config.method.writes_answers:
-        if problem is not None or against is not None:
-            raise ConfigurationError(
-                f"run {run_id!r} played games, whose problems are seeds: leave out --problem and --against"
-            )
-        return hybrid_document(store, run, step=step)
+    if not run.config.method.writes_answers and (problem is not None or against is not None):
+        raise ConfigurationError(
+            f"run {run_id!r} played games, whose problems are seeds: leave out --problem and --against"
+        )
+    if (shown := method_for(run.config).read_document(store, run, step=step)) is not None:
+        return shown
     recorded = read_recorded(store, run_id, step)
     if not recorded.episodes:
         reason = "; ".join(recorded.notes) or "no shard has an episode"

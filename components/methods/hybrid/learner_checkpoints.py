@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from components.artifacts.refs import CheckpointRef
 from components.config.hybrid import REFLEXES
 from components.errors import ArtifactCorrupt
+from components.session.checkpoint_cache import CheckpointCache
 from components.session.session import Session
 from components.training.base import CheckpointManifest
 
@@ -22,11 +23,16 @@ _SAVE_STATE = re.compile(r"(games\.(?:\d+\.)?)state(\.\d+)")
 
 
 def read_learner(session: Session, checkpoint: CheckpointRef) -> LearnerState:
+    """The arrays of a checkpoint of the session's run. Raises ArtifactCorrupt where they are not those of its digests."""
+    return read_arrays(session.copies, checkpoint)
+
+
+def read_arrays(copies: CheckpointCache, checkpoint: CheckpointRef) -> LearnerState:
     """The arrays of a learner's checkpoint. Raises ArtifactCorrupt where they are not those of its digests."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    file = session.copies.path(checkpoint) / STATE_FILE
+    file = copies.path(checkpoint) / STATE_FILE
     try:
         state: LearnerState = load_file(file)
     except (OSError, SafetensorError) as error:

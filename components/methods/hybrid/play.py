@@ -1,29 +1,26 @@
 """The steps of hybrid training in a session: play, learn, evaluate."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.config.hybrid import PLAYER, REFLEXES, Crystal, Teacher, find_tuned_model
+from components.config.hybrid import PLAYER, REFLEXES, Teacher, find_tuned_model
 from components.evaluation.held_out import Sampling
-from components.evaluation.statistics import wilson_interval
-from components.identity import fingerprint, seed_for
+from components.identity import seed_for
+from components.machine.torch_state import computing_with
 from components.methods.hybrid.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
 from components.methods.hybrid.settings import games_opener, hybrid_config, hybrid_settings, open_emulated_games
 from components.metrics import SUCCESS_RATE
-from components.metrics import evaluation as named
 from components.runs.run import CollectedStep, PolicyUpdate
-from components.schema import EvalReport, PolicyVersion
+from components.schema import PolicyVersion
 from components.session.scenario import SUITE_SEED
 from components.session.session import Session
-from components.torch_state import computing_with
 
 if TYPE_CHECKING:
     from components.hybrid.adviser import Adviser
     from components.hybrid.experience import StepAdvice
-    from components.hybrid.held_out_games import HeldOut
 
 _TRAIN = "train/policy/"
 """How the learner's own metrics begin; in a report they have the name of its policy."""
@@ -138,51 +135,6 @@ def updated(session: Session, step: int, checkpoint: CheckpointRef, experience: 
     )
 
 
-def evaluated(
-    session: Session,
-    step: int,
-    sampling: Sampling,
-    checkpoint: CheckpointRef,
-    versions: Mapping[str, PolicyVersion],
-    *,
-    seed: int = SUITE_SEED,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> EvalReport:
-    """The report of `evaluation.num_problems` episodes with starts that training has not seen; those of a seed are the same for
-    all runs. `progress(done, total)` counts episodes."""
-    held_out = play_suite_games(session, sampling, checkpoint, versions, seed=seed, progress=progress)
-    goal_N, played = held_out.played.goal_N, held_out.played
-    n, num_successes = len(goal_N), int(goal_N.sum())
-    values = {
-        "success_rate": num_successes / n,
-        "starter_rate": float(played.starter_N.mean()),
-        "mean_reward": float(held_out.rewards_N.mean()),
-        f"{PLAYER}/payoff": float(held_out.rewards_N.mean()),
-        "llm_share": played.llm_share,
-        "episode_length": float(played.lengths_N.mean()),
-    }
-    if num_successes:
-        values["steps_to_goal"] = float(played.lengths_N[goal_N].mean())
-    return EvalReport(
-        agent=f"{session.run.run_id}@{step}",
-        suite=suite_title(session),
-        suite_digest=suite_digest(session),
-        step=step,
-        sampling=sampling,
-        seed=seed,
-        num_samples=1,
-        n=n,
-        num_successes=num_successes,
-        success_rate=values["success_rate"],
-        interval=wilson_interval(num_successes, n),
-        mean_reward=values["mean_reward"],
-        keep_rate=None,
-        repair_rate=None,
-        metrics={named(sampling, name): value for name, value in values.items()},
-        num_solved_P=tuple(goal_N.astype(int).tolist()),
-    )
-
-
 def episode_picture(
     session: Session, sampling: Sampling, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
 ) -> bytes:
@@ -207,49 +159,3 @@ def episode_picture(
             adviser=adviser_for(session, versions),
         )
         return short_gif(list(play_frames(games, agent)))
-
-
-def suite_title(session: Session) -> str:
-    """**Example** "game_boy/homebrew", on the cartridge as on its rules in NumPy."""
-    game = "crystal" if isinstance(hybrid_config(session.config).game, Crystal) else "homebrew"
-    return f"{session.config.environment.name}/{game}"
-
-
-def suite_digest(session: Session) -> str:
-    """12 hex digits that two evaluations share if their starts, goal and length are equal."""
-    settings, evaluation = hybrid_settings(session.scenario), session.config.evaluation
-    goal = {"goal": settings.goal_badges, "steps": settings.max_steps}
-    rules = {"game": hybrid_config(session.config).game.type, "starts": "held out", **goal}
-    return fingerprint({**rules, "n": evaluation.num_problems, "block": evaluation.problems_per_block})[:12]
-
-
-def play_suite_games(
-    session: Session,
-    sampling: Sampling,
-    checkpoint: CheckpointRef,
-    versions: Mapping[str, PolicyVersion],
-    *,
-    seed: int,
-    progress: Callable[[int, int], None],
-) -> "HeldOut":
-    """The episodes of the suite of `seed`, with starts that training has not seen: its blocks have a seed each."""
-    from components.hybrid.held_out_games import join_blocks, play_held_out
-
-    state, evaluation = read_learner(session, checkpoint), session.config.evaluation
-    total, blocks = evaluation.num_problems, []
-    with computing_with(1):
-        for first in range(0, total, evaluation.problems_per_block):
-            num_episodes = min(evaluation.problems_per_block, total - first)
-            blocks.append(
-                play_held_out(
-                    hybrid_settings(session.scenario, lesson_in(state)),
-                    state,
-                    num_episodes=num_episodes,
-                    seed=seed_for(seed, "game_boy", first),
-                    is_greedy=sampling == "greedy",
-                    adviser=adviser_for(session, versions),
-                    open_games=games_opener(hybrid_config(session.config)),
-                )
-            )
-            progress(first + num_episodes, total)
-    return join_blocks(blocks)

@@ -1,4 +1,4 @@
-"""A trained player as its run has stored it: its weights, what it played while it learned, and its evaluation played again."""
+"""A trained player as its run has stored it: its weights, and what it played while it learned and in an evaluation."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -11,18 +11,15 @@ from numpy.typing import NDArray
 from components.artifacts.payloads import get
 from components.config.hybrid import REFLEXES
 from components.errors import ArtifactMissing
-from components.evaluation.held_out import Sampling
+from components.evaluation.suite_play import SuitePlay
 from components.hybrid.recorded_episodes import PlayedEpisode, read_recorded_episodes
+from components.methods.base import method_for
 from components.methods.hybrid.decision_histories import find_experience
 from components.methods.hybrid.learner_checkpoints import read_learner
-from components.methods.hybrid.play import play_suite_games
 from components.runs.history import read_history
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_unfinished_step
 from components.schema import IterationReport
-from components.session.checkpoint_loading import load_checkpoint
-from components.session.engines import list_fixed_versions
-from components.session.scenario import SUITE_SEED
 from components.session.session import Session
 from components.session.stores import open_store
 
@@ -101,24 +98,16 @@ class PlayedRun:
         self.episodes += [replace(each, decisions=()) for each in episodes]
 
 
-def play_evaluation(run: Run, step: int, sampling: Sampling) -> dict[str, float]:
-    """Means of the run's evaluation after so many steps, played again: its report has no deviation.
+def describe_play(run: Run, play: SuitePlay) -> dict[str, float]:
+    """Means of the episodes of an evaluation, and the deviation of their rewards, which no report has.
 
     **Example** {"avg_reward": 27.1, "std_reward": 0.4, "avg_length": 600.0, "avg_llm_usage": 0.5}.
     """
-    with Session(run) as session:
-        checkpoints = checkpoints_before(session.store, run, step)
-        versions = list_fixed_versions(session.config)
-        for policy, checkpoint in checkpoints.items():
-            if policy != REFLEXES:
-                versions[policy], _ = load_checkpoint(session, checkpoint)
-        found = play_suite_games(
-            session, sampling, checkpoints[REFLEXES], versions, seed=SUITE_SEED, progress=lambda done, total: None
-        )
-    rewards = found.rewards_N.tolist()
+    metrics = method_for(run.config).evaluation.list_metrics(play)
+    rewards = [reward for rewards_K in play.rewards_P_K for reward in rewards_K]
     return {
         "avg_reward": fmean(rewards),
         "std_reward": pstdev(rewards),
-        "avg_length": float(found.played.lengths_N.mean()),
-        "avg_llm_usage": found.played.llm_share,
+        "avg_length": metrics["episode_length"],
+        "avg_llm_usage": metrics["llm_share"],
     }

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.config import PopulationMethod
 from components.config.population import Federated, Synchronized
+from components.methods.population.credits import population_config
 from components.population.credit import PopulationState
 from components.runs.run import PolicyUpdate
 from components.session.session import Session
@@ -29,7 +29,7 @@ def coordinated(
     state: ArtifactRef,
 ) -> dict[str, PolicyUpdate]:
     """The updates with which the step ends: those given, or ones with mixed adapters, whose metrics say how they were mixed."""
-    settings = _settings(session).weight_updates
+    settings = population_config(session.config).weight_updates
     if not isinstance(settings, Synchronized | Federated) or (step + 1) % settings.every or len(updates) < 2:
         return dict(updates)
     from components.training.adapter_state import read_adapter_state
@@ -53,11 +53,6 @@ def coordinated(
         )
         for policy, update in updates.items()
     }
-
-
-def _settings(session: Session) -> PopulationMethod:
-    assert isinstance(session.config.method, PopulationMethod), "this run has no population"
-    return session.config.method
 
 
 def _shares(settings: Synchronized | Federated, state: PopulationState, members: list[str]) -> dict[str, float]:

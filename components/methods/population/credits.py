@@ -36,12 +36,17 @@ def state_before(session: Session, step: int) -> ArtifactRef | None:
     return MixedStep.model_validate(found[0].output).state
 
 
+def population_config(config: RunConfig) -> PopulationMethod:
+    """The method of a population's run."""
+    assert isinstance(config.method, PopulationMethod), "this run has no population"
+    return config.method
+
+
 def credit_shards(
     session: Session, rollouts: list[ArtifactRef], scored: list[ArtifactRef], state: ArtifactRef | None
 ) -> tuple[list[ScoredShard], CreditedStep]:
     """The step's shards with credits in place of rewards, and all that crediting gave, the metrics of raw rewards included."""
     config = session.config
-    assert isinstance(config.method, PopulationMethod), "this run has no population"
     shards = [session.kept.get(ref, RolloutShard) for ref in rollouts]
     scores = [session.kept.get(ref, ScoredShard) for ref in scored]
     agents = tuple(config.agents)
@@ -65,7 +70,7 @@ def credit_shards(
         before,
         episodes,
         agents=agents,
-        method=config.method,
+        method=population_config(config),
         algorithm=config.algorithm,
     )
     homes = _homes(session, shards[0].step, before)
@@ -101,14 +106,13 @@ def moves_of_step(session: Session, shards: list[RolloutShard]) -> list[tuple[in
 def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Seating, ...]:
     """Who plays which agent in each shard of a step, by the state before it."""
     config = session.config
-    assert isinstance(config.method, PopulationMethod), "this run has no population"
     known = PopulationState() if state is None else get(session.store, state, PopulationState)
     _warn_of_range(session, known)
     return step_seatings(
         _homes(session, step, known),
         known.pools,
         known.payoffs,
-        method=config.method,
+        method=population_config(config),
         step=step,
         num_shards=config.rollout.num_shards,
         seed=config.seed,
@@ -116,20 +120,19 @@ def seatings(session: Session, step: int, state: ArtifactRef | None) -> tuple[Se
 
 
 def _warn_of_range(session: Session, state: PopulationState) -> None:
-    method, topic = session.config.method, "method.opponents"
-    if not isinstance(method, PopulationMethod) or method.opponents is None or topic in session.warned:
+    opponents, topic = population_config(session.config).opponents, "method.opponents"
+    if opponents is None or topic in session.warned:
         return
-    if (warning := range_warning(state.payoffs, method.opponents)) is not None:
+    if (warning := range_warning(state.payoffs, opponents)) is not None:
         session.warned.add(topic)
         _log.warning("%s", warning)
 
 
 def _homes(session: Session, step: int, state: PopulationState) -> dict[str, str]:
     config = session.config
-    assert isinstance(config.method, PopulationMethod), "this run has no population"
     homes = state.homes or {agent: settings.policy for agent, settings in config.agents.items()}
     averages = {member: record.average_return or 0.0 for member, record in state.records.items()}
-    return homes_in_step(homes, averages, config.method, step)
+    return homes_in_step(homes, averages, population_config(config), step)
 
 
 def choose_played_checkpoints(
@@ -148,9 +151,9 @@ def choose_played_checkpoints(
 
 def asynchronous_updates(config: RunConfig) -> Asynchronous | None:
     """The section of a run whose members may play by older weights; None of any other."""
-    if not isinstance(config.method, PopulationMethod):
+    if not config.method.learns_from_credits:
         return None
-    updates = config.method.weight_updates
+    updates = population_config(config).weight_updates
     return updates if isinstance(updates, Asynchronous) and updates.every > 1 else None
 
 
@@ -206,22 +209,21 @@ def _needed_steps(
 def _with_past_selves(
     session: Session, step: int, rollouts: list[ArtifactRef], state: PopulationState
 ) -> PopulationState:
-    method, trained = session.config.method, _trained(session)
-    if not isinstance(method, PopulationMethod) or method.opponents is None:
+    opponents, trained = population_config(session.config).opponents, _trained(session)
+    if opponents is None:
         return state
     versions = {}
     for ref in rollouts:
         for member, version in session.kept.get(ref, RolloutShard).policy_versions.items():
             if member in trained:
                 versions[member] = (version.step, version.weights_digest)
-    return replace(state, pools=pools_after(state.pools, versions, config=method.opponents, step=step))
+    return replace(state, pools=pools_after(state.pools, versions, config=opponents, step=step))
 
 
 def _learning(session: Session, step: int, state: PopulationState) -> tuple[list[str], PopulationState]:
     """The members that learn in this step, and the state in which that is recorded."""
     config, trained = session.config, _trained(session)
-    assert isinstance(config.method, PopulationMethod), "this run has no population"
-    settings = config.method.weight_updates
+    settings = population_config(config).weight_updates
     if not isinstance(settings, Selective):
         return trained, state
     records = {member: state.records[member] for member in trained if member in state.records}

@@ -11,8 +11,8 @@ from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling, temperature_of
 from components.evaluation.subjects import RunSubject, is_model_folder
-from components.freed import Freed
 from components.identity import seed_for
+from components.machine.freed import Freed
 from components.methods.contenders import Contender, Player, Team, find_team, open_contender
 from components.rollout.router import RoleRequest
 from components.runs.lineages import list_indexed_runs

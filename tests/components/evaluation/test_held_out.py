@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from components.config import RewardConfig
 from components.environments.registry import family, family_options
 from components.errors import TooManyFailedEpisodes
-from components.evaluation.held_out import EvalPlan, Heading, Setting, play_block, report_from
+from components.evaluation.held_out import EvalPlan, Heading, Setting, list_answer_metrics, play_block, report_from
 from components.evaluation.statistics import rate_interval, wilson_interval
 from components.evaluation.suite_play import SuitePlay, joined
 from components.evaluation.suites import suite_problems
@@ -66,7 +66,8 @@ def evaluate(eval_plan: EvalPlan, *, progress: Any = None, **setting: Any) -> Ev
         sampling=eval_plan.sampling,
         seed=eval_plan.seed,
     )
-    return report_from(heading, joined(plays))
+    play = joined(plays)
+    return report_from(heading, play, list_answer_metrics(play))
 
 
 def report(eval_plan: EvalPlan, tool: Any, planner: Any, **options: Any) -> EvalReport:

@@ -28,6 +28,7 @@ from components.hybrid.scripted_advisers import CompetentAdviser
 from components.hybrid.visited_tiles import visited_maps
 from components.methods.hybrid.decision_histories import history_file, record_step
 from components.methods.hybrid.settings import hybrid_config, open_emulated_games
+from components.methods.hybrid.shown_run import NO_PRESSES, NUM_PARTS, hybrid_document
 from components.runs.lineages import freeze_config
 from components.runs.run import CollectedStep, Run
 from components.runs.stage_protocol import run_stage
@@ -36,7 +37,6 @@ from flows.presets import preset_values
 from flows.steps import HYBRID_PIPELINE as PIPELINE
 from tests.committed_runs import stage_key
 from troupe.cli import app
-from troupe.viewing.hybrid import NO_PRESSES, NUM_PARTS, hybrid_document
 from troupe.viewing.hybrid_page import hybrid_page
 
 HOSTILE = "</td><script>document.title='owned'</script><img src=x onerror=a()>\x1b[31m{{ 7 * 7 }}"

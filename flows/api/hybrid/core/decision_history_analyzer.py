@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 from components.errors import ConfigurationError
-from components.freed import Freed
 from components.hybrid.arbitration import Actor
 from components.hybrid.decision_history import Decision, DecisionHistory
 from components.hybrid.errors import HistoryUnusable
@@ -16,7 +15,8 @@ from components.hybrid.game_facts import NUM_ACTIONS
 from components.hybrid.history_lessons import HistoryLessons, learn_from_history
 from components.hybrid.patterns import Gram, PatternReport
 from components.hybrid.significance import wilson_bounds
-from components.suggestions import suggest
+from components.machine.freed import Freed
+from components.text.suggestions import suggest
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 

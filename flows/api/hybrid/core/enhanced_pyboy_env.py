@@ -19,8 +19,8 @@ from components.hybrid.game_text import describe_goal, describe_state
 from components.hybrid.language_model import WORDS
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.single_game import HOMEBREW, TWIN, SingleGame
-from components.package_files import install_command
-from components.suggestions import suggest
+from components.machine.package_files import install_command
+from components.text.suggestions import suggest
 from flows.api.hybrid.configs import ObservationType
 from flows.api.hybrid.core.exceptions import EnvironmentError
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from components import progress
 from components.config import differing_fields
 from components.errors import ConfigurationError, TroupeError
 from components.hybrid.goals import GoalOrientedPlanner
 from components.hybrid.strategies import Strategy
-from components.methods.hybrid.trained_players import PlayedRun, play_evaluation, read_weights
+from components.machine.whole_files import write_whole
+from components.methods.hybrid.trained_players import PlayedRun, describe_play, read_weights
+from components.reporting import progress
 from components.runs.run import Run
 from components.schema import IterationReport
-from components.suggestions import suggest
-from components.whole_files import write_whole
+from components.text.suggestions import suggest
 from flows.api.hybrid.configs import LogLevel, TrainingConfig, read_training_config
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
@@ -134,14 +134,14 @@ class HybridLLMRLTrainer:
             eval_every=eval_every,
             patience=self._choose_patience(curriculum_patience),
         )
-        from flows.train import train_here  # imports Prefect, which takes seconds
+        from flows import evaluations, train  # they import Prefect, which takes seconds
 
         played = self._take_run(runs.find_run(config))
         try:
             with progress.subscribe(self._hear):
-                train_here(config, played.run.run_id, on_step=self._finish_step)
+                train.train_here(config, played.run.run_id, on_step=self._finish_step)
             played.read_stored()
-            evaluation = play_evaluation(played.run, played.num_steps, runs.SAMPLING)
+            play = evaluations.play_finished_step(played.run, played.num_steps, runs.SAMPLING)
             self.agent.load_weights(read_weights(played.run, played.num_steps))
         except (TrainingError, ConfigurationError):
             raise
@@ -150,7 +150,7 @@ class HybridLLMRLTrainer:
                 f"step {played.num_steps} failed: {type(error).__name__}: {error}; train() goes on after step "
                 f"{played.num_steps}, also elsewhere after load_checkpoint('latest')"
             ) from error
-        return self._summarise(played, evaluation)
+        return self._summarise(played, describe_play(played.run, play))
 
     def get_performance_metrics(self) -> dict[str, float]:
         """The seven documented metrics of the last episode, rates from 0 to 1. Raises TrainingError before the first."""

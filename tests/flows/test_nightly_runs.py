@@ -15,7 +15,7 @@ from components.evaluation.subjects import RunSubject
 from components.methods.contenders import RunFinder
 from components.runs.run import Run
 from components.schema import EvalReport
-from flows import nightly_populations
+from flows import nightly_runs
 from flows.presets import preset_config
 from tests.components.evaluation.test_nightly import report
 
@@ -41,16 +41,16 @@ class Population:
         """How the digests of the run's weights begin, which a restart changes."""
         self.found: set[tuple[int | None, str | None]] = set()
         """The steps that were played, with the weights that were looked for."""
-        monkeypatch.setattr(nightly_populations, "evaluate_subject", self._evaluated)
-        monkeypatch.setattr(nightly_populations, "read_newest_step", lambda *_: self.step)
-        monkeypatch.setattr(nightly_populations, "read_weights", lambda _, run, step: f"{self.made}{step}")
+        monkeypatch.setattr(nightly_runs, "evaluate_subject", self._evaluated)
+        monkeypatch.setattr(nightly_runs, "read_newest_step", lambda *_: self.step)
+        monkeypatch.setattr(nightly_runs, "read_weights", lambda _, run, step: f"{self.made}{step}")
         monkeypatch.setattr(
-            nightly_populations, "find_exact_run", lambda _, weights, each: self.found.add((each.step, weights))
+            nightly_runs, "find_exact_run", lambda _, weights, each: self.found.add((each.step, weights))
         )
 
     def night(self, day: int) -> SuiteNight:
         self.played, self.found = [], set()
-        (night,) = nightly_populations.population_nights(self.store, self.kept, f"2026-11-0{day}", [self.run])
+        (night,) = nightly_runs.run_nights(self.store, self.kept, f"2026-11-0{day}", [self.run])
         keep_night(self.store, night)
         return night
 
@@ -120,6 +120,4 @@ def test_a_game_that_pays_nobody_is_compared_by_success_and_one_that_fails_ends_
     population.gone = "p@2"
     assert population.night(3).failures == {"p@2": "ArtifactMissing: gone"}
     population.step = None
-    assert (
-        nightly_populations.population_nights(population.store, population.kept, "2026-11-04", [population.run]) == []
-    )
+    assert nightly_runs.run_nights(population.store, population.kept, "2026-11-04", [population.run]) == []
