@@ -401,11 +401,7 @@ STILL_IMPORTED_BY_FACADES = {
     },
     "multi_model": {
         "environments",  # which games there are
-        "evaluation",  # the comparison that the benchmark reports
-        "generation",  # models behind an API, and adapters that change while they are served
-        "models",  # checks of bases, adapters on disk
         "rollout",  # how many episodes a step has
-        "tracking",  # the tracker to which the monitor reports
     },
 }
 """What they import besides, which a facade should not."""
