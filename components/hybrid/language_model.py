@@ -1,5 +1,6 @@
 """A language model as adviser and as teacher, through the pipeline's `Generator`."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
@@ -26,6 +27,7 @@ WORDS = {
 }
 """What a model answers for each action; one token each in the vocabularies of SmolLM2 and Qwen."""
 ADVISER_TASK = "You play a Game Boy game. Answer with one of the buttons that are listed, and with nothing else."
+_LEGAL = re.compile(r"Buttons: ([A-Z, ]+)\.")
 _TEACHER_TASK = """You teach a player of a Game Boy game who learns by trial. Write subgoals on the way to the goal, one a line,
 as `name: condition`. A condition compares facts with whole numbers (==, !=, <, <=, >, >=), joined by `and` and `or`."""
 _TEACHER_TOKENS = 512
@@ -123,6 +125,15 @@ def button_prompt(question: Question) -> str:
     """
     recent = ", ".join(WORDS[action] for action in question.recent) or "none"
     return f"{question.description} Your last buttons: {recent}. Which button?"
+
+
+def read_legal(prompt: str) -> list[Action]:
+    """The legal buttons that the last line of a prompt lists; all nine if it lists none.
+
+    **Example** "... Buttons: UP, B. Which button?": up and B.
+    """
+    found = _LEGAL.findall(prompt.rpartition("\n")[2])
+    return [Action[name] for name in found[-1].split(", ")] if found else list(Action)
 
 
 def button_tokens(tokenizer: Tokenizer, prompt: str, *, is_chat: bool) -> tuple[int, ...]:
