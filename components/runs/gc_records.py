@@ -94,13 +94,14 @@ class Records:
         return [each for each in self._found if each.key in expired and each.age_seconds >= grace_seconds]
 
     def list_expired_rollouts(self, *, grace_seconds: float) -> list[StoredObject]:
-        """The records of expired rollouts, of runs without unreadable records, manifests first."""
+        """The records of expired rollouts, of runs without unreadable records. Attempts come first: one without its manifest
+        would tell of a lost result."""
         keys = [each.key for each in self._found if _run(each.key) not in self.damaged]
         gone = list_expired_rollouts(
             keys, retention=self._retention, num_finished=self._num_finished, roles=self._roles
         )
         expired = [each for each in self._found if each.key in gone and each.age_seconds >= grace_seconds]
-        return sorted(expired, key=lambda each: not each.key.endswith("/manifest.json"))
+        return sorted(expired, key=lambda each: "/attempts/" not in each.key)
 
     def list_unused_shared(self, *, age_seconds: float) -> list[StoredObject]:
         """The records of shared results that no run uses; none while a record cannot be read."""
