@@ -8,8 +8,8 @@ from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
 from components.config.hybrid import PLAYER, REFLEXES, Crystal, Teacher, find_tuned_model
 from components.evaluation.held_out import Sampling
-from components.evaluation.statistics import wilson_interval
 from components.identity import fingerprint, seed_for
+from components.mathematics.intervals import wilson_interval
 from components.methods.hybrid.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
 from components.methods.hybrid.settings import games_opener, hybrid_config, hybrid_settings, open_emulated_games
 from components.metrics import SUCCESS_RATE

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from components.config import AdapterConfig, PolicyConfig, TransformersGeneration
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.freed import Freed
-from components.generation.base import GenerationRequest
+from components.generation.base import GenerationRequest, choice_request, read_choice
 from components.generation.hot_swap import HotSwap, finite_probe
 from components.models.base_checks import check_base
 from components.schema import FinishReason, PolicyVersion
@@ -201,17 +201,9 @@ class ServedPolicy:
 
         **Example** choices "Up" and "Down" of which the model gives "Up" .57: (0, .57) for 57 of 100 seeds.
         """
-        tokenizer = self._serving.tokenizer
-        answers = tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in choices)
-        request = GenerationRequest(
-            prompt_tokens=self._prompt(question),
-            seeds_K=(question.seed,),
-            max_new_tokens=max(map(len, answers)),
-            temperature=1.0,
-            choices=answers,
-        )
+        request = choice_request(self._serving.tokenizer, self._prompt(question), choices, [question.seed])
         ((completion,),) = self._serving.generate([request])
-        return answers.index(completion.tokens), min(1.0, exp(fsum(completion.logprobs)))
+        return read_choice(request, completion)
 
     def num_prompt_tokens(self, question: Question) -> int:
         """The tokens that the model reads of a question."""

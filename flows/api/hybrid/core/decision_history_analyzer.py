@@ -15,7 +15,7 @@ from components.hybrid.errors import HistoryUnusable
 from components.hybrid.game_facts import NUM_ACTIONS
 from components.hybrid.history_lessons import HistoryLessons, learn_from_history
 from components.hybrid.patterns import Gram
-from components.hybrid.significance import wilson_bounds
+from components.mathematics.intervals import wilson_interval
 from components.suggestions import suggest
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
@@ -183,7 +183,7 @@ class DecisionHistoryAnalyzer:
             "context": {"state_hash": gram.state_hash, "phase": first.phase},
             "frequency": gram.seen,
             "success_rate": gram.won / gram.seen,
-            "bounds": wilson_bounds(gram.won, gram.seen, _Z),
+            "bounds": wilson_interval(gram.won, gram.seen, _Z),
             "base_rate": gram.base_rate,
             "confidence": confidence,
             "first_seen": _time(first),
