@@ -50,7 +50,7 @@ def check_configuration(scenario: Scenario) -> None:
         check_environment(scenario)
         if config.environment.name == GAME_BOY:
             check_cartridge(
-                scenario.options.game,  # type: ignore[attr-defined]
+                str(scenario.options.game),  # type: ignore[attr-defined]
                 scenario.options.rom,  # type: ignore[attr-defined]
                 field="environment.options.game",
             )
