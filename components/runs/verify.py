@@ -18,7 +18,7 @@ from components.artifacts.parallel import in_parallel
 from components.frozen import Frozen
 from components.identity import config_key
 from components.runs.gc import name_of
-from components.runs.history import block_key
+from components.runs.history import block_key, name_evaluation
 from components.runs.initial_checkpoints import initial_key
 from components.runs.lineages import index_key, read_lineages, store_option
 from components.runs.retention import FEWEST_KEPT, Collected
@@ -183,7 +183,7 @@ class _Records:
         if kind == "steps":
             return is_current(self.address, _name_manifest(key))
         if kind == "evaluations":
-            return is_current(self.address, _name_evaluation(key))
+            return is_current(self.address, name_evaluation(key))
         if kind == "iterations":
             return key == step_record_key(self.address, _parse_step(key))
         return kind != "history" or key == block_key(self.address, _parse_step(key))
@@ -243,7 +243,7 @@ class _Records:
             return f"`{resume} --from-stage {stage_of(maker)} --step {step_of(maker)}{option}` computes it again"
         if problem.key == maker and problem.state == "missing":
             return f"`{resume}{option}` makes it again"
-        entry = f" and {_name_evaluation(maker)}" if kind == "evaluations" else ""
+        entry = f" and {name_evaluation(maker)}" if kind == "evaluations" else ""
         return f"delete {maker}{entry}, and `{resume}{option}` makes it again if it is needed"
 
     def _list_kind(self, kind: str) -> Iterator[str]:
@@ -275,11 +275,6 @@ def _is_manifest(key: str) -> bool:
 def _name_manifest(key: str) -> str:
     """The manifest of the result that a record below `runs/<run>/steps/<step>/<stage>/<part>/<lineage>` belongs to."""
     return "/".join([*key.split("/")[:7], "manifest.json"])
-
-
-def _name_evaluation(index_key: str) -> str:
-    """The manifest of the evaluation with this entry in the run's index."""
-    return index_key.replace("/evaluations/", "/steps/", 1).removesuffix(".json") + "/manifest.json"
 
 
 def _parse_step(key: str) -> int:
