@@ -23,7 +23,7 @@ from benchmarks.markdown import markdown
 from benchmarks.scripted_manager import ScriptedLLMManager
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.twin import Twin
-from components.process_variables import read_variables
+from components.machine.process_variables import read_variables
 from flows.api.hybrid import AdaptiveStrategySystem, HybridAgent
 from flows.api.hybrid.testing import benchmark_decision_latency
 

@@ -25,7 +25,7 @@ from components.hybrid.game_boy.cartridges import Cartridge
 from components.hybrid.game_boy.games import EpisodeRule, Snapshot
 from components.hybrid.game_facts import Booleans, GamesStep, Integers
 from components.hybrid.playing import SnapshotGames
-from components.package_files import SOURCE_ROOT
+from components.machine.package_files import SOURCE_ROOT
 
 _LENGTH_BYTES = 8
 _CHILD = "import sys; sys.path.insert(0, sys.argv[1]); from benchmarks.games_child import serve; serve()"

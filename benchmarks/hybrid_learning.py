@@ -39,8 +39,8 @@ from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.held_out_games import GreedyPolicy, held_out_settings
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
+from components.machine.process_variables import read_variables
 from components.mathematics.intervals import wilson_interval
-from components.process_variables import read_variables
 
 LAST_EPISODES, ENOUGH, EVALUATION_SEED = 100, 0.95, 12345
 MOST_STEPS = {"mlp": 2_500_000, "cnn": 40_960}

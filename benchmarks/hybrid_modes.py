@@ -38,8 +38,8 @@ from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.subgoals import Lesson
 from components.hybrid.teacher import GOOD_LESSON, WRONG_LESSON, read_scripted_lesson, weights_with_lesson
 from components.hybrid.twin import Twin
+from components.machine.process_variables import read_variables
 from components.mathematics.intervals import wilson_interval
-from components.process_variables import read_variables
 
 MAX_STEPS = 200
 LEARNER = PPORule(steps=64, minibatch=512)

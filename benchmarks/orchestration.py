@@ -74,7 +74,7 @@ class TimedStore:
 
 def flow_arm(config: Any, run_id: str, clock: Clock) -> None:
     """The real thing, its iterations and stages timed by what they report."""
-    from components import progress
+    from components.reporting import progress
     from components.session import session
     from flows.train import train
 

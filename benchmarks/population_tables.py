@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import exp, prod
 from typing import Any
 
-from components.choice_tokens import Choices
+from components.text.choice_tokens import Choices
 
 Table = Mapping[str, Mapping[str, float]]
 """Information -> choice -> chance; an information is an agent and what it sees."""

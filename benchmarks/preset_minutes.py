@@ -103,8 +103,8 @@ def _row(preset: str, entrypoint: str, arguments: Any) -> list[str]:
 
 
 def _time(flow: Any, config: Any, store: Path, clone_steps_left: int) -> Timing:
-    from components import progress
     from components.artifacts.local import LocalArtifactStore
+    from components.reporting import progress
     from troupe.runs.documents import run_document
 
     cloned: list[float] = []

@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 
 import psutil
 
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 from components.sandbox.backends import open_sandbox
 from components.sandbox.base import Sandbox
 from components.sandbox.box import BOX_UID, BoxLimits

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from components.choice_tokens import Choices
 from components.identity import GroupKey
-from components.readable import ReadableEpisode, ReadableReport
+from components.reporting.readable import ReadableEpisode, ReadableReport
+from components.text.choice_tokens import Choices
 
 FinishReason = Literal["stop", "length"]
 TeamCredit = Literal["node", "turn_end", "episode_end"]

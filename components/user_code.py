@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from components.errors import ConfigurationError
-from components.escaping import printable
-from components.suggestions import did_you_mean
+from components.text.escaping import printable
+from components.text.suggestions import did_you_mean
 
 _INSTALLED = {Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 _ROOT = Path(__file__).resolve().parent.parent

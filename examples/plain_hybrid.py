@@ -21,7 +21,7 @@ from components.hybrid.start_positions import GamesFromPositions, StartRule, hel
 from components.hybrid.twin import Twin
 from components.hybrid.watched_games import WatchedGames
 from components.identity import seed_for
-from components.torch_state import computing_with
+from components.machine.torch_state import computing_with
 from flows.presets import preset_config
 
 

@@ -7,7 +7,7 @@ from prefect import flow, task
 from pydantic import Field
 
 from components.config import StoreConfig
-from components.home import HOME
+from components.machine.home import HOME
 from components.runs.gc import DAY_SECONDS
 from components.session.garbage import collect
 from components.session.stores import open_store

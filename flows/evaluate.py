@@ -19,6 +19,7 @@ from components.evaluation.held_out import Heading, Sampling, report_from
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
 from components.evaluation.suite_play import SuitePlay, joined
 from components.evaluation.suites import Suite
+from components.machine.scratch import scratch_folder
 from components.methods.contenders import Contender, ResultsStore, RunFinder, find_team, open_contender
 from components.runs.initial_checkpoints import read_initial_checkpoints
 from components.runs.run import Run
@@ -26,7 +27,6 @@ from components.runs.session_records import effective_run
 from components.runs.shared_results import adopt_result
 from components.runs.stored_runs import read_run
 from components.schema import EvalReport
-from components.scratch import scratch_folder
 from components.session.session import Session
 from components.session.stores import open_store
 from components.session.team_weights import find_run_with

@@ -2,12 +2,12 @@
 
 import logging
 
-from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config.hybrid import REFLEXES
 from components.evaluation.held_out import Sampling
 from components.methods.population.against_starts import gain_sentence
 from components.methods.population.credits import state_before
+from components.reporting import progress
 from components.runs.steps import checkpoints_before, last_step
 from components.schema import EvalReport, PolicyVersion
 from components.session.session import Session

@@ -11,8 +11,8 @@ from components.config.prompts import anchor_prompts
 from components.config.types import check_name
 from components.environments.registry import anchor_options
 from components.errors import ConfigurationError
-from components.package_files import package_file
-from components.suggestions import did_you_mean
+from components.machine.package_files import package_file
+from components.text.suggestions import did_you_mean
 
 TRAIN_ENTRYPOINT = "flows.train.train"
 POPULATION_ENTRYPOINT = "flows.train.train_population"

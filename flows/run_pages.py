@@ -10,10 +10,10 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.exceptions import PrefectException
 
 from components import metrics as m
-from components.escaping import markdown_cell
 from components.evaluation.statistics import compute_paired_interval
-from components.progress import Progress
+from components.reporting.progress import Progress
 from components.schema import EvalReport
+from components.text.escaping import markdown_cell
 
 _log = logging.getLogger(__name__)
 Logger = logging.Logger | logging.LoggerAdapter[Any]
@@ -32,7 +32,7 @@ class RunPages:
         self._has_link = False
 
     def hear(self, progress: Progress) -> None:
-        """A listener for `components.progress`."""
+        """A listener for `components.reporting.progress`."""
         if progress.stage == "iteration":
             self._logger.info("%s", step_line(progress))
         elif progress.stage == "evaluated":

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from components.config import ResourceConfig, RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
-from components.scratch import socket_folder
+from components.machine.scratch import socket_folder
 
 _RAY_ANSWERS_SECONDS = 3.0
 _NODE_ANSWERS_SECONDS = 60.0

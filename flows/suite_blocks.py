@@ -6,9 +6,9 @@ from typing import Any
 
 from prefect import flow
 
-from components import progress as progress_events
 from components.config import ResourceConfig
 from components.evaluation.suite_play import SuitePlay
+from components.reporting import progress as progress_events
 from components.session.session import Session
 from flows.runners import check_ray, one_cluster, task_runner
 from flows.shards import run_all

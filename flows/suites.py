@@ -16,7 +16,7 @@ from components.errors import ConfigurationError
 from components.evaluation.suites import Suite, different_problems, suite
 from components.session.scenario import scenario_of
 from components.session.user_sources import with_environment_source
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from components.turn_order import BRANCHING
 from components.user_code import is_own, suggest_own
 from flows.presets import all_preset_values, file_values, is_file, preset_config, suite_values, with_overrides

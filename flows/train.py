@@ -13,13 +13,13 @@ from prefect.context import SyncClientContext
 from prefect.states import Crashed
 from pydantic import Field
 
-from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.errors import StageOvertaken
-from components.gc_tuning import gc_relaxed
-from components.home import HOME
-from components.progress import subscribe
+from components.machine.gc_tuning import gc_relaxed
+from components.machine.home import HOME
+from components.reporting import progress
+from components.reporting.progress import subscribe
 from components.rollout.lessons import first_look
 from components.runs.lineages import view_command
 from components.runs.run import Run

@@ -1,7 +1,7 @@
 """Plays one shard of a step's problems."""
 
-from components import progress
 from components.artifacts.refs import ArtifactRef
+from components.reporting import progress
 from components.rollout.journal import Journal
 from components.rollout.sampler import collect_shard
 from components.runs.pipeline import When

@@ -1,7 +1,7 @@
 """Computes the authoritative rewards of one shard."""
 
-from components import progress
 from components.artifacts.refs import ArtifactRef
+from components.reporting import progress
 from components.rewards.credit import credit_rule
 from components.rewards.score import score_shard
 from components.runs.pipeline import When

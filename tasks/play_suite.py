@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
-from components import progress
 from components.evaluation.held_out import EvalPlan, Setting, play_block
 from components.evaluation.scripted_play import play_scripted
 from components.evaluation.suite_play import SuitePlay
 from components.identity import StageKey
 from components.methods.contenders import Player, load_missing
+from components.reporting import progress
 from components.rollout.router import RoleBinding
 from components.runs.run import stage_key
 from components.runs.stage_protocol import committed

@@ -1,8 +1,8 @@
 """Loads a step's weights into the engines and verifies them."""
 
-from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.population.seating import member_and_step
+from components.reporting import progress
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.steps import checkpoints_before
 from components.schema import PolicyVersion

@@ -17,10 +17,10 @@ from prefect.exceptions import TerminationSignal
 from prefect.states import Cancelled, Completed
 from prefect.tasks import exponential_backoff
 
-from components import progress
 from components.errors import PrefectUnavailable, StoreGone, TransientError
 from components.identity import StageKey
-from components.outages import is_interrupted
+from components.machine.outages import is_interrupted
+from components.reporting import progress
 from components.runs.pipeline import Stage, When
 from components.runs.recovery_hints import with_recovery_hints
 from components.runs.run import stage_key

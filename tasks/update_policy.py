@@ -4,18 +4,18 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from components import progress
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import Gae, RunConfig
 from components.methods.population.credits import asynchronous_updates
 from components.population.asynchronous import batch_weight
+from components.reporting import progress
+from components.reporting.share_done import share_listener
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
 from components.runs.steps import checkpoints_before
 from components.schema import TrainBatch
 from components.session.session import Session
 from components.session.trainers import training_of
-from components.share_done import share_listener
 from components.training.base import CriticTerms, UpdateJob
 from tasks.stage import stage
 

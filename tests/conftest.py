@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from components.home import HOME
+from components.machine.home import HOME
 from tests.cpu_seconds import CpuSecondsOfTests
 from tests.docker_cleanup import end_engines_below, leftovers_ended_below, state_folders_below
 from tests.forked_workers import serving

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from components.errors import SandboxUnavailable
-from components.process_ids import ProcessId, this_process
+from components.machine.process_ids import ProcessId, this_process
 from components.sandbox.daemon import stop_daemon
 from infra.services.process import MARK
 

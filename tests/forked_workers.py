@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from components.gc_tuning import gc_paused
+from components.machine.gc_tuning import gc_paused
 from components.training import launcher
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -61,7 +61,7 @@ def _imported(path: Path, paths: Mapping[str, Path]) -> set[str]:
 def imported_modules(path: Path) -> frozenset[str]:
     """Every module that a file names in an import, at the top or inside a function, and every name that could be one.
 
-    **Example** `from tasks import progress` gives `tasks` and `components.progress`.
+    **Example** `from tasks import progress` gives `tasks` and `components.reporting.progress`.
     """
     modules: set[str] = set()
     for node in ast.walk(syntax_tree(path)):

@@ -58,7 +58,7 @@ def test_components_know_no_prefect_and_read_no_environment_variables() -> None:
 
 
 ENVIRONMENT_AT_A_PROCESS_BORDER = {
-    "components.process_variables",  # which the others ask
+    "components.machine.process_variables",  # which the others ask
     "components.training.deepspeed_backend",  # part of a process of its own, which reads what its launcher set
 }
 SHARED = {"environments.family", "environments.play"}
@@ -90,7 +90,9 @@ MUTATING = {"add", "append", "clear", "discard", "extend", "insert", "pop", "pop
 KEEPERS_OF_STATE = {
     # module -> names that it changes after its import
     "components.environments.code.procedural.puzzle": {"PUZZLES"},  # filled while the puzzles are imported
-    "components.outages": {"_interrupted"},  # whether this process was asked to end, which is the process's own affair
+    "components.machine.outages": {
+        "_interrupted"
+    },  # whether this process was asked to end, which is the process's own affair
     "components.sandbox.program": {"STARTED"},  # no module: the one program of a box's first process
     "flows.api.multi_model.monitoring": {"_started"},  # a training of this process reports to whichever is the newest
     "components.session.session": {

@@ -16,7 +16,12 @@ FOR_CHECKOUTS_ALONE = {"README.md", "set_up.sh", "requirements-cpu.in", "require
 OWN_CODE_BY_PATH = {
     # What these read or hand to a process lies in Python files, which every wheel holds.
     *("components/user_code.py", "components/training/launcher.py", "components/environments/math/verifier.py"),
-    *("components/sandbox/rootfs.py", "components/package_files.py", "troupe/__init__.py", "infra/vllm/serve.py"),
+    *(
+        "components/sandbox/rootfs.py",
+        "components/machine/package_files.py",
+        "troupe/__init__.py",
+        "infra/vllm/serve.py",
+    ),
 }
 
 

@@ -17,7 +17,7 @@ from components import metrics
 
 def train(order: Order) -> dict[str, Any]:
     """Train as ordered; when steps ended, how well they went, and where their seconds went."""
-    from components import progress
+    from components.reporting import progress
     from flows.train import train as train_flow
 
     steps: list[tuple[float, dict[str, Any]]] = []

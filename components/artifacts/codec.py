@@ -15,8 +15,8 @@ from safetensors.numpy import load, save
 
 from components.artifacts.columns import Columns, is_record, record_adapter
 from components.artifacts.records import first_complaint
-from components.bounded_json import MAX_VALUES, bounded_json
 from components.errors import ArtifactCorrupt, StoreRefused
+from components.text.bounded_json import MAX_VALUES, bounded_json
 
 T = TypeVar("T")
 _DAMAGED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)

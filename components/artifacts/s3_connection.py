@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from components.artifacts.s3_errors import verdict_on
 from components.errors import StoreGone, StoreRefused, StoreUnavailable
-from components.outages import Outage, is_interrupted
+from components.machine.outages import Outage, is_interrupted
 
 T = TypeVar("T")
 Addressing = Literal["auto", "path", "virtual"]

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ValidationError
 from components.config.run import RunConfig
 from components.config.variants import OWN, UNKNOWN_VARIANT, Variant
 from components.errors import ConfigurationError
-from components.escaping import printable, show_value
-from components.suggestions import suggest
+from components.text.escaping import printable, show_value
+from components.text.suggestions import suggest
 
 _LONGEST_TEXT = 80
 _CONTEXT = 16

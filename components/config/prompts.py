@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from components.errors import ConfigurationError
-from components.escaping import show_value
 from components.frozen import Frozen
+from components.text.escaping import show_value
 
 MAX_PROMPT_BYTES = 65536
 _FILE_FIELDS = {"replace_file": "replace", "extend_file": "extend"}

@@ -14,7 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from components.frozen import Frozen
-from components.suggestions import did_you_mean
+from components.text.suggestions import did_you_mean
 from components.user_code import is_own, suggest_own
 
 UNKNOWN_VARIANT = "unknown_variant"

@@ -12,10 +12,10 @@ from components.environments.returned_values import check_role_names, find_json_
 from components.environments.rules import Rules
 from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
-from components.escaping import show_value
 from components.frozen import Frozen
 from components.identity import content_id, seed_for
 from components.schema import Problem
+from components.text.escaping import show_value
 from components.turn_order import BRANCHING, TurnOrder
 
 _MAX_DRAWS = 2000

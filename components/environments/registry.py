@@ -15,9 +15,9 @@ from components.environments.family import Family
 from components.environments.shared.dataset_rows import DataFile, DatasetSource, anchor_path
 from components.environments.turn_orders import check_team
 from components.errors import ConfigurationError
-from components.escaping import show_value
 from components.frozen import Frozen
-from components.suggestions import suggest
+from components.text.escaping import show_value
+from components.text.suggestions import suggest
 from components.user_code import imported, is_own, source_digest, suggest_own, user_code_error
 
 FAMILIES: Mapping[str, str] = {

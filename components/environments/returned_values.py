@@ -9,9 +9,9 @@ from typing import Any
 
 from components.environments.base import JointStep, Step
 from components.errors import ConfigurationError
-from components.escaping import show_value
 from components.identity import canonical_json
 from components.schema import Execution, Query
+from components.text.escaping import show_value
 
 _ROLE = re.compile(r"(?!\.{1,2}$)[\w.\-: ]+")
 _LONGEST_ROLE = 100

@@ -17,10 +17,10 @@ from components.environments.returned_values import (
 from components.environments.shared.answer_extraction import reasoning_instructions
 from components.environments.shared.text import shown
 from components.errors import ConfigurationError, MalformedAction, TroupeError
-from components.escaping import show_value
 from components.schema import Observation
-from components.suggestions import suggest
-from components.think_tags import without_thinking
+from components.text.escaping import show_value
+from components.text.suggestions import suggest
+from components.text.think_tags import without_thinking
 from components.user_code import source_location, user_code_error
 
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from components.environments.environment import Environment, has_joint_step, has
 from components.environments.family import Family
 from components.environments.returned_values import check_role_names
 from components.errors import ConfigurationError
-from components.escaping import show_value
-from components.suggestions import suggest
+from components.text.escaping import show_value
+from components.text.suggestions import suggest
 from components.turn_order import BRANCHING, TurnOrder, in_phases
 from components.user_code import source_location
 

@@ -12,7 +12,7 @@ from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.identity import fingerprint
 from components.schema import Problem
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 
 SuiteSplit = Literal["test", "train", "train_check"]
 _MAX_REPEATS_PER_PROBLEM = 20

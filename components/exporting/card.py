@@ -11,7 +11,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from components.config import AgentConfig
-from components.escaping import markdown_cell, printable, printable_document
+from components.text.escaping import markdown_cell, printable, printable_document
 
 Kind = Literal["model", "adapter", "merged"]
 """A full model; a PEFT adapter beside its base; an adapter merged into its base."""

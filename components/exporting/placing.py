@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from components.errors import ConfigurationError, StoreRefused
-from components.process_ids import ProcessId, this_process
+from components.machine.process_ids import ProcessId, this_process
 
 WHOLE = "whole"
 """The part of a working folder that becomes the destination."""

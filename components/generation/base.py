@@ -6,9 +6,9 @@ from math import exp
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from components.choice_tokens import Choices
 from components.errors import ConfigurationError
 from components.schema import ApiUsage, FinishReason, PolicyVersion
+from components.text.choice_tokens import Choices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

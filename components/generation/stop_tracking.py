@@ -6,7 +6,7 @@ from typing import Literal
 from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest
 from components.models.tokenizer import HuggingFaceTokenizer
-from components.think_tags import CLOSING, OPENING
+from components.text.think_tags import CLOSING, OPENING
 
 _SLACK = 4
 """Tokens decoded before those that can hold a string: the first ones of a part may read differently than in the whole, as an

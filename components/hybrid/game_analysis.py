@@ -12,7 +12,7 @@ from components.hybrid.agent import description_hash
 from components.hybrid.errors import DecisionValidationError
 from components.hybrid.game_facts import LARGEST, Action
 from components.hybrid.game_text import describe_goal, describe_state, phase_name
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 
 MEASURED = ("visited_tiles", "visited_maps", "idle_steps", "potential")
 """What an environment counts beside the facts: of an episode, and the steps since a new tile or reward."""

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from components.errors import ConfigurationError
 from components.hybrid.game_facts import LARGEST
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 
 Facts = Mapping[str, int]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from components.bounds import check_share
+from components.config.bounds import check_share
 
 
 def discount_returns(

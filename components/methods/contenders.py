@@ -20,11 +20,11 @@ from components.evaluation.subjects import (
     ScriptedSubject,
     Subject,
 )
+from components.machine.scratch import scratch_folder
 from components.rollout.rules import playing_order
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_unfinished_step
 from components.schema import PolicyVersion
-from components.scratch import scratch_folder
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.checkpoint_loading import LocalModel, load_checkpoint, local_model, model_settings
 from components.session.engines import list_fixed_versions

@@ -6,16 +6,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from components import progress
 from components.artifacts.refs import CheckpointRef
 from components.environments.family import is_cloned, require_expert, scratch_alphabet
 from components.evaluation.held_out import Setting, success_rate
 from components.identity import seed_for
+from components.machine.scratch import scratch_folder
 from components.methods.base import method_for
 from components.models.model_groups import initial_models
+from components.reporting import progress
 from components.rollout.prompts import encode_observation
 from components.schema import PolicyVersion
-from components.scratch import scratch_folder
 from components.session.engines import list_fixed_versions
 from components.session.session import Session
 from components.training.base import MODEL_FOLDER

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
+from components.machine.torch_state import building_a_model
 from components.models.digests import join_digests, tensors_digest
-from components.torch_state import building_a_model
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -9,11 +9,11 @@ from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from components.config import PolicyConfig, TinyModelConfig
+from components.machine.torch_state import building_a_model
 from components.models.base_checks import HUB_FILES, check_model_folder, check_tiny, smollm2_file, unreachable
 from components.models.character_tokenizer import character_tokenizer
 from components.models.model_folder import write_model_folder
-from components.progress_bars import bars_in_terminals_only, no_bars
-from components.torch_state import building_a_model
+from components.reporting.progress_bars import bars_in_terminals_only, no_bars
 
 _TINY_INITIALIZER_RANGE = 0.08
 """Standard deviation of the initial weights. At a width of 96, transformers' 0.02 starts to learn about 50 steps later."""

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from components.config import AdapterConfig, PolicyConfig
+from components.machine.torch_state import building_a_model
 from components.models.memory import ModelNumbers
-from components.torch_state import building_a_model
 
 _SMOLLM2 = {
     "vocab_size": 49152,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.torch_state import building_a_model
+from components.machine.torch_state import building_a_model
 
 EXACT_BASES = "choose a base with full attention in every layer, such as Llama 3, Qwen2.5, Qwen3 or SmolLM2"
 """The remedy for a model that the in-process engine or the trainer does not compute exactly."""

@@ -12,10 +12,10 @@ from tokenizers import AddedToken, Tokenizer
 from transformers import AutoTokenizer
 
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.escaping import show_value
 from components.models.chat_template import Messages, choose_template, dateless
-from components.suggestions import did_you_mean
-from components.think_tags import OPENING
+from components.text.escaping import show_value
+from components.text.suggestions import did_you_mean
+from components.text.think_tags import OPENING
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _LAST_OF_PROMPT = 24

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import fsum, isfinite, sqrt
 
-from components.bounds import check_share
 from components.config import AlgorithmConfig, CreditedConfig, PopulationMethod, RoleBaseline
+from components.config.bounds import check_share
 from components.config.population import Hierarchical
 from components.errors import ConfigurationError
 from components.mathematics.returns import discount_returns

@@ -21,7 +21,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from components.bounds import check_share
+from components.config.bounds import check_share
 from components.errors import ConfigurationError
 from components.population.adapters import (
     Adapter,

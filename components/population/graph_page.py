@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from components.errors import ConfigurationError
-from components.escaping import printable
 from components.population.interaction_graph import Edge, InteractionGraph, reciprocated_cooperation
+from components.text.escaping import printable
 
 SIZE = 480
 """Of the picture, in its own units."""

@@ -10,7 +10,7 @@ from math import exp, fsum, isfinite, log, log1p
 from random import Random
 from typing import Any, Literal
 
-from components.bounds import check_share
+from components.config.bounds import check_share
 from components.errors import ConfigurationError
 from components.identity import seed_for
 from components.metrics import population_std

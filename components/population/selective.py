@@ -11,7 +11,7 @@ from math import ceil, isfinite
 from random import Random
 from typing import Literal
 
-from components.bounds import check_share
+from components.config.bounds import check_share
 from components.errors import ConfigurationError
 from components.identity import seed_for
 

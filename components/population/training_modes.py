@@ -13,7 +13,7 @@ Hierarchical gives the leader half of its followers' mean, and leaves the follow
 import numpy as np
 from numpy.typing import NDArray
 
-from components.bounds import check_members, check_share
+from components.config.bounds import check_members, check_share
 from components.config.population import Competitive, Cooperative, Hierarchical, TrainingMode
 from components.errors import ConfigurationError
 

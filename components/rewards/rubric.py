@@ -4,7 +4,7 @@ from components.config import RewardConfig
 from components.environments.family import Family
 from components.errors import ConfigurationError
 from components.rewards.base import Rubric
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 
 
 def rubric_for(family: Family, config: RewardConfig, *, from_start: bool = False) -> Rubric:

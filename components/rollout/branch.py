@@ -6,7 +6,6 @@ from functools import partial
 from statistics import fmean
 from typing import TypeVar
 
-from components.choice_tokens import Choices
 from components.environments.base import ToolCall
 from components.environments.play import Position, Referee
 from components.errors import ConfigurationError, NothingScorable, TransientError
@@ -16,6 +15,7 @@ from components.rewards.base import Rubric
 from components.rollout.router import Router
 from components.rollout.rules import Rules, Start
 from components.schema import ROOT, ActionOutcome, Candidate, FailedBranch, Node
+from components.text.choice_tokens import Choices
 from components.turn_order import Phase, place_of
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from components import metrics
 from components.config import RunConfig
-from components.escaping import printable
 from components.schema import Candidate, EvalReport, RolloutShard, ScoredShard
+from components.text.escaping import printable
 
 NEARLY_ALL = 0.9
 MOST = 0.8

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 from components.environments.base import NO_TOOLS, Tools
 from components.environments.family import Family
+from components.reporting.share_done import part_of_work, share_listener
 from components.rewards.base import Rubric
 from components.rollout.router import RoleRequest, Router
 from components.rollout.rules import Rules, Start
 from components.rollout.tree import Tree
 from components.schema import Episode
-from components.share_done import part_of_work, share_listener
 
 ProblemProgress = Callable[[float, int], None]
 """Called with the number of problems done, those of the block being played in parts, and in all."""

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from components.choice_tokens import Choices
 from components.config import PromptConfig, RunConfig
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest, Generator, Metered, before_stop, encode_choices
+from components.reporting.share_done import part_of_work
 from components.rollout.prompts import PromptFormat, encode_observation
 from components.schema import ApiUsage, Observation, PolicyVersion
-from components.share_done import part_of_work
-from components.think_tags import OPENING
+from components.text.choice_tokens import Choices
+from components.text.think_tags import OPENING
 
 REASONING_TOKENS = 1024
 """How many tokens more than a compact answer one that reasons first may have by default."""

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from components.frozen import Frozen
-from components.package_files import SOURCE_ROOT
+from components.machine.package_files import SOURCE_ROOT
 from components.runs.pipeline import Pipeline
 
 LIBRARIES = ("torch", "transformers", "deepspeed", "peft", "numpy")

@@ -11,7 +11,7 @@ from components.artifacts.records import read_as, with_digest
 from components.config import RetentionConfig
 from components.errors import ArtifactCorrupt
 from components.frozen import Frozen
-from components.process_ids import may_run, this_process
+from components.machine.process_ids import may_run, this_process
 from components.runs.lineages import Lineage, read_config
 from components.runs.pipeline import Pipeline
 from components.runs.provenance import Provenance, provenance

@@ -5,7 +5,7 @@ from components.errors import ConfigurationError
 from components.identity import check_run_id
 from components.runs.lineages import list_runs, read_config, read_lineages
 from components.runs.run import Run
-from components.suggestions import did_you_mean
+from components.text.suggestions import did_you_mean
 
 _NUM_NAMED = 8
 

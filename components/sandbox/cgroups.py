@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.process_ids import ProcessId, this_process
+from components.machine.process_ids import ProcessId, this_process
 from components.sandbox.box import BoxLimits
 
 MOUNT = Path("/sys/fs/cgroup")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.errors import ServiceMissing
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 from components.sandbox.box import BOX_UID, MASKED, RUNNER_COMMAND, RUNNER_ENVIRONMENT, BoxLimits
 from components.sandbox.reaper import HOST_LABEL, OWNER_LABEL, POOL_LABEL, RUN_LABEL
 

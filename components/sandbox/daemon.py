@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.errors import SandboxUnavailable, ServiceMissing
-from components.progress import NEWS
+from components.reporting.progress import NEWS
 from components.sandbox.docker_api import DockerApi
 from components.sandbox.dockerd import (
     Places,

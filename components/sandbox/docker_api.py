@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from components.errors import SandboxUnavailable, ServiceMissing
-from components.freed import Freed
+from components.machine.freed import Freed
 
 API_SECONDS = 10.0
 """How long one answer of the daemon may take."""

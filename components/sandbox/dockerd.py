@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from components.errors import SandboxUnavailable
-from components.process_ids import ProcessId, collect, left_running, this_kernel
+from components.machine.process_ids import ProcessId, collect, left_running, this_kernel
 from components.sandbox.cgroups import MOUNT, kill_all
 
 _LOCK_SECONDS = 90.0

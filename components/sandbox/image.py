@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from components.errors import SandboxUnavailable
-from components.progress import NEWS
+from components.reporting.progress import NEWS
 from components.sandbox.docker_api import DockerApi, is_missing
 from components.sandbox.rootfs import cached_rootfs, write_tar
 

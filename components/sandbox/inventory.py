@@ -3,7 +3,7 @@
 import psutil
 
 from components.frozen import Frozen
-from components.process_ids import ProcessId
+from components.machine.process_ids import ProcessId
 from components.sandbox.box import RUNNER_PATH
 from components.sandbox.cgroups import group_owners
 from components.sandbox.daemon import Daemon

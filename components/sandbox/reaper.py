@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from components.errors import SandboxUnavailable
-from components.process_ids import ProcessId, this_kernel, this_process
+from components.machine.process_ids import ProcessId, this_kernel, this_process
 from components.sandbox.docker_api import DockerApi, is_missing
 
 OWNER_LABEL = "troupe.owner"

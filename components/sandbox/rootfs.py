@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from components.errors import ConfigurationError, ServiceMissing
-from components.process_ids import ProcessId, this_process
-from components.progress import NEWS
+from components.machine.process_ids import ProcessId, this_process
+from components.reporting.progress import NEWS
 from components.sandbox.box import RUNNER_COMMAND, RUNNER_FILES
 
 _PYTHON = RUNNER_COMMAND[0]

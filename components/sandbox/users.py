@@ -5,7 +5,7 @@ import itertools
 import os
 from pathlib import Path
 
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 
 RANGE = range(0x7000_0000, 0x7FFE_0000)
 """Numbers that no system assigns to users, containers or services, and that are mapped wherever all numbers are."""

@@ -10,7 +10,7 @@ from components.artifacts import layout
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.errors import ArtifactCorrupt
-from components.scratch import scratch_folder
+from components.machine.scratch import scratch_folder
 from components.training.base import MODEL_FOLDER, CheckpointManifest
 
 _KEPT_PER_POLICY = 3

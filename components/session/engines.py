@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from components.config import RunConfig, TransformersGeneration
-from components.gc_tuning import gc_paused
 from components.generation.base import Generator, Served
-from components.process_variables import read_variable, read_variables
+from components.machine.gc_tuning import gc_paused
+from components.machine.process_variables import read_variable, read_variables
 from components.schema import PolicyVersion
 from components.session.vllm_models import name_served_model, server_key, server_urls, vllm_generation
 

@@ -9,10 +9,10 @@ from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import PolicyConfig
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused
 from components.generation.api.tokenizer import ByteTokenizer
+from components.machine.scratch import scratch_folder
 from components.runs.available_checkpoints import checkpoints_after
 from components.runs.run import Run
 from components.runs.steps import first_unfinished_step
-from components.scratch import scratch_folder
 from components.training.base import MODEL_FOLDER
 
 PromptText = Callable[[Sequence[int]], str]

@@ -10,10 +10,10 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
 from components.identity import fingerprint
+from components.machine.outages import is_interrupted
+from components.machine.peak_memory import peak_memory_mib
+from components.machine.process_ids import this_process
 from components.metrics import GENERATED_TOKENS_PER_SECOND, NUM_GENERATED_TOKENS, PEAK_MEMORY, seconds
-from components.outages import is_interrupted
-from components.peak_memory import peak_memory_mib
-from components.process_ids import this_process
 from components.runs.lineages import lineage_at_end, lineage_for, view_command
 from components.runs.pipeline import Pipeline
 from components.runs.provenance import provenance

@@ -1,14 +1,14 @@
 """Reports of finished steps: for the store and MLflow, and as a page."""
 
-from components import progress
 from components.artifacts.refs import StageManifest
-from components.escaping import markdown_cell
 from components.metrics import seconds, train
+from components.reporting import progress
 from components.runs.run import PolicyUpdate, StepBatches
 from components.runs.step_records import step_manifests
 from components.schema import IterationReport
 from components.session.session import Session
 from components.session.step_snapshot import locally_computed_stages
+from components.text.escaping import markdown_cell
 
 
 def iteration_report(

@@ -11,8 +11,8 @@ from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import StageManifest
 from components.artifacts.write_behind import WriteBehindStore
 from components.config import RunConfig
-from components.freed import Freed
-from components.outages import is_interrupted
+from components.machine.freed import Freed
+from components.machine.outages import is_interrupted
 from components.rollout.router import Router
 from components.runs.run import Run
 from components.runs.step_records import step_of

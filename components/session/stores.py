@@ -5,7 +5,7 @@ from pathlib import Path
 from components.artifacts.base import ArtifactStore
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
-from components.process_variables import read_variable
+from components.machine.process_variables import read_variable
 
 
 def open_store(config: StoreConfig) -> ArtifactStore:

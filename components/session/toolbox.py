@@ -8,9 +8,9 @@ import threading
 
 from components.config import RunConfig, SandboxConfig
 from components.environments.base import NO_TOOLS, RecordingTools, Retriever
-from components.home import ensure_home
 from components.identity import fingerprint, seed_for
-from components.process_variables import read_variable
+from components.machine.home import ensure_home
+from components.machine.process_variables import read_variable
 from components.sandbox.base import Sandbox
 from components.schema import Limits, RolloutShard, ToolRecord
 from components.session.scenario import Scenario

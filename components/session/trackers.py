@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from components.config import TrackingConfig
 from components.errors import ConfigurationError
-from components.process_variables import read_variable, without_variables
+from components.machine.process_variables import read_variable, without_variables
 from components.tracking.base import Tracker
 from components.tracking.null import NoTracker
 from components.user_code import as_config_error, imported, is_own

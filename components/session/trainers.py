@@ -4,11 +4,11 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.child_environment import filter_environment
 from components.config import RunConfig, TrainingConfig
+from components.machine.child_environment import filter_environment
+from components.machine.package_files import package_file
+from components.machine.process_variables import read_variable, read_variables
 from components.models.model_groups import initial_models
-from components.package_files import package_file
-from components.process_variables import read_variable, read_variables
 from components.runs.run import Run
 from components.user_code import is_own
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
-from components.outages import interruptible
+from components.machine.outages import interruptible
 from components.runs.initial_checkpoints import record_initial_checkpoints
 from components.runs.lineages import freeze_config, store_option, view_command
 from components.runs.pipeline import Pipeline

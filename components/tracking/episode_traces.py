@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.escaping import printable
 from components.schema import Episode, Node, RolloutShard, ScoredShard
+from components.text.escaping import printable
 from components.tracking.base import EpisodeTrace, TracedSpan
 
 LONGEST_TEXT = 20_000

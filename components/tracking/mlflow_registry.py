@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.errors import ConfigurationError
-from components.escaping import show_value
 from components.schema import EvalReport
+from components.text.escaping import show_value
 from components.tracking.base import TeamCheckpoint
 from components.tracking.mlflow_runs import RUN_ID_TAG
 from components.tracking.mlflow_server import MlflowServer, mlflow_exception, tolerating

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from components.identity import canonical_json
-from components.scratch import scratch_folder
+from components.machine.scratch import scratch_folder
 from components.tracking.base import CHANGED_PREFIX, PROCESS_TAG, STARTED_TAG, VIEW_TAG, ProblemSet
 from components.tracking.mlflow_server import MlflowServer, is_away, mlflow_exception, tolerating
 from components.tracking.pages import LIST_VIEW

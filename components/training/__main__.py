@@ -1,6 +1,6 @@
 """`python -m components.training`: the process of one rank."""
 
-from components.gc_tuning import gc_paused
+from components.machine.gc_tuning import gc_paused
 
 with gc_paused():
     from components.training import deepspeed_backend, worker_main

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from components.child_environment import WAITING
 from components.config import TrainingConfig
-from components.process_ids import this_process
+from components.machine.child_environment import WAITING
+from components.machine.process_ids import this_process
 from components.training.hosts import Host, host_commands
 from components.training.stale_folders import FOLDER_PREFIX, remove_abandoned_folders
 from components.training.worker_handle import Processes

@@ -13,10 +13,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from components.choice_tokens import allowed_tokens
 from components.errors import ConfigurationError
-from components.prefixes import common_length, read_tokens, token_order
 from components.schema import TrainGroup
+from components.text.choice_tokens import allowed_tokens
+from components.text.prefixes import common_length, read_tokens, token_order
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from components.process_ids import ProcessId
+from components.machine.process_ids import ProcessId
 
 _POLL_SECONDS = 0.5
 _LAST_SECONDS = 20

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from components.algorithms.losses import MinibatchSize
 from components.config import LossConfig, TrainingConfig
+from components.reporting.share_done import tell_share
 from components.schema import TrainBatch, TrainGroup
-from components.share_done import tell_share
 from components.training.forward import completion_logprobs, device_of
 from components.training.minibatches import balanced
 from components.training.packing import Ints, MicroBatch, empty_micro_batch, pack_groups, packed_length

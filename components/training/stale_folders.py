@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from components.process_ids import ProcessId
+from components.machine.process_ids import ProcessId
 from components.training.worker_protocol import HANDOVER_FILE, Handover
 
 FOLDER_PREFIX = "troupe-training-"

@@ -16,8 +16,8 @@ from components.algorithms.proximal import proximal_term
 from components.errors import LogprobMismatch, UpdateFailed
 from components.models.stored_models import EXACT_BASES
 from components.models.value_head import hidden_states, is_value_head
+from components.reporting.share_done import part_of_work, tell_share
 from components.schema import TrainBatch
-from components.share_done import part_of_work, tell_share
 from components.training.base import CriticTerms, UpdateJob
 from components.training.critic import judge, record_values, value_loss
 from components.training.gradient_share import GradientShares

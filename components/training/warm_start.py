@@ -11,10 +11,10 @@ from torch import nn
 
 from components.config import WarmStartConfig
 from components.errors import ConfigurationError, WarmStartTooWeak
+from components.machine.torch_state import computing_with
 from components.models.digests import model_digest
 from components.models.model_folder import write_weights
 from components.schema import PolicyVersion, TrainGroup
-from components.torch_state import computing_with
 from components.training.architectures import check_trainable
 from components.training.checkpoint import load_model
 from components.training.demonstrations import Student, Teacher

@@ -11,7 +11,7 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 
 from components.errors import WorkerDied
-from components.share_done import tell_share
+from components.reporting.share_done import tell_share
 from components.training.base import UpdateJob
 from components.training.worker_protocol import (
     LOG_FILE,

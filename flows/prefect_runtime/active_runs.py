@@ -17,8 +17,8 @@ import psutil
 
 from components.errors import TroupeError
 from components.frozen import Frozen
-from components.home import ensure_private
-from components.process_ids import may_run, this_process
+from components.machine.home import ensure_private
+from components.machine.process_ids import may_run, this_process
 from components.session.trackers import mlflow_tracker
 from flows.prefect_runtime.run_ends import end_flow_run
 

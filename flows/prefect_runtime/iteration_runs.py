@@ -35,9 +35,9 @@ from prefect.utilities.annotations import NotSet
 from prefect.utilities.asyncutils import run_coro_as_sync
 from prefect.utilities.engine import link_state_to_flow_run_result, link_state_to_task_run_result, propose_state_sync
 
-from components.background import BackgroundWorker
 from components.errors import TroupeError
-from components.outages import interrupt
+from components.machine.background import BackgroundWorker
+from components.machine.outages import interrupt
 from flows.prefect_runtime.interruptible_flow import InterruptibleEngine
 
 _log = logging.getLogger(__name__)

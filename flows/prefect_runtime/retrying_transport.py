@@ -4,7 +4,7 @@ import httpx
 from prefect.context import SyncClientContext
 
 from components.errors import PrefectUnavailable
-from components.outages import Outage
+from components.machine.outages import Outage
 
 _DELAY_SECONDS = 1.0
 _AWAY = (

@@ -4,7 +4,7 @@ from typing import Any
 
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from components.outages import interrupt
+from components.machine.outages import interrupt
 
 
 class ThreadRunner(ThreadPoolTaskRunner[Any]):

@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from components.home import HOME
+from components.machine.home import HOME
 from components.session.vllm_models import URLS_VARIABLE, spell_urls
 from infra.services.environment import StackStatus, environment, user_accounts, without_proxy
 from infra.services.secrets import ensure_password, password_file, write_private

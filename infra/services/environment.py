@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.child_environment import WAITING, filter_environment
 from components.frozen import Frozen
+from components.machine.child_environment import WAITING, filter_environment
 from infra.services.loopback import LOOPBACK
 from infra.services.prefect_server import prefect_home
 from infra.services.seaweedfs import client_settings

@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from components.scratch import private_folder
+from components.machine.scratch import private_folder
 
 LOOPBACK = "127.0.0.1"
 ANSWER_SECONDS = 2.0

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from components.gc_tuning import gc_paused
+from components.machine.gc_tuning import gc_paused
 from infra.services.loopback import LOOPBACK, local_url
 from infra.services.seaweedfs import BUCKET, client_settings
 from infra.services.secrets import ensure_password

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from components.errors import ServiceMissing
-from components.process_ids import this_process
-from components.scratch import scratch_folder
+from components.machine.process_ids import this_process
+from components.machine.scratch import scratch_folder
 from infra.services.environment import (
     PrefectAddress,
     StackStatus,

@@ -16,10 +16,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from components.child_environment import list_forwarded_variables
-from components.gc_tuning import collect_garbage_in_a_thread, gc_paused
-from components.process_ids import ProcessId
-from components.scratch import private_folder
+from components.machine.child_environment import list_forwarded_variables
+from components.machine.gc_tuning import collect_garbage_in_a_thread, gc_paused
+from components.machine.process_ids import ProcessId
+from components.machine.scratch import private_folder
 from components.training.parent_watchdog import exit_with_parent
 from infra.services.loopback import LOOPBACK, basic, local_url, request
 from infra.services.secrets import ensure_password

@@ -20,7 +20,7 @@ import psutil
 
 from components.errors import ConfigurationError
 from components.frozen import Frozen
-from components.process_ids import ProcessId, collect, left_running, process_of
+from components.machine.process_ids import ProcessId, collect, left_running, process_of
 from infra.services.secrets import write_private
 
 MARK = "TROUPE_SERVICE"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from components.config import VllmGeneration
 from components.errors import ConfigurationError, ServiceMissing
-from components.home import HOME
-from components.package_files import SOURCE_ROOT, is_checkout, package_file
-from components.scratch import socket_folder
+from components.machine.home import HOME
+from components.machine.package_files import SOURCE_ROOT, is_checkout, package_file
+from components.machine.scratch import socket_folder
 from components.session.vllm_models import KEY_FILE_VARIABLE
 from infra.services.loopback import LOOPBACK, local_url, request
 from infra.services.secrets import ensure_secret

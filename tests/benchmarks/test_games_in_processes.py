@@ -8,7 +8,7 @@ import pytest
 from benchmarks.games_in_processes import GamesInProcesses
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_boy.games import EpisodeRule
-from components.process_variables import read_variables
+from components.machine.process_variables import read_variables
 from tests.components.hybrid.game_boy.one_game import mixed_actions, opened_games
 
 RULE = EpisodeRule(max_steps=20)

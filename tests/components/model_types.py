@@ -8,7 +8,7 @@ import torch
 import transformers as hf
 from transformers import AutoModelForCausalLM
 
-from components.torch_state import building_a_model
+from components.machine.torch_state import building_a_model
 
 NUM_TOKENS = 40
 LONGEST_ROW = 64

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from components import bounded_json
 from components.environments.games import parsing
+from components.text import bounded_json
 from flows.preflight.checks import imitates_bfloat16
 from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap, cost_of
 from tests.slow_regex_inputs import patterns_of, pumped
 
-PACKAGES = ("components.environments", "components.artifacts", "components.think_tags")
+PACKAGES = ("components.environments", "components.artifacts", "components.text.think_tags")
 LENGTH = 8192
 MOST_CPU_SECONDS = MAX_CPU_SECONDS / (2 if imitates_bfloat16() else 5)
 """More on the slower kinds of processor, which have no instructions for bfloat16."""

@@ -8,8 +8,8 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-from components import progress
-from components.progress import subscribe
+from components.reporting import progress
+from components.reporting.progress import subscribe
 from flows import run_pages
 from flows.run_pages import RunPages, gain_lines, summary_page
 from tests.components.tracking.reports import evaluation as report_after

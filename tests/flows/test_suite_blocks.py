@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from components import progress
 from components.config import ResourceConfig
+from components.reporting import progress
 from flows import suite_blocks
 
 CALLS: list[Any] = [

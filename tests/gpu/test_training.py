@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from components.artifacts.codec import encode
-from components.child_environment import filter_environment
 from components.config import TrainingConfig
 from components.identity import GroupKey
+from components.machine.child_environment import filter_environment
 from components.schema import TrainBatch, TrainGroup
 from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import load_model, read_manifest, write_initial_checkpoint

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from components.gc_tuning import gc_paused
+from components.machine.gc_tuning import gc_paused
 
 with gc_paused():
     import torch
@@ -36,7 +36,7 @@ with gc_paused():
     from components.artifacts.base import ArtifactStore
     from components.config import parse_config
     from components.generation.local.engine import TransformersGenerator
-    from components.progress import subscribe
+    from components.reporting.progress import subscribe
     from components.sandbox.base import Sandbox
     from components.session import publishing, session, toolbox
     from components.session.scenario import scenario_of

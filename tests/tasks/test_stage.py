@@ -11,12 +11,12 @@ import pytest
 from prefect import flow, task
 from prefect.settings import PREFECT_RESULTS_LOCAL_STORAGE_PATH
 
-from components import progress
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.errors import ConfigurationError, PrefectUnavailable, StoreGone, StoreUnavailable
+from components.machine.outages import interruptible
 from components.metrics import seconds
-from components.outages import interruptible
+from components.reporting import progress
 from components.runs.run import Run, stage_key
 from components.runs.stage_protocol import run_stage
 from components.schema import ScoredShard

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from components import progress
 from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.errors import ArtifactMissing
 from components.evaluation.held_out import EvalPlan, Setting
 from components.evaluation.suite_play import SuitePlay
 from components.evaluation.suites import Suite, suite_problems
-from components.progress import Progress, subscribe
+from components.reporting import progress
+from components.reporting.progress import Progress, subscribe
+from components.reporting.share_done import tell_share
 from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
 from components.runs.stage_protocol import run_stage
 from components.schema import PolicyVersion, RolloutShard, TrainBatch
@@ -28,7 +29,6 @@ from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
 from components.session.toolbox import Toolbox
 from components.session.trainers import Trainers, training_of
-from components.share_done import tell_share
 from components.tool_calls.journal import ToolJournal
 from components.training import checkpoint
 from components.training.base import CheckpointManifest, Probe, UpdateJob, UpdateResult

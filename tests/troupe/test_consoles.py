@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from components.progress import report, subscribe
+from components.reporting.progress import report, subscribe
 from troupe.consoles import console
 from troupe.diagnostics.tables import services_text
 from troupe.runs.tables import evaluations_table

@@ -23,8 +23,8 @@ import typer
 from pydantic import ValidationError
 
 from components.errors import ConfigurationError, PrefectUnavailable, ServiceMissing, TroupeError
-from components.escaping import show_value
-from components.home import HOME
+from components.machine.home import HOME
+from components.text.escaping import show_value
 from troupe.cli.notices import notices
 from troupe.cli.signals import LINE, LINE_OF_KEPT_WORK, interruptible, say
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from components.escaping import printable
+from components.text.escaping import printable
 from troupe.cli.runs import JsonOption, StoreOption, emit_json, progress_bar
 
 if TYPE_CHECKING:

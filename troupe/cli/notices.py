@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from components.escaping import printable, without_passwords
+from components.text.escaping import printable, without_passwords
 
 _SAME_AGAIN_SECONDS = 60.0
 

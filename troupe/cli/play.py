@@ -10,7 +10,7 @@ import typer
 from components.config.hybrid import GAME_BOY
 from components.errors import ConfigurationError
 from components.evaluation.scripted_play import SCRIPTED
-from components.gc_tuning import gc_paused
+from components.machine.gc_tuning import gc_paused
 from troupe.cli.runs import JsonOption, StoreOption, emit_json, progress_bar
 from troupe.cli.training import preset_names
 

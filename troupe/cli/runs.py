@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 
 from components.errors import ConfigurationError
-from components.escaping import printable_document
+from components.text.escaping import printable_document
 
 if TYPE_CHECKING:
     from components.runs.history import Progress

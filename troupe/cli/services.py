@@ -29,7 +29,7 @@ def up(
     """
     from pathlib import Path
 
-    from components.home import ensure_home
+    from components.machine.home import ensure_home
     from flows.presets import all_preset_values
     from infra.deployments import local_deployments, write_deployments
     from infra.engines import start_engines
@@ -66,7 +66,7 @@ def up(
 
 def check_deployed() -> None:
     """Print what differs between the server and the files, a line each. Exit code 1 if something does."""
-    from components.home import HOME
+    from components.machine.home import HOME
     from infra.deployed import RECORD, differences, local_client
     from infra.deployments import local_deployments
     from infra.services.client import join_local_services
@@ -98,7 +98,7 @@ def tidy_deployed(state: StackStatus, deployments: Sequence[Mapping[str, Any]]) 
 
 def down() -> None:
     """Stop the local services, after ending the training runs that use them. Their data stays."""
-    from components.home import HOME
+    from components.machine.home import HOME
     from flows.prefect_runtime.active_runs import end_active_runs
     from infra.automations import pause_resumption
     from infra.services.client import join_local_services, remove_prefect_toml
@@ -118,7 +118,7 @@ def down() -> None:
 
 def tell_of_dead_runs() -> None:
     """Mark the runs whose processes were killed as ended in Prefect and MLflow."""
-    from components.home import HOME
+    from components.machine.home import HOME
     from flows.prefect_runtime.active_runs import mark_dead_runs_crashed
     from infra.services.client import join_local_services
 
@@ -129,7 +129,7 @@ def tell_of_dead_runs() -> None:
 
 def status(as_json: JsonOption = False) -> None:
     """The addresses of the local services; null for those that are down."""
-    from components.home import HOME
+    from components.machine.home import HOME
     from infra.services.stack import status as read
     from troupe.diagnostics.tables import access_lines, services_text
 
@@ -142,7 +142,7 @@ def status(as_json: JsonOption = False) -> None:
 def env() -> None:
     """Shell lines for your own clients: eval "$(troupe env)". They contain secrets."""
     from components.errors import ServiceMissing
-    from components.home import HOME
+    from components.machine.home import HOME
     from infra.services.environment import exports
     from infra.services.stack import status as read
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from components.escaping import printable, without_passwords
-from components.outages import interrupt
+from components.machine.outages import interrupt
+from components.text.escaping import printable, without_passwords
 
 ENDING_SECONDS = 20.0
 """The time limit for the orderly end of an interrupted command."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from components.gc_tuning import gc_paused
+from components.machine.gc_tuning import gc_paused
 from troupe.cli.runs import JsonOption, emit_json, progress_bar
 from troupe.cli.training import SetOption, preset_names
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ServiceMissing, TroupeError
-from components.home import HOME
-from components.package_files import SOURCE_ROOT, install_command, is_checkout
+from components.machine.home import HOME
+from components.machine.package_files import SOURCE_ROOT, install_command, is_checkout
 from infra.services.environment import StackStatus, service_environment
 from infra.services.process import read_record
 from infra.services.seaweedfs import sign_request, weed

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from components.errors import ConfigurationError, ServiceMissing
-from components.home import HOME, ensure_home
+from components.machine.home import HOME, ensure_home
 from components.sandbox.attacks.base import Attack
 from components.sandbox.attacks.catalogue import catalogue, chosen
 from components.sandbox.attacks.decoys import laid_out

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from components.escaping import printable
 from components.sandbox.attacks.base import Attack
 from components.sandbox.attacks.runner import AttackReport
 from components.sandbox.base import SandboxDescription
 from components.schema import ExecutionResult
+from components.text.escaping import printable
 from troupe.consoles import show_wait
 
 NAME_WIDTH, TRIED_WIDTH, NEXT_WIDTH = 27, 46, 9

@@ -14,7 +14,7 @@ from components.runs.recovery_hints import with_recovery_hints
 from components.runs.run import Run
 from components.runs.steps import first_unfinished_step
 from components.session.stores import open_store
-from components.suggestions import did_you_mean
+from components.text.suggestions import did_you_mean
 from troupe.exporting.folders import ExportedPolicy, FolderWriter
 from troupe.teams.run_team import find_named_step, stored_run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from components.environments.registry import FAMILIES
 from components.errors import ConfigurationError
-from components.escaping import show_value
-from components.package_files import package_file
+from components.machine.package_files import package_file
+from components.text.escaping import show_value
 from flows.presets import preset_values
 
 _TEMPLATES = package_file("troupe", "projects/files")

@@ -7,7 +7,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as
 from components.config import TrackingConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.home import HOME
+from components.machine.home import HOME
 from components.methods.hybrid.decision_histories import remove_history
 from components.runs.lineages import drop_lineage, read_config, read_lineages, store_option
 from components.runs.removal import Removal, RemovalReport, removal_of_lineage, removal_of_run, remove

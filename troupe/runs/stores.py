@@ -8,8 +8,8 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.format import check_format
 from components.config import StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
-from components.home import HOME
 from components.identity import check_run_id
+from components.machine.home import HOME
 from components.session.stores import open_store, s3_endpoint
 from flows.preflight.checks import naming_local_server
 from infra.services.client import join_local_services

@@ -7,9 +7,9 @@ from typing import TextIO
 
 from components.environments.play import Playthrough, Position
 from components.environments.social.game import number
-from components.escaping import printable
 from components.evaluation.answered_play import PayoffSums
 from components.schema import ActionOutcome
+from components.text.escaping import printable
 
 
 class Person:

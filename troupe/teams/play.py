@@ -10,13 +10,13 @@ from components.environments.base import Split
 from components.environments.play import Playthrough
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
-from components.escaping import printable
 from components.methods.contenders import team_order
 from components.rewards.rubric import rubric_for
 from components.runs.history import Progress
 from components.schema import ActionOutcome
 from components.session.scenario import scenario_of
-from components.suggestions import suggest
+from components.text.escaping import printable
+from components.text.suggestions import suggest
 from flows.suites import build_played_config
 from troupe.teams.human import Payments
 from troupe.teams.players import AGENTS, Player, find_named_run, finished_episodes, person, scripted, team_player

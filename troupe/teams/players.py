@@ -18,7 +18,7 @@ from components.runs.run import Run
 from components.schema import Problem
 from components.session.scenario import Scenario
 from components.session.toolbox import Toolbox
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from components.turn_order import TurnOrder
 from troupe.teams.human import Person
 from troupe.teams.run_team import Team, find_named_step, stored_run

@@ -8,7 +8,7 @@ from components.environments.base import Split
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling, eval_rules, temperature_of
 from components.evaluation.subjects import parse_run
-from components.freed import Freed
+from components.machine.freed import Freed
 from components.methods.contenders import run_checkpoints, team_order
 from components.rollout.play import play
 from components.rollout.router import RoleRequest, Router

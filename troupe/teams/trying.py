@@ -8,9 +8,9 @@ from typing import Literal
 
 from components.config import RunConfig, StoreConfig, TrackingConfig
 from components.errors import ConfigurationError, MalformedAction
-from components.escaping import printable
 from components.evaluation.suites import different_problems
 from components.frozen import Frozen
+from components.machine.scratch import scratch_folder
 from components.methods.first_checkpoints import initial_policies
 from components.rewards.own_rewards import OwnReward
 from components.rollout.lessons import quote_answer, remedy_of_malformed
@@ -18,11 +18,11 @@ from components.rollout.play import ProblemProgress, block_progress, play
 from components.rollout.rules import Rules, Start
 from components.runs.run import Run
 from components.schema import Candidate, Episode, Node, Problem
-from components.scratch import scratch_folder
 from components.session.prompt_texts import prompt_of_an_api
 from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
-from components.think_tags import without_thinking
+from components.text.escaping import printable
+from components.text.think_tags import without_thinking
 from flows.preflight.checks import check_before_trying
 from flows.preflight.contract import check_contract
 from flows.preflight.prompts import warnings_of_instructions

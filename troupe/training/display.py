@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from components import metrics as m
-from components.progress import Progress as StageProgress
-from components.progress import subscribe
+from components.reporting.progress import Progress as StageProgress
+from components.reporting.progress import subscribe
 from components.schema import EvalReport
 from components.stage_roles import Roles
 from troupe.consoles import Heartbeat

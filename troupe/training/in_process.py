@@ -12,9 +12,9 @@ from rich.console import Console
 
 from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
-from components.gc_tuning import gc_paused
-from components.home import HOME, ensure_home
 from components.identity import check_run_id
+from components.machine.gc_tuning import gc_paused
+from components.machine.home import HOME, ensure_home
 from components.runs.pipeline import Pipeline
 from components.runs.restarts import Restart, check_restart
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start

@@ -6,11 +6,11 @@ from math import isfinite
 from statistics import fmean
 from typing import Any
 
-from components.escaping import printable
 from components.population.seating import member_and_step
 from components.rollout.statistics import keep_and_repair, last_agent_of
 from components.schema import Candidate, Episode, Node
 from components.session.prompt_texts import PromptText
+from components.text.escaping import printable
 from components.tool_calls.tool_runs import ProgramRun
 from troupe.viewing.populations import (
     DrawnChoices,

@@ -14,14 +14,14 @@ from components.artifacts.refs import ArtifactRef
 from components.config import RunConfig
 from components.config.hybrid import Adaptive, Crystal, HybridMethod
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
-from components.escaping import printable
-from components.home import HOME
+from components.machine.home import HOME
 from components.methods.hybrid.decision_histories import open_history, read_collected_steps
 from components.methods.hybrid.settings import curriculum_rule, hybrid_config
 from components.runs.available_checkpoints import format_ranges
 from components.runs.history import read_history
 from components.runs.run import Run
 from components.runs.steps import first_unfinished_step
+from components.text.escaping import printable
 
 if TYPE_CHECKING:
     from components.hybrid.decision_counts import DecisionCount

@@ -7,7 +7,6 @@ from typing import Any
 
 from components.config import PopulationMethod
 from components.environments.registry import FAMILIES
-from components.escaping import printable
 from components.methods.population.credits import read_played_moves
 from components.population.credit import PopulationState, mixing_matrix
 from components.population.move_rewards import Move
@@ -15,6 +14,7 @@ from components.population.payoffs import PayoffMatrix
 from components.population.seating import member_and_step
 from components.schema import Node
 from components.session.scenario import Scenario, scenario_of
+from components.text.escaping import printable
 from troupe.viewing.recorded import RecordedEpisode, RecordedStep
 
 Row = tuple[float, ...]

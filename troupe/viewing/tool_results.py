@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from components.environments.registry import FAMILIES
-from components.home import HOME
+from components.machine.home import HOME
 from components.sandbox.rootfs import built_digests
 from components.schema import Limits
 from components.session.scenario import scenario_of

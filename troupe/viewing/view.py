@@ -6,11 +6,11 @@ from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.escaping import printable
 from components.runs.session_records import effective_run
 from components.runs.stored_runs import read_run
 from components.session.prompt_texts import prompt_texts
-from components.suggestions import did_you_mean
+from components.text.escaping import printable
+from components.text.suggestions import did_you_mean
 from troupe.viewing.documents import TAGS, step_document
 from troupe.viewing.hybrid import hybrid_document
 from troupe.viewing.hybrid_page import hybrid_page

@@ -14,13 +14,13 @@ from decimal import Decimal
 from functools import lru_cache
 from io import StringIO
 
-from components.bounded_json import bounded_json
 from components.environments.code.graders import printed_match, returned_match
 from components.environments.code.problem import Case, CodeProblem, Grader, Kind
 from components.environments.code.text import nests_deep, printable
 from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult, Limits, ProblemLimits
+from components.text.bounded_json import bounded_json
 
 FRAME = "@result "
 """Precedes the JSON of a function's return value, on the last line of the output. Any program may print it, but no box ever

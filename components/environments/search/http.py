@@ -14,11 +14,11 @@ from typing import Annotated, Any
 import httpx
 from pydantic import BaseModel, FailFast, Field, ValidationError
 
-from components.bounded_json import bounded_json
 from components.environments.search.corpus import passage_of
 from components.errors import RetrieverIncompatible, RetrieverUnavailable
 from components.identity import fingerprint
 from components.schema import Passage, Query
+from components.text.bounded_json import bounded_json
 
 _MAX_SHOWN = 120
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}

@@ -16,7 +16,7 @@ from pydantic import model_validator
 
 from components.errors import ConfigurationError
 from components.frozen import Frozen
-from components.scratch import scratch_folder
+from components.machine.scratch import scratch_folder
 
 _PROBE_TIMEOUT_SECONDS = 5.0
 _ROWS_PER_BATCH = 1000

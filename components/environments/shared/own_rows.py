@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from components.bounded_json import bounded_json
 from components.environments.shared.dataset_rows import DatasetSource
 from components.errors import ConfigurationError
+from components.text.bounded_json import bounded_json
 
 OWN_SUFFIX = ".jsonl"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from components.bounds import check_share
+from components.config.bounds import check_share
 from components.environments.social.game import member_names, number
 from components.environments.social.repeated import NUM_MEMBERS, RepeatedGame, RepeatedOptions
 from components.environments.social.rules.base import Action, Rules, check_actions, check_base_folder, cooperation

@@ -20,7 +20,7 @@ import numpy as np
 from components.environments.social.game import EXTRA
 from components.errors import ConfigurationError, ServiceMissing
 from components.identity import canonical_json
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 
 Key = tuple[str, str]
 """The module of a game and its parameters as JSON: what makes it anew."""

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from components.environments.social.game import EXTRA
 from components.errors import ConfigurationError, ServiceMissing
-from components.escaping import show_value
 from components.identity import canonical_json, seed_for
-from components.suggestions import suggest
+from components.text.escaping import show_value
+from components.text.suggestions import suggest
 
 Move = int | tuple[int, ...]
 """What was applied to a state: chance's or a player's action, or those of all players at once."""

@@ -17,8 +17,8 @@ from components.generation.api.sdk_client import SdkClient
 from components.generation.api.tokenizer import ByteTokenizer
 from components.generation.base import Completion, GenerationRequest
 from components.identity import seed_for
+from components.reporting.share_done import tell_share
 from components.schema import ApiUsage, PolicyVersion
-from components.share_done import tell_share
 
 _SEED_BITS = 31
 """Some servers store a seed in a signed 32-bit integer."""

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from pydantic import SecretStr
 
-from components.bounded_json import bounded_json
 from components.config import ApiConfig
 from components.errors import (
     ApiIncompatible,
@@ -20,6 +19,7 @@ from components.errors import (
 )
 from components.generation.api.chat import KEY_VARIABLES, ChatFailure, ChatReply, ChatRequest, address_of
 from components.generation.api.http import BOUNDED
+from components.text.bounded_json import bounded_json
 
 _NO_KEY = "none"
 """Sent to a server that needs no key; without it the SDKs would look for one in the environment."""

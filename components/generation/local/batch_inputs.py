@@ -8,7 +8,7 @@ import torch
 
 from components.generation.local.prompt_cache import KeyValues, Views
 from components.generation.local.schedule import Integers, Schedule
-from components.prefixes import common_length, token_order
+from components.text.prefixes import common_length, token_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

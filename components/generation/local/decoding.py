@@ -19,7 +19,7 @@ from components.generation.local.prompt_cache import KeyValues
 from components.generation.local.schedule import Admission, Schedule
 from components.generation.local.tree_attention import TREE_ATTENTION
 from components.models.stored_models import EXACT_BASES
-from components.share_done import tell_share
+from components.reporting.share_done import tell_share
 
 Choose = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """(logits [M, V], candidate indices [M], positions [M]) -> (tokens [M], whether each is its candidate's last [M])."""

@@ -15,13 +15,13 @@ from components.generation.local.batching import batches_of, capacity_of, rows_o
 from components.generation.local.decoding import Choose, decode
 from components.generation.local.self_test import check_engine
 from components.generation.local.token_selection import Sampling, TeacherForcing
+from components.machine.torch_state import computing_with
 from components.models.adapters import adapted_digest, load_adapter, use_adapter
 from components.models.stored_models import most_tokens
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.models.weights import architecture_of, build_tiny_model, check_weights, refresh_model
+from components.reporting.share_done import part_of_work
 from components.schema import PolicyVersion
-from components.share_done import part_of_work
-from components.torch_state import computing_with
 
 
 class TransformersGenerator:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import torch
 
-from components.choice_tokens import following_tokens, with_token
 from components.generation.base import GenerationRequest
 from components.generation.local.sampling import drawn, temper_logprobs, uniforms
 from components.generation.stop_tracking import StopTracker
 from components.models.tokenizer import HuggingFaceTokenizer
+from components.text.choice_tokens import following_tokens, with_token
 
 
 class Sampling:

@@ -17,10 +17,10 @@ from components.generation.vllm.loaded_weights import ServedVersion
 from components.generation.vllm.router import Replicas
 from components.generation.vllm.transport import Transport
 from components.generation.vllm.wire import completion_from, scores_from, scoring_job
+from components.machine.scratch import scratch_folder
 from components.models.tokenizer import HuggingFaceTokenizer
+from components.reporting.share_done import tell_share
 from components.schema import PolicyVersion
-from components.scratch import scratch_folder
-from components.share_done import tell_share
 from components.training.base import worst_mismatch
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from components.bounded_json import bounded_json
 from components.identity import canonical_json
+from components.text.bounded_json import bounded_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import aiohttp
 
-from components.bounded_json import bounded_json
 from components.errors import PermanentError, TransientError
+from components.text.bounded_json import bounded_json
 
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _BUSY = (408, 429)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from components.errors import ServiceMissing
 from components.hybrid.game_boy.emulator import open_state, seal_state
 from components.hybrid.game_facts import Action
-from components.package_files import install_command
+from components.machine.package_files import install_command
 
 try:
     with warnings.catch_warnings():

@@ -16,7 +16,6 @@ from components.artifacts.parallel import in_parallel
 from components.artifacts.payloads import get
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt, ArtifactMissing
-from components.home import HOME, ensure_private
 from components.hybrid.errors import (
     DecisionConflict,
     HistoryCorrupt,
@@ -24,6 +23,7 @@ from components.hybrid.errors import (
     HistoryOfOtherVersion,
     HistoryUnusable,
 )
+from components.machine.home import HOME, ensure_private
 from components.runs.run import CollectedStep, RunAddress
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of, step_manifests, step_of
 from components.session.session import Session

@@ -9,6 +9,7 @@ from components.config import RunConfig
 from components.config.hybrid import PLAYER, REFLEXES, Crystal, Teacher, find_tuned_model
 from components.evaluation.held_out import Sampling
 from components.identity import fingerprint, seed_for
+from components.machine.torch_state import computing_with
 from components.mathematics.intervals import wilson_interval
 from components.methods.hybrid.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
 from components.methods.hybrid.settings import games_opener, hybrid_config, hybrid_settings, open_emulated_games
@@ -18,7 +19,6 @@ from components.runs.run import CollectedStep, PolicyUpdate
 from components.schema import EvalReport, PolicyVersion
 from components.session.scenario import SUITE_SEED
 from components.session.session import Session
-from components.torch_state import computing_with
 
 if TYPE_CHECKING:
     from components.hybrid.adviser import Adviser

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from components.config import AdapterConfig, PolicyConfig, TransformersGeneration
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.freed import Freed
 from components.generation.base import GenerationRequest, choice_request, read_choice
 from components.generation.hot_swap import HotSwap, finite_probe
+from components.machine.freed import Freed
+from components.machine.scratch import scratch_folder
 from components.models.base_checks import check_base
 from components.schema import FinishReason, PolicyVersion
-from components.scratch import scratch_folder
 from components.session.checkpoint_loading import model_settings
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from flows.api.multi_model.enums import EnvironmentType
 from flows.api.multi_model.fields import check_arguments
 

@@ -11,8 +11,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, validate_c
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from components.errors import ConfigurationError
-from components.escaping import printable, show_value
-from components.suggestions import suggest
+from components.text.escaping import printable, show_value
+from components.text.suggestions import suggest
 
 P = ParamSpec("P")
 R = TypeVar("R")

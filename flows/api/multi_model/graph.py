@@ -10,9 +10,9 @@ from pydantic import ConfigDict, Field
 
 from components.errors import ConfigurationError
 from components.frozen import Frozen
+from components.machine.whole_files import write_whole
 from components.population.graph_page import Frame, graph_numbers, graph_page, graph_picture
 from components.population.interaction_graph import Action, InteractionGraph, PlayedEpisode, graphml
-from components.whole_files import write_whole
 from flows.api.multi_model.fields import Share, Text, check_arguments, explain_faults
 
 _EPISODE, _TRANSFER = "episode", "weight_transfer"

@@ -12,14 +12,14 @@ from pydantic import BeforeValidator
 
 from components.config import AdapterConfig, ApiConfig
 from components.errors import ConfigurationError
-from components.freed import Freed
 from components.frozen import Frozen
 from components.generation.api.chat import KEY_VARIABLES, api_version
 from components.generation.base import GenerationRequest
 from components.identity import seed_for
+from components.machine.freed import Freed
+from components.machine.process_variables import read_variable
 from components.methods.population.served_models import Answer, Question, ServedModel
-from components.process_variables import read_variable
-from components.suggestions import did_you_mean
+from components.text.suggestions import did_you_mean
 from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.enums import LLMBackend, UpdateStrategy
 from flows.api.multi_model.errors import api_errors, loading, memory_errors

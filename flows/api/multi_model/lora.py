@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from components.errors import ConfigurationError, TroupeError
-from components.freed import Freed
 from components.generation.adapter_versions import newest_version, publish_adapter, read_version, version_numbers
+from components.machine.freed import Freed
+from components.machine.port_leases import PortLease, lease_port
 from components.methods.population.served_models import Question, ServedModel, ServedPolicy
-from components.port_leases import PortLease, lease_port
 from flows.api.multi_model.configs import LLMConfig, LoRAConfig
 from flows.api.multi_model.errors import loading, memory_errors
 from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, check_arguments

@@ -12,11 +12,11 @@ from statistics import fmean
 from typing import Any
 
 from components.errors import ConfigurationError
+from components.machine.whole_files import write_whole
 from components.population.interaction_graph import PlayedEpisode
-from components.progress import Progress
+from components.reporting.progress import Progress
 from components.schema import IterationReport
 from components.tracking.base import Tracker
-from components.whole_files import write_whole
 from flows.api.multi_model.configs import MonitoringConfig
 from flows.api.multi_model.fields import Finite, Text, as_json, check_arguments, find_changed_fields
 from flows.api.multi_model.graph import GraphVisualizer

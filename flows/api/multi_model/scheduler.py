@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any
 
 from components.errors import ConfigurationError, TroupeError
-from components.port_leases import PortLease, lease_port
-from components.suggestions import suggest
+from components.machine.port_leases import PortLease, lease_port
+from components.text.suggestions import suggest
 from flows.api.multi_model.enums import ModelRole
 from flows.api.multi_model.fields import Count, Port, Text, Whole, check_arguments, check_fields
 from flows.api.multi_model.llm import LLMResponse, SharedLLMManager, answer_settings

@@ -15,7 +15,7 @@ from components.config import RunConfig, differing_fields
 from components.errors import ConfigurationError
 from components.metrics import NUM_FAILED_EPISODES, STEP_SECONDS
 from components.population.interaction_graph import PlayedEpisode
-from components.progress import Progress
+from components.reporting.progress import Progress
 from components.runs.run import Run
 from components.schema import IterationReport
 from components.session.session import Session

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any
 
-from components import progress
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, parse_config
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, ServiceMissing
 from components.generation.api.chat import KEY_VARIABLES
 from components.identity import fingerprint
+from components.machine.process_variables import read_variable
 from components.models.base_checks import check_base
-from components.process_variables import read_variable
+from components.reporting import progress
 from components.runs.lineages import read_config
 from components.runs.restarts import Restart
 from components.runs.resume_checks import validate_start
@@ -24,7 +24,7 @@ from components.session.checkpoint_loading import model_settings
 from components.session.session import Session
 from components.session.stores import open_store
 from components.session.user_sources import with_sources
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from flows.api.multi_model.configs import (
     LOCAL_TYPES,
     MODEL_NAMES,

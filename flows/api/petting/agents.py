@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from components.evaluation.held_out import temperature_of
-from components.freed import Freed
 from components.identity import seed_for
+from components.machine.freed import Freed
 from components.rollout.router import RoleRequest
 from components.schema import Observation
 from flows.api.petting.model_paths import check_sampling, find_named_team, open_team

@@ -9,7 +9,7 @@ from typing import Any
 from components.environments.registry import family, family_options
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
-from components.suggestions import did_you_mean, suggest
+from components.text.suggestions import did_you_mean, suggest
 from components.turn_order import in_phases
 from flows.presets import all_preset_values, file_values, is_file, with_overrides
 

@@ -11,7 +11,7 @@ import yaml
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
 from components.session.checkpoint_loading import model_settings
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from flows.api.petting.configs import config_values, without
 from flows.presets import with_overrides
 

@@ -14,7 +14,7 @@ import pytest
 from components.artifacts.layout import payload_ref
 from components.artifacts.s3 import S3ArtifactStore
 from components.errors import ArtifactCorrupt, StoreGone, StoreRefused, StoreUnavailable
-from components.outages import interrupt, interruptible
+from components.machine.outages import interrupt, interruptible
 from tests.components.artifacts.conftest import CREDENTIALS
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.components.artifacts.weed_server import BUCKET, SECRET_KEY, WeedServer

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components import share_done
 from components.artifacts.local import LocalArtifactStore
 from components.config import RolloutConfig
 from components.environments.base import Step, Tools
 from components.errors import ConfigurationError, ExecutionFailed, TooManyFailedEpisodes
+from components.reporting import share_done
+from components.reporting.share_done import tell_share
 from components.rollout.journal import Journal
 from components.rollout.router import RoleBinding, Router
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.schema import ApiUsage, PolicyVersion, RolloutShard
-from components.share_done import tell_share
 from tests.components.rollout.toy_team import (
     RUBRIC,
     VERSION,

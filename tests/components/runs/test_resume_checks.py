@@ -11,7 +11,7 @@ from components.artifacts.format import FORMAT
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigDrift, ConfigurationError, StoreRefused
 from components.identity import config_key
-from components.process_ids import process_of
+from components.machine.process_ids import process_of
 from components.runs.lineages import start_lineage
 from components.runs.provenance import Provenance, list_changed_libraries, list_changed_stages, provenance
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start

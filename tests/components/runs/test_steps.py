@@ -5,7 +5,7 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 from components.runs.lineages import Lineage
 from components.runs.run import Run
 from components.runs.session_records import begin_session, end_session, run_state

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from components.errors import SandboxUnavailable, ServiceMissing
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 from components.sandbox import backends
 from components.sandbox.backends import FALLBACK_FILE, open_sandbox, probe
 from components.sandbox.daemon import Daemon

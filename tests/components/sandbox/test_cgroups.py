@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 from components.sandbox.box import BoxLimits
 from components.sandbox.cgroups import CONTROLLERS, CPU_ACCOUNT, Cgroup, find_cgroups, remove_leftovers
 

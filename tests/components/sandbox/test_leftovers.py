@@ -39,7 +39,7 @@ def test_what_a_killed_test_run_leaves_ends(no_machine_daemon: None, can_start_d
 
 
 TEST = f"""
-from components.home import HOME
+from components.machine.home import HOME
 from components.sandbox import daemon
 
 def test_it(monkeypatch):

@@ -5,7 +5,7 @@ from typing import Any, cast
 import docker
 import requests
 
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 from components.sandbox.docker_api import DockerApi
 from components.sandbox.reaper import OWNER_LABEL, POOL_LABEL, remove_own
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigurationError
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 from components.sandbox import rootfs
 from components.sandbox.rootfs import build_rootfs, cached_rootfs, remove_unused_rootfs, rootfs_digest, write_tar
 

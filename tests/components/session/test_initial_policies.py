@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from components import progress
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.artifacts.write_behind import WriteBehindStore
 from components.identity import seed_for
+from components.machine.scratch import scratch_folder
 from components.methods import first_checkpoints as made
 from components.models import loading
-from components.progress import Progress
+from components.reporting import progress
+from components.reporting.progress import Progress
 from components.runs.run import Run
 from components.schema import Observation, PolicyVersion
-from components.scratch import scratch_folder
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.engines import Engines
 from components.session.session import Session

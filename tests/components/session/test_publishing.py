@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from components import outages
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.process_ids import this_process
+from components.machine import outages
+from components.machine.process_ids import this_process
 from components.runs.lineages import Lineage
 from components.runs.provenance import provenance
 from components.runs.run import Run

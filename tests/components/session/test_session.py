@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components import progress
+from components.reporting import progress
 from components.runs.run import Run
 from components.schema import Execution
 from components.session import session, toolbox

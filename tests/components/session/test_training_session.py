@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from components import outages
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import TeamMethod
+from components.machine import outages
 from components.session import training_session
 from components.session.engines import Engines
 from components.session.publishing import Publishing

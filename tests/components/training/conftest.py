@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from components.artifacts.codec import encode
-from components.child_environment import filter_environment
 from components.config import TrainingConfig
 from components.identity import GroupKey
+from components.machine.child_environment import filter_environment
 from components.schema import TrainBatch, TrainGroup
 from components.training import launcher
 from components.training.base import CheckpointManifest, UpdateJob, UpdateResult

@@ -11,9 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from components.child_environment import filter_environment
 from components.config import AdapterConfig, TrainingConfig
 from components.errors import ArtifactCorrupt
+from components.machine.child_environment import filter_environment
 from components.models.adapters import ADAPTER_FOLDER, load_adapter
 from components.models.digests import model_digest
 from components.training import launcher

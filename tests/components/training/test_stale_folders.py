@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from components.config import TrainingConfig
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 from components.training.stale_folders import remove_abandoned_folders
 from components.training.trainer import DeepSpeedTrainer
 from components.training.worker_protocol import HANDOVER_FILE
@@ -24,7 +24,7 @@ from pathlib import Path
 from pydantic import SecretStr
 from components.config import TrainingConfig
 from components.training.worker_protocol import Handover, write_handover
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 import socket
 write_handover(Path(sys.argv[1]), Handover(
     key=SecretStr("hidden"), owner_host=socket.gethostname(), owner=str(this_process()),

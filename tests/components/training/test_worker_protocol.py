@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from components.config import TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed, WorkerDied
-from components.process_ids import process_of
+from components.machine.process_ids import process_of
 from components.training.parent_watchdog import ORPHANED_EXIT_CODE
 from components.training.worker_protocol import (
     Failure,
@@ -73,7 +73,7 @@ def test_reports_of_ranks_are_read_in_order(tmp_path) -> None:
 _CHILD = """
 import sys
 from pathlib import Path
-from components.process_ids import ProcessId
+from components.machine.process_ids import ProcessId
 from components.training.parent_watchdog import exit_with_parent
 exit_with_parent(ProcessId.parse(sys.argv[1]), folder=Path(sys.argv[2]))
 print("watching", flush=True)
@@ -108,7 +108,7 @@ def test_a_busy_process_ends_when_its_owner_does_and_takes_its_folder_along(tmp_
 _STUCK_CHILD = """
 import ctypes, shutil, sys, time
 from pathlib import Path
-from components.process_ids import ProcessId
+from components.machine.process_ids import ProcessId
 from components.training.parent_watchdog import exit_with_parent
 folder, remove = Path(sys.argv[2]), shutil.rmtree
 shutil.rmtree = lambda *given, **more: (remove(*given, **more), time.sleep(1))

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from components.process_ids import process_of, this_process
+from components.machine.process_ids import process_of, this_process
 from flows.prefect_runtime.active_runs import (
     ActiveRun,
     end_active_runs,

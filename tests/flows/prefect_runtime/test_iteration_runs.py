@@ -21,7 +21,7 @@ from prefect.context import SyncClientContext
 from prefect.exceptions import TerminationSignal
 
 from components.errors import PrefectUnavailable
-from components.outages import interruptible, is_interrupted
+from components.machine.outages import interruptible, is_interrupted
 from flows.prefect_runtime.interruptible_flow import InterruptibleFlow
 from flows.prefect_runtime.iteration_runs import create_next_run, in_background, iteration_runs
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from components.outages import interruptible, is_interrupted
+from components.machine.outages import interruptible, is_interrupted
 from flows.prefect_runtime.thread_runner import ThreadRunner
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from components.errors import ServiceMissing
-from components.process_ids import process_of
+from components.machine.process_ids import process_of
 from infra.services import own_prefect
 from infra.services.loopback import choose_ports
 from infra.services.prefect_server import PrefectService

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from components.errors import ConfigurationError
-from components.process_ids import process_of
+from components.machine.process_ids import process_of
 from infra.services.process import MARK, ProcessRecord, is_alive, locked, make_private, marked, start, stop
 from tests.other_users import needs_another_user, strangers_process
 from tests.processes import alive

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from components.errors import PrefectUnavailable, ServiceMissing
-from components.process_ids import process_of
+from components.machine.process_ids import process_of
 from infra.deployed import local_client
 from infra.services import client, stack
 from infra.services.environment import PrefectAddress, S3Address, StackStatus, environment, service_environment

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from components import scratch
 from components.config import GenerationConfig, VllmConfig
 from components.errors import ConfigurationError, ServiceMissing
+from components.machine import scratch
 from components.session.vllm_models import name_served_model, served_models, server_key, server_urls, spell_urls
 from flows.presets import preset_config
 from infra.services import vllm_server

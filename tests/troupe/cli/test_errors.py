@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from components.errors import ConfigurationError, StoreGone, UpdateFailed
-from components.progress import NEWS
+from components.reporting.progress import NEWS
 from troupe.cli import errors
 from troupe.cli.errors import run_command
 from troupe.cli.notices import notices

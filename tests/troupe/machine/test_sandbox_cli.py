@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from components.escaping import printable
 from components.sandbox.attacks.runner import AttackReport
 from components.sandbox.base import SandboxDescription
 from components.sandbox.daemon import stop_daemon
+from components.text.escaping import printable
 from tests.waits import lines_without_waits
 from troupe.diagnostics.sandbox import attack_document
 

@@ -9,7 +9,7 @@ from components.artifacts.format import FORMAT
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
 from components.errors import ServiceMissing, StoreRefused
-from components.process_ids import this_process
+from components.machine.process_ids import this_process
 from components.session.stores import open_store
 from flows.prefect_runtime.active_runs import mark_in_bucket
 from flows.presets import preset_config

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from components.progress import Progress, report, subscribe
+from components.reporting.progress import Progress, report, subscribe
 from components.schema import EvalReport
 from tests.waits import lines_without_waits
 from troupe import consoles

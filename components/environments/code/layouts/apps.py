@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.layouts.layout import (
     Grading,
@@ -16,6 +15,7 @@ from components.environments.code.layouts.layout import (
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
+from components.text.bounded_json import bounded_json
 
 _HUB = {"path": "codeparrot/apps", "revision": "refs/convert/parquet"}
 """The main branch is a script, which `datasets` does not run. This branch has no configurations: it holds the problems by

@@ -5,13 +5,13 @@ import pickletools
 import zlib
 from typing import Any
 
-from components.bounded_json import bounded_json
 from components.environments.code.grammar import function_case, stdin_case
 from components.environments.code.layouts.layout import Grading, Layout, Row, Unusable, assembled
 from components.environments.code.options import CodeOptions
 from components.environments.code.packed import MAX_TESTS_BYTES
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
+from components.text.bounded_json import bounded_json
 
 _MAX_UNPACKED_BYTES = MAX_TESTS_BYTES
 _PICKLE = b"\x80"

@@ -17,7 +17,7 @@ from components.hybrid.strategies import (
     next_strategy,
 )
 from components.hybrid.strategies import Strategy as StrategyType
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 
 CONTEXT = ("facts", "has_llm_budget", "is_stuck", "llm_error_rate", "phase")

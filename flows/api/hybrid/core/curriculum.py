@@ -7,7 +7,7 @@ from typing import Any
 from components.errors import ConfigurationError
 from components.hybrid.curriculum import CurriculumRule, Stage
 from components.hybrid.strategies import Strategy
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 
 PLACE = "curriculum_config"
 _KEYS = ("stages", "advancement_patience", "confidence_decay_rate")

@@ -16,7 +16,7 @@ from components.hybrid.game_facts import NUM_ACTIONS
 from components.hybrid.history_lessons import HistoryLessons, learn_from_history
 from components.hybrid.patterns import Gram
 from components.mathematics.intervals import wilson_interval
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 

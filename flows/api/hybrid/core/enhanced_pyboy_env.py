@@ -20,8 +20,8 @@ from components.hybrid.game_text import describe_goal, describe_state
 from components.hybrid.language_model import WORDS
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.twin import Twin
-from components.package_files import install_command
-from components.suggestions import suggest
+from components.machine.package_files import install_command
+from components.text.suggestions import suggest
 from flows.api.hybrid.core.exceptions import EnvironmentError, environment_errors
 
 try:

@@ -11,16 +11,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, get_args
 
-from components import progress
 from components.config import RunConfig, differing_fields
 from components.errors import ConfigurationError, TroupeError
 from components.hybrid.goals import GoalOrientedPlanner
 from components.hybrid.recorded_episodes import PlayedEpisode
 from components.hybrid.strategies import Strategy
+from components.machine.whole_files import write_whole
+from components.reporting import progress
 from components.runs.run import Run
 from components.schema import IterationReport
-from components.suggestions import suggest
-from components.whole_files import write_whole
+from components.text.suggestions import suggest
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.exceptions import CheckpointError, TrainingError

@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, ValidationError
 
 from components.errors import ConfigurationError
 from components.frozen import Frozen
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 

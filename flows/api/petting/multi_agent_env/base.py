@@ -10,12 +10,12 @@ from components.environments.base import Split
 from components.environments.family import Family
 from components.environments.play import Playthrough
 from components.errors import ConfigurationError, ExecutionFailed
-from components.freed import Freed
+from components.machine.freed import Freed
 from components.schema import ActionOutcome
 from components.session.scenario import scenario_of
 from components.session.toolbox import Toolbox
 from components.session.user_sources import with_environment_source
-from components.suggestions import suggest
+from components.text.suggestions import suggest
 from components.turn_order import Phase
 from flows.api.petting.configs import DOMAINS
 from flows.api.petting.run_configs import run_config, stated_config

@@ -3,11 +3,11 @@
 from contextlib import suppress
 
 from components.errors import ServiceMissing
-from components.home import HOME
-from components.process_variables import read_variable
+from components.machine.home import HOME
+from components.machine.process_variables import read_variable
+from components.machine.scratch import scratch_folder
 from components.sandbox import cgroups
 from components.sandbox.daemon import running_daemon
-from components.scratch import scratch_folder
 
 
 def cleanup() -> dict[str, int]:

@@ -7,7 +7,7 @@ import pytest
 
 from components.environments.base import MAX_ANSWER_CHARACTERS
 from components.errors import MalformedAction
-from components.think_tags import without_thinking
+from components.text.think_tags import without_thinking
 from tests.components.environments.hostile import ENDS, LEADS, nests, repeated, simple_texts, spread
 from tests.components.environments.test_parser_bounds import AnyTools, playing
 from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap

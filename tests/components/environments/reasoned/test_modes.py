@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from components.environments.registry import family, family_options
 from components.environments.shared.answer_extraction import REASON_FIRST
 from components.errors import ConfigurationError, MalformedAction
-from components.think_tags import without_thinking
+from components.text.think_tags import without_thinking
 from tests.components.environments.reasoned.guessing import Guess, Marked
 from tests.components.environments.reasoned.test_readings import TABLES, built, built_own, heard
 from tests.components.environments.social.games import ALONE

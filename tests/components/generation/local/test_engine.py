@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from components import share_done
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.engine import TransformersGenerator
+from components.reporting import share_done
+from components.reporting.share_done import share_listener
 from components.schema import PolicyVersion
-from components.share_done import share_listener
 from tests.components.generation.local.test_sampling import splitmix64
 from tests.components.generation.tiny_models import full_logprobs, random_model, saved
 from tests.sections import choose_generation

@@ -11,7 +11,7 @@ import pytest
 
 from components.hybrid.cartridge_rules import play_button
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
-from components.package_files import package_file
+from components.machine.package_files import package_file
 from tests.components.hybrid.game_boy.one_game import CHANCE, draws, mixed_actions, opened_games
 from tests.components.hybrid.scripted_play import TO_THE_PERSON
 

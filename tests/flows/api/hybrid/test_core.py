@@ -22,7 +22,7 @@ from components.hybrid.game_facts import Action
 from components.hybrid.goals import GOALS, Goal, GoalOrientedPlanner, GoalPriority
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.identity import seed_for
-from components.package_files import SOURCE_ROOT
+from components.machine.package_files import SOURCE_ROOT
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem, StrategyType
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv

@@ -8,7 +8,7 @@ import networkx
 import pytest
 
 from components.population.interaction_graph import PlayedEpisode
-from components.progress import Progress
+from components.reporting.progress import Progress
 from flows.api.multi_model import MonitoringConfig, UnifiedMonitor, create_graph_visualizer, create_unified_monitor
 from flows.api.multi_model.monitoring import newest_monitor, tell_newest_monitor
 from tests.components.tracking.memory import InMemoryTracker

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.errors import EngineUnavailable
-from components.port_leases import lease_port
+from components.machine.port_leases import lease_port
 from flows.api.multi_model.enums import ModelRole
 from flows.api.multi_model.llm import LLMResponse
 from flows.api.multi_model.scheduler import (

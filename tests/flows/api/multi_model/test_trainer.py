@@ -14,7 +14,7 @@ import pytest
 import torch
 from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS
 
-from components.progress import Progress
+from components.reporting.progress import Progress
 from components.runs.lineages import read_lineages
 from flows.api.multi_model import training
 from flows.api.multi_model.checkpoints import list_available_checkpoints, load_checkpoint_metadata, stored_in

@@ -46,7 +46,7 @@ def test_without_docker_there_are_no_containers(found: Any, monkeypatch: pytest.
 def test_scratch_of_a_killed_process_goes_and_that_of_a_living_one_stays(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    code = "import os, signal\nfrom components.scratch import scratch_folder\nprint(scratch_folder(), flush=True)\n"
+    code = "import os, signal\nfrom components.machine.scratch import scratch_folder\nprint(scratch_folder(), flush=True)\n"
     environment = {"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
     tmp_path.chmod(0o700)
     root = Path(__file__).resolve().parents[4]

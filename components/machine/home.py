@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from components.errors import ConfigurationError
-from components.package_files import SOURCE_ROOT, is_checkout
-from components.process_variables import read_variables
+from components.machine.package_files import SOURCE_ROOT, is_checkout
+from components.machine.process_variables import read_variables
 
 FOLDER = ".troupe"
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from components import scratch
-from components.scratch import private_folder, scratch_folder, socket_folder
+from components.machine import scratch
+from components.machine.scratch import private_folder, scratch_folder, socket_folder
 from flows.runners import _ray_settings
 from infra.services.loopback import choose_ports
 from tests.other_users import STRANGER, as_stranger, needs_another_user
 
-ASK = "from components.scratch import scratch_folder; print(scratch_folder(), flush=True); "
+ASK = "from components.machine.scratch import scratch_folder; print(scratch_folder(), flush=True); "
 
 
 def started(then: str, temporary: Path) -> tuple[subprocess.Popen[str], Path]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from components import process_ids
-from components.process_ids import ProcessId, may_run, process_of, this_process
+from components.machine import process_ids
+from components.machine.process_ids import ProcessId, may_run, process_of, this_process
 
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from components.torch_state import computing_with
+from components.machine.torch_state import computing_with
 
 
 def test_equal_counts_compute_side_by_side_and_another_waits() -> None:

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from components import share_done
-from components.share_done import part_of_work, share_listener, tell_share
+from components.reporting import share_done
+from components.reporting.share_done import part_of_work, share_listener, tell_share
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigurationError
-from components.home import ensure_home, ensure_private, resolve_home
+from components.machine.home import ensure_home, ensure_private, resolve_home
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from components.gc_tuning import gc_paused, gc_relaxed
+from components.machine.gc_tuning import gc_paused, gc_relaxed
 
 
 class Node:
@@ -85,7 +85,7 @@ def test_two_that_overlap_leave_the_collector_as_it_was() -> None:
 def test_garbage_is_found_by_one_thread_alone() -> None:
     program = """
 import gc, threading, time
-from components.gc_tuning import collect_garbage_in_a_thread
+from components.machine.gc_tuning import collect_garbage_in_a_thread
 
 finders = []
 

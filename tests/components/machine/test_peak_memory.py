@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from components.peak_memory import peak_memory_mib
+from components.machine.peak_memory import peak_memory_mib
 
 
 def test_peaks_of_a_process_and_its_descendants_are_added(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigurationError
-from components.port_leases import is_free, lease_port
+from components.machine.port_leases import is_free, lease_port
 
 ROOT = Path(__file__).resolve().parents[2]
 HOLDS = """
 import sys, time
 from pathlib import Path
-from components.port_leases import lease_port
+from components.machine.port_leases import lease_port
 print(lease_port(int(sys.argv[1]), folder=Path(sys.argv[2])).port, flush=True)
 time.sleep(60)
 """

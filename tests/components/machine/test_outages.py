@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from components import outages
-from components.outages import Outage, interrupt, interruptible, is_interrupted
+from components.machine import outages
+from components.machine.outages import Outage, interrupt, interruptible, is_interrupted
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from components.escaping import printable
+from components.text.escaping import printable
 
 
 class Readable:

@@ -10,7 +10,7 @@ import pytest
 
 HIDDEN = """
 import tqdm.auto
-from components.progress_bars import bars_in_terminals_only
+from components.reporting.progress_bars import bars_in_terminals_only
 with bars_in_terminals_only(), bars_in_terminals_only():
     list(tqdm.auto.tqdm(range(3), desc='Loading weights'))
 """

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.escaping import markdown_cell, printable, printable_document, show_value, without_passwords
+from components.text.escaping import markdown_cell, printable, printable_document, show_value, without_passwords
 
 
 @given(st.text())

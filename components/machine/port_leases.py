@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.errors import ConfigurationError
-from components.scratch import private_folder
+from components.machine.scratch import private_folder
 
 HIGHEST_PORT = 65535
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.bounded_json import MAX_VALUES, bounded_json
+from components.text.bounded_json import MAX_VALUES, bounded_json
 from tests.costs import assert_cheap
 
 VALUES = st.recursive(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-SOURCE_ROOT = Path(__file__).resolve().parent.parent
+SOURCE_ROOT = Path(__file__).resolve().parents[2]
 """The folder of Troupe's packages: a checkout, or site-packages."""
 _INSTALLED = ("site-packages", "dist-packages")
 

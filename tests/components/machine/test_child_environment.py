@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.child_environment import PREFIXES, filter_environment, list_forwarded_variables
 from components.config import TrainingConfig
 from components.errors import ConfigurationError
+from components.machine.child_environment import PREFIXES, filter_environment, list_forwarded_variables
 from components.session.trainers import trainer_environment
 
 ACCOUNTS = (

@@ -11,11 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.choice_tokens import Choices, allowed_tokens
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
 from components.identity import GroupKey
 from components.schema import TrainGroup
+from components.text.choice_tokens import Choices, allowed_tokens
 from components.training.forward import completion_logprobs, logprobs_and_entropies
 from components.training.packing import pack_groups
 from tests.components.generation.tiny_models import random_model, saved

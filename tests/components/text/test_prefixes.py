@@ -3,7 +3,7 @@ from itertools import takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.prefixes import common_length, read_tokens, token_order
+from components.text.prefixes import common_length, read_tokens, token_order
 
 _tokens = st.lists(st.sampled_from([0, 1, 255, 256, 300, 2**16, 2**32 - 1]), max_size=6)
 

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from components.background import BackgroundWorker
+from components.machine.background import BackgroundWorker
 
 _number: ContextVar[int] = ContextVar("number")
 

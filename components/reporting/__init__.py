@@ -1,0 +1,1 @@
+"""What a person sees of work that goes on, and of its values."""

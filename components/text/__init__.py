@@ -1,0 +1,1 @@
+"""Text and tokens, read and written with care."""
