@@ -17,7 +17,7 @@ from components.config import AdapterConfig, ApiConfig, PolicyConfig, Transforme
 from components.errors import ArtifactCorrupt, ConfigurationError, ServiceMissing
 from components.frozen import Frozen
 from components.generation.api.chat import KEY_VARIABLES
-from components.generation.base import GenerationRequest
+from components.generation.base import GenerationRequest, choice_request, read_choice
 from components.machine.freed import Freed
 from components.machine.process_variables import read_variable
 from components.machine.scratch import scratch_folder
@@ -180,17 +180,9 @@ class ServedPolicy:
         **Example** choices "Up" and "Down" of which the model gives "Up" .57: (0, .57) for 57 of 100 seeds.
         """
         with self._turn:
-            tokenizer = self._engine.tokenizer
-            answers = tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in choices)
-            request = GenerationRequest(
-                prompt_tokens=self._prompt(question),
-                seeds_K=(question.seed,),
-                max_new_tokens=max(map(len, answers)),
-                temperature=1.0,
-                choices=answers,
-            )
+            request = choice_request(self._engine.tokenizer, self._prompt(question), choices, [question.seed])
             ((completion,),) = self._engine.generate([request], self.version)
-            return answers.index(completion.tokens), min(1.0, exp(fsum(completion.logprobs)))
+            return read_choice(request, completion)
 
     def num_prompt_tokens(self, question: Question) -> int:
         """The tokens that the model reads of a question."""

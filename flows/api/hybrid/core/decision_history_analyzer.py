@@ -14,8 +14,8 @@ from components.hybrid.errors import HistoryUnusable
 from components.hybrid.game_facts import NUM_ACTIONS
 from components.hybrid.history_lessons import HistoryLessons, learn_from_history
 from components.hybrid.patterns import Gram, PatternReport
-from components.hybrid.significance import wilson_bounds
 from components.machine.freed import Freed
+from components.mathematics.intervals import wilson_interval
 from components.text.suggestions import suggest
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
@@ -160,7 +160,7 @@ class DecisionHistoryAnalyzer(Freed):
             "context": {"state_hash": gram.state_hash, "phase": first.phase},
             "frequency": gram.seen,
             "success_rate": gram.won / gram.seen,
-            "bounds": wilson_bounds(gram.won, gram.seen, _Z),
+            "bounds": wilson_interval(gram.won, gram.seen, _Z),
             "base_rate": gram.base_rate,
             "confidence": 0.0 if tested is None else 1.0 - min(1.0, 2 * report.num_tested * tested.p_value),
             "first_seen": _time(first),
