@@ -84,10 +84,17 @@ class PokerRun:
         played = played_matrix(self.game, named, num_games_a_pair=NUM_GAMES_A_PAIR, seed=self.row.seed)
         by_exact = _order({name: sum(exact[name, other] for other in named) for name in named})
         by_played = _order(
-            {name: sum(played.advantage(name, other) or 0.0 for other in named if other != name) for name in named}
+            {
+                name: sum(
+                    played.played_mean(name, other) - played.played_mean(other, name)
+                    for other in named
+                    if other != name
+                )
+                for name in named
+            }
         )
         pairs = ", ".join(
-            f"{one} against {other}: {played.mean(one, other):+.3f} (exact {exact[one, other]:+.3f})"
+            f"{one} against {other}: {played.played_mean(one, other):+.3f} (exact {exact[one, other]:+.3f})"
             for one, other in combinations(named, 2)
         )
         verdict = "the same" if by_exact == by_played else "NOT the same"

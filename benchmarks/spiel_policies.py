@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.population_tables import Table, spiel_decisions
+from components.identity import seed_for
 
 SpielTable = Mapping[str, Mapping[int, float]]
 """OpenSpiel's information state string -> action -> chance."""
@@ -96,21 +97,17 @@ def advantage(game: Any, own: SpielTable, other: SpielTable) -> float:
 
 def played_matrix(game: Any, policies: Mapping[str, SpielTable], *, num_games_a_pair: int, seed: int) -> Any:
     """The payoff matrix of games between policies, sides swapped, with equal first deals for each pair."""
-    from components.population.payoffs import PayoffMatrix, PlayedGame, swap_matches
+    from components.population.payoffs import PayoffMatrix, PlayedGame
 
     games, matrix = [], PayoffMatrix()
     for one, other in combinations(policies, 2):
-        for match in swap_matches(one, other, problems=range(num_games_a_pair // 2), seed=seed):
-            earned = played_game(game, policies[match.first], policies[match.second], Random(match.seed))
-            games.append(
-                PlayedGame(
-                    order=len(games),
-                    first=match.first,
-                    second=match.second,
-                    first_return=earned,
-                    second_return=-earned,
+        for problem in range(num_games_a_pair // 2):
+            for first, second in ((one, other), (other, one)):
+                rng = Random(seed_for(seed, "match", problem))
+                earned = played_game(game, policies[first], policies[second], rng)
+                games.append(
+                    PlayedGame(order=len(games), first=first, second=second, first_return=earned, second_return=-earned)
                 )
-            )
     return matrix.after(games)
 
 

@@ -10,7 +10,6 @@ from itertools import combinations
 from math import fsum, isfinite, sqrt
 
 from components.config import AlgorithmConfig, CreditedConfig, PopulationMethod, RoleBaseline
-from components.config.bounds import check_share
 from components.config.population import Hierarchical
 from components.errors import ConfigurationError
 from components.mathematics.returns import discount_returns
@@ -40,9 +39,6 @@ class RoleBaselines:
 
     decay: float = 0.95
     values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_share("decay", self.decay)
 
     def value(self, game: str, role: str) -> float:
         """The baseline of a role of a game."""

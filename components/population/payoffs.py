@@ -9,13 +9,10 @@ the earlier or the later one of a pair, and a player's return counts beside each
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from math import inf, isfinite, sqrt
+from math import isfinite
 from typing import Protocol, TypeVar
 
 from components.errors import ConfigurationError
-from components.identity import seed_for
-
-_Z_95 = 1.959963984540054
 
 
 class Ordered(Protocol):
@@ -28,16 +25,6 @@ class Ordered(Protocol):
 
 
 Item = TypeVar("Item", bound=Ordered)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """One game to play: who sits where, and the seed of its chances. Both matches of a problem have one seed."""
-
-    problem: int
-    first: str
-    second: str
-    seed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +51,6 @@ class Tally:
         num = self.num_games + 1
         mean = self.mean + (earned - self.mean) / num
         return Tally(num_games=num, mean=mean, spread=self.spread + (earned - self.mean) * (earned - mean))
-
-    @property
-    def variance_of_mean(self) -> float:
-        """The estimated variance of `mean`; infinite for less than two games."""
-        if self.num_games < 2:
-            return inf
-        return self.spread / (self.num_games - 1) / self.num_games
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,37 +84,16 @@ class PayoffMatrix:
         """The games of two players in both seats."""
         return sum(each.num_games for each in self._seats(player, opponent))
 
-    def mean(self, player: str, opponent: str) -> float | None:
-        """What `player` earns a game against `opponent`, each seat counting half; None until both seats were played.
-
-        **Example** 1 as first and -.4 as second: .3, whether the first seat had 2 games or 200.
-        """
-        seats = self._seats(player, opponent)
-        return None if min(each.num_games for each in seats) == 0 else sum(each.mean for each in seats) / 2
-
     def played_mean(self, player: str, opponent: str) -> float | None:
-        """What `player` earns a game in the seats that it has played: `mean`, or that of the one seat; None without a game.
+        """What `player` earns a game in the seats that it has played, each counting half; None without a game.
 
-        For draws of opponents, not for comparisons: it leaves in what one seat is worth.
+        For draws of opponents, not for comparisons: where one seat was played alone, it leaves in what that is worth.
 
-        **Example** 1 as first and no game as second: 1.
+        **Example** 1 as first and -.4 as second: .3, whether the first seat had 2 games or 200; 1 as first and no game as
+        second: 1.
         """
         played = [each.mean for each in self._seats(player, opponent) if each.num_games]
         return sum(played) / len(played) if played else None
-
-    def interval(self, player: str, opponent: str) -> tuple[float, float]:
-        """The 95% interval of `mean` by the normal distribution; infinite below two games a seat.
-
-        Games of a problem share their seed, which makes the true interval narrower where the luck of the deal cancels.
-        """
-        mean = self.mean(player, opponent)
-        half = _Z_95 * sqrt(sum(each.variance_of_mean for each in self._seats(player, opponent))) / 2
-        return (-inf, inf) if mean is None or half == inf else (mean - half, mean + half)
-
-    def advantage(self, player: str, opponent: str) -> float | None:
-        """How much more `player` earns than `opponent` in their games, halved: the mean itself in a zero-sum game."""
-        own, other = self.mean(player, opponent), self.mean(opponent, player)
-        return None if own is None or other is None else (own - other) / 2
 
     def _seats(self, player: str, opponent: str) -> tuple[Tally, Tally]:
         unplayed = Tally()
@@ -155,20 +114,6 @@ def games_by_pair(players_A: Sequence[str], returns_A: Sequence[float], *, order
             order=order * len(pairs) + place, first=one, second=other, first_return=earned, second_return=other_earned
         )
         for place, ((one, earned), (other, other_earned)) in enumerate(pairs)
-    )
-
-
-def swap_matches(one: str, other: str, *, problems: Sequence[int], seed: int) -> tuple[Match, ...]:
-    """Two matches a problem, with swapped seats and one seed, in the order of the problems.
-
-    The seed depends on `seed` and the problem alone, so that every pair of players meets the same deals.
-
-    **Example** problems (7, 9) of a and b: a-b and b-a on 7, a-b and b-a on 9.
-    """
-    return tuple(
-        Match(problem=problem, first=first, second=second, seed=seed_for(seed, "match", problem))
-        for problem in problems
-        for first, second in ((one, other), (other, one))
     )
 
 

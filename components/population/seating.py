@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from components.config import OpponentConfig, PopulationMethod
 from components.config.population import Hierarchical
 from components.population.opponents import (
-    Matchmaking,
     Opponent,
     OpponentPool,
     draw_opponent,
@@ -86,22 +85,13 @@ def homes_in_step(
 
 def range_warning(payoffs: PayoffMatrix, config: OpponentConfig) -> str | None:
     """What to say of payoffs outside of the configured range, which draw opponents as its bounds do; None: all lie inside."""
-    if (found := payoff_outside(payoffs, _matchmaking(config))) is None:
+    if (found := payoff_outside(payoffs, config)) is None:
         return None
     player, opponent, mean = found
     return (
         f"method.opponents: {player} earns {mean:.3g} a game beside {opponent}, outside of lowest_payoff "
         f"{config.lowest_payoff:g} to highest_payoff {config.highest_payoff:g}; draws of opponents take it for the bound. Give "
         "the next run the range of the game"
-    )
-
-
-def _matchmaking(config: OpponentConfig) -> Matchmaking:
-    return Matchmaking(
-        priority=config.priority,
-        power=config.power,
-        lowest=config.lowest_payoff,
-        highest=config.highest_payoff,
     )
 
 
@@ -114,13 +104,12 @@ def _against_past_selves(
     draw: tuple[int, int, int],
 ) -> Seating:
     seed, *parts = draw
-    rule = _matchmaking(config)
 
     def opponent(agent: str, member: str) -> str:
         pool = pools.get(member)
         if agent == learner or pool is None or not pool.opponents:
             return member
-        shares = opponent_shares(pool, payoffs, seating[learner], rule)
+        shares = opponent_shares(pool, payoffs, seating[learner], config)
         return draw_opponent(shares, seed, *parts, agent)
 
     return {agent: opponent(agent, member) for agent, member in seating.items()}

@@ -7,15 +7,15 @@ value: JSON, folded round by round, equal to the bit after a resume.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import ceil, isfinite
+from math import ceil, inf
 from random import Random
 from typing import Literal
 
-from components.config.bounds import check_share
-from components.errors import ConfigurationError
 from components.identity import seed_for
 
 Reason = Literal["best", "starved", "explored"]
+_DECAY = 0.9
+"""Of the average return, with each round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +26,13 @@ class Record:
     num_updates: int = 0
     rounds_waiting: int = 0
 
-    def after_return(self, raw_return: float, decay: float = 0.9) -> "Record":
-        """The record after a round's mean raw return: `decay average + (1 - decay) return`; the first one is taken as it is.
+    def after_return(self, raw_return: float) -> "Record":
+        """The record after a round's mean raw return: `.9 average + .1 return`; the first one is taken as it is.
 
         **Example** averages 1 after a return of 0: .9.
         """
-        check_share("decay", decay)
-        if not isfinite(raw_return):
-            raise ConfigurationError(f"raw_return {raw_return}: leave the round out")
         known = raw_return if self.average_return is None else self.average_return
-        return replace(self, average_return=decay * known + (1 - decay) * raw_return)
+        return replace(self, average_return=_DECAY * known + (1 - _DECAY) * raw_return)
 
     def after_round(self, updated: bool) -> "Record":
         """The record after a round in which the member was updated or waited."""
@@ -62,13 +59,12 @@ def select_members(
     **Example** returns a .9, b .5, c .7, nothing drawn: a and c are best; in the fifth round b, which has waited 4, is
     starved.
     """
-    check_share("share", share)
-    check_share("exploration", exploration)
-    if not records or share == 0:
-        raise ConfigurationError(f"share {share} of {len(records)} members: use a share above 0 and one member or more")
-    if max_rounds_waiting < 0:
-        raise ConfigurationError(f"max_rounds_waiting {max_rounds_waiting}: use 0 or more")
-    ordered = sorted(records, key=lambda name: (-_rank_value(records[name]), records[name].num_updates, name))
+
+    def rank(name: str) -> tuple[float, int, str]:
+        average = records[name].average_return
+        return (-inf if average is None else -average, records[name].num_updates, name)
+
+    ordered = sorted(records, key=rank)
     best = set(ordered[: ceil(share * len(records))])
     reasons: dict[str, Reason] = {}
     for name in sorted(records):
@@ -80,7 +76,3 @@ def select_members(
         elif draw < exploration:
             reasons[name] = "explored"
     return reasons
-
-
-def _rank_value(record: Record) -> float:
-    return float("inf") if record.average_return is None else record.average_return

@@ -13,9 +13,7 @@ Hierarchical gives the leader half of its followers' mean, and leaves the follow
 import numpy as np
 from numpy.typing import NDArray
 
-from components.config.bounds import check_members, check_share
 from components.config.population import Competitive, Cooperative, Hierarchical, TrainingMode
-from components.errors import ConfigurationError
 
 Floats = NDArray[np.float64]
 
@@ -25,11 +23,6 @@ def team_means(num_members: int, team_size: int) -> Floats:
 
     **Example** 4 members in teams of 2: the first two rows are (.5, .5, 0, 0).
     """
-    check_members(num_members)
-    if team_size < 1 or num_members % team_size:
-        raise ConfigurationError(
-            f"team_size {team_size} for {num_members} members: use a divisor, so that no team is smaller"
-        )
     return np.kron(np.eye(num_members // team_size), np.full((team_size, team_size), 1 / team_size))
 
 
@@ -38,9 +31,6 @@ def differences_to_others(num_members: int) -> Floats:
 
     **Example** three members with (3, 0, 0): (3, -1.5, -1.5).
     """
-    check_members(num_members)
-    if num_members == 1:
-        raise ConfigurationError("num_members 1: a competition needs 2 or more")
     return (num_members * np.eye(num_members) - np.ones((num_members, num_members))) / (num_members - 1)
 
 
@@ -49,9 +39,6 @@ def flat_matrix(num_members: int, *, beta: float, kappa: float, team_size: int |
 
     **Example** two members, beta .6: rows (.7, .3) and (.3, .7). kappa .4: rows (1, -.4) and (-.4, 1).
     """
-    check_members(num_members)
-    for field, value in (("beta", beta), ("kappa", kappa), ("beta + kappa", beta + kappa)):
-        check_share(field, value)
     matrix = (1 - beta - kappa) * np.eye(num_members)
     if beta:
         matrix += beta * team_means(num_members, team_size or num_members)
@@ -69,29 +56,19 @@ def mix_strengths(cooperation_strength: float, competition_intensity: float, cor
 
     **Example** (.6, .4) at rho 0: (.3, .2); at rho 1: (.6, 0).
     """
-    check_share("cooperation_strength", cooperation_strength)
-    check_share("competition_intensity", competition_intensity)
-    if not -1 <= correlation <= 1:
-        raise ConfigurationError(f"correlation {correlation}: use -1 to 1")
     return cooperation_strength * (1 + correlation) / 2, competition_intensity * (1 - correlation) / 2
 
 
-def hierarchical_matrix(num_members: int, leader: int, followers_share: float = 0.5) -> Floats:
-    """The matrix, [N, N], by which `followers_share` of the leader's return is the mean of its followers' returns.
+def hierarchical_matrix(num_members: int, leader: int) -> Floats:
+    """The matrix, [N, N], by which half of the leader's return is the mean of its followers' returns.
 
     Those stay as they are: followers earn more by following (`credit.compliance_bonuses`), the leader by leading.
 
     **Example** leader 0 and returns (1, 0, .5): (.625, 0, .5).
     """
-    check_members(num_members)
-    check_share("followers_share", followers_share)
-    if num_members == 1 or not 0 <= leader < num_members:
-        raise ConfigurationError(
-            f"leader {leader} of {num_members} members: use 0 to {num_members - 1}, and 2 members or more"
-        )
     matrix = np.eye(num_members)
-    matrix[leader] = followers_share / (num_members - 1)
-    matrix[leader, leader] = 1 - followers_share
+    matrix[leader] = 0.5 / (num_members - 1)
+    matrix[leader, leader] = 0.5
     return matrix
 
 

@@ -14,7 +14,6 @@ from components.environments.social.coop_compete import CoopCompete
 from components.environments.social.public_goods import PublicGoods
 from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, joint_step
 from components.environments.social.staged import Staged
-from components.errors import ConfigurationError
 from components.population.credit import RoleBaselines
 from components.population.training_modes import (
     Floats,
@@ -101,9 +100,3 @@ def test_learners_find_the_predicted_equilibria(seed: int) -> None:
         found = learned_cooperation(game, mode_matrix(choose_training_mode(mode), 4), seed)
         assert [ACTIONS[round(chance)] for chance in found] == list(wanted)
         assert all(min(chance, 1 - chance) < 0.1 for chance in found)
-
-
-def test_a_public_good_of_nobody_is_refused() -> None:
-    for wrong in ({"num_members": 1}, {"share": 0.0}):
-        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-            PublicGoods(**wrong)  # type: ignore[arg-type]

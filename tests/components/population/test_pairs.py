@@ -84,7 +84,7 @@ def test_values_and_exploitability_by_hand() -> None:
     assert pair_value(game, 0.5, 0.5) == pytest.approx(0.7125)
     assert pair_exploitability(game, 0.5, 0.5) == pytest.approx(0.0125)
     assert pair_exploitability(game, 1, 1) == pair_exploitability(game, 0, 0) == 0
-    assert pair_exploitability(game, game.indifference(), game.indifference()) == pytest.approx(0, abs=1e-12)
+    assert pair_exploitability(game, 4 / 9, 4 / 9) == pytest.approx(0, abs=1e-12), "where both actions earn the same"
 
 
 @pytest.mark.parametrize(("level", "bar"), [(0.2, 0.89), (0.6, 0.84), (0.8, 0.89)])

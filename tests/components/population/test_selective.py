@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.errors import ConfigurationError
 from components.population.selective import Record, select_members
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -52,14 +51,3 @@ def test_exploration_is_drawn_from_seed_and_round_at_its_rate() -> None:
 def test_the_average_starts_at_the_first_return() -> None:
     assert Record().after_return(1.0).average_return == 1.0
     assert Record(average_return=1.0).after_return(3.0).average_return == pytest.approx(1.2)
-
-
-def test_what_cannot_be_meant_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"share 0\.0 of 1 members"):
-        select_members({"a": Record()}, seed=0, round_number=0, share=0.0)
-    with pytest.raises(ConfigurationError, match=r"share 0\.5 of 0 members"):
-        select_members({}, seed=0, round_number=0)
-    with pytest.raises(ConfigurationError, match="raw_return nan"):
-        Record().after_return(float("nan"))
-    with pytest.raises(ConfigurationError, match="max_rounds_waiting -1"):
-        select_members({"a": Record()}, seed=0, round_number=0, max_rounds_waiting=-1)
