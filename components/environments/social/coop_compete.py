@@ -5,99 +5,24 @@ cooperate if `rho > 1 - cooperation_level`. So a test looks at the basin, not at
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 
-from components.config.bounds import check_share
-from components.environments.social.game import member_names, number
-from components.environments.social.repeated import NUM_MEMBERS, RepeatedGame, RepeatedOptions
-from components.environments.social.rules.base import Action, Rules, check_actions, check_base_folder, cooperation
-from components.errors import ConfigurationError
+from components.environments.social.game import number
+from components.environments.social.repeated import NUM_MEMBERS, RepeatedGame
+from components.environments.social.rules.base import Action, Rules, base_payoff, check_actions, cooperation
+
+WEIGHT = 0.25
+"""The most that others' doing the same pays."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoopCompete:
+class CoopCompete(Rules):
     """N members. Whoever cooperates earns with the others who do, whoever competes with the others who compete.
 
     With L = `cooperation_level` and rho the share of *others* who cooperate: cooperate `base + w L rho`, compete
-    `base + w (1 - L) (1 - rho)`, w = `weight`. At the defaults all cooperating earn .85, all competing .8.
+    `base + w (1 - L) (1 - rho)`, w = WEIGHT. At the defaults all cooperating earn .85, all competing .8.
     """
-
-    num_members: int = 8
-    cooperation_level: float = 0.6
-    weight: float = 0.25
-    base_scale: float = 1.0
-    difficulty: float = 0.3
-    noise_std: float = 0.05
-    num_steps: int = 32
-    lowest_reward: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_share("cooperation_level", self.cooperation_level)
-        check_base_folder(self.base_scale, self.difficulty)
-        if self.num_members < 2:
-            raise ConfigurationError(f"num_members {self.num_members}: use 2 or more")
-
-    def payoffs(self, actions_N: Sequence[Action], episode: int = 0) -> tuple[float, ...]:
-        """What each member earns, without noise.
-
-        **Example** eight members of which half cooperate, at level .6: .764 for these, .743 for those who compete.
-        """
-        check_actions(actions_N, self.num_members)
-        base = check_base_folder(self.base_scale, self.difficulty)
-        earned = []
-        for member, action in enumerate(actions_N):
-            rho = cooperation([*actions_N[:member], *actions_N[member + 1 :]])
-            bonus = self.cooperation_level * rho if action == "cooperate" else (1 - self.cooperation_level) * (1 - rho)
-            earned.append(base + self.weight * bonus)
-        return tuple(earned)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairGame:
-    """Two members: both cooperate `base + w c`, both compete `base + w (1 - c)`, otherwise `base - mismatch` for both.
-
-    c = `cooperation_level`, w = `weight`. Two coin flips earn .7125 on average, whatever the level.
-    """
-
-    cooperation_level: float = 0.6
-    weight: float = 0.25
-    mismatch: float = 0.1
-    base_scale: float = 1.0
-    difficulty: float = 0.3
-    noise_std: float = 0.05
-    num_steps: int = 32
-    lowest_reward: float = 0.0
-    num_members: int = 2
-
-    def __post_init__(self) -> None:
-        check_share("cooperation_level", self.cooperation_level)
-        check_base_folder(self.base_scale, self.difficulty)
-        if self.num_members != 2:
-            raise ConfigurationError(f"num_members {self.num_members}: use 2, or CoopCompete")
-
-    def payoffs(self, actions_N: Sequence[Action], episode: int = 0) -> tuple[float, ...]:
-        """What each of the two earns, without noise: always the same.
-
-        **Example** level .6: .85, .8 and, for unlike actions, .6.
-        """
-        check_actions(actions_N, 2)
-        base, level = check_base_folder(self.base_scale, self.difficulty), self.cooperation_level
-        if actions_N[0] != actions_N[1]:
-            return (base - self.mismatch,) * 2
-        return (base + self.weight * (level if actions_N[0] == "cooperate" else 1 - level),) * 2
-
-    def indifference(self) -> float:
-        """The chance of the other's cooperating at which both actions earn the same: `(w (1 - c) + m) / (w + 2 m)`.
-
-        **Example** level .6: .444; above it cooperating is better.
-        """
-        return (self.weight * (1 - self.cooperation_level) + self.mismatch) / (self.weight + 2 * self.mismatch)
-
-
-class CoopCompeteOptions(RepeatedOptions):
-    """The options of coop_compete."""
 
     num_members: int = Field(NUM_MEMBERS, ge=2, le=64)
     """The players. Two play the game of pairs, in which unlike actions cost both `mismatch`."""
@@ -108,29 +33,56 @@ class CoopCompeteOptions(RepeatedOptions):
     mismatch: float = Field(0.1, ge=0.0)
     """What unlike actions cost each of two players."""
     noise_std: float = Field(0.05, ge=0.0)
+    lowest_reward: ClassVar[float] = 0.0
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return member_names(self.num_members)
+    def payoffs(self, actions_N: Sequence[Action], episode: int = 0) -> tuple[float, ...]:
+        """What each member earns, without noise.
+
+        **Example** eight members of which half cooperate, at level .6: .764 for these, .743 for those who compete.
+        """
+        check_actions(actions_N, self.num_members)
+        earned = []
+        for member, action in enumerate(actions_N):
+            rho = cooperation([*actions_N[:member], *actions_N[member + 1 :]])
+            bonus = self.cooperation_level * rho if action == "cooperate" else (1 - self.cooperation_level) * (1 - rho)
+            earned.append(base_payoff(self.difficulty) + WEIGHT * bonus)
+        return tuple(earned)
 
 
-class CoopCompeteEnvironment(RepeatedGame[CoopCompeteOptions]):
+class PairGame(CoopCompete):
+    """Two members: both cooperate `base + w c`, both compete `base + w (1 - c)`, otherwise `base - mismatch` for both.
+
+    c = `cooperation_level`, w = WEIGHT. Two coin flips earn .7125 on average, whatever the level.
+    """
+
+    num_members: int = Field(2, ge=2, le=2)
+
+    def payoffs(self, actions_N: Sequence[Action], episode: int = 0) -> tuple[float, ...]:
+        """What each of the two earns, without noise: always the same.
+
+        **Example** level .6: .85, .8 and, for unlike actions, .6.
+        """
+        check_actions(actions_N, 2)
+        base, level = base_payoff(self.difficulty), self.cooperation_level
+        if actions_N[0] != actions_N[1]:
+            return (base - self.mismatch,) * 2
+        return (base + WEIGHT * (level if actions_N[0] == "cooperate" else 1 - level),) * 2
+
+
+class CoopCompeteEnvironment(RepeatedGame):
     """coop_compete: whoever cooperates earns with the others who do, whoever competes with the others who compete."""
 
-    Options = CoopCompeteOptions
+    Options = CoopCompete
 
-    def rules(self, options: CoopCompeteOptions) -> Rules:
-        shared = options.model_dump(include={"cooperation_level", "difficulty", "num_steps", "noise_std"})
-        if options.num_members == 2:
-            return PairGame(**shared, mismatch=options.mismatch)
-        return CoopCompete(**shared, num_members=options.num_members)
+    def rules(self, options: CoopCompete) -> Rules:
+        return PairGame(**options.model_dump()) if options.num_members == 2 else options
 
-    def best(self, rules: CoopCompete | PairGame) -> Action:
+    def best(self, rules: CoopCompete) -> Action:
         return "cooperate" if rules.cooperation_level >= 0.5 else "compete"
 
-    def explained(self, rules: CoopCompete | PairGame, member: int) -> str:
-        together, apart = (rules.weight * share for share in (rules.cooperation_level, 1 - rules.cooperation_level))
-        base = number(rules.base_scale * max(0.1, 1 - rules.difficulty))
+    def explained(self, rules: CoopCompete, member: int) -> str:
+        together, apart = (WEIGHT * share for share in (rules.cooperation_level, 1 - rules.cooperation_level))
+        base = number(base_payoff(rules.difficulty))
         if isinstance(rules, PairGame):
             return (
                 f"Each of you earns {base}, and {number(together)} more if both cooperate, {number(apart)} more if both "

@@ -6,37 +6,15 @@ What is played is in `rules/`; here is what members see of it. They remember the
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
-
-from pydantic import Field
+from typing import Any, ClassVar
 
 from components.environments.base import JointStep, Split
 from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number, place_of
 from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, cooperation, joint_step
-from components.frozen import Frozen
 from components.identity import seed_for
 
 NUM_MEMBERS = 8
 """Unless options say otherwise."""
-
-
-class RepeatedOptions(Frozen):
-    """The options of every game of cooperating and competing."""
-
-    num_steps: int = Field(32, ge=1, le=1000)
-    """Joint steps of an episode; `environment.max_turns` must allow as many."""
-    noise_std: float = Field(0.0, ge=0.0)
-    """The deviation of the normal noise on each reward."""
-    memory: int = Field(1, ge=0, le=32)
-    """How many of the last steps members see."""
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The members."""
-        return member_names(NUM_MEMBERS)
-
-
-OptionsOfGame = TypeVar("OptionsOfGame", bound=RepeatedOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,16 +37,16 @@ class Repeated:
         return len(self.rewards_T_N)
 
 
-class RepeatedGame(SocialGame, Generic[OptionsOfGame]):
+class RepeatedGame(SocialGame):
     """One such game. It is `solved` if its last joint action is the one with the greatest sum of payoffs."""
 
     roles = member_names(NUM_MEMBERS)
     weights: ClassVar[Mapping[str, float]] = {**WEIGHTS, "team.cooperation": 0.0}
-    Options: ClassVar[type[RepeatedOptions]] = RepeatedOptions
+    Options: ClassVar[type[Rules]]
 
-    @abstractmethod
-    def rules(self, options: OptionsOfGame) -> Rules:
-        """The rules under `options`."""
+    def rules(self, options: Any) -> Rules:
+        """The rules under `options`, which say them."""
+        return options  # type: ignore[no-any-return]
 
     @abstractmethod
     def explained(self, rules: Any, member: int) -> str:
@@ -78,11 +56,11 @@ class RepeatedGame(SocialGame, Generic[OptionsOfGame]):
         """What all do in the joint action with the greatest sum of payoffs."""
         return "cooperate"
 
-    def roles_for(self, options: OptionsOfGame) -> tuple[str, ...]:
-        return options.roles
+    def roles_for(self, options: Rules) -> tuple[str, ...]:
+        return member_names(options.num_members)
 
     def start(self, problem: Mapping[str, Any]) -> Repeated:
-        options: Any = self.Options.model_validate({key: problem[key] for key in self.Options.model_fields})
+        options = self.Options.model_validate({key: problem[key] for key in self.Options.model_fields})
         play = JointState(seed=problem["seed"], episode=problem.get("episode", 0))
         return Repeated(rules=self.rules(options), play=play, memory=options.memory)
 
@@ -92,7 +70,7 @@ class RepeatedGame(SocialGame, Generic[OptionsOfGame]):
     def choices(self, state: Repeated, agent: str) -> tuple[str, ...]:
         return ACTIONS
 
-    def longest_answer(self, options: OptionsOfGame) -> int:
+    def longest_answer(self, options: Rules) -> int:
         return max(map(len, ACTIONS))
 
     def after(self, state: Repeated, played: Mapping[str, str]) -> JointStep:
@@ -152,7 +130,7 @@ class RepeatedGame(SocialGame, Generic[OptionsOfGame]):
         return lines
 
 
-class WarmedUpGame(RepeatedGame[OptionsOfGame]):
+class WarmedUpGame(RepeatedGame):
     """A game whose first training problems are a warm-up."""
 
     def problem(self, options: Any, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:

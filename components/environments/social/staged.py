@@ -6,41 +6,30 @@ they compete and `.05 rho` less if they cooperate. Whoever cooperates below rho 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pydantic import Field
 
-from components.config.bounds import check_share
-from components.environments.social.game import member_names
-from components.environments.social.repeated import NUM_MEMBERS, Repeated, RepeatedOptions, WarmedUpGame
-from components.environments.social.rules.base import Action, Rules, check_actions, check_base_folder, cooperation
-from components.errors import ConfigurationError
+from components.environments.social.repeated import NUM_MEMBERS, Repeated, WarmedUpGame
+from components.environments.social.rules.base import Action, Rules, base_payoff, check_actions, cooperation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
+class Staged(Rules):
     """N members, of which `max(1, int(adversary_fraction N))` are adversaries.
 
     For 8 members, late: all compete (.785 on average) and adversaries compete while all others cooperate (.979) are the
     pure equilibria; all cooperate (1.0225) is none.
     """
 
-    num_members: int = 8
-    warmup_episodes: int = 20
-    adversary_fraction: float = 0.25
-    base_scale: float = 1.0
-    difficulty: float = 0.3
-    noise_std: float = 0.005
-    num_steps: int = 32
-    lowest_reward: float = float("-inf")
-
-    def __post_init__(self) -> None:
-        check_share("adversary_fraction", self.adversary_fraction)
-        check_base_folder(self.base_scale, self.difficulty)
-        if self.num_members < 1 or self.warmup_episodes < 0:
-            raise ConfigurationError(
-                f"num_members {self.num_members}, warmup_episodes {self.warmup_episodes}: use 1 and 0 or more"
-            )
+    num_members: int = Field(NUM_MEMBERS, ge=1, le=64)
+    """The players."""
+    warmup_episodes: int = Field(20, ge=0)
+    """The first training problems, in which everybody earns the same; after as many more the game pays in full. Test problems
+    pay in full."""
+    adversary_fraction: float = Field(0.25, ge=0.0, le=1.0)
+    """The share of the members, the first ones and at least one, who gain by competing."""
+    difficulty: float = Field(0.3, ge=0.0, le=1.0)
+    """Lowers what everybody earns: `max(.1, 1 - difficulty)`."""
+    noise_std: float = Field(0.005, ge=0.0)
 
     @property
     def num_adversaries(self) -> int:
@@ -53,7 +42,7 @@ class Staged:
         **Example** late, the adversaries 0 and 1 compete and six others cooperate: .9975 and .9725.
         """
         check_actions(actions_N, self.num_members)
-        base = check_base_folder(self.base_scale, self.difficulty)
+        base = base_payoff(self.difficulty)
         if episode < self.warmup_episodes:
             return (base,) * self.num_members
         played = episode - self.warmup_episodes
@@ -70,32 +59,10 @@ class Staged:
         return mismatch + (-0.05 * rho if cooperates else 0.1 * rho)
 
 
-class StagedOptions(RepeatedOptions):
-    """The options of staged."""
-
-    num_members: int = Field(NUM_MEMBERS, ge=1, le=64)
-    """The players."""
-    warmup_episodes: int = Field(20, ge=0)
-    """The first training problems, in which everybody earns the same; after as many more the game pays in full. Test problems
-    pay in full."""
-    adversary_fraction: float = Field(0.25, ge=0.0, le=1.0)
-    """The share of the members, the first ones and at least one, who gain by competing."""
-    difficulty: float = Field(0.3, ge=0.0, le=1.0)
-    """Lowers what everybody earns: `max(.1, 1 - difficulty)`."""
-    noise_std: float = Field(0.005, ge=0.0)
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return member_names(self.num_members)
-
-
-class StagedEnvironment(WarmedUpGame[StagedOptions]):
+class StagedEnvironment(WarmedUpGame):
     """staged: a warm-up, then a game in which some members, the adversaries, gain by competing."""
 
-    Options = StagedOptions
-
-    def rules(self, options: StagedOptions) -> Rules:
-        return Staged(**options.model_dump(exclude={"memory"}))
+    Options = Staged
 
     def place(self, state: Repeated, member: int) -> str:
         assert isinstance(state.rules, Staged), state.rules

@@ -7,32 +7,26 @@ who gives.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pydantic import Field
 
-from components.environments.social.repeated import Repeated, RepeatedOptions, WarmedUpGame
+from components.environments.social.repeated import Repeated, WarmedUpGame
 from components.environments.social.rules.base import Action, Rules, check_actions, cooperation
-from components.errors import ConfigurationError
 
 TEAM_SIZE = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeamBattle:
+class TeamBattle(Rules):
     """Members 0 to 3 against 4 to 7. In the first `warmup_episodes` nothing is at stake: everybody earns 0."""
 
-    warmup_episodes: int = 10
-    noise_std: float = 0.005
-    num_steps: int = 32
-    lowest_reward: float = float("-inf")
-    num_members: int = 2 * TEAM_SIZE
+    warmup_episodes: int = Field(10, ge=0)
+    """The first training problems, in which nothing is at stake. Test problems come after them."""
+    noise_std: float = Field(0.005, ge=0.0)
 
-    def __post_init__(self) -> None:
-        if self.warmup_episodes < 0 or self.num_members != 2 * TEAM_SIZE:
-            raise ConfigurationError(
-                f"warmup_episodes {self.warmup_episodes}, num_members {self.num_members}: use 0 or more, and 8"
-            )
+    @property
+    def num_members(self) -> int:
+        """Both teams."""
+        return 2 * TEAM_SIZE
 
     def payoffs(self, actions_N: Sequence[Action], episode: int = 0) -> tuple[float, ...]:
         """What each member earns, without noise.
@@ -50,21 +44,10 @@ class TeamBattle:
         return tuple(earned)
 
 
-class TeamBattleOptions(RepeatedOptions):
-    """The options of team_battle."""
-
-    warmup_episodes: int = Field(10, ge=0)
-    """The first training problems, in which nothing is at stake. Test problems come after them."""
-    noise_std: float = Field(0.005, ge=0.0)
-
-
-class TeamBattleEnvironment(WarmedUpGame[TeamBattleOptions]):
+class TeamBattleEnvironment(WarmedUpGame):
     """team_battle: two teams of four; one team's cooperation is the other team's prey."""
 
-    Options = TeamBattleOptions
-
-    def rules(self, options: TeamBattleOptions) -> Rules:
-        return TeamBattle(**options.model_dump(exclude={"memory"}))
+    Options = TeamBattle
 
     def place(self, state: Repeated, member: int) -> str:
         assert isinstance(state.rules, TeamBattle), state.rules

@@ -4,12 +4,17 @@ A game is its rules, a frozen value; a state is where one episode stands. Noise 
 and the member, so that a state and its actions decide everything, and a step can be taken twice.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from random import Random
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
 
 from components.errors import ConfigurationError
+from components.frozen import Frozen
 from components.identity import seed_for
 
 Action = Literal["cooperate", "compete"]
@@ -17,32 +22,27 @@ ACTIONS: tuple[Action, ...] = ("compete", "cooperate")
 """In the order of the numbers that other systems give them: 0 and 1."""
 
 
-class Rules(Protocol):
-    """What a joint game must have."""
+class Rules(Frozen):
+    """A joint game, as its options say. A game adds its `num_members`, what it needs beside, and its `payoffs`."""
 
-    @property
-    def num_members(self) -> int:
-        """The members, who all act in every step."""
-        ...
+    num_steps: int = Field(32, ge=1, le=1000)
+    """Joint steps of an episode; `environment.max_turns` must allow as many."""
+    noise_std: float = Field(0.0, ge=0.0)
+    """The deviation of the normal noise on each reward."""
+    memory: int = Field(1, ge=0, le=32)
+    """How many of the last steps members see."""
+    lowest_reward: ClassVar[float] = -inf
+    """Rewards are cut at this from below."""
 
-    @property
-    def num_steps(self) -> int:
-        """The steps of an episode."""
-        ...
+    if TYPE_CHECKING:
 
-    @property
-    def noise_std(self) -> float:
-        """The deviation of the normal noise on each reward."""
-        ...
+        @property
+        def num_members(self) -> int:
+            """The members, who all act in every step."""
 
-    @property
-    def lowest_reward(self) -> float:
-        """Rewards are cut at this from below."""
-        ...
-
+    @abstractmethod
     def payoffs(self, actions_N: Sequence[Action], episode: int = 0) -> tuple[float, ...]:
         """What each member earns, without noise."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +96,6 @@ def check_actions(actions_N: Sequence[Action], num_members: int) -> None:
         raise ConfigurationError(f"actions {tuple(actions_N)} of {num_members} members: give each one of {ACTIONS}")
 
 
-def check_base_folder(base_scale: float, difficulty: float) -> float:
-    """What everybody earns before any bonus: `base_scale * max(.1, 1 - difficulty)`.
-
-    **Example** scale 1, difficulty .3: .7.
-    """
-    if base_scale <= 0 or not 0 <= difficulty <= 1:
-        raise ConfigurationError(f"base_scale {base_scale}, difficulty {difficulty}: use above 0, and 0 to 1")
-    return base_scale * max(0.1, 1 - difficulty)
+def base_payoff(difficulty: float) -> float:
+    """What everybody earns before any bonus. **Example** difficulty .3: .7."""
+    return max(0.1, 1 - difficulty)

