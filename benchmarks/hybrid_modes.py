@@ -23,9 +23,11 @@ import torch
 
 from benchmarks.games_in_processes import GamesInProcesses
 from benchmarks.markdown import markdown
+from benchmarks.scripted_advisers import AimlessAdviser, CompetentAdviser, ConfidentBadAdviser
+from benchmarks.scripted_lessons import GOOD_LESSON, WRONG_LESSON, read_scripted_lesson
 from components.hybrid.adviser import Advice, Adviser, Question
 from components.hybrid.agent import AgentRule, HybridAgent
-from components.hybrid.arbitration import ArbitrationRule, Mode
+from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_boy.games import EpisodeRule
@@ -33,10 +35,8 @@ from components.hybrid.language_model import LanguageModelAdviser, button_prompt
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.hybrid.rewards import RewardWeights
-from components.hybrid.scripted_advisers import AimlessAdviser, CompetentAdviser, ConfidentBadAdviser
 from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
-from components.hybrid.subgoals import Lesson
-from components.hybrid.teacher import GOOD_LESSON, WRONG_LESSON, read_scripted_lesson, weights_with_lesson
+from components.hybrid.subgoals import Lesson, weights_with_lesson
 from components.hybrid.twin import Twin
 from components.machine.process_variables import read_variables
 from components.mathematics.intervals import wilson_interval
@@ -45,8 +45,8 @@ MAX_STEPS = 200
 LEARNER = PPORule(steps=64, minibatch=512)
 LESSON_LEARNER = PPORule(steps=128, minibatch=256)
 CONTROLS = {
-    "LLM_ONLY": ControlRule(arbitration=ArbitrationRule(mode=Mode.LLM_ONLY)),
-    "RL_ONLY": ControlRule(arbitration=ArbitrationRule(mode=Mode.RL_ONLY)),
+    "LLM_ONLY": ControlRule(mode=Mode.LLM_ONLY),
+    "RL_ONLY": ControlRule(mode=Mode.RL_ONLY),
     "ADAPTIVE": ControlRule(),
     **{strategy.name: ControlRule(strategy=strategy) for strategy in Strategy},
 }
@@ -176,7 +176,7 @@ def play_mode(
     policy.reseed(seed)
     agent = HybridAgent(AgentRule(control=control), NUM_LEARNING, seed=seed, policy=policy, adviser=adviser)
     learned = None
-    if control.arbitration.mode is Mode.ADAPTIVE and not control.strategy:
+    if control.mode is Mode.ADAPTIVE and not control.strategy:
         for part in range(2):
             with opened_games(arguments.place, NUM_LEARNING, 1000 * seed + part) as games:
                 play_episodes(agent, games, explore=True)

@@ -15,7 +15,7 @@ from components.evaluation.comparison import PairedComparison
 from components.evaluation.promotion import (
     Contestant,
     Entrant,
-    PromotionRule,
+    PromotionConfig,
     PromotionState,
     after_night,
     select_challengers,
@@ -31,7 +31,7 @@ TWO_WEEKS = 14
 class Nights:
     """Nights in which runs challenge a champion: how much better each is, and for how long it trains on."""
 
-    rule: PromotionRule
+    rule: PromotionConfig
     better: float
     """The true difference of success."""
     num_training_nights: int
@@ -79,7 +79,7 @@ class Nights:
 def share_promoted(entrant: int, *, years: int, seed: int, better: float = 0.05) -> float:
     """The share of years in which a better challenger that trains meanwhile is promoted within 14 nights, as the `entrant`-th
     run of its period."""
-    nights = Nights(rule=PromotionRule(), better=better, num_training_nights=TWO_WEEKS)
+    nights = Nights(rule=PromotionConfig(), better=better, num_training_nights=TWO_WEEKS)
     earlier = tuple(Entrant(run=f"earlier-{n}", num_trials=1) for n in range(1, entrant))
     state = PromotionState(champion="champion@1", champion_weights="champion", entrants=earlier)
     draws = np.random.default_rng([seed, entrant])
@@ -90,7 +90,7 @@ def share_promoted(entrant: int, *, years: int, seed: int, better: float = 0.05)
 def share_false(*, years: int, seed: int, num_active: int = 8, nights_each: int = 30, rate: float = 0.05) -> float:
     """The share of years of equal models with a promotion: so many runs are active at once, each for so many nights, of which
     it trains half."""
-    rule = PromotionRule(false_promotion_rate=rate)
+    rule = PromotionConfig(false_promotion_rate=rate)
     nights = Nights(rule=rule, better=0.0, num_training_nights=nights_each // 2)
     runs = [
         [f"run-{slot}-{(night + slot * nights_each // num_active) // nights_each}" for slot in range(num_active)]

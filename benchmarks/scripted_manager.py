@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
+from components.hybrid.cartridge_expert import competent_action
 from components.hybrid.cartridge_rules import HILL, ROUTE, TOWN
 from components.hybrid.game_facts import LARGEST, Action
 from components.hybrid.language_model import read_legal
-from components.hybrid.scripted_advisers import competent_action
 from flows.api.hybrid.trainer.llm_manager import BaseLLMManager
 
 _POSITION = re.compile(r"You are in the (town|route|hill) at column (\d+), row (\d+), facing (down|up|left|right)\.")

@@ -11,7 +11,7 @@ import sys
 from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.hybrid.agent import AgentRule, HybridAgent
-from components.hybrid.arbitration import ArbitrationRule, Mode
+from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
 from components.hybrid.experience import digest_state
 from components.hybrid.game_facts import STATE_VARIABLES
@@ -53,7 +53,7 @@ def train(config: RunConfig) -> str:
     learner = MaskedPPO(PPORule(**rule, width=network.width, state_gains=gains), seed=seed_for(seed, "weights"))
 
     # Who decides: under rl_only always the policy. In other modes a language model has its share of the buttons here.
-    control = ControlRule(arbitration=ArbitrationRule(mode=Mode(playing.mode.type)))
+    control = ControlRule(mode=Mode(playing.mode.type))
     agent = HybridAgent(AgentRule(control=control), playing.num_games, seed=seed, policy=learner)
 
     for step in range(config.num_steps):

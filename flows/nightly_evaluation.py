@@ -17,7 +17,6 @@ from components.errors import NightFailed, TroupeError
 from components.evaluation.night_records import keep_night, read_nights
 from components.evaluation.nightly import (
     NightlySuite,
-    PromotionConfig,
     SuiteNight,
     appointed,
     changes_since,
@@ -27,7 +26,14 @@ from components.evaluation.nightly import (
     row_documents,
 )
 from components.evaluation.nightly_page import night_page
-from components.evaluation.promotion import Contestant, Decision, PromotionState, crown, select_challengers
+from components.evaluation.promotion import (
+    Contestant,
+    Decision,
+    PromotionConfig,
+    PromotionState,
+    crown,
+    select_challengers,
+)
 from components.evaluation.suites import Suite
 from components.methods.contenders import ResultsStore
 from components.runs.run import Run
@@ -199,7 +205,7 @@ def _decide(
         return state, ()
     weights = {each.name: each.weights for each in challengers if each.weights is not None}
     played = [fresh[each] for each in challengers if each in fresh]
-    return promotion_after(promotion.rule, state, fresh[state.holder], played, weights)
+    return promotion_after(promotion, state, fresh[state.holder], played, weights)
 
 
 def report_nights(nights: Sequence[SuiteNight], unplayed: Sequence[str], folder: Path | None) -> None:

@@ -12,7 +12,7 @@ from components.evaluation.comparison import PairedComparison, PayoffDifference,
 from components.evaluation.promotion import (
     Contestant,
     Decision,
-    PromotionRule,
+    PromotionConfig,
     PromotionState,
     after_night,
     run_named,
@@ -23,25 +23,6 @@ from components.identity import seed_for
 from components.schema import EvalReport
 
 _SEEDS = 2**31
-
-
-class PromotionConfig(Frozen):
-    """The rule by which a challenger becomes the champion: see `components.evaluation.promotion`."""
-
-    num_problems: int = Field(200, ge=1)
-    """Fresh problems that champion and challengers play each night."""
-    period_nights: int = Field(365, ge=1)
-    false_promotion_rate: float = Field(0.05, gt=0.0, lt=1.0)
-    """The largest probability of one or more false promotions in a period."""
-    min_problems: int = Field(200, ge=1)
-    """Fresh problems that a challenger plays before it can be promoted."""
-    max_nights: int = Field(30, ge=1)
-    """After which a challenger is given up."""
-
-    @property
-    def rule(self) -> PromotionRule:
-        """The rule with these numbers."""
-        return PromotionRule(**self.model_dump(exclude={"num_problems"}))
 
 
 class NightlySuite(Frozen):
@@ -180,7 +161,7 @@ def last_other(
 
 
 def promotion_after(
-    rule: PromotionRule,
+    rule: PromotionConfig,
     state: PromotionState,
     champion: EvalReport,
     challengers: Sequence[EvalReport],

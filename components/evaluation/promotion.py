@@ -17,30 +17,28 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+from pydantic import Field
+
 from components.evaluation.comparison import PairedComparison
+from components.frozen import Frozen
 
 Outcome = Literal["promoted", "open", "given_up", "waiting", "repeated"]
 """open: the evidence does not suffice yet. repeated: this draw was counted. waiting: only in records of earlier versions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromotionRule:
-    """When a challenger is promoted. With the defaults a year promotes one that is not better with probability 5% at most."""
+class PromotionConfig(Frozen):
+    """When a challenger becomes the champion. With the defaults a year promotes one that is not better with probability 5% at
+    most."""
 
-    period_nights: int = 365
-    false_promotion_rate: float = 0.05
+    num_problems: int = Field(200, ge=1)
+    """Fresh problems that champion and challengers play each night."""
+    period_nights: int = Field(365, ge=1)
+    false_promotion_rate: float = Field(0.05, gt=0.0, lt=1.0)
     """The largest probability of one or more false promotions in a period."""
-    min_problems: int = 200
+    min_problems: int = Field(200, ge=1)
     """Fresh problems that a challenger plays before it can be promoted."""
-    max_nights: int = 30
+    max_nights: int = Field(30, ge=1)
     """After which a challenger is given up."""
-
-    def __post_init__(self) -> None:
-        for name in ("period_nights", "min_problems", "max_nights"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: give at least 1")
-        if not 0 < self.false_promotion_rate < 1:
-            raise ValueError(f"false_promotion_rate = {self.false_promotion_rate}: give a probability, as 0.05")
 
     def needed_evidence(self, entrant: int, trial: int) -> float:
         """The e-value that promotes: of the period's `entrant`-th run, and its `trial`-th checkpoint, both from 1.
@@ -186,7 +184,7 @@ def select_challengers(
 
 
 def after_night(
-    rule: PromotionRule,
+    rule: PromotionConfig,
     state: PromotionState,
     played: Sequence[PairedComparison],
     *,
@@ -218,7 +216,7 @@ def after_night(
 
 
 def _after_comparison(
-    rule: PromotionRule, state: PromotionState, challenger: Contestant, comparison: PairedComparison, draw: str
+    rule: PromotionConfig, state: PromotionState, challenger: Contestant, comparison: PairedComparison, draw: str
 ) -> tuple[PromotionState, Decision]:
     state, trial = _enter(state, challenger)
     number, entrant = next((n, each) for n, each in enumerate(state.entrants, 1) if each.run == challenger.run)

@@ -22,7 +22,7 @@ from components.hybrid.adviser import Advice, Adviser, Question
 from components.hybrid.arbitration import Actor, Mode, is_stuck
 from components.hybrid.control import Control, ControlRule
 from components.hybrid.decision_history import state_hash
-from components.hybrid.decision_log import CreditRule, DecisionLog, DecisionSink
+from components.hybrid.decision_log import DecisionLog, DecisionSink
 from components.hybrid.game_facts import Action, Booleans, Facts, Floats, GamesStep, Integers
 from components.hybrid.game_text import phase_name, split_games
 from components.hybrid.strategies import Strategy
@@ -46,10 +46,9 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRule:
-    """Who decides, how decisions are credited, and how many answers are kept: fixed for a run."""
+    """Who decides, and how many answers are kept: fixed for a run."""
 
     control: ControlRule = field(default_factory=ControlRule)
-    credit: CreditRule = field(default_factory=CreditRule)
     kept_answers: int = 20_000
     draws_anew: bool = False
     """The adviser draws for each game and step; no answer is kept, and equal states may have other answers."""
@@ -63,7 +62,7 @@ class AgentRule:
             raise ConfigurationError(f"questions_per_episode {self.questions_per_episode}: give at least 1, or None")
         if not (self.control.asks_adviser and self.control.asks_policy):
             raise ConfigurationError(
-                f"questions_per_episode {self.questions_per_episode}: mode {self.control.arbitration.mode.value} has nobody "
+                f"questions_per_episode {self.questions_per_episode}: mode {self.control.mode.value} has nobody "
                 f"else to decide, or asks for no button; leave it out, or use {Mode.ADAPTIVE.value}"
             )
 
@@ -100,7 +99,7 @@ class HybridAgent:
         first_episode: int = 0,
         clock: Callable[[], float] = time,
     ) -> None:
-        mode = rule.control.arbitration.mode.value
+        mode = rule.control.mode.value
         if rule.control.asks_policy and policy is None:
             raise ConfigurationError(f"mode {mode}: give a policy")
         if rule.control.asks_adviser and adviser is None:
@@ -108,7 +107,7 @@ class HybridAgent:
         self.rule, self.num_games = rule, num_games
         self._policy, self._adviser = policy, adviser
         self.control = Control(rule.control, num_games, seed=seed)
-        self._log = DecisionLog(history, num_games, rule=rule.credit, first_episode=first_episode)
+        self._log = DecisionLog(history, num_games, first_episode=first_episode)
         self._answers: dict[str, Advice] = {}
         self._recent_actions: list[list[int]] = [[] for _ in range(num_games)]
         self._recent_states: list[list[int]] = [[] for _ in range(num_games)]
@@ -276,7 +275,7 @@ class HybridAgent:
 
     def _remember(self, questions: list[Question], phases: list[str], decided: Decided) -> None:
         now = self._clock()
-        strategy = self.rule.control.strategy or self.rule.control.arbitration.mode
+        strategy = self.rule.control.strategy or self.rule.control.mode
         for game, (question, phase) in enumerate(zip(questions, phases, strict=True)):
             by_llm, action = bool(decided.by_llm_N[game]), int(decided.actions_N[game])
             self._recent_actions[game] = [*self._recent_actions[game], action][-RECENT_ACTIONS:]

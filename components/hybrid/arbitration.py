@@ -9,11 +9,10 @@ emergencies is more than the phase brings anyway: to call it each time would giv
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
 
-from components.errors import ConfigurationError
+from components.hybrid.json_state import JsonState
 from components.hybrid.segment_bandit import (
     BanditRule,
     BanditState,
@@ -42,36 +41,13 @@ class Actor(StrEnum):
     RL = "rl"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArbitrationRule:
-    """How control is given: fixed for a run. `emergency_hold` is the length of a segment in an emergency, in decisions."""
-
-    mode: Mode = Mode.ADAPTIVE
-    hold: int = 12
-    discount: float = 0.995
-    exploration: float = 0.5
-    margin: float = 1.0
-    emergency_hold: int = 4
-
-    def __post_init__(self) -> None:
-        if self.emergency_hold < 1:
-            raise ConfigurationError(f"emergency_hold {self.emergency_hold}: give at least 1 decision")
-        _ = self.bandit  # refuses the other fields by name
-
-    @property
-    def bandit(self) -> BanditRule:
-        """The rule of the bandit over the two actors."""
-        return BanditRule(
-            arms=tuple(Actor),
-            hold=self.hold,
-            discount=self.discount,
-            exploration=self.exploration,
-            margin=self.margin,
-        )
+_BANDIT = BanditRule(arms=tuple(Actor))
+_EMERGENCY_HOLD = 4
+"""The length of a segment in an emergency, in decisions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArbiterState:
+class ArbiterState(JsonState):
     """What the arbiter knows, and how many of `num_decisions` the language model had."""
 
     bandit: BanditState
@@ -89,42 +65,29 @@ class ArbiterState:
         """The share of decisions that the language model had; 0 before the first."""
         return self.num_llm_decisions / self.num_decisions if self.num_decisions else 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        """The state as values of JSON, from which `from_json` makes an equal one."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
-        """The state from what `to_json` returned."""
-        return cls(**value | {"bandit": BanditState.from_json(value["bandit"])})
-
 
 def new_arbiter(seed: int) -> ArbiterState:
     """The state before the first decision. Equal seeds and equal play give equal choices."""
     return ArbiterState(bandit=BanditState(seed=seed))
 
 
-def next_actor(
-    state: ArbiterState, rule: ArbitrationRule, phase: str, *, emergency: bool = False, explore: bool = True
-) -> ArbiterState:
+def next_actor(state: ArbiterState, phase: str, *, emergency: bool = False, explore: bool = True) -> ArbiterState:
     """The state after the next decision was given to its `actor`.
 
-    `explore` is False in evaluation. An emergency counts in ADAPTIVE alone, and only inside a segment of its phase.
+    `explore` is False in evaluation. An emergency counts only inside a segment of its phase.
 
-    **Example** the policy walks into a corner: with `emergency` the language model has the next `emergency_hold` decisions if
+    **Example** the policy walks into a corner: with `emergency` the language model has the next four decisions if
     it was not called in this phase before, or gained more then than the policy gains in the phase; then the phase decides.
     """
     bandit = state.bandit
     in_emergency = state.is_emergency and bandit.context == _emergency(phase) and bandit.decisions_left > 0
-    if rule.mode is not Mode.ADAPTIVE:
-        bandit = replace(bandit, arm=Actor.LLM.value if rule.mode is Mode.LLM_ONLY else Actor.RL.value)
-    elif in_emergency:
+    if in_emergency:
         bandit = replace(bandit, decisions_left=bandit.decisions_left - 1)
-    elif emergency and bandit.context == phase and _other_helps(bandit, rule, explore):
+    elif emergency and bandit.context == phase and _other_helps(bandit, explore):
         other, in_emergency = _other(bandit.arm), True
-        bandit = start_segment(close_segment(bandit, rule.bandit), _emergency(phase), other, rule.emergency_hold)
+        bandit = start_segment(close_segment(bandit, _BANDIT), _emergency(phase), other, _EMERGENCY_HOLD)
     else:
-        bandit = next_decision(bandit, rule.bandit, phase, explore=explore)
+        bandit = next_decision(bandit, _BANDIT, phase, explore=explore)
     return ArbiterState(
         bandit=bandit,
         num_decisions=state.num_decisions + 1,
@@ -133,20 +96,20 @@ def next_actor(
     )
 
 
-def credit_actor(state: ArbiterState, rule: ArbitrationRule, progress: float) -> ArbiterState:
+def credit_actor(state: ArbiterState, progress: float) -> ArbiterState:
     """The state after the last decision has made this progress: the potential gained, not a reward that somebody chose.
 
     **Example** two decisions of .5 and 0 in a segment are a gain of .25.
     """
-    return replace(state, bandit=credit(state.bandit, progress)) if rule.mode is Mode.ADAPTIVE else state
+    return replace(state, bandit=credit(state.bandit, progress))
 
 
-def end_episode(state: ArbiterState, rule: ArbitrationRule) -> ArbiterState:
+def end_episode(state: ArbiterState) -> ArbiterState:
     """The state after an episode: its last segment is tallied, and the next decision starts a new one.
 
-    **Example** after 7 decisions of a `hold` of 12 the episode ends: their mean progress is the gain of the segment.
+    **Example** after 7 decisions of a segment of 12 the episode ends: their mean progress is the gain of the segment.
     """
-    return replace(state, bandit=close_segment(state.bandit, rule.bandit), is_emergency=False)
+    return replace(state, bandit=close_segment(state.bandit, _BANDIT), is_emergency=False)
 
 
 def _emergency(phase: str) -> str:
@@ -158,7 +121,7 @@ def _other(arm: str) -> str:
     return Actor.RL.value if arm == Actor.LLM else Actor.LLM.value
 
 
-def _other_helps(bandit: BanditState, rule: ArbitrationRule, explore: bool) -> bool:
+def _other_helps(bandit: BanditState, explore: bool) -> bool:
     """Whether the actor without control is worth a call: untried, or better in emergencies than the phase by the margin."""
     holder, other = (
         bandit.tally(bandit.context, bandit.arm),
@@ -166,14 +129,14 @@ def _other_helps(bandit: BanditState, rule: ArbitrationRule, explore: bool) -> b
     )
     if not explore and other.segments < 1:
         return False
-    ordinary, called = upper_bounds([holder, other], rule.exploration if explore else 0.0)
-    return called > ordinary + rule.margin * error_of_difference(holder, other)
+    ordinary, called = upper_bounds([holder, other], _BANDIT.exploration if explore else 0.0)
+    return called > ordinary + _BANDIT.margin * error_of_difference(holder, other)
 
 
-def is_stuck(recent_states: Sequence[int], *, window: int = 8, most_different: int = 2) -> bool:
-    """Whether the last `window` states are at most `most_different` ones: a wall is bumped into, or a door walked to and fro.
+def is_stuck(recent_states: Sequence[int], *, window: int = 8) -> bool:
+    """Whether the last `window` states are at most two: a wall is bumped into, or a door walked to and fro.
 
     **Example** the hashes 5, 6, 5, 6, 5, 6, 5, 6 are stuck; seven of them are not yet.
     """
     last = recent_states[-window:]
-    return len(last) == window and len(set(last)) <= most_different
+    return len(last) == window and len(set(last)) <= 2

@@ -4,14 +4,13 @@ The games share what is known of the actors, so that sixteen games teach one arb
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from components.errors import ConfigurationError
 from components.hybrid.arbitration import (
     Actor,
     ArbiterState,
-    ArbitrationRule,
     Mode,
     credit_actor,
     end_episode,
@@ -30,22 +29,22 @@ class ControlRule:
     In ADAPTIVE a `strategy` fixes the share of the language model; without one the share is an outcome.
     """
 
-    arbitration: ArbitrationRule = field(default_factory=ArbitrationRule)
+    mode: Mode = Mode.ADAPTIVE
     strategy: Strategy | None = None
 
     def __post_init__(self) -> None:
-        if self.strategy and self.arbitration.mode is not Mode.ADAPTIVE:
-            raise ConfigurationError(f"mode {self.arbitration.mode.value}: a strategy needs {Mode.ADAPTIVE.value}")
+        if self.strategy and self.mode is not Mode.ADAPTIVE:
+            raise ConfigurationError(f"mode {self.mode.value}: a strategy needs {Mode.ADAPTIVE.value}")
 
     @property
     def asks_adviser(self) -> bool:
         """Whether the adviser may ever be asked for a button."""
-        return self.arbitration.mode not in (Mode.RL_ONLY, Mode.TEACHER)
+        return self.mode not in (Mode.RL_ONLY, Mode.TEACHER)
 
     @property
     def asks_policy(self) -> bool:
         """Whether the policy may ever be asked."""
-        return self.arbitration.mode is not Mode.LLM_ONLY
+        return self.mode is not Mode.LLM_ONLY
 
 
 class Control:
@@ -78,12 +77,12 @@ class Control:
     def credit(self, game: int, progress: float) -> None:
         """The last decision of a game has made this progress."""
         if self._measures:
-            self._arbiters[game] = credit_actor(self._arbiters[game], self.rule.arbitration, progress)
+            self._arbiters[game] = credit_actor(self._arbiters[game], progress)
 
     def end_episode(self, game: int) -> None:
         """An episode of a game is over."""
         if self._measures:
-            self._keep(game, end_episode(self._shared(game), self.rule.arbitration))
+            self._keep(game, end_episode(self._shared(game)))
 
     def learn_from(self, other: "Control") -> None:
         """Know what another control has measured, whatever the number of its games: its open segments are left out."""
@@ -105,17 +104,16 @@ class Control:
 
     @property
     def _measures(self) -> bool:
-        return self.rule.arbitration.mode is Mode.ADAPTIVE and not self.rule.strategy
+        return self.rule.mode is Mode.ADAPTIVE and not self.rule.strategy
 
     def _next_actor(self, game: int, phase: str, is_stuck: bool, explore: bool) -> Actor:
-        if self.rule.strategy is not None:
+        if self._measures:
+            self._keep(game, next_actor(self._shared(game), phase, emergency=is_stuck, explore=explore))
+        elif self.rule.strategy is not None:
             decision, seed = self._arbiters[game].num_decisions, seed_for(self._seed, "game", game)
-            actor = Actor.LLM if llm_decides(self.rule.strategy, decision, seed) else Actor.RL
-            self._arbiters[game] = _count(self._arbiters[game], actor)
-            return actor
-        self._keep(
-            game, next_actor(self._shared(game), self.rule.arbitration, phase, emergency=is_stuck, explore=explore)
-        )
+            self._count(game, Actor.LLM if llm_decides(self.rule.strategy, decision, seed) else Actor.RL)
+        else:
+            self._count(game, Actor.LLM if self.rule.mode is Mode.LLM_ONLY else Actor.RL)
         return self._arbiters[game].actor
 
     def _shared(self, game: int) -> ArbiterState:
@@ -128,12 +126,12 @@ class Control:
         self._arbiters[game] = arbiter
         self._tallies, self._num_segments = arbiter.bandit.tallies, arbiter.bandit.num_segments
 
-
-def _count(arbiter: ArbiterState, actor: Actor) -> ArbiterState:
-    """The arbiter after a decision that others gave to this actor."""
-    return replace(
-        arbiter,
-        bandit=replace(arbiter.bandit, arm=actor.value),
-        num_decisions=arbiter.num_decisions + 1,
-        num_llm_decisions=arbiter.num_llm_decisions + (actor is Actor.LLM),
-    )
+    def _count(self, game: int, actor: Actor) -> None:
+        """A decision of a game was given to this actor, and nothing is measured."""
+        arbiter = self._arbiters[game]
+        self._arbiters[game] = replace(
+            arbiter,
+            bandit=replace(arbiter.bandit, arm=actor.value),
+            num_decisions=arbiter.num_decisions + 1,
+            num_llm_decisions=arbiter.num_llm_decisions + (actor is Actor.LLM),
+        )

@@ -3,12 +3,13 @@
 All is pure: a state is a frozen value that survives JSON exactly.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from statistics import fmean, pstdev
-from typing import Any, Literal, Self
+from typing import Literal
 
 from components.errors import ConfigurationError
+from components.hybrid.json_state import JsonState
 from components.hybrid.strategies import Strategy
 
 Event = Literal["curriculum_advance", "curriculum_stalled"]
@@ -66,7 +67,7 @@ class CurriculumRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CurriculumState:
+class CurriculumState(JsonState):
     """Where a run is in its stages. `recent` are the rewards of the last episodes of this stage, oldest first."""
 
     stage: int = 0
@@ -85,15 +86,6 @@ class CurriculumState:
         **Example** a trust of .9: .1.
         """
         return 1.0 - self.llm_confidence
-
-    def to_json(self) -> dict[str, Any]:
-        """The state as values of JSON, from which `from_json` makes an equal one."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
-        """The state from what `to_json` returned."""
-        return cls(**value | {"strategy": Strategy(value["strategy"]), "recent": tuple(value["recent"])})
 
 
 def first_state(rule: CurriculumRule) -> CurriculumState:

@@ -1,7 +1,7 @@
 """From play to the history: decisions wait until their episode ends, are credited with what came of them, and are recorded."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from components.hybrid.decision_history import Decision
@@ -16,22 +16,17 @@ class DecisionSink(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreditRule:
-    """A decision is credited with the rewards of `steps` steps, and is a success where they are more than `success_above`."""
-
-    steps: int = 8
-    discount: float = 1.0
-    success_above: float = 0.0
+CREDITED_STEPS = 8
+"""A decision is credited with the rewards of so many steps, and is a success where they are more than 0."""
 
 
 class DecisionLog:
     """The open episodes of N games. Episodes are numbered as they begin, from `first_episode` on."""
 
     def __init__(
-        self, history: DecisionSink | None, num_games: int, *, rule: CreditRule, first_episode: int = 0
+        self, history: DecisionSink | None, num_games: int, *, steps: int = CREDITED_STEPS, first_episode: int = 0
     ) -> None:
-        self._history, self._rule = history, rule
+        self._history, self._steps = history, steps
         self._open: list[list[Decision]] = [[] for _ in range(num_games)]
         self._rewards: list[list[float]] = [[] for _ in range(num_games)]
         self._ended: list[Decision] = []
@@ -94,12 +89,12 @@ class DecisionLog:
     def _credit(self, game: int) -> list[Decision]:
         waiting, rewards = self._open[game], self._rewards[game]
         assert len(waiting) == len(rewards), f"game {game}: {len(waiting)} decisions, {len(rewards)} rewards"
-        outcomes = n_step_returns(rewards, self._rule.steps, self._rule.discount)
+        outcomes = n_step_returns(rewards, self._steps, 1.0)
         return [
             replace(
                 decision,
                 outcome_reward=outcome,
-                is_success=outcome > self._rule.success_above,
+                is_success=outcome > 0.0,
                 is_last=decision is waiting[-1],
             )
             for decision, outcome in zip(waiting, outcomes, strict=True)

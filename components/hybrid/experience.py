@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from components.errors import ConfigurationError
 from components.hybrid.adviser import Adviser
 from components.hybrid.agent import AgentRule, HybridAgent
-from components.hybrid.arbitration import ArbitrationRule, Mode
+from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
 from components.hybrid.curriculum import CurriculumRule
 from components.hybrid.decision_history import Decision
@@ -47,7 +47,7 @@ from components.hybrid.watched_games import GamesCurriculum, WatchedGames
 from components.identity import seed_for
 
 LearnerState = dict[str, NDArray[Any]]
-_RL_ONLY = AgentRule(control=ControlRule(arbitration=ArbitrationRule(mode=Mode.RL_ONLY)))
+_RL_ONLY = AgentRule(control=ControlRule(mode=Mode.RL_ONLY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,11 @@ from components.errors import MalformedAction, ServiceMissing
 from components.frozen import Frozen
 from components.hybrid.adviser import Question
 from components.hybrid.agent import RECENT_ACTIONS
+from components.hybrid.cartridge_expert import competent_action
 from components.hybrid.game_facts import Action
 from components.hybrid.game_text import split_games
 from components.hybrid.language_model import ADVISER_TASK, WORDS, button_prompt
 from components.hybrid.playing import SnapshotGames
-from components.hybrid.scripted_advisers import competent_action
 from components.hybrid.start_seeds import NUM_STARTS
 from components.hybrid.twin import Snapshot, Twin
 

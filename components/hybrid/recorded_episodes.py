@@ -8,7 +8,7 @@ from statistics import fmean
 
 from components.hybrid.arbitration import Actor
 from components.hybrid.decision_history import Decision
-from components.hybrid.decision_log import CreditRule
+from components.hybrid.decision_log import CREDITED_STEPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ def read_episode(decisions: tuple[Decision, ...], succeeded: bool) -> PlayedEpis
     """A decision is credited with the rewards of so many steps: those of every so manieth are all of them."""
     by_llm = [each.source == Actor.LLM for each in decisions]
     return PlayedEpisode(
-        reward=sum(each.outcome_reward for each in decisions[:: CreditRule().steps]),
+        reward=sum(each.outcome_reward for each in decisions[::CREDITED_STEPS]),
         length=len(decisions),
         succeeded=succeeded,
         llm_usage=fmean(by_llm),

@@ -10,11 +10,10 @@ one. Ties are broken by the seed and the number of the segment.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf, log, sqrt
-from typing import Any, Self
 
-from components.errors import ConfigurationError
+from components.hybrid.json_state import JsonState
 from components.identity import seed_for
 
 _TRIED = 0.5
@@ -38,16 +37,6 @@ class BanditRule:
     discount: float = 0.995
     exploration: float = 0.5
     margin: float = 1.0
-
-    def __post_init__(self) -> None:
-        if len(self.arms) < 2 or len(set(self.arms)) != len(self.arms):
-            raise ConfigurationError(f"arms {self.arms}: name at least two different ones")
-        if self.hold < 1:
-            raise ConfigurationError(f"hold {self.hold}: give at least 1 decision")
-        if not 0 < self.discount <= 1:
-            raise ConfigurationError(f"discount {self.discount}: give a number above 0, up to 1")
-        if self.exploration < 0 or self.margin < 0:
-            raise ConfigurationError(f"exploration {self.exploration}, margin {self.margin}: give numbers from 0 up")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +65,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BanditState:
+class BanditState(JsonState):
     """What a bandit knows, and the segment it is in: `decisions_left` of it, with `progress` over `num_credited` decisions."""
 
     seed: int
@@ -92,15 +81,6 @@ class BanditState:
         """The tally of an arm in a context; an empty one before its first segment."""
         known = (tally for tally in self.tallies if (tally.context, tally.arm) == (context, arm))
         return next(known, Tally(context=context, arm=arm))
-
-    def to_json(self) -> dict[str, Any]:
-        """The state as values of JSON, from which `from_json` makes an equal one."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
-        """The state from what `to_json` returned, also after JSON has made lists of tuples."""
-        return cls(**value | {"tallies": tuple(Tally(**tally) for tally in value["tallies"])})
 
 
 def next_decision(state: BanditState, rule: BanditRule, context: str, *, explore: bool = True) -> BanditState:

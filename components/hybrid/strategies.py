@@ -5,11 +5,11 @@ model's, and their order is shuffled by the seed (permuted blocks). So the share
 rhythm of the game can meet a rhythm of control. Where the share is to be an outcome, use `arbitration.py`.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
-from typing import Any, Self
 
+from components.hybrid.json_state import JsonState
 from components.hybrid.segment_bandit import (
     BanditRule,
     BanditState,
@@ -85,7 +85,7 @@ class StrategyRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyState:
+class StrategyState(JsonState):
     """The strategy in force, since how many decisions, how often it changed, and what the bandit knows."""
 
     bandit: BanditState
@@ -93,16 +93,6 @@ class StrategyState:
     is_overruled: bool = False
     num_decisions: int = 0
     num_switches: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """The state as values of JSON, from which `from_json` makes an equal one."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
-        """The state from what `to_json` returned."""
-        bandit = BanditState.from_json(value["bandit"])
-        return cls(**value | {"bandit": bandit, "strategy": Strategy(value["strategy"])})
 
 
 def next_strategy(

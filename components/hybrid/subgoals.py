@@ -7,7 +7,7 @@ wrong subgoals under the cap .82 and .82, with the same six at 10 each 0 and 0.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from components.errors import ConfigurationError
 from components.hybrid.conditions import Condition, read_condition
 from components.hybrid.errors import ConditionRefused
 from components.hybrid.game_facts import Booleans, Facts
+from components.hybrid.rewards import RewardWeights
 
 MOST_SUBGOALS = 12
 LARGEST_SHARE = 0.25
@@ -89,3 +90,12 @@ def cap_pay(num_subgoals: int, *, wanted: float, smallest_goal: float) -> float:
     if wanted <= 0 or smallest_goal <= 0:
         raise ConfigurationError(f"pay {wanted} beside a goal of {smallest_goal}: give positive numbers")
     return min(wanted, LARGEST_SHARE * smallest_goal / max(1, num_subgoals))
+
+
+def weights_with_lesson(weights: RewardWeights, lesson: Lesson, *, wanted: float = 10.0) -> RewardWeights:
+    """The weights with a pay of all subgoals that cannot outweigh the smallest true goal: the party, or else the badge.
+
+    **Example** 12 subgoals beside a party of 25: 25 * .25 / 12 = .52 each; where only a badge of 100 pays: 2.08 each.
+    """
+    smallest = min(weight for weight in (weights.party, weights.badges) if weight > 0)
+    return replace(weights, subgoals=cap_pay(len(lesson.subgoals), wanted=wanted, smallest_goal=smallest))

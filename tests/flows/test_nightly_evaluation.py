@@ -11,8 +11,8 @@ from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
 from components.errors import ArtifactMissing, NightFailed
 from components.evaluation.night_records import keep_night, read_nights
-from components.evaluation.nightly import NightlySuite, PromotionConfig, SuiteNight
-from components.evaluation.promotion import Contestant
+from components.evaluation.nightly import NightlySuite, SuiteNight
+from components.evaluation.promotion import Contestant, PromotionConfig
 from components.evaluation.suites import Suite
 from components.schema import EvalReport
 from flows import nightly_evaluation as nightly

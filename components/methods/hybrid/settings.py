@@ -33,7 +33,7 @@ def hybrid_config(config: RunConfig) -> HybridMethod:
 def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
     """What is played and how it is learned. `lesson` holds the subgoals, one a line. Raises ConfigurationError."""
     from components.hybrid.agent import AgentRule
-    from components.hybrid.arbitration import ArbitrationRule, Mode
+    from components.hybrid.arbitration import Mode
     from components.hybrid.control import ControlRule
     from components.hybrid.experience import HybridSettings
     from components.hybrid.start_positions import StartRule, helped_starts
@@ -44,7 +44,7 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
     shared = config.mode if isinstance(config.mode, Adaptive) else Adaptive()
     read = _read_lesson(lesson)
     control = ControlRule(
-        arbitration=ArbitrationRule(mode=Mode(config.mode.type)),
+        mode=Mode(config.mode.type),
         strategy=None if shared.strategy is None else Strategy(shared.strategy),
     )
     return HybridSettings(
@@ -99,7 +99,7 @@ def _learner_rule(config: HybridMethod) -> "PPORule":
 
 def _weights(config: HybridMethod, lesson: "Lesson") -> "RewardWeights":
     from components.hybrid.rewards import RewardWeights
-    from components.hybrid.teacher import weights_with_lesson
+    from components.hybrid.subgoals import weights_with_lesson
 
     weights = replace(RewardWeights(), **{str(name): value for name, value in config.weights.items()})
     if not lesson.subgoals:

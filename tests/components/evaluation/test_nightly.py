@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from components.evaluation.comparison import PayoffDifference
 from components.evaluation.nightly import (
     NightlySuite,
-    PromotionConfig,
     ReturnChange,
     SuiteNight,
     appointed,
@@ -24,7 +23,7 @@ from components.evaluation.nightly import (
     verdict_sentence,
 )
 from components.evaluation.nightly_page import night_page
-from components.evaluation.promotion import PromotionRule, PromotionState
+from components.evaluation.promotion import PromotionConfig, PromotionState
 from components.evaluation.suites import Suite
 from components.schema import EvalReport
 from flows.presets import preset_config
@@ -63,7 +62,7 @@ def test_a_run_is_compared_with_its_last_other_checkpoint() -> None:
 
 
 def test_a_promotion_is_by_the_rule_on_fresh_problems() -> None:
-    rule = PromotionRule(min_problems=100)
+    rule = PromotionConfig(min_problems=100)
     state = PromotionState(champion="a@1")
     fresh = [report("b@1", 150), report("c@1", 90)]
     after, decisions = promotion_after(rule, state, report("a@1", 100), fresh, {"b@1": "w"})
@@ -95,7 +94,7 @@ def test_nights_have_different_problems_and_a_night_its_own(dates: list[Any]) ->
 def test_a_night_survives_its_record_and_is_shown_with_regressions_first() -> None:
     earlier = [night("2026-11-23", report("a@1", 150), report("<b>@1", 20))]
     reports = (report("a@2", 100), report("<b>@1", 20))
-    state, decisions = promotion_after(PromotionRule(), PromotionState(champion="a@2"), reports[0], reports[1:])
+    state, decisions = promotion_after(PromotionConfig(), PromotionState(champion="a@2"), reports[0], reports[1:])
     tonight = replace(
         night("2026-11-24", *reports, decisions=decisions, before=None, after=state),
         changes=changes_since(reports, earlier),

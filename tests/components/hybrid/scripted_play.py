@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from components.hybrid.cartridge_expert import competent_action
 from components.hybrid.game_facts import Action, Booleans, Facts
 from components.hybrid.game_text import split_games
-from components.hybrid.scripted_advisers import competent_action
 
 TO_THE_PERSON = [Action[name] for name in (
     *["RIGHT"] * 3, "DOWN", "DOWN", "RIGHT", "A", "START", "B",  # there is no potion without a starter

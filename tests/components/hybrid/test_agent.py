@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
 from components.errors import ConfigurationError
 from components.hybrid.adviser import Advice, Question
 from components.hybrid.agent import AgentRule, HybridAgent
-from components.hybrid.arbitration import ArbitrationRule, Mode
+from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import DecisionHistory
-from components.hybrid.decision_log import CreditRule, DecisionLog
+from components.hybrid.decision_log import DecisionLog
 from components.hybrid.game_facts import Action
 from components.hybrid.playing import Played, play_episodes
-from components.hybrid.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
 from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.twin import Twin
 
 
 def rule(mode: Mode = Mode.ADAPTIVE, **control: Any) -> AgentRule:
-    return AgentRule(control=ControlRule(arbitration=ArbitrationRule(mode=mode), **control))
+    return AgentRule(control=ControlRule(mode=mode, **control))
 
 
 class Anything:
@@ -218,7 +218,7 @@ def test_a_decision_is_credited_with_the_next_rewards_and_what_the_history_refus
             return len(decisions)
 
     sink = Sink()
-    log = DecisionLog(sink, 2, rule=CreditRule(steps=2), first_episode=7)
+    log = DecisionLog(sink, 2, steps=2, first_episode=7)
     for reward in (0.0, 0.0, 5.0):
         log.add(1, state_hash=1, action=0, source="rl")
         log.credit(1, reward)

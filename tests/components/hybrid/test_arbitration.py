@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.errors import ConfigurationError
 from components.hybrid.arbitration import (
     Actor,
     ArbiterState,
-    ArbitrationRule,
-    Mode,
     credit_actor,
     end_episode,
     is_stuck,
@@ -21,33 +18,23 @@ from components.hybrid.arbitration import (
 )
 from components.hybrid.segment_bandit import BanditState, Tally
 
-ADAPTIVE = ArbitrationRule()
 GOOD_LLM = {("town", "llm"): 0.5, ("town", "rl"): 0.1, ("route", "llm"): 0.5, ("route", "rl"): 0.1}
 BAD_LLM = {("town", "llm"): -0.01, ("town", "rl"): 0.1, ("route", "llm"): -0.01, ("route", "rl"): 0.1}
 MIXED = {("town", "llm"): 0.5, ("town", "rl"): 0.1, ("route", "llm"): -0.01, ("route", "rl"): 0.4}
 
 
 def play(
-    gains: dict[tuple[str, str], float], rule: ArbitrationRule = ADAPTIVE, *, seed: int = 0, episodes: int = 150
+    gains: dict[tuple[str, str], float], *, seed: int = 0, episodes: int = 150
 ) -> tuple[ArbiterState, list[tuple[str, Actor]]]:
     """Episodes of 25 decisions in town and 25 on the route, with noise of the size of the differences."""
     state, rng, acted = new_arbiter(seed), random.Random(seed), []
     for _ in range(episodes):
         for phase in ["town"] * 25 + ["route"] * 25:
-            state = next_actor(state, rule, phase)
+            state = next_actor(state, phase)
             acted.append((phase, state.actor))
-            state = credit_actor(state, rule, rng.gauss(gains[phase, state.actor], 0.3))
-        state = end_episode(state, rule)
+            state = credit_actor(state, rng.gauss(gains[phase, state.actor], 0.3))
+        state = end_episode(state)
     return state, acted
-
-
-@pytest.mark.parametrize(("mode", "share"), [(Mode.LLM_ONLY, 1.0), (Mode.RL_ONLY, 0.0)])
-def test_one_actor_alone_never_yields(mode: Mode, share: float) -> None:
-    rule = ArbitrationRule(mode=mode)
-    state, _ = play(GOOD_LLM, rule, episodes=2)
-    assert state.llm_share == share
-    assert next_actor(state, rule, "town", emergency=True).actor == state.actor
-    assert state.bandit.tallies == ()
 
 
 @pytest.mark.parametrize(("gains", "lowest", "highest"), [(GOOD_LLM, 0.85, 1.0), (BAD_LLM, 0.0, 0.15)])
@@ -71,7 +58,7 @@ def test_without_exploration_the_better_one_has_every_decision() -> None:
     state, _ = play(MIXED)
     for phase, best in (("town", Actor.LLM), ("route", Actor.RL)):
         for _ in range(100):
-            state = next_actor(state, ADAPTIVE, phase, explore=False)
+            state = next_actor(state, phase, explore=False)
             assert state.actor == best
 
 
@@ -82,11 +69,11 @@ def test_without_exploration_nobody_is_tried_and_nobody_stays_for_having_been_tr
     )
     bandit = BanditState(seed=0, tallies=tallies, num_segments=9)
     for phase in ("town", "never seen"):
-        state = next_actor(ArbiterState(bandit=bandit), ADAPTIVE, phase, explore=False)
+        state = next_actor(ArbiterState(bandit=bandit), phase, explore=False)
         assert state.actor is Actor.RL
-        stuck = next_actor(state, ADAPTIVE, phase, emergency=True, explore=False)
+        stuck = next_actor(state, phase, emergency=True, explore=False)
         assert (stuck.actor, stuck.is_emergency) == (Actor.RL, False)
-    assert next_actor(ArbiterState(bandit=bandit), ADAPTIVE, "town").actor is Actor.LLM, "within the margin it stays"
+    assert next_actor(ArbiterState(bandit=bandit), "town").actor is Actor.LLM, "within the margin it stays"
 
 
 @pytest.mark.parametrize(("segments", "is_proven"), [(1, False), (9, True)])
@@ -105,35 +92,35 @@ def test_without_exploration_a_lucky_segment_overrules_no_favourite(segments: in
     )
     state = ArbiterState(bandit=BanditState(seed=0, tallies=tallies, num_segments=12))
     for phase, proven in (("town", is_proven), ("road", False), ("gym", False), ("cave", False), ("never seen", False)):
-        assert (next_actor(state, ADAPTIVE, phase, explore=False).actor is Actor.LLM) == proven
+        assert (next_actor(state, phase, explore=False).actor is Actor.LLM) == proven
 
 
 def test_an_emergency_calls_the_other_actor_for_a_few_decisions() -> None:
-    rule, state = ArbitrationRule(hold=10, emergency_hold=3), new_arbiter(0)
+    state = new_arbiter(0)
     for _ in Actor:  # each is tried once
-        state = end_episode(credit_actor(next_actor(state, rule, "town"), rule, 0.1), rule)
-    state = credit_actor(next_actor(state, rule, "town"), rule, 0.1)
+        state = end_episode(credit_actor(next_actor(state, "town"), 0.1))
+    state = credit_actor(next_actor(state, "town"), 0.1)
     holder, called = state.actor, []
-    for emergency in (True, True, False):
-        state = credit_actor(next_actor(state, rule, "town", emergency=emergency), rule, 0.2)
+    for emergency in (True, True, False, False):
+        state = credit_actor(next_actor(state, "town", emergency=emergency), 0.2)
         called.append(state.actor)
         assert state.is_emergency
     assert holder not in called
-    assert not next_actor(state, rule, "town", emergency=True).is_emergency, "the phase decides before the next call"
-    assert end_episode(state, rule).bandit.tally("emergency in town", called[0]).mean == pytest.approx(0.2)
-    assert not next_actor(state, rule, "battle").is_emergency
+    assert not next_actor(state, "town", emergency=True).is_emergency, "the phase decides before the next call"
+    assert end_episode(state).bandit.tally("emergency in town", called[0]).mean == pytest.approx(0.2)
+    assert not next_actor(state, "battle").is_emergency
 
 
 @pytest.mark.parametrize(("gain", "fewest", "most"), [(1.0, 0.9, 1.0), (0.0, 0.0, 0.1)])
 def test_the_other_actor_is_called_while_it_helps(gain: float, fewest: float, most: float) -> None:
     """The policy gains .5 in the phase, the language model nothing, but `gain` when the player is stuck."""
-    rule, state, called = ArbitrationRule(), new_arbiter(0), []
+    state, called = new_arbiter(0), []
     for number in range(4000):
-        state = next_actor(state, rule, "town", emergency=number % 20 == 0)
+        state = next_actor(state, "town", emergency=number % 20 == 0)
         if number % 20 == 0:
             called.append(state.is_emergency)
         gained = gain if state.is_emergency else 0.0
-        state = credit_actor(state, rule, 0.5 if state.actor is Actor.RL else gained)
+        state = credit_actor(state, 0.5 if state.actor is Actor.RL else gained)
     assert fewest <= sum(called[20:]) / len(called[20:]) <= most
 
 
@@ -146,7 +133,7 @@ def test_a_call_must_be_better_by_its_standard_error(squares: float, is_called: 
         Tally(context="emergency in town", arm="llm", segments=4, gains=2.4, squares=squares, last_segment=8),
     )
     bandit = BanditState(seed=0, tallies=tallies, context="town", arm="rl", decisions_left=5)
-    state = next_actor(ArbiterState(bandit=bandit), ADAPTIVE, "town", emergency=True, explore=False)
+    state = next_actor(ArbiterState(bandit=bandit), "town", emergency=True, explore=False)
     assert state.is_emergency == is_called
 
 
@@ -156,7 +143,7 @@ def test_a_resumed_arbiter_goes_on_as_an_uninterrupted_one(seed: int, episodes: 
     again = ArbiterState.from_json(json.loads(json.dumps(state.to_json())))
     assert again == state
     for phase in ["town"] * 30:
-        state, again = (credit_actor(next_actor(each, ADAPTIVE, phase), ADAPTIVE, 0.2) for each in (state, again))
+        state, again = (credit_actor(next_actor(each, phase), 0.2) for each in (state, again))
         assert again == state
 
 
@@ -164,10 +151,3 @@ def test_stuck_is_two_states_for_a_while() -> None:
     assert is_stuck([1, 2, 3, *[5, 6] * 4])
     assert not is_stuck([5, 6] * 3 + [5])
     assert not is_stuck([5, 6, 5, 6, 7, 6, 5, 6])
-
-
-def test_impossible_rules_are_refused_by_name() -> None:
-    with pytest.raises(ConfigurationError, match="emergency_hold"):
-        ArbitrationRule(emergency_hold=0)
-    with pytest.raises(ConfigurationError, match="discount"):
-        ArbitrationRule(discount=2.0)

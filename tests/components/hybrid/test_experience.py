@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.scripted_advisers import CompetentAdviser
 from components.artifacts import codec
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.hybrid.agent import AgentRule
-from components.hybrid.arbitration import ArbitrationRule
 from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import DecisionHistory
 from components.hybrid.experience import (
@@ -25,12 +25,11 @@ from components.hybrid.experience import (
     update_learner,
 )
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.scripted_advisers import CompetentAdviser
 from components.hybrid.start_positions import StartRule, helped_starts
 from components.hybrid.stored_arrays import StoredArrays
 
 SEED = 3
-ADAPTIVE = AgentRule(control=ControlRule(arbitration=ArbitrationRule()))
+ADAPTIVE = AgentRule(control=ControlRule())
 SETTINGS = HybridSettings(
     num_games=4,
     max_steps=30,

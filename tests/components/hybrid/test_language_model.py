@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
 from components.generation.base import Completion
 from components.hybrid.adviser import Question
 from components.hybrid.game_facts import Action, no_facts
@@ -17,7 +18,6 @@ from components.hybrid.language_model import (
     LearningAdviser,
     draw_choices,
 )
-from components.hybrid.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
 from components.hybrid.twin import Twin
 from components.schema import PolicyVersion
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.scripted_advisers import CompetentAdviser
 from components.hybrid.adviser import Advice, Question
 from components.hybrid.agent import AgentRule
 from components.hybrid.control import ControlRule
@@ -21,7 +22,6 @@ from components.hybrid.experience import (
 )
 from components.hybrid.held_out_games import play_held_out
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.scripted_advisers import CompetentAdviser
 from components.hybrid.start_positions import GamesFromPositions, StartRule
 from components.hybrid.strategies import Strategy
 from components.hybrid.watched_games import curriculum_in

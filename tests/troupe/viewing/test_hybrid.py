@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.scripted_advisers import CompetentAdviser
 from components.artifacts.layout import file_sha256
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import put
@@ -24,7 +25,6 @@ from components.hybrid.experience import HybridSettings, collect_experience, new
 from components.hybrid.game_boy.episode_gif import MOST_BYTES, EpisodeFrame, episode_gif, play_frames, short_gif
 from components.hybrid.held_out_games import trained_agent
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.scripted_advisers import CompetentAdviser
 from components.hybrid.visited_tiles import visited_maps
 from components.methods.hybrid.decision_histories import history_file, record_step
 from components.methods.hybrid.settings import hybrid_config, open_emulated_games

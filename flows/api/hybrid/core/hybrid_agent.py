@@ -12,7 +12,7 @@ from components.errors import ConfigurationError
 from components.hybrid.adviser import Question
 from components.hybrid.agent import AgentRule, Decided, description_hash
 from components.hybrid.agent import HybridAgent as Player
-from components.hybrid.arbitration import Actor, ArbitrationRule, Mode
+from components.hybrid.arbitration import Actor, Mode
 from components.hybrid.asked_manager import AskedManager, Manager
 from components.hybrid.control import ControlRule
 from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans
@@ -92,7 +92,7 @@ class HybridAgent:
             self.learner = MaskedPPO(learner or PPORule(), seed=seed_for(seed, "weights"))
         self.asked = None if llm_manager is None else AskedManager(llm_manager)
         control = ControlRule(
-            arbitration=ArbitrationRule(mode=Mode(self.mode.value)),
+            mode=Mode(self.mode.value),
             strategy=adaptive_strategy.current_strategy if is_adaptive else None,
         )
         # Each question has the steps before it in its context: equal states are asked anew.

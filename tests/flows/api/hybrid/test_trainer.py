@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError
 from components.hybrid.decision_history import Decision
-from components.hybrid.decision_log import CreditRule, DecisionLog
+from components.hybrid.decision_log import DecisionLog
 from components.hybrid.goals import GOALS, GoalOrientedPlanner
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.recorded_episodes import read_episode
@@ -181,7 +181,7 @@ def test_the_reward_of_an_episode_is_the_sum_of_what_its_steps_earned(rewards: l
             ended.extend(decisions)
             return len(decisions)
 
-    log = DecisionLog(Sink(), 1, rule=CreditRule())
+    log = DecisionLog(Sink(), 1)
     for step, reward in enumerate(rewards):
         log.add(0, state_hash=1, action=step % 9, source="llm" if step % 3 == 0 else "rl", strategy=str(step // 5))
         log.credit(0, float(reward))

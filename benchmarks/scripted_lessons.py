@@ -1,14 +1,10 @@
 """Lessons for the homebrew cartridge that need no model: one of the way to both badges, and one that leads away from it.
 
-They are experiment arms, as the scripted advisers are: what a good teacher could bring, and what a wrong one could cost. That
-of a language model is in `language_model.py`; all three are read by `read_lesson`, and none pays more than `cap_pay` allows.
+They are experiment arms, as the scripted advisers are: what a good teacher could bring, and what a wrong one could cost.
 """
 
-from dataclasses import replace
-
 from components.hybrid.game_facts import LARGEST
-from components.hybrid.rewards import RewardWeights
-from components.hybrid.subgoals import Lesson, cap_pay, read_lesson
+from components.hybrid.subgoals import Lesson, read_lesson
 
 GOOD_LESSON = """
 up: party_count == 0 and y <= 2
@@ -39,12 +35,3 @@ def read_scripted_lesson(text: str) -> Lesson:
     lesson = read_lesson(text, LARGEST)
     assert not lesson.refusals, lesson.refusals
     return lesson
-
-
-def weights_with_lesson(weights: RewardWeights, lesson: Lesson, *, wanted: float = 10.0) -> RewardWeights:
-    """The weights with a pay of all subgoals that cannot outweigh the smallest true goal: the party, or else the badge.
-
-    **Example** 12 subgoals beside a party of 25: 25 * .25 / 12 = .52 each; where only a badge of 100 pays: 2.08 each.
-    """
-    smallest = min(weight for weight in (weights.party, weights.badges) if weight > 0)
-    return replace(weights, subgoals=cap_pay(len(lesson.subgoals), wanted=wanted, smallest_goal=smallest))
