@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
 from components.hybrid.adviser import Advice, Adviser, Question
-from components.hybrid.arbitration import Actor, Mode, is_stuck
+from components.hybrid.arbitration import Actor, is_stuck
 from components.hybrid.control import Control, ControlRule
 from components.hybrid.decision_history import state_hash
 from components.hybrid.decision_log import DecisionLog, DecisionSink
@@ -54,17 +54,6 @@ class AgentRule:
     """The adviser draws for each game and step; no answer is kept, and equal states may have other answers."""
     questions_per_episode: int | None = None
     """New questions of a game in an episode; kept answers are none. None: no limit."""
-
-    def __post_init__(self) -> None:
-        if self.questions_per_episode is None:
-            return
-        if self.questions_per_episode < 1:
-            raise ConfigurationError(f"questions_per_episode {self.questions_per_episode}: give at least 1, or None")
-        if not (self.control.asks_adviser and self.control.asks_policy):
-            raise ConfigurationError(
-                f"questions_per_episode {self.questions_per_episode}: mode {self.control.mode.value} has nobody "
-                f"else to decide, or asks for no button; leave it out, or use {Mode.ADAPTIVE.value}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

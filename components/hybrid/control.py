@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from components.errors import ConfigurationError
 from components.hybrid.arbitration import (
     Actor,
     ArbiterState,
@@ -31,10 +30,6 @@ class ControlRule:
 
     mode: Mode = Mode.ADAPTIVE
     strategy: Strategy | None = None
-
-    def __post_init__(self) -> None:
-        if self.strategy and self.mode is not Mode.ADAPTIVE:
-            raise ConfigurationError(f"mode {self.mode.value}: a strategy needs {Mode.ADAPTIVE.value}")
 
     @property
     def asks_adviser(self) -> bool:

@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.errors import ConfigurationError
 from components.hybrid.adviser import Adviser
 from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import Mode
@@ -102,9 +101,8 @@ GamesOpener = Callable[[HybridSettings, int], AbstractContextManager[SnapshotGam
 
 
 def open_twins(settings: HybridSettings, seed: int) -> AbstractContextManager[SnapshotGames]:
-    """The games on the cartridge's rules in NumPy. Raises ConfigurationError for a learner that sees screens: there is none."""
-    if settings.learner.sees_screens:
-        raise ConfigurationError("network cnn: the twin has no screen; use mlp, or open games on the emulator")
+    """The games on the cartridge's rules in NumPy, which have no screen."""
+    assert not settings.learner.sees_screens, settings.learner
     twin = Twin(
         settings.num_games,
         seed=seed,

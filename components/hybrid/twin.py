@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.errors import ConfigurationError
 from components.hybrid.action_masks import action_masks
 from components.hybrid.cartridge_rules import FIRST_MAP, HEIGHT, NUM_MAPS, WIDTH, first_facts, play_button
 from components.hybrid.game_facts import NUM_ACTIONS, Booleans, Facts, GamesStep, Integers, state_variables
@@ -39,10 +38,6 @@ class Twin:
         subgoals: Sequence[Subgoal] = (),
         is_held_out: bool = False,
     ) -> None:
-        if min(num_games, max_steps, goal_badges) < 1:
-            raise ConfigurationError(
-                f"num_games {num_games}, max_steps {max_steps}, goal_badges {goal_badges}: give at least 1"
-            )
         self._weights, self._subgoals, self._max_steps = weights or RewardWeights(), tuple(subgoals), max_steps
         self._seed, self._num_games, self._goal_badges, self._is_held_out = seed, num_games, goal_badges, is_held_out
         self._facts = first_facts(num_games)

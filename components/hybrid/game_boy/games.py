@@ -45,11 +45,6 @@ class EpisodeRule:
     subgoals: tuple[Subgoal, ...] = ()
     is_held_out: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("max_steps", "goal_badges"):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"{name} {getattr(self, name)}: give at least 1")
-
 
 class EmulatedGames:
     """One game for each emulator, all with the same cartridge.
@@ -70,8 +65,6 @@ class EmulatedGames:
         renders: bool = False,
         sees_screens: bool = False,
     ) -> None:
-        if not emulators:
-            raise ConfigurationError("emulators: give at least one")
         self._cartridge, self._emulators = cartridge, tuple(emulators)
         self._renders, self._sees_screens = renders or sees_screens, sees_screens
         self._rule, self._seed, self._first_game = rule or EpisodeRule(), seed, first_game

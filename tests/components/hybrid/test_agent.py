@@ -79,14 +79,6 @@ def test_an_actor_that_is_not_there_is_named(mode: Mode, missing: str) -> None:
         HybridAgent(rule(mode), 2, seed=0)
 
 
-def test_rules_that_contradict_themselves_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="rl_only"):
-        rule(Mode.RL_ONLY, strategy=Strategy.BALANCED)
-    for mode in (Mode.LLM_ONLY, Mode.RL_ONLY):
-        with pytest.raises(ConfigurationError, match=f"questions_per_episode 3: mode {mode.value}"):
-            replace(rule(mode), questions_per_episode=3)
-
-
 def test_games_that_stand_still_are_stuck_until_their_episode_ends() -> None:
     agent = HybridAgent(rule(Mode.LLM_ONLY), 2, seed=0, adviser=Counting(Action.NONE))
     games = Twin(2, seed=0, max_steps=9)

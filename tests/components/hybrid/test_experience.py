@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.scripted_advisers import CompetentAdviser
 from components.artifacts import codec
-from components.errors import ArtifactCorrupt, ConfigurationError
+from components.errors import ArtifactCorrupt
 from components.hybrid.agent import AgentRule
 from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import DecisionHistory
@@ -103,11 +103,6 @@ def test_every_entry_of_the_state_counts(run: tuple[Any, Any], left_out: str) ->
     changed = {name: values for name, values in before.items() if not name.startswith(left_out)}
     changed |= {name: values for name, values in fresh.items() if name.startswith(left_out)}
     assert digest_state(advance(changed, 3)[0]) != digest_state(after)
-
-
-def test_a_learner_that_sees_screens_is_refused_where_there_are_none() -> None:
-    with pytest.raises(ConfigurationError, match="network cnn: the twin has no screen"):
-        new_learner_state(replace(SETTINGS, learner=PPORule(network="cnn")), SEED)
 
 
 def test_in_adaptive_the_policy_learns_from_its_own_rows_alone(run: tuple[Any, Any]) -> None:

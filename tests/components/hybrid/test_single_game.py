@@ -2,9 +2,9 @@
 
 import pytest
 
+from components.hybrid.cartridge_expert import competent_action
 from components.hybrid.game_facts import Action
 from components.hybrid.rewards import RewardWeights
-from components.hybrid.cartridge_expert import competent_action
 from components.hybrid.single_game import HOMEBREW, TWIN, SingleGame
 
 
