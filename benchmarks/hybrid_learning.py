@@ -39,8 +39,8 @@ from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.held_out_games import GreedyPolicy, held_out_settings
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
-from components.hybrid.significance import wilson_bounds
 from components.machine.process_variables import read_variables
+from components.mathematics.intervals import wilson_interval
 
 LAST_EPISODES, ENOUGH, EVALUATION_SEED = 100, 0.95, 12345
 MOST_STEPS = {"mlp": 2_500_000, "cnn": 40_960}
@@ -157,7 +157,7 @@ def _steps(played: Played) -> str:
 
 
 def _rate(reached_N: NDArray[np.bool_]) -> str:
-    low, high = wilson_bounds(int(reached_N.sum()), len(reached_N), 1.96)
+    low, high = wilson_interval(int(reached_N.sum()), len(reached_N), 1.96)
     return f"{reached_N.mean():.2f} ({low:.2f}-{high:.2f})"
 
 

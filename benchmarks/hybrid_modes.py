@@ -34,12 +34,12 @@ from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.scripted_advisers import AimlessAdviser, CompetentAdviser, ConfidentBadAdviser
-from components.hybrid.significance import wilson_bounds
 from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.subgoals import Lesson
 from components.hybrid.teacher import GOOD_LESSON, WRONG_LESSON, read_scripted_lesson, weights_with_lesson
 from components.hybrid.twin import Twin
 from components.machine.process_variables import read_variables
+from components.mathematics.intervals import wilson_interval
 
 MAX_STEPS = 200
 LEARNER = PPORule(steps=64, minibatch=512)
@@ -92,7 +92,7 @@ class Cell:
             sum(int(play.goal_N.sum()) for play in self.plays),
             sum(len(play.goal_N) for play in self.plays),
         )
-        low, high = wilson_bounds(won, all_episodes, 1.96)
+        low, high = wilson_interval(won, all_episodes, 1.96)
         lengths = np.concatenate([play.lengths_N[play.goal_N] for play in self.plays])
         median = f"{np.median(lengths):.0f}" if len(lengths) else ""
         return [

@@ -25,7 +25,8 @@ from benchmarks.pretrained_runs import (
     Row,
     start_of,
 )
-from components.evaluation.statistics import compute_paired_interval, wilson_interval
+from components.evaluation.statistics import compute_paired_interval
+from components.mathematics.intervals import wilson_interval
 
 BAR_POINTS = 15.0
 """The lower end of a gain's interval must be above this, in each seed of main."""

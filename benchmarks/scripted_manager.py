@@ -5,8 +5,9 @@ from typing import Any
 
 from components.hybrid.cartridge_rules import HILL, ROUTE, TOWN
 from components.hybrid.game_facts import LARGEST, Action
+from components.hybrid.language_model import read_legal
 from components.hybrid.scripted_advisers import competent_action
-from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, legal_actions
+from flows.api.hybrid.trainer.llm_manager import BaseLLMManager
 
 _POSITION = re.compile(r"You are in the (town|route|hill) at column (\d+), row (\d+), facing (down|up|left|right)\.")
 _MAPS = {"town": TOWN, "route": ROUTE, "hill": HILL}
@@ -21,7 +22,7 @@ class ScriptedLLMManager(BaseLLMManager):
         facts = read_game(context.split("\n")[-1])
         if facts is None:
             return int(Action.NONE), {"source": "scripted", "confidence": 0.0, "reasoning": "I do not know this place"}
-        action, legal = competent_action(facts), legal_actions(context)
+        action, legal = competent_action(facts), read_legal(context)
         return int(action if action in legal else Action.NONE), {"source": "scripted", "confidence": 0.9}
 
 

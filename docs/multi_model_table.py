@@ -5,13 +5,19 @@ from enum import Enum
 from typing import Any
 
 from flows.api.multi_model.configs import MultiModelConfig
-from flows.api.multi_model.training import PLACES
 
 
 def table() -> str:
-    """A row for each field: its default, and what it sets in the run's configuration."""
-    rows = [f"| `{each.name}` | {_default(each)} | {_places(PLACES[each.name])} |" for each in fields(MultiModelConfig)]
-    return "\n".join(["| field | default | sets |", "|---|---|---|", *rows])
+    """A row for each field: its default, and what it says of itself."""
+    texts = {name: str(each.description) for name, each in MultiModelConfig.__pydantic_fields__.items()}
+    rows = [
+        f"| `{each.name}` | {_default(each)} | {_join_lines(texts[each.name])} |" for each in fields(MultiModelConfig)
+    ]
+    return "\n".join(["| field | default | |", "|---|---|---|", *rows])
+
+
+def _join_lines(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _default(field: Any) -> str:
@@ -19,7 +25,3 @@ def _default(field: Any) -> str:
     if isinstance(value, Enum):
         return f"`{value.value}`"
     return ", ".join(f"`{each}`" for each in value) if isinstance(value, list | dict) else f"`{value}`"
-
-
-def _places(text: str) -> str:
-    return text if text.startswith("the ") else ", ".join(f"`{each}`" for each in text.split(", "))

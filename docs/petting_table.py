@@ -1,6 +1,6 @@
 """The table of the keys of PettingLLMs' configurations."""
 
-from flows.api.petting.run_configs import SETTINGS
+from flows.api.petting.configs import SETTINGS
 
 NAMING = (
     ("config_name", "A configuration, a preset or a file."),

@@ -19,11 +19,12 @@ from components.generation.local.base_models import BaseModels
 from components.generation.local.engine import TransformersGenerator
 from components.identity import seed_for
 from components.machine.package_files import package_file
+from components.mathematics.returns import discount_returns
 from components.models.adapters import ADAPTER_FOLDER
 from components.models.loading import prepare_model_folder
 from components.population.credit import ReturnCorrelation, RoleBaselines
 from components.population.move_rewards import moves_of
-from components.population.training_modes import discount_returns, mode_matrix
+from components.population.training_modes import mode_matrix
 from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
 from components.rollout.router import Router, bind_roles

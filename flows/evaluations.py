@@ -4,15 +4,18 @@ import logging
 
 from components.artifacts.refs import CheckpointRef
 from components.config.hybrid import REFLEXES
+from components.evaluation.held_out import Sampling
+from components.evaluation.suite_play import SuitePlay
 from components.methods.population.against_starts import gain_sentence
 from components.methods.population.credits import state_before
 from components.reporting import progress
+from components.runs.run import Run
 from components.runs.steps import checkpoints_before, last_step
 from components.schema import EvalReport
 from components.session.session import Session
 from flows.suite_blocks import are_apart, play_in_flow
 from tasks.draw_interactions import draw_interactions
-from tasks.evaluate_policy import evaluate_policy, find_models, missing_calls, name_versions
+from tasks.evaluate_policy import evaluate_policy, find_models, missing_calls, name_versions, play_own_suite
 from tasks.picture_episode import picture_episode
 from tasks.play_against_starts import play_against_starts
 from tasks.refresh_weights import refresh_weights
@@ -31,6 +34,12 @@ def evaluate_checkpoints(session: Session, step: int, checkpoints: dict[str, Che
     for report in reports:
         progress.report("evaluated", step, 1, 1, report=report)
     return reports
+
+
+def play_finished_step(run: Run, step: int, sampling: Sampling) -> SuitePlay:
+    """The play of a stored run's own suite after so many steps. Blocks that somebody has played are read."""
+    with Session(run) as session:
+        return play_own_suite(session, sampling, checkpoints_before(session.store, run, step))
 
 
 def evaluate_population(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> list[EvalReport]:

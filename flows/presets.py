@@ -206,15 +206,21 @@ def _read(path: Path) -> Any:
 
 def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | None = None) -> RunConfig:
     """The configuration of a preset or a file (`mine.yaml`), with `a.b=c` overrides. Raises ConfigurationError."""
-    presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
-    if name not in presets:
-        file = next((f"{name}{end}" for end in (".yaml", ".yml") if Path(f"{name}{end}").is_file()), None)
-        meant = f"did you mean the file {file}? " if file else did_you_mean(name, presets)
-        raise ConfigurationError(f"preset {name!r} does not exist; {meant}presets: {', '.join(presets)}")
-    values = with_overrides(presets[name], overrides)
+    values = with_overrides(find_named_values(name), overrides)
     if num_steps is not None:
         values["num_steps"] = num_steps
     return parse_config(values)
+
+
+def find_named_values(name: str, *, others: Sequence[str] = ()) -> dict[str, Any]:
+    """The plain values of a preset or a file (`mine.yaml`). Raises ConfigurationError, in which `others` are names, too."""
+    presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
+    if name not in presets:
+        known = [*others, *presets]
+        file = next((f"{name}{end}" for end in (".yaml", ".yml") if Path(f"{name}{end}").is_file()), None)
+        meant = f"did you mean the file {file}? " if file else did_you_mean(name, known)
+        raise ConfigurationError(f"preset {name!r} does not exist; {meant}presets: {', '.join(known)}")
+    return presets[name]
 
 
 def is_file(name: str) -> bool:

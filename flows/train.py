@@ -16,20 +16,23 @@ from pydantic import Field
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.errors import StageOvertaken
+from components.identity import check_run_id
 from components.machine.gc_tuning import gc_relaxed
 from components.machine.home import HOME
 from components.reporting import progress
 from components.reporting.progress import subscribe
 from components.rollout.lessons import first_look
 from components.runs.lineages import view_command
+from components.runs.resume_checks import validate_start
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
-from components.schema import EvalReport
+from components.schema import EvalReport, IterationReport
 from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.stores import s3_endpoint
 from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
+from components.session.user_sources import with_sources
 from flows.iteration import training_iteration
 from flows.prefect_runtime.active_runs import (
     mark_dead_runs_crashed,
@@ -42,6 +45,7 @@ from flows.prefect_runtime.iteration_runs import iteration_runs
 from flows.prefect_runtime.resumption import cancelled_before_resuming
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.prefect_runtime.run_ends import end_children
+from flows.prefect_runtime.settings import patient_with_temporary_server
 from flows.preflight.checks import preflight
 from flows.preset_changes import list_changes_from_preset
 from flows.run_pages import RunPages
@@ -158,6 +162,23 @@ def flow_run_page() -> str | None:
 def open_session(run: Run, scenario: Scenario | None = None) -> Session:
     """A session to train in, for `preflight` to check."""
     return Session(run, scenario=scenario, computes_all=run.config.resources.runner == "thread")
+
+
+def train_here(
+    config: RunConfig, run_id: str, *, on_step: Callable[[IterationReport], None] | None = None
+) -> dict[str, Any]:
+    """Train a run in this process to `config.num_steps`; the flow's summary. A run of the name is continued.
+
+    `on_step` is called when a step is stored. Where no Prefect server is named, one is started for the run, and may take as
+    long as the run would wait for one that is away. Raises ConfigurationError before anything expensive, ConfigDrift for
+    another configuration under the name, and what the flow raises.
+    """
+    settled = with_sources(config)
+    with open_checked_session(Run(run_id=check_run_id(run_id), config=settled)) as session:
+        session.on_step = on_step
+        validate_start(session.store, run_id, settled, steps_for(settled).pipeline)
+        with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
+            return flow_for(settled)(settled, run_id)
 
 
 @contextmanager

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from components.config.generation import ENGINES
 from components.errors import ConfigurationError
-
-ENGINES = ("transformers", "vllm")
 
 
 def start_engines(home: Path, engine: str, preset: str | None, overrides: Sequence[str]) -> dict[str, str]:
@@ -15,11 +14,11 @@ def start_engines(home: Path, engine: str, preset: str | None, overrides: Sequen
     """
     if engine not in ENGINES:
         raise ConfigurationError(f"--engine {engine!r}: choose one of {', '.join(ENGINES)}")
-    if engine == "transformers":
+    if not ENGINES[engine].has_servers:
         return {}
     if preset is None:
-        raise ConfigurationError("--engine vllm needs --preset, whose models the servers serve")
+        raise ConfigurationError(f"--engine {engine} needs --preset, whose models the servers serve")
     from flows.presets import preset_config
     from infra.services.vllm_stack import up_vllm
 
-    return up_vllm(home, preset_config(preset, [*overrides, "generation.engine=vllm"]))
+    return up_vllm(home, preset_config(preset, [*overrides, f"generation.engine={engine}"]))

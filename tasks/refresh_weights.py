@@ -20,7 +20,7 @@ def refresh_weights(session: Session, step: int, checkpoints: dict[str, Checkpoi
     progress.report("refresh_weights", step, 0, 1)
     versions = list_fixed_versions(session.config)
     for policy, checkpoint in checkpoints.items():
-        with with_recovery_hints(session.store, session.run, step):
+        with with_recovery_hints(session.store, session.run.run_id):
             versions[policy], difference = load_checkpoint(session, checkpoint)
         progress.report("refresh_weights", step, 1, 1, probe_difference=difference)
     return versions

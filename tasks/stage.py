@@ -142,7 +142,7 @@ def _under_protocol(declared: Stage, decisive: Callable[[Any], object]) -> Calla
             progress.report(declared.name, key.step, 0, 1)
             token = _current.set(key)
             try:
-                with with_recovery_hints(session.store, session.run, key.step):
+                with with_recovery_hints(session.store, session.run.run_id):
                     result = run_stage(
                         session.store,
                         key,

@@ -381,3 +381,42 @@ def test_the_built_in_environments_are_registered_as_those_of_other_packages() -
 def test_what_is_opened_stays_small() -> None:
     """A session holds what is opened and closed; what a method does stands in `components/methods`."""
     assert sum(len(path.read_text().splitlines()) for path in (ROOT / "components/session").glob("*.py")) <= 2000
+
+
+READERS = {
+    "methods": "what a facade stands for",
+    "hybrid": "the hybrid method's own player, environment and learner, which a facade drives with one game",
+    "population": "the population method's own graph and comparisons",
+    "runs": "the ledger: what is stored of a run",
+    "artifacts": "stores and references, which the ledger's readers take and return",
+    "session": "opens what a configuration names: its store, its models, its environment with its tools",
+}
+"""What facades import beside flows, `config` and leaves, and why it stands as a reader."""
+STILL_IMPORTED_BY_FACADES = {
+    "hybrid": set[str](),
+    "petting": {
+        "environments",  # an environment as users play it: the types of problems and of play
+        "evaluation",  # the names of suites, samplings and subjects
+        "rollout",  # an agent that answers, and an engine that plays training problems without a run
+    },
+    "multi_model": {
+        "environments",  # which games there are
+        "rollout",  # how many episodes a step has
+    },
+}
+"""What they import besides, which a facade should not."""
+
+
+@pytest.mark.parametrize("facade", sorted(STILL_IMPORTED_BY_FACADES))
+def test_facades_import_flows_methods_and_readers(facade: str) -> None:
+    """An exemption that nobody needs fails, too."""
+    modules = {each for path in (ROOT / "flows" / "api" / facade).rglob("*.py") for each in imported_modules(path)}
+    parts = [each.split(".") for each in modules]
+    assert {each[0] for each in parts} & {"tasks", "infra", "troupe"} == set()
+    used = {each[1] for each in parts if each[0] == "components" and len(each) > 1} - {*LEAVES, *READERS}
+    assert used == STILL_IMPORTED_BY_FACADES[facade]
+
+
+def test_facades_are_thin() -> None:
+    assert {path.parent.name for path in (ROOT / "flows/api").glob("*/__init__.py")} == {*STILL_IMPORTED_BY_FACADES}
+    assert sum(len(path.read_text().splitlines()) for path in (ROOT / "flows/api").rglob("*.py")) <= 5500

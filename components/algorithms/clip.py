@@ -5,6 +5,7 @@ from torch import Tensor
 
 from components.algorithms.loss_inputs import LossInputs, PolicyLoss, token_log_ratios
 from components.config import LossConfig
+from components.mathematics.surrogates import clip_surrogate
 
 
 def compute_clipped_surrogate(log_ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor:
@@ -16,9 +17,7 @@ def compute_clipped_surrogate(log_ratios_N: Tensor, advantages_N: Tensor, config
     **Example** clip 0.2 and 0.2: rho 1.5 with A = 1 gives -1.2 and no gradient; rho 1.5 with A = -1 gives 1.5; rho 9 with
     A = -1 and dual_clip 3 gives 3 and no gradient.
     """
-    ratios_N = log_ratios_N.exp()
-    clipped_N = ratios_N.clamp(1.0 - config.clip_low, 1.0 + config.clip_high)
-    losses_N = -torch.minimum(ratios_N * advantages_N, clipped_N * advantages_N)
+    losses_N = -clip_surrogate(log_ratios_N.exp(), advantages_N, low=config.clip_low, high=config.clip_high)
     if config.dual_clip is None:
         return losses_N
     return torch.where(advantages_N < 0, torch.minimum(losses_N, -config.dual_clip * advantages_N), losses_N)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from components.algorithms.grouping import Advantages, Rewards, compared, flatten, unflatten
 from components.config import AlgorithmConfig
+from components.mathematics.returns import discount_returns
 from components.schema import Episode
 
 
@@ -29,10 +30,9 @@ def team_returns(
         if episode.error is not None or any(earned is None for _, earned in known):
             credited.append(tuple((None,) * len(rewards_K) for rewards_K in rewards_N_K))
             continue
-        returns_M = [0.0] * (max((move for move, _ in known), default=-1) + 2)
-        for move in reversed(range(len(returns_M) - 1)):
-            of_move = sum(earned or 0.0 for at, earned in known if at == move)
-            returns_M[move] = of_move + discount * returns_M[move + 1]
+        num_moves = max((move for move, _ in known), default=-1) + 1
+        earned_M = [[sum(earned or 0.0 for at, earned in known if at == move)] for move in range(num_moves)]
+        returns_M = [earned for (earned,) in discount_returns(earned_M, discount).tolist()]
         pairs = zip(moves_N, rewards_N_K, strict=True)
         credited.append(tuple((returns_M[move] if move >= 0 else None,) * len(rewards_K) for move, rewards_K in pairs))
     return credited

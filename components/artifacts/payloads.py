@@ -22,6 +22,7 @@ def get(store: ArtifactStore, ref: ArtifactRef, as_type: type[T]) -> T:
         raise ArtifactCorrupt(f"{ref.key}: holds a {ref.kind}, not a {as_type.__qualname__}")
     if ref.schema_version != codec.SCHEMA_VERSION:
         raise ArtifactCorrupt(
-            f"{ref.key}: schema version {ref.schema_version}, this program reads {codec.SCHEMA_VERSION}"
+            f"{ref.key}: schema version {ref.schema_version}, this program reads {codec.SCHEMA_VERSION}; "
+            "use the version of Troupe that wrote it"
         )
     return codec.decode(store.get_bytes(ref), as_type)

@@ -15,7 +15,6 @@ M = TypeVar("M", bound=BaseModel)
 DIGEST = "record_sha256"
 """The SHA-256 of everything else in the record, as canonical JSON."""
 
-_STAGE = re.compile(r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?P<stage>\w+)-v\d+/.*")
 _RUN = re.compile(r"runs/(?P<run>[^/]+)/(?P<kind>[a-z_]+)(\.json|/.*)")
 
 
@@ -57,24 +56,16 @@ def damaged(key: str, what: str) -> ArtifactCorrupt:
 def remedy(key: str) -> str:
     """What to do about a damaged record.
 
-    **Example** of `runs/r7/steps/000012/compute_rewards-v1/0/l0-9f/manifest.json`: "delete it, and `troupe resume r7` computes
-    it again; if its step is finished, `troupe resume r7 --from-stage compute_rewards --step 12` does".
+    **Example** of a record below `runs/r7/steps/`: "`troupe verify r7` says what makes it again".
     """
-    if stage := _STAGE.fullmatch(key):
-        if stage["run"] == "_shared":
-            return "delete it, and `troupe resume` makes it again"
-        again = f"troupe resume {stage['run']}"
-        restart = f"`{again} --from-stage {stage['stage']} --step {int(stage['step'])}`"
-        return f"delete it, and `{again}` computes it again; if its step is finished, {restart} does"
     found = _RUN.fullmatch(key)
-    run, kind = (found["run"], found["kind"]) if found else ("", "")
-    return {
-        "config": "restore it from a copy, or use the version of Troupe that wrote it",
-        "lineages": "restore it from a copy, or use the version of Troupe that wrote it: it says which steps count",
-        "sessions": f"delete it: it says only how one session went, and `troupe resume {run}` writes a new one",
-        "iterations": f"delete it, and `troupe resume {run}` writes it again from what its stages committed",
-        "outbox": "delete it: its report will be missing in MLflow",
-    }.get(kind, "restore it from a copy, or delete it")
+    if found is None:
+        return "restore it from a copy, or delete it"
+    if found["run"] == "_shared":
+        return "delete it, and `troupe resume` makes it again"
+    if found["kind"] in ("config", "lineages"):
+        return "restore it from a copy, or use the version of Troupe that wrote it"
+    return f"`troupe verify {found['run']}` says what makes it again"
 
 
 def _digest(value: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from components.config.hybrid import StartsConfig as StartsConfig
 from components.config.loss import LossConfig as LossConfig
 from components.config.parsing import differing_fields as differing_fields
 from components.config.parsing import parse_config as parse_config
+from components.config.parsing import parse_section as parse_section
 from components.config.policies import AdapterConfig as AdapterConfig
 from components.config.policies import ApiConfig as ApiConfig
 from components.config.policies import PolicyConfig as PolicyConfig

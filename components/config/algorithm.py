@@ -138,15 +138,20 @@ class CreditedConfig(_BuiltIn):
     """Of rewards that come a turn later, for each turn."""
 
 
-class RoleBaseline(CreditedConfig):
-    """An agent's return less its average return in that turn (SPIRAL). In populations."""
+class WholeReturns(CreditedConfig):
+    """Takes returns as they are: they are compared with an expectation, not with each other."""
 
-    has_baseline_state = True
-    advantage: Literal["role_baseline"] = "role_baseline"
     normalize_std: ClassVar[bool] = False  # type: ignore[misc]
     normalize_over: ClassVar[Literal["group", "batch"]] = "group"  # type: ignore[misc]
     leave_one_out: ClassVar[bool] = False  # type: ignore[misc]
     epsilon: ClassVar[float] = 1e-4  # type: ignore[misc]
+
+
+class RoleBaseline(WholeReturns):
+    """An agent's return less its average return in that turn (SPIRAL). In populations."""
+
+    has_baseline_state = True
+    advantage: Literal["role_baseline"] = "role_baseline"
     baseline_decay: float = Field(0.95, ge=0.0, lt=1.0)
     """How much of an agent's average return is kept at each episode."""
 
@@ -167,15 +172,11 @@ class RoleGroup(CreditedConfig):
     normalize_std: bool = False
 
 
-class Gae(CreditedConfig):
+class Gae(WholeReturns):
     """PPO: an agent's return compared with what a critic expects, which is trained beside the policy."""
 
     has_critic = True
     advantage: Literal["gae"] = "gae"
-    normalize_std: ClassVar[bool] = False  # type: ignore[misc]
-    normalize_over: ClassVar[Literal["group", "batch"]] = "group"  # type: ignore[misc]
-    leave_one_out: ClassVar[bool] = False  # type: ignore[misc]
-    epsilon: ClassVar[float] = 1e-4  # type: ignore[misc]
     trace: float = Field(0.95, ge=0.0, le=1.0)
     """Lambda, how much of what came after an agent's next action counts beside the critic's value of it (arXiv 1506.02438); 1
     takes whole returns."""

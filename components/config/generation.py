@@ -1,5 +1,7 @@
 """The section `generation`: the engine that samples, in this process or on vLLM servers."""
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -47,6 +49,8 @@ class GenerationConfig(Variant):
     """Whether it draws among given answers (`environment.answer_format: choice`)."""
     serves_past_selves: ClassVar[bool]
     """Whether it holds several versions of a policy at once."""
+    has_servers: ClassVar[bool]
+    """Whether it samples in processes of its own."""
 
     engine: str
     device: Literal["cpu", "cuda"] = "cpu"
@@ -65,16 +69,36 @@ class GenerationConfig(Variant):
             return {"probe_tolerance": BFLOAT16_PROBE, **values}
         return values
 
+    @property
+    def server_urls(self) -> tuple[Address, ...]:
+        """The addresses of running servers; none: those that it has are started here."""
+        return ()
+
+    @property
+    def token_bounds(self) -> Mapping[str, int | None]:
+        """What bounds the tokens of a prompt and its answer beside the model, by field."""
+        return {}
+
+    @abstractmethod
+    def estimate_bytes(self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, device_bytes: int) -> int:
+        """The memory that the engines of one base take here, of a device of `device_bytes`. `num_weight_bytes` are those of the
+        base, `num_token_bytes` those that are kept of a token, and `num_tokens` those of prompts and answers held at once."""
+
 
 class TransformersGeneration(GenerationConfig):
     """Samples in this process."""
 
     draws_among_choices = True
     serves_past_selves = True
+    has_servers = False
     engine: Literal["transformers"] = "transformers"
     max_batch_tokens: int = Field(65536, ge=64)
     """Maximal prompt and completion tokens of a forward batch; larger requests are split in order. Affects results: other batch
     shapes round log-probabilities differently."""
+
+    def estimate_bytes(self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, device_bytes: int) -> int:
+        """The weights, and what is kept of the tokens of a batch."""
+        return num_weight_bytes + num_token_bytes * min(num_tokens, self.max_batch_tokens)
 
 
 class VllmGeneration(GenerationConfig):
@@ -82,12 +106,32 @@ class VllmGeneration(GenerationConfig):
 
     draws_among_choices = False
     serves_past_selves = False
+    has_servers = True
     engine: Literal["vllm"] = "vllm"
     vllm: VllmConfig = VllmConfig()
     """The servers."""
 
+    @property
+    def server_urls(self) -> tuple[Address, ...]:
+        """See GenerationConfig."""
+        return self.vllm.urls
 
+    @property
+    def token_bounds(self) -> Mapping[str, int | None]:
+        """See GenerationConfig."""
+        return {"generation.vllm.max_model_tokens": self.vllm.max_model_tokens}
+
+    def estimate_bytes(self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, device_bytes: int) -> int:
+        """What its servers reserve; running ones are not on this machine's account."""
+        if self.vllm.urls:
+            return 0
+        on_device = self.vllm.gpu_memory_fraction * device_bytes
+        on_cpu = num_weight_bytes + self.vllm.kv_cache_gib * (1 << 30)
+        return int((on_device if self.device == "cuda" else on_cpu) * self.vllm.num_replicas)
+
+
+ENGINES: Mapping[str, type[GenerationConfig]] = {"transformers": TransformersGeneration, "vllm": VllmGeneration}
 Generation = Annotated[
     Annotated[TransformersGeneration | VllmGeneration, Field(discriminator="engine")],
-    ReadVariant("engine", ("transformers", "vllm"), default="transformers"),
+    ReadVariant("engine", tuple(ENGINES), default="transformers"),
 ]

@@ -1,7 +1,7 @@
 """Parsing of configurations, with a remedy for every mistake."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,14 +14,23 @@ from components.text.suggestions import suggest
 _LONGEST_TEXT = 80
 _CONTEXT = 16
 """Characters shown before the place where two long texts begin to differ, and half of those after it."""
+Section = TypeVar("Section", bound=BaseModel)
 
 
 def parse_config(values: Mapping[str, Any]) -> RunConfig:
     """`values` as a RunConfig. Raises ConfigurationError: one line per fault, with field, value and remedy."""
+    return parse_section(RunConfig, values)
+
+
+def parse_section(kind: type[Section], values: Mapping[str, Any], *, place: str = "") -> Section:
+    """`values` as a section that stands at `place`. Raises ConfigurationError as `parse_config` does.
+
+    **Example** `parse_section(StoreConfig, {"rot": "x"}, place="store")`: "store.rot: unknown key; did you mean 'root'".
+    """
     try:
-        return RunConfig.model_validate(values)
+        return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError("\n".join(_explain(error, values))) from error
+        raise ConfigurationError("\n".join(_explain(error, kind, place))) from error
 
 
 def differing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -69,13 +78,13 @@ def _leaves(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, values
 
 
-def _explain(error: ValidationError, values: Mapping[str, Any]) -> Iterator[str]:
+def _explain(error: ValidationError, kind: type[BaseModel], place: str) -> Iterator[str]:
     for fault in error.errors():
-        names, section, others = _locate([part for part in fault["loc"] if part != "[key]"])
-        path = printable(".".join(names), keep="")
+        names, section, others = _locate([part for part in fault["loc"] if part != "[key]"], kind)
+        path = printable(".".join([*([place] if place else []), *names]), keep="")
         if fault["type"] == "extra_forbidden":
             known = [*section.model_fields] if section is not None else []
-            moved = _MOVED.get(names[0]) if len(names) == 1 else _owner(names[-1], others)
+            moved = _MOVED.get(path) if kind is RunConfig and len(names) == 1 else _owner(names[-1], others)
             remedy = moved or suggest(names[-1], known, otherwise=f"valid keys: {', '.join(sorted(known))}")
             yield f"{path}: unknown key; {remedy}"
         elif fault["type"] == UNKNOWN_VARIANT:
@@ -100,14 +109,14 @@ def _owner(field: str, variants: Sequence[type[Variant]]) -> str | None:
 
 
 def _locate(
-    parts: Sequence[int | str],
+    parts: Sequence[int | str], kind: type[BaseModel]
 ) -> tuple[list[str], type[BaseModel] | None, Sequence[type[Variant]]]:
     """The path as a user writes it, without the tags of variants; the class of the section that holds its last part; and all
     variants of that section."""
     names: list[str] = []
     variants: Sequence[type[Variant]] = ()
-    inside: Any = RunConfig
-    holder: type[BaseModel] | None = RunConfig
+    inside: Any = kind
+    holder: type[BaseModel] | None = kind
     for part in parts:
         tagged = _variant(inside, part)
         if tagged is not None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from statistics import fmean, stdev
 
-from components.evaluation.statistics import Z_95, compute_paired_interval
+from components.evaluation.statistics import compute_paired_interval
+from components.mathematics.intervals import Z_95
 from components.schema import EvalReport
 
 _Z_POWER = 0.8416212335729143

@@ -4,20 +4,7 @@ from collections.abc import Sequence
 from math import sqrt
 from statistics import fmean
 
-Z_95 = 1.959963984540054
-"""The 97.5% quantile of the standard normal distribution."""
-
-
-def wilson_interval(num_successes: int, n: int) -> tuple[float, float]:
-    """The 95% Wilson score interval of a success rate; (0, 1) for n = 0.
-
-    Unlike the normal approximation it stays inside [0, 1] and is not empty at 0 or n successes. Source: E. B. Wilson,
-    "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
-
-    **Example** `wilson_interval(8, 10)` is about (0.490, 0.943); `wilson_interval(0, 100)` is about (0, 0.037).
-    """
-    assert 0 <= num_successes <= n, f"{num_successes} successes in {n} trials"
-    return (0.0, 1.0) if n == 0 else _score_interval(num_successes / n, n)
+from components.mathematics.intervals import score_interval
 
 
 def rate_interval(rates_P: Sequence[float], *, num_samples: int) -> tuple[float, float]:
@@ -31,7 +18,7 @@ def rate_interval(rates_P: Sequence[float], *, num_samples: int) -> tuple[float,
     **Example** 50 problems with 4 samples each: as 49 answers if each problem is solved always or never, as 200 if each is
     solved in 2 of 4.
     """
-    return (0.0, 1.0) if not rates_P else _score_interval(fmean(rates_P), _effective_n(rates_P, num_samples))
+    return (0.0, 1.0) if not rates_P else score_interval(fmean(rates_P), _effective_n(rates_P, num_samples))
 
 
 def compute_paired_interval(
@@ -58,14 +45,6 @@ def compute_paired_interval(
     below = _join(after - low_after, high_before - before, phi)
     above = _join(high_after - after, before - low_before, phi)
     return max(-1.0, after - before - below), min(1.0, after - before + above)
-
-
-def _score_interval(rate: float, n: float) -> tuple[float, float]:
-    """The 95% score interval of a rate among `n` independent trials, which need not be whole."""
-    spread = Z_95**2 / n
-    centre = (rate + spread / 2) / (1 + spread)
-    half = Z_95 * sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)
-    return 0.0 if rate == 0 else centre - half, 1.0 if rate == 1 else centre + half
 
 
 def _effective_n(rates_P: Sequence[float], num_samples: int) -> float:

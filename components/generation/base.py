@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from components.errors import ConfigurationError
 from components.schema import ApiUsage, FinishReason, PolicyVersion
 from components.text.choice_tokens import Choices
 
@@ -89,6 +91,39 @@ class Tokenizer(Protocol):
         ...
 
 
+def encode_choices(tokenizer: Tokenizer, choices: Sequence[str]) -> Choices:
+    """The texts as answers to choose among, each with an end."""
+    return tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in choices)
+
+
+def choice_request(
+    tokenizer: Tokenizer, prompt_tokens: tuple[int, ...], choices: Sequence[str], seeds: Sequence[int]
+) -> GenerationRequest:
+    """One prompt whose answers are drawn among `choices`, one for each seed, from the model's own probabilities of them."""
+    answers = encode_choices(tokenizer, choices)
+    return GenerationRequest(
+        prompt_tokens=prompt_tokens,
+        seeds_K=tuple(seeds),
+        max_new_tokens=max(map(len, answers)),
+        temperature=1.0,
+        choices=answers,
+    )
+
+
+def read_choice(request: GenerationRequest, completion: Completion) -> tuple[int, float]:
+    """The index of the drawn choice, and the probability that it was drawn with.
+
+    Raises ConfigurationError where the engine does not know probabilities: then there is no confidence.
+
+    **Example** the second choice with a log-probability of -.31 among the choices: (1, .73).
+    """
+    if not completion.logprobs:
+        raise ConfigurationError(
+            "this engine does not tell probabilities, so that a choice has no confidence: use a local or vllm engine"
+        )
+    return request.choices.index(completion.tokens), min(1.0, exp(sum(completion.logprobs)))
+
+
 class Generator(Protocol):
     """One policy, ready to sample. Its memory is only a cache of a checkpoint."""
 
@@ -115,6 +150,15 @@ class Generator(Protocol):
         self, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
     ) -> list[tuple[float, ...]]:
         """Log-probabilities of given tokens at temperature 1, computed by the engine's own sampling path."""
+        ...
+
+
+@runtime_checkable
+class Served(Protocol):
+    """An engine with servers of its own."""
+
+    def check(self) -> None:
+        """Raise EngineUnavailable unless one of its servers answers, StaleEngine when all serve other models."""
         ...
 
 

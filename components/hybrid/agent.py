@@ -130,6 +130,10 @@ class HybridAgent:
         self.rule = replace(self.rule, control=control)
         self.control.rule, self._least_confidence = control, least_confidence
 
+    def list_stuck(self) -> list[bool]:
+        """Whether each game had stood in the same few states for a while, when it was decided last."""
+        return [is_stuck(states) for states in self._recent_states]
+
     def decide(self, facts: Facts, states_N_S: NDArray[Any], masks_N_A: Booleans, *, explore: bool = True) -> Decided:
         """The next action in each game. `explore` is False in evaluation.
 
@@ -225,7 +229,7 @@ class HybridAgent:
         for states, question in zip(self._recent_states, questions, strict=True):
             states.append(hash(tuple(question.facts.values())))  # of whole numbers: alike in every process
             del states[:-_RECENT_STATES]
-        return [is_stuck(states) for states in self._recent_states]
+        return self.list_stuck()
 
     def _ask_policy(self, states_N_S: NDArray[Any], masks_N_A: Booleans) -> tuple[Integers, Floats]:
         """The policy's action in each game, and its probability: in all, so that its chance does not depend on who plays."""

@@ -2,12 +2,14 @@
 
 import logging
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from components.errors import ConfigurationError
 from components.hybrid.adviser import Advice, Question
 from components.hybrid.errors import DecisionValidationError, LLMConnectionError
 from components.hybrid.game_facts import Action
@@ -18,10 +20,13 @@ _NUM_LINES, _NUM_OUTCOMES = 64, 20
 
 
 class Manager(Protocol):
-    """What the agent needs of a manager: a context in words, an answer."""
+    """What the agent needs of a manager: an answer to a context in words, and how much of one it reads, in its own tokens."""
 
+    @property
+    def max_context_length(self) -> int: ...
     def get_action(self, context: str) -> tuple[int, dict[str, Any]]: ...
-    def fit_context(self, context: str) -> str: ...
+    def count_tokens(self, text: str) -> int: ...
+    def longest_context(self) -> int: ...
 
 
 class AskedManager:
@@ -47,12 +52,31 @@ class AskedManager:
         """A step, for the context of later questions."""
         self.lines.append(f"{description} You pressed {WORDS[Action(action)]}: {reward:+.2f}.")
 
+    def fit_context(self, lines: Sequence[str]) -> str:
+        """The lines without the oldest ones, as many as the manager reads. Raises ConfigurationError if the last one, the
+        question, is longer alone.
+
+        **Example** three lines of 40 words each and a `longest_context` of 100: the last two.
+        """
+        most = self._manager.longest_context()
+
+        def count_negative(first: int) -> int:
+            return -self._manager.count_tokens("\n".join(lines[first:]))
+
+        first = bisect_left(range(len(lines)), -most, key=count_negative)  # fewer lines have fewer tokens
+        if first == len(lines):
+            raise ConfigurationError(
+                f"max_context_length {self._manager.max_context_length}: the question alone has "
+                f"{self._manager.count_tokens(lines[-1])} tokens, more than {most}; use more, or a model that computes more"
+            )
+        return "\n".join(lines[first:])
+
     def advise(self, questions: Sequence[Question]) -> list[Advice]:
         """One answer for each question. Raises LLMConnectionError without a connection, and what the manager raises."""
         return [self._advice(question) for question in questions]
 
     def _advice(self, question: Question) -> Advice:
-        context = self._manager.fit_context("\n".join([*self.lines, f"{self.notes}{button_prompt(question)}"]))
+        context = self.fit_context([*self.lines, f"{self.notes}{button_prompt(question)}"])
         began = time.perf_counter()
         try:
             answer = self._manager.get_action(context)

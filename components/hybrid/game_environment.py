@@ -37,25 +37,22 @@ class GameBoyOptions(Frozen):
 
     goal_badges: int = Field(2, ge=1, le=2)
     """The badges that solve it."""
-    game: Literal["twin", "homebrew", "crystal"] = "homebrew"
-    """homebrew: our own cartridge on the emulator PyBoy. twin: its rules without an emulator. crystal: your own copy of Pokemon
-    Crystal on PyBoy, never played by us."""
-    rom: Path | None = None
-    """crystal: where your copy is."""
+    game: Literal["twin", "homebrew"] | Path = "homebrew"
+    """homebrew: our own cartridge on the emulator PyBoy. twin: its rules without an emulator. A path: your own copy of Pokemon
+    Crystal (English) on PyBoy, never played by us."""
     window: bool = False
-    """homebrew and crystal: show the game in a window, a tenth of a second each button."""
+    """Show the game of an emulator in a window, a tenth of a second each button."""
 
     @model_validator(mode="after")
-    def _every_field_has_an_effect(self) -> "GameBoyOptions":
-        if (self.rom is None) == (self.game == "crystal"):
-            raise ValueError(
-                "game crystal needs your own copy of Pokemon Crystal (English): set rom to its path"
-                if self.rom is None
-                else f"rom {self.rom}: game {self.game} needs none; leave it out, or set game to crystal"
-            )
+    def _window_has_a_screen(self) -> "GameBoyOptions":
         if self.window and self.game == "twin":
             raise ValueError("window: game twin has no screen to show; set game to homebrew, or leave window out")
         return self
+
+    @property
+    def rom(self) -> Path | None:
+        """The user's own copy; None for our games."""
+        return self.game if isinstance(self.game, Path) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +81,7 @@ class GameBoyEnvironment(Demonstrator, Environment):
 
     def draw(self, options: GameBoyOptions, rng: Random) -> Mapping[str, Any]:
         changed = options.model_dump(mode="json", exclude_defaults=True, exclude={"game"})
-        game = {} if options.game == "twin" else {"game": options.game}
+        game = {} if options.game == "twin" else {"game": str(options.game)}
         return {"goal_badges": options.goal_badges, **changed, **game, "seed": rng.getrandbits(48)}
 
     def start(self, problem: Mapping[str, Any]) -> GameBoyState:
@@ -96,7 +93,9 @@ class GameBoyEnvironment(Demonstrator, Environment):
 
     def deciding(self, problem: Mapping[str, Any]) -> Any:
         game = problem.get("game", "twin")
-        return {"game": game, "start": int(problem["seed"]) % NUM_STARTS[game]} if game in NUM_STARTS else problem
+        if game == "twin":
+            return problem
+        return {"game": game, "start": int(problem["seed"]) % NUM_STARTS.get(game, NUM_STARTS["crystal"])}
 
     def observe(self, state: GameBoyState, agent: str) -> str:
         return button_prompt(question(state))
@@ -153,7 +152,7 @@ def _emulated(options: GameBoyOptions) -> "OneGame":
     try:
         from components.hybrid.game_boy.one_game import one_game
     except ServiceMissing as error:
-        if options.game == "crystal":
+        if options.rom is not None:
             raise
         raise ServiceMissing(f"{error}; or set game to twin, which plays the same rules without it") from error
 

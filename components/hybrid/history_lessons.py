@@ -7,7 +7,7 @@ from components.hybrid.arbitration import Actor
 from components.hybrid.decision_history import DecisionHistory
 from components.hybrid.game_facts import Action
 from components.hybrid.language_model import WORDS
-from components.hybrid.significance import wilson_bounds
+from components.mathematics.intervals import wilson_interval
 
 _LOOKED_AT, _LEAST, _Z = 1000, 30, 1.96
 
@@ -30,7 +30,7 @@ def learn_from_history(history: DecisionHistory) -> HistoryLessons:
     for each in history.recent_decisions(_LOOKED_AT):
         for phase in ("", each.phase):
             won.setdefault((phase, each.source), []).append(each.is_success)
-    bounds = {key: wilson_bounds(sum(own), len(own), _Z) for key, own in won.items() if len(own) >= _LEAST}
+    bounds = {key: wilson_interval(sum(own), len(own), _Z) for key, own in won.items() if len(own) >= _LEAST}
     better: dict[str, Actor] = {}
     for actor, other in ((Actor.LLM, Actor.RL), (Actor.RL, Actor.LLM)):
         for phase, source in bounds:

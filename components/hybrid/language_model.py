@@ -1,12 +1,11 @@
 """A language model as adviser and as teacher, through the pipeline's `Generator`."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
 from typing import Any
 
-from components.errors import ConfigurationError
-from components.generation.base import Completion, GenerationRequest, Generator, Tokenizer
+from components.generation.base import GenerationRequest, Generator, Tokenizer, choice_request, read_choice
 from components.hybrid.adviser import Advice, Question
 from components.hybrid.game_facts import LARGEST, Action
 from components.hybrid.subgoals import MOST_SUBGOALS, Lesson, read_lesson
@@ -26,6 +25,7 @@ WORDS = {
 }
 """What a model answers for each action; one token each in the vocabularies of SmolLM2 and Qwen."""
 ADVISER_TASK = "You play a Game Boy game. Answer with one of the buttons that are listed, and with nothing else."
+_LEGAL = re.compile(r"Buttons: ([A-Z, ]+)\.")
 _TEACHER_TASK = """You teach a player of a Game Boy game who learns by trial. Write subgoals on the way to the goal, one a line,
 as `name: condition`. A condition compares facts with whole numbers (==, !=, <, <=, >, >=), joined by `and` and `or`."""
 _TEACHER_TOKENS = 512
@@ -89,7 +89,7 @@ class LearningAdviser:
             alike.setdefault((button_prompt(question), question.legal), []).append(index)
         first = len(self.draws)
         requests = [
-            button_request(
+            choice_request(
                 tokenizer,
                 button_tokens(tokenizer, prompt, is_chat=self._is_chat),
                 [WORDS[action] for action in legal],
@@ -101,7 +101,7 @@ class LearningAdviser:
         answered = self._generator.generate(requests, self.version)
         for ((_, legal), indices), request, completions in zip(alike.items(), requests, answered, strict=True):
             for index, completion in zip(indices, completions, strict=True):
-                choice, confidence = chosen(request, completion)
+                choice, confidence = read_choice(request, completion)
                 advice = Advice(action=legal[choice], confidence=confidence, draw=first + index)
                 drawn[index] = (
                     advice,
@@ -125,6 +125,15 @@ def button_prompt(question: Question) -> str:
     return f"{question.description} Your last buttons: {recent}. Which button?"
 
 
+def read_legal(prompt: str) -> list[Action]:
+    """The legal buttons that the last line of a prompt lists; all nine if it lists none.
+
+    **Example** "... Buttons: UP, B. Which button?": up and B.
+    """
+    found = _LEGAL.findall(prompt.rpartition("\n")[2])
+    return [Action[name] for name in found[-1].split(", ")] if found else list(Action)
+
+
 def button_tokens(tokenizer: Tokenizer, prompt: str, *, is_chat: bool) -> tuple[int, ...]:
     """What the model reads: a chat with its task, or the question alone."""
     return tokenizer.encode_chat(ADVISER_TASK, prompt) if is_chat else tokenizer.encode(prompt)
@@ -139,39 +148,14 @@ def draw_choices(
 ) -> list[tuple[int, float]]:
     """The index of one choice for each prompt, drawn by its seed, and the probability that it was drawn with.
 
-    Raises ConfigurationError where the engine does not know probabilities: then there is no confidence.
-
-    **Example** a log-probability of -.31 among the choices: .73.
+    Raises what `read_choice` raises.
     """
     requests = [
-        button_request(generator.tokenizer, prompt, texts, [seed])
+        choice_request(generator.tokenizer, prompt, texts, [seed])
         for prompt, texts, seed in zip(prompts, choices, seeds, strict=True)
     ]
     answered = generator.generate(requests, version)
-    return [chosen(request, completion) for request, (completion,) in zip(requests, answered, strict=True)]
-
-
-def button_request(
-    tokenizer: Tokenizer, prompt_tokens: tuple[int, ...], choices: Sequence[str], seeds: Sequence[int]
-) -> GenerationRequest:
-    """One prompt whose answers are drawn among `choices`, one for each seed, from the model's own probabilities of them."""
-    answers = tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in choices)
-    return GenerationRequest(
-        prompt_tokens=prompt_tokens,
-        seeds_K=tuple(seeds),
-        max_new_tokens=max(map(len, answers)),
-        temperature=1.0,
-        choices=answers,
-    )
-
-
-def chosen(request: GenerationRequest, completion: Completion) -> tuple[int, float]:
-    """The index of the drawn choice, and the probability that it was drawn with. Raises as `draw_choices`."""
-    if not completion.logprobs:
-        raise ConfigurationError(
-            "this engine does not tell probabilities, so that its advice has no confidence: use a local or vllm engine"
-        )
-    return request.choices.index(completion.tokens), min(1.0, exp(sum(completion.logprobs)))
+    return [read_choice(request, completion) for request, (completion,) in zip(requests, answered, strict=True)]
 
 
 class LanguageModelTeacher:

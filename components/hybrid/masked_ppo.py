@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from components.errors import ConfigurationError
 from components.hybrid.screens import pack_screens, unpack_screens
+from components.mathematics.surrogates import clip_surrogate
 
 _OF_STATES = ("num_states", "state_gains")
 """What a network that sees the screen does not use."""
@@ -301,12 +302,11 @@ class MaskedPPO:
         advantages_B = rollout.advantages_B[rows]
         advantages_B = (advantages_B - advantages_B.mean()) / (advantages_B.std(correction=0) + 1e-8)
         ratios_B = (logprobs_B_A.gather(1, rollout.actions_B[rows, None])[:, 0] - rollout.logprobs_B[rows]).exp()
-        clipped_B = ratios_B.clamp(1 - rule.clip, 1 + rule.clip)
-        policy_loss = -torch.min(ratios_B * advantages_B, clipped_B * advantages_B).mean()
+        policy_loss = -clip_surrogate(ratios_B, advantages_B, low=rule.clip, high=rule.clip).mean()
         value_loss = (self._values(states_B_S) - rollout.returns_B[rows]).square().mean()
         entropy = -(logprobs_B_A.exp() * logprobs_B_A).sum(-1).mean()
         loss = policy_loss + rule.value_weight * value_loss - rule.entropy_weight * entropy
-        clip_frac = (clipped_B != ratios_B).float().mean()
+        clip_frac = (ratios_B != ratios_B.clamp(1 - rule.clip, 1 + rule.clip)).float().mean()
         parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "clip_frac": clip_frac}
         return loss, {name: value.detach() for name, value in parts.items()}
 

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from components.hybrid.significance import Block, chance_of_at_least, wilson_bounds
+from components.hybrid.significance import Block, chance_of_at_least
+from components.mathematics.intervals import wilson_interval
 
 LONGEST = 3
 """Actions in the longest gram. Another number means other counts: raise the schema version with it."""
@@ -163,7 +164,7 @@ def read_grams(connection: sqlite3.Connection, minimum_seen: int) -> list[Gram]:
 
 def _patterns_in(connection: sqlite3.Connection, gram: Gram, level: float) -> Iterator[Pattern]:
     """The gram as a pattern, if it passes the test in one direction."""
-    low, high = wilson_bounds(gram.won, gram.seen, NormalDist().inv_cdf(1 - level))
+    low, high = wilson_interval(gram.won, gram.seen, NormalDist().inv_cdf(1 - level))
     if low <= gram.base_rate <= high:
         return
     helps = low > gram.base_rate

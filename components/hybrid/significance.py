@@ -1,4 +1,4 @@
-"""Is a rate among a few draws too far from the rate of those around them? Exact, and with Wilson's bounds to show.
+"""Is a rate among a few draws too far from the rate of those around them? An exact test.
 
 A z-score is not enough here. The level of one test among thousands is about 1e-5, and that far out the normal curve is wrong:
 with a rate of .05 and 20 trials, 6 successes exceed Wilson's lower bound at 1.3e-5 but have a probability of 3.3e-4, so that
@@ -8,26 +8,10 @@ random play would show patterns. Fisher's exact test has no such gap.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb, sqrt
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-
-
-def wilson_bounds(successes: int, trials: int, z: float) -> tuple[float, float]:
-    """The lower and upper Wilson score bound of a success rate at the quantile `z`; (0, 1) without trials.
-
-    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
-
-    **Example** `wilson_bounds(8, 10, 1.96)` is about (.490, .943); with z = 4.2 it is about (.236, .981).
-    """
-    assert 0 <= successes <= trials, f"{successes} successes in {trials} trials"
-    if trials == 0:
-        return 0.0, 1.0
-    rate, spread = successes / trials, z * z / trials
-    centre = (rate + spread / 2) / (1 + spread)
-    half = z * sqrt(rate * (1 - rate) / trials + spread / (4 * trials)) / (1 + spread)
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,14 @@ from enum import StrEnum
 from random import Random
 from typing import Any, Self
 
-from components.hybrid.segment_bandit import BanditRule, BanditState, credit, next_decision
+from components.hybrid.segment_bandit import (
+    BanditRule,
+    BanditState,
+    close_segment,
+    credit,
+    next_decision,
+    start_segment,
+)
 from components.identity import seed_for
 
 SEGMENT_DECISIONS = 5
@@ -46,11 +53,13 @@ def llm_decides(strategy: Strategy, decision: int, seed: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What may overrule a measured choice: a language model that fails or has no budget left, a player who is stuck."""
+    """What may overrule a measured choice: a language model that fails or has no budget left, a player who is stuck, and a
+    strategy that is known to be the best here."""
 
     llm_error_rate: float = 0.0
     has_llm_budget: bool = True
     is_stuck: bool = False
+    known: Strategy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +110,8 @@ def next_strategy(
 ) -> StrategyState:
     """The state after its `strategy` was chosen for the next decision.
 
-    First that match: a failing or unpaid language model gives RULE_HEAVY, a stuck player LLM_HEAVY; else the bandit decides.
+    First that match: a failing or unpaid language model gives RULE_HEAVY, a stuck player LLM_HEAVY, then what is known to be
+    best; else the bandit decides.
     Overruled decisions are not measured.
 
     **Example** an error rate of .6 gives RULE_HEAVY at once; when it has fallen to .4, the segment of before goes on.
@@ -120,6 +130,17 @@ def next_strategy(
     )
 
 
+def start_strategy(state: StrategyState, rule: StrategyRule, strategy: Strategy) -> StrategyState:
+    """The state in which this strategy is followed for one segment of decisions; then what is measured decides.
+
+    **Example** a `hold` of 50: the next 50 decisions.
+    """
+    bandit = close_segment(state.bandit, rule.bandit)
+    bandit = start_segment(bandit, "", strategy.value, rule.hold + 1)  # its first decision is still to come
+    changed = state.num_decisions > 0 and strategy is not state.strategy
+    return replace(state, bandit=bandit, strategy=strategy, num_switches=state.num_switches + changed)
+
+
 def credit_strategy(state: StrategyState, reward: float) -> StrategyState:
     """The state after the last decision has earned this reward, which counts unless it was overruled.
 
@@ -131,4 +152,4 @@ def credit_strategy(state: StrategyState, reward: float) -> StrategyState:
 def _overruling_strategy(rule: StrategyRule, situation: Situation) -> Strategy | None:
     if situation.llm_error_rate > rule.highest_error_rate or not situation.has_llm_budget:
         return Strategy.RULE_HEAVY
-    return Strategy.LLM_HEAVY if situation.is_stuck else None
+    return Strategy.LLM_HEAVY if situation.is_stuck else situation.known

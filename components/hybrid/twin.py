@@ -59,6 +59,11 @@ class Twin:
         """The facts of each game now (N,); not to be changed."""
         return self._facts
 
+    @property
+    def records(self) -> Records:
+        """What the episode of each game has reached (N,)."""
+        return self._records
+
     def states(self) -> NDArray[np.float32]:
         """The 25 state variables of each game now (N, S)."""
         return state_variables(self._facts)

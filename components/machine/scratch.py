@@ -44,7 +44,7 @@ def private_folder(name: str) -> Path:
     Raises PermissionError, with the folder and the remedy, if it is a link, owned by or open to other users, or if they could
     replace it.
 
-    **Example** `private_folder("troupe-ports")`: /tmp/troupe-ports-1000-5f3a9c51.
+    **Example** `private_folder("troupe-worker")`: /tmp/troupe-worker-1000-5f3a9c51.
     """
     return _private_folder(name, Path(tempfile.gettempdir()).resolve())
 

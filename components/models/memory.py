@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from components.config import TrainingConfig, TransformersGeneration, VllmGeneration
+from components.config import GenerationConfig, TrainingConfig
 from components.errors import ConfigurationError
 
 Device = Literal["cpu", "cuda"]
@@ -71,20 +71,16 @@ def training_bytes(model: ModelNumbers, training: TrainingConfig, *, with_refere
     return {name: int(value) for name, value in parts.items() if value}
 
 
-def engine_bytes(
-    model: ModelNumbers, generation: TransformersGeneration | VllmGeneration, *, num_tokens: int, device_bytes: int
-) -> Bytes:
+def engine_bytes(model: ModelNumbers, generation: GenerationConfig, *, num_tokens: int, device_bytes: int) -> Bytes:
     """What the engines of one base take. `num_tokens` are the prompt and answer tokens that it holds at once."""
     size = _TYPE_BYTES[generation.dtype]
-    weights = model.num_parameters * size
-    if isinstance(generation, TransformersGeneration):
-        num_kept = min(num_tokens, generation.max_batch_tokens)
-        return {"engine": weights + 2 * model.num_layers * model.key_value_width * size * num_kept}
-    vllm = generation.vllm
-    if vllm.urls:
-        return {}
-    each = vllm.gpu_memory_fraction * device_bytes if generation.device == "cuda" else weights + vllm.kv_cache_gib * GIB
-    return {"engine": int(each * vllm.num_replicas)}
+    needed = generation.estimate_bytes(
+        model.num_parameters * size,
+        2 * model.num_layers * model.key_value_width * size,
+        num_tokens=num_tokens,
+        device_bytes=device_bytes,
+    )
+    return {"engine": needed} if needed else {}
 
 
 def check_fits(parts: Bytes, available: int, *, device: Device) -> None:

@@ -13,13 +13,14 @@ from components.config import AlgorithmConfig, CreditedConfig, PopulationMethod,
 from components.config.bounds import check_share
 from components.config.population import Hierarchical
 from components.errors import ConfigurationError
+from components.mathematics.returns import discount_returns
 from components.metrics import agent_return, mixed_return
 from components.population.interaction_graph import InteractionGraph, played_episode
 from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
 from components.population.payoffs import PayoffMatrix, games_by_pair
 from components.population.selective import Record
-from components.population.training_modes import Floats, discount_returns, mode_matrix
+from components.population.training_modes import Floats, mode_matrix
 
 Credits = list[tuple[tuple[float | None, ...], ...]]
 """Axes E, N, K: what each action is credited with; None for one that is not trained on."""

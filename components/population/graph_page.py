@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from components.errors import ConfigurationError
-from components.population.interaction_graph import Edge, InteractionGraph, reciprocated_cooperation
+from components.population.interaction_graph import Edge, InteractionGraph
 from components.text.escaping import printable
 
 SIZE = 480
@@ -74,33 +74,6 @@ def graph_picture(graph: InteractionGraph, *, title: str = "Interactions") -> by
     figure.set_canvas(FigureCanvasAgg(figure))
     figure.savefig(picture, format="png")
     return picture.getvalue()
-
-
-def graph_numbers(graph: InteractionGraph) -> dict[str, Any]:
-    """Counts and shares of the whole graph.
-
-    `density` is the share of ordered pairs with an edge; `cooperation_rate` that of actions which cooperated, and
-    `reciprocity` that of cooperation which was answered, both None where there are none.
-
-    **Example** a cooperates once with b, which competes: 2 members, 2 edges, density 1, cooperation_rate .5, reciprocity 0.
-    """
-    found, num = [edge for _, _, edge in edges(graph)], len(graph.members())
-    cooperated, competed = sum(each.num_cooperated for each in found), sum(each.num_competed for each in found)
-    return {
-        "num_members": num,
-        "num_edges": len(found),
-        "density": len(found) / (num * (num - 1)) if num > 1 else 0.0,
-        "num_cooperated": cooperated,
-        "num_competed": competed,
-        "num_transfers": sum(each.num_transfers for each in found),
-        "cooperation_rate": cooperated / (cooperated + competed) if cooperated + competed else None,
-        "reciprocity": reciprocated_cooperation(graph),
-        "return_correlation": {
-            f"{one} {other}": value
-            for one, other in combinations(graph.members(), 2)
-            if (value := graph.correlation(one, other)) is not None
-        },
-    }
 
 
 def edges(graph: InteractionGraph) -> list[tuple[str, str, Edge]]:

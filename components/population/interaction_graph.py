@@ -169,19 +169,6 @@ def _steps(moves: Sequence[Move]) -> Iterator[dict[int, Action]]:
     yield actions
 
 
-def reciprocated_cooperation(graph: InteractionGraph) -> float | None:
-    """The share of cooperation that is answered, 0 to 1: over all pairs, the smaller count of both directions over their mean.
-
-    None where nobody cooperates.
-
-    **Example** a cooperates with b 3 times and b with a once: 1 / 2 = .5.
-    """
-    pairs = list(combinations(graph.members(), 2))
-    counts = [(graph.edge(a, b).num_cooperated, graph.edge(b, a).num_cooperated) for a, b in pairs]
-    total = sum(one + other for one, other in counts)
-    return 2 * sum(min(pair) for pair in counts) / total if total else None
-
-
 def graphml(graph: InteractionGraph) -> str:
     """The graph as GraphML: a node for each member, a directed edge with all counts, and the correlation where it is defined.
 

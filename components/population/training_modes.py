@@ -10,8 +10,6 @@ cooperative has kappa 0, competitive beta 0, and mixed shares both by how the re
 Hierarchical gives the leader half of its followers' mean, and leaves the followers their own.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,18 +18,6 @@ from components.config.population import Competitive, Cooperative, Hierarchical,
 from components.errors import ConfigurationError
 
 Floats = NDArray[np.float64]
-
-
-def discount_returns(rewards_T_N: Sequence[Sequence[float]] | Floats, discount: float) -> Floats:
-    """The return of each member at each step, [T, N]: `G_t = r_t + discount G_(t+1)`.
-
-    **Example** rewards (1, 0, 4) of one member at discount .5: (2, 2, 4).
-    """
-    check_share("discount", discount)
-    returns_T_N = np.array(rewards_T_N, dtype=np.float64)
-    for step in range(len(returns_T_N) - 2, -1, -1):
-        returns_T_N[step] += discount * returns_T_N[step + 1]
-    return returns_T_N
 
 
 def team_means(num_members: int, team_size: int) -> Floats:

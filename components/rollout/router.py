@@ -6,7 +6,7 @@ from typing import Any
 
 from components.config import PromptConfig, RunConfig
 from components.errors import ConfigurationError, StaleEngine
-from components.generation.base import Completion, GenerationRequest, Generator, Metered, before_stop
+from components.generation.base import Completion, GenerationRequest, Generator, Metered, before_stop, encode_choices
 from components.reporting.share_done import part_of_work
 from components.rollout.prompts import PromptFormat, encode_observation
 from components.schema import ApiUsage, Observation, PolicyVersion
@@ -123,7 +123,7 @@ class Router:
         key = (policy, tuple(choices))
         if key not in self._choices:
             tokenizer = self._generators[policy].tokenizer
-            encoded = tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in choices)
+            encoded = encode_choices(tokenizer, choices)
             for choice, tokens in zip(choices, encoded, strict=True):
                 if (text := tokenizer.decode(tokens)) != choice:
                     raise ConfigurationError(

@@ -99,6 +99,16 @@ def collect_garbage(
     )
 
 
+def remove_expired_checkpoints(store: ArtifactStore, run_id: str) -> None:
+    """Remove at once the checkpoints that this run does not keep by its retention. Files that other records name stay."""
+    content, found = listed(store)
+    records, own = Records(store, found), f"runs/{run_id}/"
+    expired = [each for each in records.expired(keep_checkpoints=None, grace_seconds=0) if each.key.startswith(own)]
+    needless = records.references_in(expired) - records.references(without=expired)
+    store.delete_all([each.key for each in expired])  # records before the files that they name
+    store.delete_all([each.key for each in content if name_of(each.key) in needless])
+
+
 def _record(store: ArtifactStore, expired: Iterable[StoredObject]) -> list[StoredObject]:
     """Record for each run which manifests of its checkpoints are removed; those whose record the store has refused."""
     removed: dict[str, list[StoredObject]] = defaultdict(list)

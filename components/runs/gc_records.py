@@ -17,9 +17,10 @@ from components.config import RetentionConfig
 from components.errors import ArtifactCorrupt
 from components.runs.lineages import Lineage
 from components.runs.retention import Evaluated, list_expired_rollouts, list_expired_updates
-from components.runs.run import SHARED, RunAddress
-from components.runs.shared_results import list_shared_manifests, list_unused_results
-from components.runs.step_records import step_of, step_record_key
+from components.runs.run import RunAddress
+from components.runs.session_records import SESSION_START
+from components.runs.shared_results import list_unused_results
+from components.runs.step_records import RESULT, step_of, step_record_key
 from components.stage_roles import Roles
 
 _REFERENCE = re.compile(rb"payloads/[0-9a-f]{2}/[0-9a-f]{64}|folders/[0-9a-f]{64}")
@@ -32,11 +33,6 @@ _JOURNALLED = re.compile(r".*/(blocks|tools)/[^/]+")
 """They save work; an unreadable one is treated as missing."""
 _RECORD = re.compile(r"runs/[^/]+/.*\.json")
 _RUN = re.compile(r"runs/([^/]+)/.*")
-_SESSION = re.compile(r"runs/([^/]+)/sessions/[^/]+/start\.json")
-_EVALUATION = re.compile(
-    r"runs/(?P<run>[^/]+)/(?P<kind>steps|evaluations)/(?P<name>(?P<step>\d+)/(?P<stage>\w+)-v\d+/[^/]+/[^/]+?)"
-    r"(?:/manifest\.json|\.json)"
-)
 
 _NIGHT = re.compile(r"nights/(?P<suite>[^/]+)/[^/]+\.json")
 _CONTESTANT = re.compile(r"(?P<run>[^@=]+)@(?P<step>\d+)")
@@ -48,7 +44,7 @@ class Records:
     """The records of a store, read once, concurrently."""
 
     def __init__(self, store: ArtifactStore, found: Sequence[StoredObject]) -> None:
-        newest = {_run(each.key): each for each in found if _SESSION.fullmatch(each.key)}
+        newest = {_run(each.key): each for each in found if SESSION_START.fullmatch(each.key)}
         read = [*(each for each in found if not _UNREAD.fullmatch(each.key)), *newest.values()]
         self._contents = _read(store, read)
         # What was listed and cannot be found has been removed since, by another garbage collection.
@@ -94,13 +90,14 @@ class Records:
         return [each for each in self._found if each.key in expired and each.age_seconds >= grace_seconds]
 
     def list_expired_rollouts(self, *, grace_seconds: float) -> list[StoredObject]:
-        """The records of expired rollouts, of runs without unreadable records, manifests first."""
+        """The records of expired rollouts, of runs without unreadable records. Attempts come first: one without its manifest
+        would tell of a lost result."""
         keys = [each.key for each in self._found if _run(each.key) not in self.damaged]
         gone = list_expired_rollouts(
             keys, retention=self._retention, num_finished=self._num_finished, roles=self._roles
         )
         expired = [each for each in self._found if each.key in gone and each.age_seconds >= grace_seconds]
-        return sorted(expired, key=lambda each: not each.key.endswith("/manifest.json"))
+        return sorted(expired, key=lambda each: "/attempts/" not in each.key)
 
     def list_unused_shared(self, *, age_seconds: float) -> list[StoredObject]:
         """The records of shared results that no run uses; none while a record cannot be read."""
@@ -140,23 +137,14 @@ class Records:
         return found
 
     def _evaluations(self, keys: Iterable[str]) -> dict[str, list[Evaluated]]:
-        """run_id -> its evaluations, also those that it shares with others, and those of nightly champions and challengers."""
+        """run_id -> its evaluations, and those of nightly champions and challengers."""
         found: dict[str, list[Evaluated]] = defaultdict(list)
         for each in self._contestants():
             found[each["run"]].append(Evaluated(step=int(each["step"])))
         for key in keys:
-            match = _EVALUATION.fullmatch(key)
-            if match is None or match["run"] == SHARED:
-                continue
-            if match["kind"] == "steps" and self._roles(match["run"])[match["stage"]].writes != "evaluations":
-                continue
-            shared = (
-                f"runs/{SHARED}/steps/{match['name']}/manifest.json",
-                *list_shared_manifests(self._contents.get(key, b"")),
-            )
-            for at in (key,) if match["kind"] == "steps" else shared:
-                if at in self._contents:
-                    found[match["run"]].append(_evaluated(int(match["step"]), self._contents[at]))
+            match = RESULT.fullmatch(key) if key.endswith("/manifest.json") else None
+            if match and key in self._contents and self._roles(match["run"])[match["stage"]].writes == "evaluations":
+                found[match["run"]].append(_evaluated(int(match["step"]), self._contents[key]))
         return found
 
     def _contestants(self) -> list[re.Match[str]]:
@@ -203,7 +191,7 @@ def _check(key: str, content: bytes) -> None:
         read_as(key, content, StageManifest)
     elif not isinstance(verified(key, content).get("from_step", 0), int):
         raise damaged(key, "its from_step is not a number")
-    elif _SESSION.fullmatch(key) or key.endswith("/config.json"):
+    elif SESSION_START.fullmatch(key) or key.endswith("/config.json"):
         _retention_in(key, content)
         _parse_roles(key, content)
 

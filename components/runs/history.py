@@ -127,6 +127,11 @@ def index_evaluation(store: ArtifactStore, key: StageKey) -> None:
     store.create(key.path.replace("/steps/", "/evaluations/", 1) + ".json", with_digest({}))
 
 
+def name_evaluation(index_key: str) -> str:
+    """The manifest of the evaluation with this entry in the run's index."""
+    return index_key.replace("/evaluations/", "/steps/", 1).removesuffix(".json") + "/manifest.json"
+
+
 @dataclass(frozen=True, slots=True)
 class _Reading:
     """Reads one run; damaged records are noted in `errors` and skipped."""
@@ -196,9 +201,7 @@ class _Reading:
 
 
 def _indexed(store: ArtifactStore, run: RunAddress) -> frozenset[str]:
-    keys = store.list(f"runs/{run.run_id}/evaluations/")
-    manifests = [key.replace("/evaluations/", "/steps/", 1).removesuffix(".json") + "/manifest.json" for key in keys]
-    return frozenset(manifest_keys(run, manifests))
+    return frozenset(manifest_keys(run, map(name_evaluation, store.list(f"runs/{run.run_id}/evaluations/"))))
 
 
 def _steps_of(block: int) -> tuple[int, int]:

@@ -11,8 +11,7 @@ from components.identity import config_key
 from components.runs.gc import listed, name_of, num_bytes_of
 from components.runs.gc_records import Records
 from components.runs.lineages import index_key
-
-_SESSION_START = re.compile(r"runs/[^/]+/sessions/[^/]+/start\.json")
+from components.runs.session_records import SESSION_START
 
 
 class RemovalReport(Frozen):
@@ -101,5 +100,5 @@ def _removal(store: ArtifactStore, run_id: str, is_own: Callable[[str], bool]) -
 
 
 def _open_sessions(keys: Set[str]) -> tuple[str, ...]:
-    starts = sorted(filter(_SESSION_START.fullmatch, keys))
+    starts = sorted(filter(SESSION_START.fullmatch, keys))
     return tuple(key for key in starts if key.replace("start.json", "end.json") not in keys)

@@ -8,11 +8,8 @@ from types import MappingProxyType
 
 from components.config import RetentionConfig
 from components.frozen import Frozen
+from components.runs.step_records import RESULT
 from components.stage_roles import Retention, Roles
-
-_RECORD = re.compile(
-    r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?P<stage>\w+)-v\d+/(?P<part>[^/]+)/l(?P<lineage>\d+)-[^/]+/(?P<name>.+)"
-)
 
 FEWEST_KEPT = 2
 
@@ -104,7 +101,7 @@ def _match_expiring(
     """The records of stages whose results expire with this."""
     known: dict[str, Roles] = {}
     for key in keys:
-        if match := _RECORD.fullmatch(key):
+        if match := RESULT.fullmatch(key):
             run = match["run"]
             if run not in known:
                 known[run] = roles(run)

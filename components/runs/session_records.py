@@ -18,6 +18,8 @@ from components.runs.provenance import Provenance, provenance
 from components.runs.run import Run
 from components.stage_roles import Roles
 
+SESSION_START = re.compile(r"runs/[^/]+/sessions/[^/]+/start\.json")
+
 
 class SessionStart(Frozen):
     """One session's start. Its process tells whether it is still running."""

@@ -1,20 +1,18 @@
 """Results that runs share, below `runs/_shared/`: which of them no run uses any more."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.records import read_as
 from components.errors import ArtifactCorrupt
 from components.identity import StageKey
 from components.runs.run import SHARED
-from components.runs.session_records import SessionStart
+from components.runs.session_records import SESSION_START, SessionStart
 from components.runs.stage_protocol import manifest_key
 
-_RESULT = re.compile(rf"(runs/{SHARED}/(?:steps|evaluations)/\d+/[^/]+/[^/]+/[^/]+?)(?:/.*|\.json)")
+_RESULT = re.compile(rf"(runs/{SHARED}/steps/\d+/[^/]+/[^/]+/[^/]+)/.*")
 _MANIFEST = re.compile(rf'runs/{SHARED}/[^"]+/manifest\.json'.encode())
-_INDEX = re.compile(r"runs/[^/]+/evaluations/(.+)\.json")
-_SESSION = re.compile(r"runs/[^/]+/sessions/[^/]+/start\.json")
 
 
 def list_unused_results(
@@ -22,19 +20,26 @@ def list_unused_results(
 ) -> list[StoredObject]:
     """The records of shared results that no run uses and that are at least so old, manifests first.
 
-    `contents` are the records that were read. A run uses what its records name: its warm starts, and evaluations by their
-    index. Of a run whose newest session recorded no roles, the warm starts of that session's version stay.
+    `contents` are the records that were read. A run uses what its records name, as its warm starts. Of a run whose newest
+    session recorded no roles, the warm starts of that session's version stay.
     """
     try:
-        used = set(_used_manifests(records, contents))
-        starts = [read_as(key, content, SessionStart) for key, content in contents.items() if _SESSION.fullmatch(key)]
+        used = {
+            manifest
+            for key, content in contents.items()
+            if not key.startswith(f"runs/{SHARED}/")
+            for manifest in list_shared_manifests(content)
+        }
+        starts = [
+            read_as(key, content, SessionStart) for key, content in contents.items() if SESSION_START.fullmatch(key)
+        ]
     except ArtifactCorrupt:
         return []
     versions = {version for start in starts if not start.roles.stages for version in _list_warm_starts(start)}
     by_result: dict[str, list[StoredObject]] = {}
     for each in records:
         if found := _RESULT.fullmatch(each.key):
-            by_result.setdefault(found[1].replace("/evaluations/", "/steps/", 1), []).append(each)
+            by_result.setdefault(found[1], []).append(each)
     unused = [
         each
         for result, found in by_result.items()
@@ -55,17 +60,6 @@ def adopt_result(store: ArtifactStore, key: StageKey, *, earlier: ArtifactStore)
 def list_shared_manifests(record: bytes) -> list[str]:
     """The manifests of shared results that a record names."""
     return [key.decode() for key in _MANIFEST.findall(record)]
-
-
-def _used_manifests(records: Iterable[StoredObject], contents: Mapping[str, bytes]) -> Iterator[str]:
-    """The manifests that runs use."""
-    own = f"runs/{SHARED}/"
-    for each in records:
-        if (found := _INDEX.fullmatch(each.key)) and not each.key.startswith(own):
-            yield f"{own}steps/{found[1]}/manifest.json"
-    for key, content in contents.items():
-        if not key.startswith(own):
-            yield from list_shared_manifests(content)
 
 
 def _list_warm_starts(start: SessionStart) -> Iterator[str]:

@@ -15,9 +15,10 @@ from components.runs.run import RunAddress
 from components.runs.session_records import read_roles
 from components.schema import IterationReport
 
-_MANIFEST = re.compile(
-    r"runs/[^/]+/steps/(?P<step>\d+)/(?P<stage>\w+)-v\d+/[^/]+/l(?P<lineage>\d+)-[^/]+/manifest\.json"
+RESULT = re.compile(
+    r"runs/(?P<run>[^/]+)/steps/(?P<step>\d+)/(?P<stage>\w+)-v\d+/(?P<part>[^/]+)/l(?P<lineage>\d+)-[^/]+/(?P<name>.+)"
 )
+"""The key of a record of a stage's result; `name` tells which."""
 
 
 class StepSummary(Frozen):
@@ -103,8 +104,8 @@ def manifest_keys(run: RunAddress, keys: Iterable[str]) -> Sequence[str]:
 
 def is_current(run: RunAddress, key: str) -> bool:
     """Whether this is a manifest of the newest restart that covers its step and stage."""
-    found = _MANIFEST.fullmatch(key)
-    if found is None:
+    found = RESULT.fullmatch(key)
+    if found is None or found["name"] != "manifest.json":
         return False
     return int(found["lineage"]) == lineage_for(run.lineages, int(found["step"]), found["stage"])
 

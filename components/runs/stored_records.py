@@ -2,15 +2,15 @@
 
 import errno
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import DIGEST, damaged, first_complaint, read_as, remedy, verified
-from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest, references_in
+from components.artifacts.refs import ArtifactRef, StageManifest, references_in
 from components.config import RunConfig
 from components.config.older import upgrade_values
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, StoreUnavailable
@@ -20,8 +20,8 @@ from components.runs.initial_checkpoints import InitialRecord
 from components.runs.lineages import Lineage
 from components.runs.retention import Collected
 from components.runs.session_records import SessionEnd, SessionStart
+from components.runs.shared_results import list_shared_manifests
 from components.runs.step_records import StepRecord
-from components.schema import EvalReport
 
 T = TypeVar("T")
 
@@ -39,17 +39,21 @@ _TYPES: tuple[tuple[re.Pattern[str], type[BaseModel] | None], ...] = (
     (re.compile(r"runs/[^/]+/(steps/.+/attempts|dropped|flow_runs|evaluations|outbox)/.*\.json|index/runs/.+"), None),
 )
 """None: a digest is all that its readers rely on."""
-_KEPT = (RunConfig, Lineage, SessionStart, SessionEnd, Collected)
-_EVALUATION = TypeAdapter(EvalReport)
+_KEEPING = (InitialRecord, StageManifest, ArtifactRef)
+"""They keep the content that they name. The record of a finished step names its checkpoints for good, and keeps no files."""
+_REMEMBERED = (SessionStart, SessionEnd, Collected)
 
 
 class Problem(Frozen):
-    """An object of a run that is missing or damaged. `named_by` is the record that refers to it, if another does."""
+    """An object of a run that is missing or damaged."""
 
     key: str
     state: Literal["missing", "damaged"]
     what: str
     named_by: str | None = None
+    """The record that refers to it, if another does."""
+    remedy: str = ""
+    """What heals it, once that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +63,8 @@ class RecordFacts:
     key: str
     problem: Problem | None = None
     value: BaseModel | None = None
-    """Of configurations, restarts, sessions and garbage collections."""
+    """Of sessions and garbage collections."""
     content: tuple[ArtifactRef, ...] = ()
-    checkpoints: tuple[CheckpointRef, ...] = ()
     shared: tuple[str, ...] = ()
     """The manifests of shared results that it names."""
 
@@ -71,9 +74,9 @@ def is_record(key: str) -> bool:
     return any(pattern.fullmatch(key) for pattern, _ in _TYPES)
 
 
-def read_facts(store: ArtifactStore, key: str, *, is_evaluation: bool = False) -> RecordFacts:
-    """The facts of the record at `key`, a report if it is the manifest of an evaluation. Raises StoreUnavailable."""
-    facts, problem = examine(key, lambda: _facts(store, key, is_evaluation))
+def read_facts(store: ArtifactStore, key: str) -> RecordFacts:
+    """The facts of the record at `key`. Raises StoreUnavailable."""
+    facts, problem = examine(key, lambda: _read_facts(store, key))
     return RecordFacts(key=key, problem=problem) if facts is None else facts
 
 
@@ -92,56 +95,24 @@ def examine(key: str, read: Callable[[], T], *, named_by: str | None = None) -> 
     return None, Problem(key=key, state="damaged", what=what, named_by=named_by)
 
 
-def _facts(store: ArtifactStore, key: str, is_evaluation: bool) -> RecordFacts:
+def _read_facts(store: ArtifactStore, key: str) -> RecordFacts:
     content = store.read(key)
     if content is None:
         raise ArtifactMissing(key)
+    fields = verified(key, content)
     if f'"{DIGEST}"'.encode() not in content:
-        verified(key, content)  # names what else is wrong with it
         raise damaged(key, "it has no digest, so nobody knows whether it was changed")
     as_type = next(as_type for pattern, as_type in _TYPES if pattern.fullmatch(key))
-    if as_type is None:
-        return RecordFacts(key=key, shared=tuple(_shared_keys(verified(key, content))))
-    value = read_as(key, content, as_type, upgrade_values) if as_type is RunConfig else read_as(key, content, as_type)
+    value = None
+    if as_type is not None:
+        value = (
+            read_as(key, content, as_type, upgrade_values) if as_type is RunConfig else read_as(key, content, as_type)
+        )
+    if isinstance(value, StageManifest) and f"{value.key}/manifest.json" != key:
+        raise damaged(key, f"it is the manifest of {value.key}")
     try:
-        if isinstance(value, StageManifest) and is_evaluation:
-            _EVALUATION.validate_python(value.output)
-        return _facts_of(key, value)
+        kept = tuple(references_in(fields)) if isinstance(value, _KEEPING) else ()
     except ValidationError as error:
         raise damaged(key, f"its output is none of this version of Troupe ({first_complaint(error)})") from error
-
-
-def _facts_of(key: str, value: BaseModel) -> RecordFacts:
-    if isinstance(value, StageManifest):
-        if f"{value.key}/manifest.json" != key:
-            raise damaged(key, f"it is the manifest of {value.key}")
-        checkpoints = tuple(_checkpoints_in(value.output))
-        return RecordFacts(key=key, content=tuple(references_in(value.output)), checkpoints=checkpoints)
-    if isinstance(value, StepRecord):  # it names its checkpoints for good, and keeps no files
-        return RecordFacts(key=key, checkpoints=tuple(value.checkpoints.values()))
-    if isinstance(value, InitialRecord):
-        checkpoints = tuple(value.checkpoints.values())
-        return RecordFacts(key=key, content=value.content, checkpoints=checkpoints, shared=(value.manifest,))
-    if isinstance(value, ArtifactRef):
-        return RecordFacts(key=key, content=(value,))
-    return RecordFacts(key=key, value=value if isinstance(value, _KEPT) else None)
-
-
-def _checkpoints_in(output: Any) -> Iterator[CheckpointRef]:
-    if isinstance(output, dict):
-        if output.keys() >= {"policy", "step", "folder", "weights_digest", "optimizer_digest"}:
-            yield CheckpointRef.model_validate(output)
-            return
-        output = list(output.values())
-    if isinstance(output, list):
-        for inner in output:
-            yield from _checkpoints_in(inner)
-
-
-def _shared_keys(value: Any) -> Iterator[str]:
-    """The manifests of shared results anywhere in a record."""
-    if isinstance(value, str) and value.startswith("runs/_shared/") and value.endswith("/manifest.json"):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _shared_keys(inner)
+    shared = () if isinstance(value, HistoryBlock) else tuple(list_shared_manifests(content))
+    return RecordFacts(key=key, value=value if isinstance(value, _REMEMBERED) else None, content=kept, shared=shared)

@@ -4,46 +4,35 @@ Only the store is read, nothing is written: it works on a read-only store and be
 number of records, not by the size of what they name: files and payloads are read in chunks.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.layout import FOLDER_KIND, check_digest, check_listing
+from components.artifacts.layout import FOLDER_KIND, check_digest
 from components.artifacts.parallel import in_parallel
-from components.artifacts.records import first_complaint
-from components.artifacts.refs import ArtifactRef
-from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.frozen import Frozen
-from components.runs.lineages import store_option
-from components.runs.run import SHARED
-from components.runs.run_survey import (
-    Survey,
-    evaluation_manifest,
-    find_missing_records,
-    is_collected,
-    is_manifest,
-    step_in,
-    survey,
-)
-from components.runs.step_records import stage_of, step_of
-from components.runs.stored_records import Problem, examine
-from components.training.base import MANIFEST_FILE, CheckpointManifest
+from components.identity import config_key
+from components.runs.gc import name_of
+from components.runs.history import block_key, name_evaluation
+from components.runs.initial_checkpoints import initial_key
+from components.runs.lineages import index_key, read_lineages, store_option
+from components.runs.retention import FEWEST_KEPT, Collected
+from components.runs.run import SHARED, RunAddress
+from components.runs.session_records import SessionEnd, SessionStart, end_key, standing_lineages
+from components.runs.step_records import is_current, stage_of, step_of, step_record_key
+from components.runs.stored_records import Problem, RecordFacts, examine, is_record, read_facts
+from components.stage_roles import Roles
 
-_SHARED = f"runs/{SHARED}/"
-REPLACED = "nothing needs it: a restart has replaced it, and could be taken back only with it"
 IRREPLACEABLE = "restore it from a backup: it cannot be computed again"
 _IRREPLACEABLE = ("config.json", "lineages", "dropped", "collected")
 """What says how the run was started, which of its results count, and what was removed."""
 Progress = Callable[[float, int], None]
 """Called with the objects read so far, and how many are known to be read."""
-
-
-class Finding(Problem):
-    """A problem and what heals it."""
-
-    remedy: str
 
 
 class VerifyReport(Frozen):
@@ -55,13 +44,10 @@ class VerifyReport(Frozen):
     """Payloads and files of folders."""
     num_bytes: int
     """Of these objects."""
-    problems: tuple[Finding, ...]
-    replaced: tuple[Finding, ...] = ()
-    """Problems of results that a restart has replaced: the run does not need them."""
+    problems: tuple[Problem, ...]
+    """Causes before what follows from them."""
     removed: Mapping[str, tuple[int, ...]] = Field(default_factory=dict)
     """Policy -> the numbers of updates whose checkpoints garbage collection removed."""
-    unchecked: tuple[str, ...] = ()
-    """What could not be checked, and why."""
 
     @property
     def is_whole(self) -> bool:
@@ -69,154 +55,233 @@ class VerifyReport(Frozen):
         return not self.problems
 
 
-Content = Mapping[str, tuple[str, ArtifactRef]]
-"""The key of a payload or folder -> the record that it was made with, and its reference."""
-
-
 def verify_run(store: ArtifactStore, run_id: str, progress: Progress = lambda done, total: None) -> VerifyReport:
-    """Read everything that a run refers to. Raises StoreUnavailable; an unknown run has one problem, its configuration."""
-    found = survey(store, run_id, lambda count: progress(count, count))
-    absent = list(find_missing_records(found))
-    removed = [each.key for each in absent if is_manifest(each.key) and is_collected(found, each.key)]
-    problems = [each.problem for each in found.facts.values() if each.problem is not None]
-    problems += [each for each in absent if each.key not in removed and store.read(each.key) is None]
-    content = _collect_content(found)
-    objects, damaged_listings = _list_objects(content)
-    total = len(found.keys) + len(objects)
-    problems += damaged_listings
-    problems += _check_objects(store, objects, content, lambda done: progress(len(found.keys) + done, total))
-    problems += _check_checkpoints(store, found, content, {content_name(each.key) for each in problems})
-    problems = [each for each in problems if not _is_gone_with_its_record(store, each)]
-    makers = {
-        each.key: content[name][0] if (name := content_name(each.key)) in content else each.key for each in problems
+    """Read everything that a run needs, so nothing that a restart has replaced. Raises StoreUnavailable; an unknown run has one
+    problem, its configuration."""
+    records = _read_records(store, run_id, lambda count: progress(count, count))
+    owners = {
+        ref.key: (key, ref)
+        for key in sorted(records.facts, key=records.rank, reverse=True)
+        for ref in records.facts[key].content
     }
-    problems.sort(key=lambda each: _rank(found, makers[each.key]))
-    standing = [each for each in problems if found.counts(makers[each.key])]
+    objects: dict[str, tuple[str, int]] = {}
+    for name, (_, ref) in owners.items():
+        files = {f"{name}/{path}": promised for path, promised in (ref.files or {}).items()}
+        objects |= files if ref.kind == FOLDER_KIND else {name: (ref.sha256, ref.num_bytes)}
+    num_records = len(records.facts)
+    total = num_records + len(objects)
+
+    def find_problem(key: str) -> Problem | None:
+        owner, _ = owners[name_of(key)]
+        return examine(key, lambda: check_digest(key, objects[key], store.digest(key)), named_by=owner)[1]
+
+    found = in_parallel(find_problem, objects, done=lambda done: progress(num_records + done, total))
+    absent = list(records.find_missing())
+    removed = [each.key for each in absent if records.is_collected(each.key)]
+    unreadable = (each.problem for each in records.facts.values())
+    problems = [each for each in (*unreadable, *found, *absent) if each is not None and each.key not in removed]
+    makers = {each.key: owners[name][0] if (name := name_of(each.key)) in owners else each.key for each in problems}
     return VerifyReport(
         run_id=run_id,
-        num_records=len(found.keys),
+        num_records=num_records,
         num_objects=len(objects),
         num_bytes=sum(num_bytes for _, num_bytes in objects.values()),
         problems=tuple(
-            Finding(**dict(each), remedy=_name_remedy(found, makers[each.key], each, store_option(store)))
-            for each in standing
+            each.model_copy(update={"remedy": records.name_remedy(makers[each.key], each, store_option(store))})
+            for each in sorted(problems, key=lambda each: records.rank(makers[each.key]))
+            if _is_still_so(store, each)
         ),
-        replaced=tuple(Finding(**dict(each), remedy=REPLACED) for each in problems if each not in standing),
-        removed=_group_by_policy(found, removed),
-        unchecked=tuple(_tell_unchecked(found)),
+        removed=_group_by_policy(records.roles, removed),
     )
 
 
-def _name_remedy(found: Survey, maker: str, problem: Problem, option: str) -> str:
-    """What computes again what the record `maker` is, or names."""
-    resume = f"troupe resume {found.run_id}"
-    kind = maker.split("/")[2]
-    if kind in _IRREPLACEABLE:
-        return IRREPLACEABLE
-    if is_manifest(maker) and not maker.startswith(_SHARED) and not found.roles[stage_of(maker)].optional:
-        return f"`{resume} --from-stage {stage_of(maker)} --step {step_of(maker)}{option}` computes it again"
-    if problem.key == maker and problem.state == "missing":
-        return f"`{resume}{option}` makes it again"
-    entry = f" and {evaluation_manifest(maker)}" if kind == "evaluations" else ""
-    return f"delete {maker}{entry}, and `{resume}{option}` makes it again if it is needed"
+def _is_still_so(store: ArtifactStore, problem: Problem) -> bool:
+    """Whether what is missing was not written, or removed with what names it, while this call read."""
+    if problem.state == "damaged":
+        return True
+    names_it = problem.named_by is None or store.read(problem.named_by) is not None
+    return names_it and store.read(problem.key) is None
 
 
-def _collect_content(found: Survey) -> Content:
-    content: dict[str, tuple[str, ArtifactRef]] = {}
-    for record in sorted(found.facts, key=lambda key: (not found.counts(key), _rank(found, key))):
-        for ref in found.facts[record].content:
-            content.setdefault(ref.key, (record, ref))
-    return content
-
-
-def _list_objects(content: Content) -> tuple[dict[str, tuple[str, int]], list[Problem]]:
-    """Key -> (sha256, num_bytes) of payloads and files, and the folders whose listings are damaged."""
-    objects: dict[str, tuple[str, int]] = {}
-    problems: list[Problem] = []
-    for name, (record, ref) in content.items():
-        if ref.kind != FOLDER_KIND:
-            objects[name] = (ref.sha256, ref.num_bytes)
-            continue
-        try:
-            objects |= {f"{name}/{path}": promised for path, promised in check_listing(ref).items()}
-        except ArtifactCorrupt as error:
-            problems.append(Problem(key=name, state="damaged", what=str(error), named_by=record))
-    return objects, problems
-
-
-def _check_objects(
-    store: ArtifactStore, objects: Mapping[str, tuple[str, int]], content: Content, done: Callable[[int], None]
-) -> list[Problem]:
-    def find_problem(key: str) -> Problem | None:
-        owner, _ = content[content_name(key)]
-        return examine(key, lambda: check_digest(key, objects[key], store.digest(key)), named_by=owner)[1]
-
-    return [found for found in in_parallel(find_problem, objects, done=done) if found is not None]
-
-
-def _check_checkpoints(store: ArtifactStore, found: Survey, content: Content, damaged: Set[str]) -> list[Problem]:
-    """The whole folders that hold another checkpoint than the record of it says."""
-    named = {
-        (each.folder.key, each.weights_digest, each.optimizer_digest): record
-        for record, facts in found.facts.items()
-        for each in facts.checkpoints
-        if each.folder.key in content and each.folder.key not in damaged
-    }
-
-    def find_problem(checkpoint: tuple[str, str, str]) -> Problem | None:
-        key = f"{checkpoint[0]}/{MANIFEST_FILE}"
-        return examine(key, lambda: _check_same(key, store.read(key), checkpoint), named_by=named[checkpoint])[1]
-
-    return [problem for problem in in_parallel(find_problem, named) if problem is not None]
-
-
-def _check_same(key: str, content: bytes | None, checkpoint: tuple[str, str, str]) -> None:
-    if content is None:
-        raise ArtifactMissing(key)
-    try:
-        manifest = CheckpointManifest.model_validate_json(content)
-    except ValidationError as error:
-        raise ArtifactCorrupt(f"no manifest of a checkpoint ({first_complaint(error)})") from error
-    for kind, named in zip(("weights_digest", "optimizer_digest"), checkpoint[1:], strict=True):
-        if (own := getattr(manifest, kind)) != named:
-            raise ArtifactCorrupt(f"it has the {kind} {own[:16]}…, and the record of the checkpoint has {named[:16]}…")
-
-
-def _is_gone_with_its_record(store: ArtifactStore, problem: Problem) -> bool:
-    """Whether content is missing because its record was removed while this call read."""
-    return problem.named_by is not None and problem.state == "missing" and store.read(problem.named_by) is None
-
-
-def _tell_unchecked(found: Survey) -> Iterator[str]:
-    if found.address is None:
-        yield "which results count, and which are missing: a restart cannot be read"
-    if not any(found.of_kind("initial")):
-        yield "the policies before training: the run has no record of them"
-
-
-def _group_by_policy(found: Survey, removed: list[str]) -> dict[str, tuple[int, ...]]:
+def _group_by_policy(roles: Roles, removed: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """Policy -> the numbers of updates whose manifests, which have its name as their part, were removed."""
     steps: dict[str, set[int]] = defaultdict(set)
     for key in removed:
-        if found.roles[stage_of(key)].writes == "checkpoints":
+        if roles[stage_of(key)].writes == "checkpoints":
             steps[key.split("/")[5]].add(step_of(key) + 1)
     return {policy: tuple(sorted(numbers)) for policy, numbers in sorted(steps.items())}
 
 
-def _rank(found: Survey, key: str) -> tuple[int, int, int, str]:
-    """The order in which problems are healed, and in which records own content: causes before what follows from them."""
-    if key.startswith(_SHARED):
-        return 1, 0, 0, key
-    kind = key.split("/")[2]
-    if kind in ("config.json", "lineages", "initial"):
-        return (1 if kind == "initial" else 0), 1, 0, key
-    if kind not in ("steps", "iterations"):
-        return 3, 0, 0, key
-    names = [each.name for each in found.roles.stages]
-    stage = stage_of(key) if is_manifest(key) else ""
-    return 2, step_in(key), names.index(stage) if stage in names else len(names) + (kind == "steps"), key
+def _read_records(store: ArtifactStore, run_id: str, done: Callable[[int], None]) -> "_Records":
+    """The records of a run that count, the shared ones that they name, and its entry in the index."""
+    listed = {*filter(is_record, store.list(f"runs/{run_id}/"))}
+    lineages, _ = examine(run_id, lambda: standing_lineages(store, run_id, read_lineages(store, run_id)))
+    address = None if lineages is None else RunAddress(run_id=run_id, lineages=lineages)
+    records = _Records(run_id=run_id, listed=listed, address=address, facts={})
+
+    def read(keys: Iterable[str]) -> None:
+        num_read = len(records.facts)
+        for each in in_parallel(partial(read_facts, store), sorted(keys), done=lambda count: done(num_read + count)):
+            if each.problem is None or each.problem.state == "damaged" or each.key not in listed:
+                records.facts[each.key] = each  # else it was removed since it was listed
+
+    read({index_key(run_id), *filter(records.counts, listed)})
+    read({key for each in records.facts.values() for key in each.shared} - records.facts.keys())
+    return records
 
 
-def content_name(key: str) -> str:
-    """The key that a reference names: the payload itself, or the folder of a file."""
-    return "/".join(key.split("/")[:2]) if key.startswith("folders/") else key
+@dataclass(kw_only=True)
+class _Records:
+    """A run's records, about two kilobytes for each. What follows from them is asked once all are read."""
+
+    run_id: str
+    listed: set[str]
+    """The keys of all records of the run, also of those that a restart has replaced."""
+    address: RunAddress | None
+    """None if a restart cannot be read: then nobody knows which records count."""
+    facts: dict[str, RecordFacts]
+
+    @cached_property
+    def roles(self) -> Roles:
+        """Those that the newest readable session has recorded."""
+        return next((each.roles for each in reversed(self._sessions)), Roles())
+
+    @cached_property
+    def _sessions(self) -> list[SessionStart]:
+        """The readable starts of sessions, oldest first."""
+        return [each.value for _, each in sorted(self.facts.items()) if isinstance(each.value, SessionStart)]
+
+    @cached_property
+    def _last_steps(self) -> set[int]:
+        """The numbers of steps of the sessions that ended well."""
+        ends = [(each, self.facts.get(end_key(self.run_id, each.number))) for each in self._sessions]
+        return {
+            each.num_steps for each, end in ends if end and isinstance(end.value, SessionEnd) and not end.value.error
+        }
+
+    @cached_property
+    def _recorded_steps(self) -> set[int]:
+        """The steps whose end is recorded."""
+        return {_parse_step(key) for key in self._list_kind("iterations")}
+
+    @cached_property
+    def _collected(self) -> frozenset[str] | None:
+        """The manifests that `troupe gc` has removed; None where its records are lost, or an older one made none."""
+        records = [self.facts[key].value for key in self._list_kind("collected")]
+        values = [each for each in records if isinstance(each, Collected)]
+        if len(values) < len(records) or not (self._sessions and self._sessions[0].records_collections):
+            return None
+        return frozenset(key for value in values for key in value.manifests)
+
+    def counts(self, key: str) -> bool:
+        """Whether the run depends on this record: no restart has replaced it. True if the restarts are unknown."""
+        kind = key.split("/")[2]
+        if kind == "lineages":
+            return key.replace("/lineages/", "/dropped/") not in self.listed
+        if self.address is None:
+            return True
+        if kind == "steps":
+            return is_current(self.address, _name_manifest(key))
+        if kind == "evaluations":
+            return is_current(self.address, name_evaluation(key))
+        if kind == "iterations":
+            return key == step_record_key(self.address, _parse_step(key))
+        return kind != "history" or key == block_key(self.address, _parse_step(key))
+
+    def find_missing(self) -> Iterator[Problem]:
+        """The records that must exist and do not, with what `troupe gc` has removed.
+
+        A later restart, session or step tells of the earlier ones, an attempt of a result.
+        """
+        restarts = (
+            int(key.split("/")[3].removesuffix(".json")) for key in self.listed if key.split("/")[2] == "lineages"
+        )
+        for number in range(max(restarts, default=0) + 1):
+            if (key := config_key(self.run_id, number)) not in self.listed:
+                yield _report_missing(key, "the run has later records")
+        if self.address is None:
+            return
+        if self.roles.stages and any(self._list_kind("steps")) and not any(self._list_kind("initial")):
+            yield _report_missing(initial_key(self.run_id, 0), "the run has results")
+        num_finished = max([*self._last_steps, *(step + 1 for step in self._recorded_steps)], default=0)
+        for step in sorted({*range(num_finished)} - self._recorded_steps):
+            yield _report_missing(step_record_key(self.address, step), "later ones show that the step was finished")
+        there = {_parse_result(key) for key in self._list_kind("steps") if _is_manifest(key)}
+        attempts = sorted(key for key in self._list_kind("steps") if "/attempts/" in key)
+        for key, attempt in {_name_manifest(attempt): attempt for attempt in attempts}.items():
+            if _parse_result(key) not in there and self._must_have_ended(key):
+                yield _report_missing(key, "its step is finished", named_by=attempt)
+
+    def is_collected(self, key: str) -> bool:
+        """Whether `troupe gc` has removed this record: by its own, or as one that it may have where they are not known."""
+        if not _is_manifest(key) or self.roles[stage_of(key)].expires_with != "checkpoints":
+            return False
+        if self._collected is None:
+            return step_of(key) <= max(self._recorded_steps, default=0) - FEWEST_KEPT
+        return key in self._collected
+
+    def rank(self, key: str) -> tuple[float, float, str]:
+        """The order in which problems are healed, and in which records own content: causes before what follows from them."""
+        kind = key.split("/")[2]
+        if kind in _IRREPLACEABLE:
+            return -2, 0, key
+        if kind == "initial" or _is_shared(key):
+            return -1, kind == "initial", key
+        if kind not in ("steps", "iterations"):
+            return math.inf, 0, key
+        stages = [each.name for each in self.roles.stages]
+        position = stages.index(stage_of(key)) if _is_manifest(key) and stage_of(key) in stages else len(stages)
+        return _parse_step(key), position, key
+
+    def name_remedy(self, maker: str, problem: Problem, option: str) -> str:
+        """What computes again what the record `maker` is, or names."""
+        resume = f"troupe resume {self.run_id}"
+        kind = maker.split("/")[2]
+        if kind in _IRREPLACEABLE:
+            return IRREPLACEABLE + ("" if self.address else "; until then nobody knows which results count")
+        if _is_manifest(maker) and not _is_shared(maker) and not self.roles[stage_of(maker)].optional:
+            return f"`{resume} --from-stage {stage_of(maker)} --step {step_of(maker)}{option}` computes it again"
+        if problem.key == maker and problem.state == "missing":
+            return f"`{resume}{option}` makes it again"
+        entry = f" and {name_evaluation(maker)}" if kind == "evaluations" else ""
+        return f"delete {maker}{entry}, and `{resume}{option}` makes it again if it is needed"
+
+    def _list_kind(self, kind: str) -> Iterator[str]:
+        """The keys of the run's own records of a kind that count."""
+        return (key for key in self.facts if key.startswith(f"runs/{self.run_id}/{kind}/"))
+
+    def _must_have_ended(self, result: str) -> bool:
+        """Whether what was begun must have ended: its step is finished. Of what a step may lack, evaluations and interactions
+        are made before the next one, or after the last one of a session that ended well."""
+        role, step = self.roles[stage_of(result)], step_of(result)
+        if role.optional and role.writes not in ("evaluations", "interactions"):
+            return False
+        is_made_after_the_last = role.optional and step in self._last_steps
+        return is_made_after_the_last or (role.writes != "interactions" and step in self._recorded_steps)
+
+
+def _report_missing(key: str, what: str, named_by: str | None = None) -> Problem:
+    return Problem(key=key, state="missing", what=f"it is not in the store; {what}", named_by=named_by)
+
+
+def _is_shared(key: str) -> bool:
+    return key.startswith(f"runs/{SHARED}/")
+
+
+def _is_manifest(key: str) -> bool:
+    return key.endswith("/manifest.json")
+
+
+def _name_manifest(key: str) -> str:
+    """The manifest of the result that a record below `runs/<run>/steps/<step>/<stage>/<part>/<lineage>` belongs to."""
+    return "/".join([*key.split("/")[:7], "manifest.json"])
+
+
+def _parse_step(key: str) -> int:
+    """The number of the step, or of the block of steps, that a record has in its name."""
+    return int(key.split("/")[3].split("-")[0])
+
+
+def _parse_result(key: str) -> tuple[int, str, str]:
+    """The step, the stage and the part of a result."""
+    return step_of(key), stage_of(key), key.split("/")[5]

@@ -5,12 +5,12 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from components.config import RunConfig, TransformersGeneration, VllmGeneration
-from components.generation.base import Generator
+from components.config import RunConfig, TransformersGeneration
+from components.generation.base import Generator, Served
 from components.machine.gc_tuning import gc_paused
 from components.machine.process_variables import read_variable, read_variables
 from components.schema import PolicyVersion
-from components.session.vllm_models import name_served_model, server_key, server_urls
+from components.session.vllm_models import name_served_model, server_key, server_urls, vllm_generation
 
 if TYPE_CHECKING:
     from components.generation.local.base_models import BaseModels
@@ -48,19 +48,15 @@ class Engines:
         if engine is None and len(self._past) >= self._num_past:
             engine = self._past.pop(next(iter(self._past)))
         if engine is None:
-            generation = self._config.generation
-            assert isinstance(generation, TransformersGeneration), f"engine {generation.engine} serves no past selves"
-            engine = self._in_process(generation, slot=f"past self {len(self._past)}")
+            engine = self._in_process(slot=f"past self {len(self._past)}")
         self._past[player] = engine
         return engine
 
     def check_servers(self) -> None:
         """Check that every policy's inference servers answer. Raises EngineUnavailable or StaleEngine."""
-        from components.generation.vllm.engine import VllmGenerator
-
         for name, policy in self._config.policies.items():
             engine = self.of(name) if policy.api is None else None
-            if isinstance(engine, VllmGenerator):
+            if isinstance(engine, Served):
                 engine.check()
 
     def check_apis(self) -> None:
@@ -92,12 +88,11 @@ class Engines:
 
             key = read_variable(KEY_VARIABLES[api.provider])
             return self._ends.enter_context(closing(open_api_generator(policy, api, api_key=key)))
-        generation = self._config.generation
-        return (
-            self._vllm(policy, generation) if isinstance(generation, VllmGeneration) else self._in_process(generation)
-        )
+        return self._on_servers(policy) if self._config.generation.has_servers else self._in_process()
 
-    def _in_process(self, generation: TransformersGeneration, *, slot: str | None = None) -> Generator:
+    def _in_process(self, *, slot: str | None = None) -> Generator:
+        generation = self._config.generation
+        assert isinstance(generation, TransformersGeneration), f"engine {generation.engine} samples on servers"
         with gc_paused():
             from components.generation.local.base_models import BaseModels
             from components.generation.local.engine import TransformersGenerator
@@ -105,13 +100,13 @@ class Engines:
         self._bases = self._bases or BaseModels()
         return TransformersGenerator(generation, self._bases, slot=slot)
 
-    def _vllm(self, policy: str, generation: VllmGeneration) -> Generator:
+    def _on_servers(self, policy: str) -> Generator:
         # Validated before the import, which takes seconds, so that errors appear at once.
         urls, key = server_urls(self._config, read_variables()), server_key(self._config, read_variables())
         from components.generation.vllm.engine import VllmGenerator
 
         engine = VllmGenerator(
-            generation,
+            vllm_generation(self._config),
             model=name_served_model(self._config, policy),
             urls=urls,
             key=key,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from components.config import RunConfig, VllmConfig, VllmGeneration
+from components.config import RunConfig, VllmGeneration
 from components.errors import ConfigurationError, ServiceMissing
 from components.models.model_groups import initial_models
 
@@ -14,10 +14,10 @@ KEY_FILE_VARIABLE = "TROUPE_VLLM_KEY_FILE"
 """The environment variable with the path of those servers' key, for servers and clients."""
 
 
-def vllm_settings(config: RunConfig) -> VllmConfig:
-    """The servers' settings of a configuration with engine vllm."""
+def vllm_generation(config: RunConfig) -> VllmGeneration:
+    """The engine's settings of a configuration with engine vllm."""
     assert isinstance(config.generation, VllmGeneration), f"engine {config.generation.engine} has no servers"
-    return config.generation.vllm
+    return config.generation
 
 
 def served_models(config: RunConfig) -> dict[str, tuple[str, ...]]:
@@ -27,7 +27,7 @@ def served_models(config: RunConfig) -> dict[str, tuple[str, ...]]:
     generation.vllm.merge_adapters: `{"planner": ("planner",), "solver": ("solver",)}`.
     """
     models = initial_models(config.policies)
-    if not vllm_settings(config).merge_adapters:
+    if not vllm_generation(config).vllm.merge_adapters:
         return models
     return {policy: (policy,) for policies in models.values() for policy in policies}
 
@@ -39,7 +39,7 @@ def name_served_model(config: RunConfig, policy: str) -> str:
 
 def server_urls(config: RunConfig, environment: Mapping[str, str]) -> tuple[str, ...]:
     """The addresses of the servers, from the configuration or else from `environment`."""
-    return vllm_settings(config).urls or tuple(filter(None, environment.get(URLS_VARIABLE, "").split(",")))
+    return vllm_generation(config).server_urls or tuple(filter(None, environment.get(URLS_VARIABLE, "").split(",")))
 
 
 def server_key(config: RunConfig, environment: Mapping[str, str]) -> str:
@@ -47,7 +47,7 @@ def server_key(config: RunConfig, environment: Mapping[str, str]) -> str:
 
     Raises ServiceMissing if there are no servers, ConfigurationError if the key's file is not named or holds no key.
     """
-    vllm = vllm_settings(config)
+    vllm = vllm_generation(config).vllm
     if not server_urls(config, environment):
         raise ServiceMissing(
             f"generation.engine vllm: no servers are known; start them with `troupe up --engine vllm --preset "

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import isfinite, sqrt
+from math import isfinite
 from typing import Literal
 
 import torch
@@ -14,12 +14,13 @@ from components.errors import ConfigurationError
 Selection = Literal["frozen", "adaptive", "selective", "incremental"]
 IMPORTANT_NORM = 0.05
 """selective: tensors whose gradient has at least this norm are stepped."""
+MAX_GRAD_NORM = 1.0
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTaken:
-    """What one step did. `gradient_norm` is that of all gradients before clipping."""
+    """What one step did. `gradient_norm` is that of the stepped tensors before clipping."""
 
     num_updates: int
     gradient_norm: float
@@ -32,14 +33,13 @@ class AdapterSteps:
     **Example** one tensor 0, gradient 1, learning rate .1: Adam's first step leads to -.1, whatever the gradient's size.
     """
 
-    def __init__(self, tensors: Mapping[str, Tensor], *, max_grad_norm: float = 1.0) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         """`tensors` are copied."""
         self._parameters = {
             name: torch.nn.Parameter(tensor.detach().to("cpu", torch.float32, copy=True))
             for name, tensor in sorted(tensors.items())
         }
         self._optimizer = torch.optim.Adam(self._parameters.values(), betas=(0.9, 0.95))
-        self._max_grad_norm = max_grad_norm
         self.num_updates = 0
 
     def tensors(self) -> dict[str, Tensor]:
@@ -53,40 +53,31 @@ class AdapterSteps:
 
         Raises ConfigurationError for an unknown name, another shape, NaN or infinity, and a learning rate that is not above 0.
         """
-        checked = self._checked(gradients)
-        if not (learning_rate > 0 and isfinite(learning_rate)):
-            raise ConfigurationError(f"learning_rate {learning_rate}: use a number above 0")
-        norm = sqrt(sum(float(each.double().square().sum()) for each in checked.values()))
-        stepped = select_tensors(selection, checked, self.num_updates, all_names=self._parameters.keys())
-        if stepped:
-            self._take(checked, stepped, learning_rate)
-            self.num_updates += 1
-        return StepTaken(num_updates=self.num_updates, gradient_norm=norm, stepped=stepped)
-
-    def _take(self, gradients: Mapping[str, Tensor], names: Collection[str], learning_rate: float) -> None:
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
-        for name, parameter in self._parameters.items():
-            parameter.grad = gradients[name].clone() if name in names else None
-        torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._max_grad_norm)
-        self._optimizer.step()
-
-    def _checked(self, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if not gradients:
             raise ConfigurationError("gradients: none; give one tensor or more, by the names of the adapter's tensors")
-        checked = {}
-        for name, value in gradients.items():
-            if name not in self._parameters:
-                known = ", ".join(list(self._parameters)[:4])
-                raise ConfigurationError(f"gradients[{name!r}]: the adapter has no such tensor; it has {known}, ...")
-            gradient = torch.as_tensor(value).detach().to("cpu", torch.float32)
-            shape = self._parameters[name].shape
-            if gradient.shape != shape:
-                raise ConfigurationError(f"gradients[{name!r}] of shape {list(gradient.shape)}: use {list(shape)}")
-            if not bool(torch.isfinite(gradient).all()):
-                raise ConfigurationError(f"gradients[{name!r}]: holds NaN or infinity; leave this update out")
-            checked[name] = gradient
-        return checked
+        given = {name: self._read_gradient(name, value) for name, value in gradients.items()}
+        if not (learning_rate > 0 and isfinite(learning_rate)):
+            raise ConfigurationError(f"learning_rate {learning_rate}: use a number above 0")
+        stepped = select_tensors(selection, given, self.num_updates, all_names=self._parameters.keys())
+        for name, parameter in self._parameters.items():
+            parameter.grad = given[name].clone() if name in stepped else None
+        norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), MAX_GRAD_NORM)
+        if stepped:
+            self._optimizer.param_groups[0]["lr"] = learning_rate
+            self._optimizer.step()
+            self.num_updates += 1
+        return StepTaken(num_updates=self.num_updates, gradient_norm=float(norm), stepped=stepped)
+
+    def _read_gradient(self, name: str, value: Tensor) -> Tensor:
+        if name not in self._parameters:
+            known = ", ".join(list(self._parameters)[:4])
+            raise ConfigurationError(f"gradients[{name!r}]: the adapter has no such tensor; it has {known}, ...")
+        gradient, shape = torch.as_tensor(value).detach().to("cpu", torch.float32), self._parameters[name].shape
+        if gradient.shape != shape:
+            raise ConfigurationError(f"gradients[{name!r}] of shape {list(gradient.shape)}: use {list(shape)}")
+        if not bool(torch.isfinite(gradient).all()):
+            raise ConfigurationError(f"gradients[{name!r}]: holds NaN or infinity; leave this update out")
+        return gradient
 
 
 def select_tensors(

@@ -50,7 +50,7 @@ def check_configuration(scenario: Scenario) -> None:
         check_environment(scenario)
         if config.environment.name == GAME_BOY:
             check_cartridge(
-                scenario.options.game,  # type: ignore[attr-defined]
+                str(scenario.options.game),  # type: ignore[attr-defined]
                 scenario.options.rom,  # type: ignore[attr-defined]
                 field="environment.options.game",
             )
@@ -64,7 +64,7 @@ def check_configuration(scenario: Scenario) -> None:
     check_space(config)
     with closing(Engines(config)) as engines:
         engines.check_apis()
-        if config.generation.engine == "vllm" and config.generation.vllm.urls:
+        if config.generation.server_urls:
             engines.check_servers()
     if config.store.kind == "local":
         check_store(scenario)
@@ -86,7 +86,7 @@ def check_services(session: Session, *, expects_tracking: bool = True) -> None:
     task_runner(config.resources)
     session.toolbox.open()
     check_contract(session.scenario, session.toolbox)
-    if config.generation.engine == "vllm" and not config.generation.vllm.urls:
+    if config.generation.has_servers and not config.generation.server_urls:
         session.engines.check_servers()
     if config.store.kind != "local":
         check_store(session.scenario)

@@ -113,9 +113,7 @@ def _positions(folder: Path, config: RunConfig) -> Mapping[str, int]:
     """What bounds the tokens of a prompt and its answer: name -> number."""
     settings = json.loads((folder / "config.json").read_bytes())
     found = settings.get("max_position_embeddings") or settings.get("text_config", {}).get("max_position_embeddings")
-    bounds = {"max_position_embeddings of its model": found}
-    if config.generation.engine == "vllm":
-        bounds["generation.vllm.max_model_tokens"] = config.generation.vllm.max_model_tokens
+    bounds = {"max_position_embeddings of its model": found, **config.generation.token_bounds}
     return {name: bound for name, bound in bounds.items() if isinstance(bound, int)}
 
 

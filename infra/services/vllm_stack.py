@@ -4,9 +4,9 @@ import shutil
 from contextlib import ExitStack
 from pathlib import Path
 
-from components.config import RunConfig, VllmGeneration
+from components.config import RunConfig
 from components.identity import fingerprint
-from components.session.vllm_models import served_models, vllm_settings
+from components.session.vllm_models import served_models, vllm_generation
 from infra.services.lifecycle import ports_of, start_all, stop_all
 from infra.services.loopback import local_url
 from infra.services.process import is_alive, locked, read_record
@@ -18,16 +18,15 @@ def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
 
     Raises ServiceMissing if vLLM is not installed or does not come up, ConfigurationError if it cannot serve the model.
     """
-    if vllm_settings(config).urls:
-        return {f"vllm-{index}": url for index, url in enumerate(vllm_settings(config).urls)}
+    generation = vllm_generation(config)
+    if generation.server_urls:
+        return {f"vllm-{index}": url for index, url in enumerate(generation.server_urls)}
     vllm_python()
     home = home.absolute()
     models = [_model(home, config, name, policies) for name, policies in served_models(config).items()]
     for model in models:
-        check_head_size(model.folder, config.generation.device)
-    placed = [model for model in models for _ in range(vllm_settings(config).num_replicas)]
-    generation = config.generation
-    assert isinstance(generation, VllmGeneration), f"engine {generation.engine} has no servers"
+        check_head_size(model.folder, generation.device)
+    placed = [model for model in models for _ in range(generation.vllm.num_replicas)]
     return start_servers(home, [VllmService(index, model, generation) for index, model in enumerate(placed)])
 
 
@@ -79,6 +78,6 @@ def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) 
         prepare_model_folder(settings, alphabet=alphabet, seed=0, into=unfinished)
         unfinished.rename(folder)
     ranks = [adapter.rank for policy in policies if (adapter := config.policies[policy].adapter)]
-    if not ranks or vllm_settings(config).merge_adapters:
+    if not ranks or vllm_generation(config).vllm.merge_adapters:
         return ServedModel(name=name, folder=folder)
     return ServedModel(name=name, folder=folder, num_adapters=len(ranks), max_rank=max(ranks))

@@ -23,7 +23,6 @@ from components.methods.hybrid.learner_checkpoints import read_learner, store_le
 from components.runs.gc import collect_garbage
 from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.removal import removal_of_run, remove
-from components.runs.run_survey import is_manifest
 from components.runs.step_records import step_of
 from components.runs.steps import checkpoints_before
 from components.runs.stored_runs import read_run
@@ -164,7 +163,11 @@ def on_emulator(root: Path) -> dict[str, Any]:
 
 def pictures(store: LocalArtifactStore, run_id: str) -> dict[int, bytes]:
     """The picture of each evaluation, by step."""
-    keys = (key for key in store.list(f"runs/{run_id}/steps/") if "/picture_episode-v" in key and is_manifest(key))
+    keys = (
+        key
+        for key in store.list(f"runs/{run_id}/steps/")
+        if "/picture_episode-v" in key and key.endswith("/manifest.json")
+    )
     found = {step_of(key): ArtifactRef(**read_as(key, store.read(key) or b"", StageManifest).output) for key in keys}
     return {step: store.get_bytes(ref) for step, ref in found.items()}
 

@@ -43,7 +43,7 @@ def export(
     store = open_store(run.config.store)
     left_out = _left_out(run.config)
     step, checkpoints = _kept_checkpoints(store, run, wanted, _chosen_policies(run, policy, left_out))
-    with with_recovery_hints(store, run, step), filled_at_once(place, argument=_PLACE) as work:
+    with with_recovery_hints(store, run.run_id), filled_at_once(place, argument=_PLACE) as work:
         writer = FolderWriter(store, run, step, place=place, work=work, is_merged=is_merged)
         exported: list[ExportedPolicy] = []
         for name, found in checkpoints.items():

@@ -54,9 +54,6 @@ def verify_text(document: Mapping[str, Any]) -> Group:
         Text(f"{policy}: `troupe gc` removed the checkpoints after {format_ranges(steps)} updates, on purpose")
         for policy, steps in removed.items()
     ]
-    if replaced := document["replaced"]:
-        lines.append(Text(f"{_count(replaced)} among results that a restart has replaced, which the run does not need"))
-    lines += [Text(f"not checked: {each}", style="yellow") for each in document["unchecked"]]
     first = document["next"] or f"troupe show {document['run_id']}{document['store_option']}"
     return Group(*lines, Text(f"\nnext: {first}"))
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from components.evaluation.answered_play import Ended
 from components.evaluation.pass_at_k import pass_at_k
-from components.evaluation.statistics import wilson_interval
 from components.frozen import Frozen
+from components.mathematics.intervals import wilson_interval
 from components.metrics import mean
 from components.schema import EvalReport
 

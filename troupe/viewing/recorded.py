@@ -239,7 +239,7 @@ class _Reading:
     def _part(self, read: Callable[[], T]) -> T | None:
         """The result of `read`; None, with a note, if it is damaged."""
         try:
-            with with_recovery_hints(self._store, self._run, self._step):
+            with with_recovery_hints(self._store, self._run.run_id):
                 return read()
         except (ArtifactCorrupt, ArtifactMissing, StoreRefused) as error:
             self.note(str(error))

@@ -91,6 +91,11 @@ class EmulatedGames:
         """The facts of each game now (N,); not to be changed."""
         return self._facts
 
+    @property
+    def records(self) -> Records:
+        """What the episode of each game has reached (N,)."""
+        return self._records
+
     def states(self) -> NDArray[np.float32] | NDArray[np.uint8]:
         """The 25 state variables of each game now (N, S), or the greys of its screen (N, 72, 80); not to be changed."""
         return self._states_N_S
@@ -145,18 +150,14 @@ class EmulatedGames:
         parts = {each.name: getattr(played, each.name) for each in fields(GamesStep)}
         return GamesStep(**parts | {"states_N_S": self.states()})
 
-    def begin(self, games_N: Booleans, *, seeds_N: Integers | None = None, state: bytes | None = None) -> None:
-        """Start new episodes in these games: by seeds of one's own, and from a save state other than the cartridge's start.
-
-        Raises SaveStateCorrupt and SaveStateOfOtherRom.
-        """
-        origin = self._start if state is None else state
+    def begin(self, games_N: Booleans, *, seeds_N: Integers | None = None) -> None:
+        """Start new episodes in these games, also by seeds of one's own."""
         for game in np.flatnonzero(games_N):
             number = self._first_game + int(game)
             drawn = start_seed(
                 self._seed, "game_boy", number, int(self._episodes_N[game]), is_held_out=self._rule.is_held_out
             )
-            self._start_game(self._emulators[game], drawn if seeds_N is None else int(seeds_N[game]), origin)
+            self._start_game(self._emulators[game], drawn if seeds_N is None else int(seeds_N[game]))
             self._episodes_N[game] += 1
             self._tiles[game] = set()
         none, names = Records.none(self.num_games), Records.__slots__
@@ -167,7 +168,7 @@ class EmulatedGames:
         self._count()
 
     def save_states(self) -> tuple[bytes, ...]:
-        """A sealed save state of each game, for `begin`."""
+        """A sealed save state of each game."""
         return tuple(emulator.save_state() for emulator in self._emulators)
 
     def digests(self) -> tuple[str, ...]:
@@ -218,8 +219,8 @@ class EmulatedGames:
         self._emulators[0].run(self._cartridge.boot_frames, render=True)
         return self._emulators[0].save_state()
 
-    def _start_game(self, emulator: Emulator, seed: int, state: bytes) -> None:
-        emulator.load_state(state)
+    def _start_game(self, emulator: Emulator, seed: int) -> None:
+        emulator.load_state(self._start)
         if self._cartridge.chance_is_written:
             chance = self._cartridge.memory_map["hRandomAdd"]
             emulator.write(chance.address, (1 + seed % NUM_STARTS["homebrew"]).to_bytes(chance.num_bytes, "big"))

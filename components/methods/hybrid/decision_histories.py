@@ -7,14 +7,16 @@ read, and the next step makes the file anew.
 
 import logging
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.layout import file_sha256
 from components.artifacts.parallel import in_parallel
 from components.artifacts.payloads import get
-from components.artifacts.refs import ArtifactRef
+from components.artifacts.refs import ArtifactRef, StageManifest
 from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.hybrid.errors import (
     DecisionConflict,
@@ -121,7 +123,7 @@ def record_step(session: Session, step: int, home: Path = HOME) -> int:
 def _bring_up_to(session: Session, step: int, file: Path) -> int:
     from components.hybrid.decision_history import DecisionHistory
 
-    ref = _experience(session, step)
+    ref = find_experience(session.store, session.run, step, session.manifests)
     if file.exists():
         with DecisionHistory(file) as history:
             known = history.steps()
@@ -132,7 +134,8 @@ def _bring_up_to(session: Session, step: int, file: Path) -> int:
     num_added = 0
     with DecisionHistory(file) as history:
         for each in range(len(history.steps()), step + 1):
-            num_added += _add(session, history, ref if each == step else _experience(session, each), each)
+            found = find_experience(session.store, session.run, each, session.manifests)
+            num_added += _add(session, history, found, each)
     _seal(file).write_text(file_sha256(file), encoding="utf-8")
     return num_added
 
@@ -152,12 +155,14 @@ def _is_sealed(file: Path) -> bool:
         return False
 
 
-def _experience(session: Session, step: int) -> ArtifactRef:
-    """What the run's step has collected."""
-    for manifest in step_manifests(session.store, session.run, step, session.manifests):
+def find_experience(
+    store: ArtifactStore, run: RunAddress, step: int, known: Mapping[str, StageManifest] = MappingProxyType({})
+) -> ArtifactRef:
+    """What a step of a run has collected; `known` holds manifests by key that need not be read."""
+    for manifest in step_manifests(store, run, step, known):
         if manifest.stage == COLLECT:
             return CollectedStep.model_validate(manifest.output).experience
-    raise AssertionError(f"step {step} of {session.run.run_id} has collected nothing")
+    raise AssertionError(f"step {step} of {run.run_id} has collected nothing")
 
 
 def _add(session: Session, history: "DecisionHistory", ref: ArtifactRef, step: int) -> int:

@@ -133,7 +133,7 @@ def check_cartridge(
         return
     open_cartridge(rom)
     if find_spec("pyboy") is None:
-        twin = "" if game == "crystal" else f", or set {field} to twin, which plays the same rules without it"
+        twin = f", or set {field} to twin, which plays the same rules without it" if rom is None else ""
         raise ServiceMissing(f"{field} {game} needs PyBoy: get it by `pip install 'troupe[hybrid]'`{twin}")
     if makes_pictures and find_spec("PIL") is None:
         raise ServiceMissing(

@@ -6,18 +6,21 @@ from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payloads import get
-from components.artifacts.refs import ArtifactRef
+from components.artifacts.refs import ArtifactRef, references_in
 from components.config import PopulationMethod, RunConfig
 from components.config.population import Federated
-from components.errors import ArtifactCorrupt
-from components.methods.population.credits import state_before
+from components.errors import ArtifactCorrupt, ArtifactMissing
+from components.methods.population.credits import read_played_moves, state_before
 from components.metrics import train
 from components.population.credit import PopulationState
 from components.population.graph_page import Frame, graph_page, graph_picture
-from components.population.interaction_graph import InteractionGraph, graphml
+from components.population.interaction_graph import InteractionGraph, PlayedEpisode, graphml, played_episode
 from components.runs.history import read_history
 from components.runs.lineages import lineage_for, read_config
 from components.runs.run import Run
+from components.runs.step_records import step_manifests
+from components.schema import Episode, RolloutShard
+from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
 
 PAGE = "interactions.html"
@@ -55,14 +58,43 @@ def interaction_frames(session: Session, step: int) -> list[Frame]:
     shown = sorted({round(step * part / _MAX_FRAMES) for part in range(1, _MAX_FRAMES + 1)} - {0})
     transfers, frames = _transfers(session.store, session.run, step), []
     for at in shown:
-        graph = _played(session, at)
+        graph = _read_graph(session, at)
         for each in chain.from_iterable(transfers[:at]):
             graph = graph.after_transfer(*each)
         frames.append(Frame(label=f"after {at} of {step} steps", graph=graph))
     return frames
 
 
-def _played(session: Session, step: int) -> InteractionGraph:
+def read_played_episodes(store: ArtifactStore, run: Run, step: int) -> list[PlayedEpisode | None]:
+    """The episodes of a finished step, by number, with the payoffs of the game as raw returns; None for one that failed.
+
+    Empty if `troupe gc` has removed them.
+    """
+    scenario = scenario_of(run.config)
+    manifests = [each for each in step_manifests(store, run, step) if each.stage == "collect_rollouts"]
+    try:
+        shards = [get(store, ref, RolloutShard) for each in manifests for ref in references_in(each.output)]
+    except ArtifactMissing:
+        return []
+    episodes = [episode for shard in shards for episode in shard.episodes]
+    return [_with_payoffs(scenario, episode, order=at) for at, episode in enumerate(episodes)]
+
+
+def _with_payoffs(scenario: Scenario, episode: Episode, *, order: int) -> PlayedEpisode | None:
+    if episode.error is not None:
+        return None
+    agents = scenario.config.agents
+    payoffs_N_K = [
+        [(each.outcome.payoffs or {}).get(node.group.agent, 0.0) for each in node.candidates] for node in episode.nodes
+    ]
+    moves = read_played_moves(scenario, episode, payoffs_N_K)
+    earned_M_A = [each.chosen_rewards_A or () for each in moves]
+    members = {name: agent.policy for name, agent in agents.items()} | {n.group.agent: n.policy for n in episode.nodes}
+    raw_A = [sum(column) for column in zip(*earned_M_A, strict=True)]
+    return played_episode(moves, [*agents], [members[each] for each in agents], raw_A, order=order)
+
+
+def _read_graph(session: Session, step: int) -> InteractionGraph:
     state = state_before(session, step)
     assert state is not None, f"no episode was played before step {step}"
     return get(session.store, state, PopulationState).interactions

@@ -1,22 +1,25 @@
-"""Models without a run: a base in this process, and policies on it that answer from any thread while they are replaced."""
+"""Models without a run: policies on a base in this process, which answer and learn, and models behind an API, which answer."""
 
 import copy
-import shutil
 import string
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import exp, fsum
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
-from components.config import AdapterConfig, PolicyConfig, TransformersGeneration
-from components.errors import ArtifactCorrupt, ConfigurationError
-from components.generation.base import GenerationRequest
-from components.generation.hot_swap import HotSwap, finite_probe
+from pydantic import BeforeValidator, Field
+
+from components.config import AdapterConfig, ApiConfig, PolicyConfig, TransformersGeneration
+from components.errors import ArtifactCorrupt, ConfigurationError, ServiceMissing
+from components.frozen import Frozen
+from components.generation.api.chat import KEY_VARIABLES
+from components.generation.base import GenerationRequest, choice_request, read_choice
 from components.machine.freed import Freed
+from components.machine.process_variables import read_variable
 from components.machine.scratch import scratch_folder
 from components.models.base_checks import check_base
 from components.schema import FinishReason, PolicyVersion
@@ -25,25 +28,34 @@ from components.session.checkpoint_loading import model_settings
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from components.generation.api.engine import ApiGenerator
+    from components.generation.local.engine import TransformersGenerator
     from components.training.adapter_steps import AdapterSteps, Selection, StepTaken
 
-_NUM_PROBE_TOKENS = 6
+
+def _wrap_text(stop: Any) -> Any:
+    return (stop,) if isinstance(stop, str) else stop
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """One prompt and how it is answered. `seed` decides the draws; temperature 0 is greedy.
+class AnswerSettings(Frozen):
+    """How a prompt is answered."""
 
-    `max_length` bounds the tokens of prompt and answer; the model's own limit holds, too.
-    """
+    instructions: str = ""
+    max_new_tokens: int = Field(256, ge=1)
+    temperature: float = Field(0.7, ge=0, allow_inf_nan=False)
+    """0 is greedy."""
+    stop: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_wrap_text)] = ()
+    """Strings that end an answer."""
+    seed: int = 0
+    """Decides the draws."""
+    max_length: int | None = Field(None, ge=2)
+    """The most tokens of prompt and answer, of an API those of the answer; the model's own limit holds, too."""
+
+
+class Question(AnswerSettings):
+    """One prompt, and how it is answered."""
 
     prompt: str
-    instructions: str = ""
-    max_new_tokens: int = 256
-    temperature: float = 0.7
-    stop: tuple[str, ...] = ()
-    seed: int = 0
-    max_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,154 +76,113 @@ class ServedModel(Freed):
     **Example** `ServedModel("./my-model").policy("a").answer(Question(prompt="2 + 2 =", temperature=0)).text`.
     """
 
-    def __init__(self, base: str, *, device: str = "cpu", dtype: str = "float32", seed: int = 0) -> None:
-        """`base` is "tiny" (random weights by `seed`), "smollm2-135m", a model folder or a name on the hub.
+    def __init__(self, base: str, *, device: str = "cpu") -> None:
+        """`base` is "tiny" (random weights), "smollm2-135m", a model folder or a name on the hub. `device` auto: cuda where
+        there is one.
 
         Raises ConfigurationError or ServiceMissing if there is no such model, and what its loading raises.
         """
-        self.settings = PolicyConfig(base=base) if base == "tiny" else model_settings(base)
-        check_base("model", self.settings)
-        self._config = TransformersGeneration.model_validate({"device": device, "dtype": dtype})
-        self._ends = ExitStack()
-        self._work = Path(mkdtemp(prefix="model-", dir=scratch_folder()))
-        self._ends.callback(shutil.rmtree, self._work, ignore_errors=True)
-        self.folder = self._work / "model"
-        try:
-            self._open(seed)
-        except BaseException:
-            self._ends.close()
-            raise
-
-    def policy(
-        self, name: str, adapter: AdapterConfig | None = None, *, seed: int = 0, weights: Path | None = None
-    ) -> "ServedPolicy":
-        """A policy that serves: the base, an adapter that changes nothing yet, or the adapter in the folder `weights`.
-
-        Raises ConfigurationError if the base has none of the adapter's targets, and what `ServedPolicy.swap` raises.
-        """
-        from components.generation.local.engine import TransformersGenerator
-
-        check_base(name, self.settings.model_copy(update={"adapter": adapter}))
-        engines = (TransformersGenerator(self._config, self._bases), TransformersGenerator(self._config, self._bases))
-        served = ServedPolicy(
-            name,
-            self,
-            HotSwap(engines, check=finite_probe(self._probe, self._probe)),
-            adapter=adapter,
-            work=Path(mkdtemp(dir=self._work)),
-        )
-        served.start(seed, weights)
-        return served
-
-    @property
-    def base_digest(self) -> str:
-        """The digest of the base's weights as stored."""
-        return self._base_digest
-
-    def close(self) -> None:
-        """Free the base and its files. Its policies answer no more."""
-        self._ends.close()
-
-    def _open(self, seed: int) -> None:
         import torch
 
         from components.generation.local.base_models import BaseModels
         from components.models.loading import prepare_model_folder
         from components.models.stored_models import most_tokens
 
-        prepare_model_folder(self.settings, alphabet=string.printable, seed=seed, into=self.folder)
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.settings = PolicyConfig(base=base) if base == "tiny" else model_settings(base)
+        check_base("model", self.settings)
+        self._config = TransformersGeneration.model_validate({"device": device, "dtype": "float32"})
         self._bases = BaseModels()
-        dtype = getattr(torch, self._config.dtype)
-        base = self._bases.base(self.folder, device=self._config.device, dtype=dtype)
-        self._base_digest = base.digest
-        text = base.module.config.get_text_config()
-        self.most_tokens: int | None = most_tokens(text)
+        with ExitStack() as opened:
+            self.folder = Path(opened.enter_context(TemporaryDirectory(prefix="model-", dir=scratch_folder()))) / "base"
+            prepare_model_folder(self.settings, alphabet=string.printable, seed=0, into=self.folder)
+            loaded = self._bases.base(self.folder, device=device, dtype=torch.float32)
+            self._ends = opened.pop_all()
+        self.base_digest = loaded.digest
+        self.most_tokens: int | None = most_tokens(loaded.module.config.get_text_config())
         """Of a prompt and its answer; None if no limit is known."""
-        size = int(text.vocab_size)
-        self._probe = tuple((7 * index + 3) % size for index in range(_NUM_PROBE_TOKENS))
+
+    def policy(self, name: str, adapter: AdapterConfig | None = None) -> "ServedPolicy":
+        """A policy that answers: the base, or an adapter on it that changes nothing yet.
+
+        Raises ConfigurationError if the base has none of the adapter's targets.
+        """
+        from components.generation.local.engine import TransformersGenerator
+        from components.models.adapters import ADAPTER_FOLDER
+        from components.training.checkpoint import write_initial_adapter
+
+        check_base(name, self.settings.model_copy(update={"adapter": adapter}))
+        served = ServedPolicy(name, self, adapter, TransformersGenerator(self._config, self._bases))
+        if adapter is None:
+            served.load_base()
+            return served
+        with TemporaryDirectory(dir=self.folder.parent) as work:
+            write_initial_adapter(self.folder, Path(work) / "made", name, adapter=adapter, seed=0)
+            served.swap(Path(work) / "made" / ADAPTER_FOLDER)
+        return served
+
+    def close(self) -> None:
+        """Free the base's files. Its policies answer no more."""
+        self._ends.close()
 
 
 class ServedPolicy:
-    """A policy that answers from any thread. With an adapter it learns, and takes other weights without a pause."""
+    """A policy that answers from any thread, one question at a time. With an adapter it learns, and takes other weights between
+    two answers."""
 
     def __init__(
-        self, name: str, model: ServedModel, serving: HotSwap, *, adapter: AdapterConfig | None, work: Path
+        self, name: str, model: ServedModel, adapter: AdapterConfig | None, engine: "TransformersGenerator"
     ) -> None:
-        self.name = name
-        self.adapter = adapter
-        self._model = model
-        self._serving = serving
-        self._work = work
+        self.name, self.adapter = name, adapter
+        self._model, self._engine = model, engine
+        self._turn = threading.Lock()
+        self._version: PolicyVersion | None = None
         self._steps: AdapterSteps | None = None
-        self._changing = threading.Lock()
 
     @property
     def version(self) -> PolicyVersion:
-        """The version that answers now."""
-        version = self._serving.version
-        assert version is not None, f"{self.name} serves from the start"
-        return version
+        """The version that answers now; its step counts the changes of its weights."""
+        assert self._version is not None, f"{self.name} has weights from the start"
+        return self._version
 
-    def start(self, seed: int, weights: Path | None) -> None:
-        """Serve the first version: `weights`, or an adapter made from `seed`, or the base."""
-        if self.adapter is None:
-            digest = self._model.base_digest
-            version = PolicyVersion(policy=self.name, step=0, weights_digest=digest)
-            self._serving.swap(self._model.folder, version)
-            return
-        if weights is None:
-            from components.models.adapters import ADAPTER_FOLDER
-            from components.training.checkpoint import write_initial_adapter
-
-            made = self._work / "start"
-            write_initial_adapter(self._model.folder, made, self.name, adapter=self.adapter, seed=seed)
-            weights = made / ADAPTER_FOLDER
-        self.swap(weights, 0)
+    def load_base(self) -> None:
+        """Answer by the base alone."""
+        version = PolicyVersion(policy=self.name, step=0, weights_digest=self._model.base_digest)
+        self._engine.load(self._model.folder, version)
+        self._version = version
 
     def answer(self, question: Question) -> Answer:
         """One answer, all of one version. Raises ConfigurationError for a prompt that leaves no room for an answer."""
-        tokenizer = self._serving.tokenizer
-        prompt = self._prompt(question)
-        room = question.max_new_tokens if question.max_length is None else question.max_length - len(prompt)
-        if not prompt or room < 1:
-            raise ConfigurationError(
-                f"prompt of {len(prompt)} tokens, max_length {question.max_length}: use a prompt of 1 token or more, and a "
-                "max_length above it"
+        with self._turn:
+            tokenizer, prompt = self._engine.tokenizer, self._prompt(question)
+            room = question.max_new_tokens if question.max_length is None else question.max_length - len(prompt)
+            if not prompt or room < 1:
+                raise ConfigurationError(
+                    f"prompt of {len(prompt)} tokens, max_length {question.max_length}: use a prompt of 1 token or more, and a "
+                    "max_length above it"
+                )
+            request = _request(question, prompt, most=room)
+            ((completion,),) = self._engine.generate([request], self.version)
+            logprobs = completion.logprobs
+            return Answer(
+                text=tokenizer.decode(completion.tokens),
+                confidence=exp(fsum(logprobs) / len(logprobs)) if logprobs else None,
+                num_prompt_tokens=len(prompt),
+                num_answer_tokens=len(completion.tokens),
+                finish_reason=completion.finish_reason,
+                version=completion.version,
             )
-        request = GenerationRequest(
-            prompt_tokens=prompt,
-            seeds_K=(question.seed,),
-            max_new_tokens=min(room, question.max_new_tokens),
-            temperature=question.temperature,
-            stop=question.stop,
-        )
-        ((completion,),) = self._serving.generate([request])
-        logprobs = completion.logprobs
-        return Answer(
-            text=tokenizer.decode(completion.tokens),
-            confidence=exp(fsum(logprobs) / len(logprobs)) if logprobs else None,
-            num_prompt_tokens=len(prompt),
-            num_answer_tokens=len(completion.tokens),
-            finish_reason=completion.finish_reason,
-            version=completion.version,
-        )
 
     def choose(self, question: Question, choices: Sequence[str]) -> tuple[int, float]:
         """The index of a choice, drawn from the model's probabilities of these texts alone, and the probability of it.
 
         **Example** choices "Up" and "Down" of which the model gives "Up" .57: (0, .57) for 57 of 100 seeds.
         """
-        tokenizer = self._serving.tokenizer
-        answers = tuple((*tokenizer.encode(choice), tokenizer.end_token) for choice in choices)
-        request = GenerationRequest(
-            prompt_tokens=self._prompt(question),
-            seeds_K=(question.seed,),
-            max_new_tokens=max(map(len, answers)),
-            temperature=1.0,
-            choices=answers,
-        )
-        ((completion,),) = self._serving.generate([request])
-        return answers.index(completion.tokens), min(1.0, exp(fsum(completion.logprobs)))
+        with self._turn:
+            request = choice_request(self._engine.tokenizer, self._prompt(question), choices, [question.seed])
+            ((completion,),) = self._engine.generate([request], self.version)
+            return read_choice(request, completion)
 
     def num_prompt_tokens(self, question: Question) -> int:
         """The tokens that the model reads of a question."""
@@ -222,67 +193,149 @@ class ServedPolicy:
         return self._learning().tensors()
 
     def update(
-        self, gradients: "dict[str, Tensor]", learning_rate: float, *, selection: "Selection" = "adaptive"
+        self, gradients: "Mapping[str, Tensor]", learning_rate: float, *, selection: "Selection" = "adaptive"
     ) -> "StepTaken":
-        """Take a step on the adapter, and serve the result.
+        """Take a step on the adapter, and answer by the result.
 
-        Raises ConfigurationError for what is no gradient, LogprobMismatch if the result gives no probabilities; then nothing
-        has changed.
+        Raises ConfigurationError for what is no gradient, ArtifactCorrupt for a result that is not finite; then nothing has
+        changed.
         """
-        from components.models.adapters import write_adapter
-
-        with self._changing:
+        with self._turn:
             steps = copy.deepcopy(self._learning())
             taken = steps.step(gradients, learning_rate, selection=selection)
             if taken.stepped:
-                assert self.adapter is not None, "what learns has an adapter"
-                with TemporaryDirectory(dir=self._work) as folder:
-                    write_adapter(steps.tensors(), self.adapter, Path(folder))
-                    self._swap(Path(folder), self.version.step + 1)
+                self._load(steps.tensors())
                 self._steps = steps
             return taken
 
-    def swap(self, folder: Path, step: int) -> PolicyVersion:
-        """Serve the adapter in `folder` as version `step`, and learn on from it with a fresh optimizer.
+    def swap(self, weights: "Path | Mapping[str, Tensor]") -> PolicyVersion:
+        """Answer by the adapter in a folder, or by its tensors, as the next version, and learn on from it with a new optimizer.
 
-        Raises ArtifactCorrupt for a folder without such an adapter, LogprobMismatch if its weights give no probabilities; then
-        the version before serves on.
+        Raises ConfigurationError without an adapter, ArtifactCorrupt for weights that are not one of its rank, alpha, targets
+        and shapes, or hold NaN; then the version before answers on.
         """
+        from components.models.adapters import read_adapter_config, stored_adapter
         from components.training.adapter_steps import AdapterSteps
 
-        with self._changing:
-            self._steps = AdapterSteps(self._swap(folder, step))
+        own = self.adapter and self.adapter.model_copy(update={"targets": tuple(sorted(self.adapter.targets))})
+        if isinstance(weights, Path) and read_adapter_config(weights) != own:
+            raise ArtifactCorrupt(f"{weights}: its rank, alpha or targets are not those of {self.name}, {own}")
+        tensors = stored_adapter(weights) if isinstance(weights, Path) else dict(weights)
+        with self._turn:
+            self._load(tensors)
+            self._steps = AdapterSteps(tensors)
             return self.version
 
     def _prompt(self, question: Question) -> tuple[int, ...]:
-        tokenizer = self._serving.tokenizer
+        tokenizer = self._engine.tokenizer
         if self._model.settings.prompt_format == "chat":
             return tokenizer.encode_chat(question.instructions, question.prompt)
         return tokenizer.encode(question.instructions + question.prompt)
 
-    def _swap(self, folder: Path, step: int) -> "dict[str, Tensor]":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        from components.models.adapters import adapted_digest, read_adapter_config
+    def _load(self, tensors: "Mapping[str, Tensor]") -> None:
+        """Load them as the next version. All that can be wrong with them is found before the engine lets the last one go."""
+        from components.models.adapters import adapted_digest, write_adapter
         from components.models.digests import tensors_digest
 
         if self.adapter is None:
             raise ConfigurationError(f"{self.name}: has no adapter; enable LoRA to update or replace weights")
-        if read_adapter_config(folder) != self.adapter.model_copy(
-            update={"targets": tuple(sorted(self.adapter.targets))}
-        ):
-            raise ArtifactCorrupt(f"{folder}: its rank, alpha or targets are not those of {self.name}, {self.adapter}")
-        try:
-            tensors = load_file(folder / "adapter_model.safetensors")
-        except (OSError, SafetensorError) as error:
-            raise ArtifactCorrupt(f"the adapter in {folder} cannot be read: {error}") from error
+        shapes = {name: each.shape for name, each in (self._steps.tensors() if self._steps else tensors).items()}
+        if {name: each.shape for name, each in tensors.items()} != shapes:
+            raise ArtifactCorrupt(f"the weights have other layers or shapes than the adapter of {self.name}")
+        if damaged := [name for name, each in tensors.items() if not bool(each.isfinite().all())]:
+            raise ArtifactCorrupt(f"{damaged[0]}: holds NaN or infinity; the version before answers on")
         digest = adapted_digest(self._model.base_digest, tensors_digest(tensors))
+        step = 0 if self._version is None else self._version.step + 1
         version = PolicyVersion(policy=self.name, step=step, weights_digest=digest)
-        self._serving.swap(self._model.folder, version, folder)
-        return tensors
+        with TemporaryDirectory(dir=self._model.folder.parent) as made:
+            write_adapter(dict(tensors), self.adapter, Path(made))
+            self._engine.load(self._model.folder, version, Path(made))
+        self._version = version
 
     def _learning(self) -> "AdapterSteps":
         if self._steps is None:
             raise ConfigurationError(f"{self.name}: has no adapter; enable LoRA to update or replace weights")
         return self._steps
+
+
+class ServedApi(Freed):
+    """A model behind an API, which answers from any thread. Freed by `close` or a `with` block.
+
+    Each thread has a client of its own, which counts its usage.
+    """
+
+    def __init__(self, api: ApiConfig, *, api_key: str | None = None) -> None:
+        """Raises ConfigurationError without a key that the server needs, ServiceMissing without the provider's SDK."""
+        self._api, self._key = api, api_key
+        self._opened: list[ApiGenerator] = []
+        self._lock = threading.Lock()
+        self._own = threading.local()
+        self._engine()
+
+    def answer(self, question: Question) -> Answer:
+        """One answer. Raises what the API's engine raises."""
+        engine = self._engine()
+        prompt = engine.tokenizer.encode_chat(question.instructions, question.prompt)
+        request = _request(question, prompt, most=question.max_length)
+        ((completion,),) = engine.generate([request], engine.version)
+        usage = engine.take_usage()
+        return Answer(
+            text=engine.tokenizer.decode(completion.tokens),
+            confidence=None,
+            num_prompt_tokens=usage.num_prompt_tokens,
+            num_answer_tokens=usage.num_answer_tokens,
+            finish_reason=completion.finish_reason,
+            version=engine.version,
+        )
+
+    def usage(self) -> dict[str, float]:
+        """The counts of all threads' `ApiUsage`, by their names."""
+        with self._lock:
+            used = [asdict(engine.usage) for engine in self._opened]
+        return {name: sum(each[name] for each in used) for name in used[0]}
+
+    def close(self) -> None:
+        """End the connections after the requests under way."""
+        with self._lock:
+            for engine in self._opened:
+                engine.close()
+
+    def _engine(self) -> "ApiGenerator":
+        from components.generation.api.engine import open_api_generator
+
+        if not hasattr(self._own, "engine"):
+            self._own.engine = open_api_generator("shared", self._api, api_key=self._key)
+            with self._lock:
+                self._opened.append(self._own.engine)
+        engine: ApiGenerator = self._own.engine
+        return engine
+
+
+def read_provider_key(provider: str) -> str | None:
+    """The key of "openai" or "anthropic" in its environment variable."""
+    return read_variable(KEY_VARIABLES[provider])
+
+
+def list_missing_models(policies: Mapping[str, PolicyConfig]) -> list[str]:
+    """What is missing of each base, or of an API's key or SDK, and how to get it; each is named once."""
+    missing: dict[str, str] = {}
+    for name, policy in policies.items():
+        try:
+            if policy.api is None:
+                check_base(name, policy)
+            else:
+                ServedApi(policy.api, api_key=read_provider_key(policy.api.provider)).close()
+        except (ConfigurationError, ServiceMissing) as error:
+            missing.setdefault(policy.base if policy.api is None else policy.api.model, str(error))
+    return list(missing.values())
+
+
+def _request(question: Question, prompt: tuple[int, ...], *, most: int | None) -> GenerationRequest:
+    """The request for an answer of `max_new_tokens`, or of `most` if that is less."""
+    return GenerationRequest(
+        prompt_tokens=prompt,
+        seeds_K=(question.seed,),
+        max_new_tokens=question.max_new_tokens if most is None else min(most, question.max_new_tokens),
+        temperature=question.temperature,
+        stop=question.stop,
+    )

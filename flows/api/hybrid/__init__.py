@@ -15,35 +15,23 @@ alone needs Gymnasium and the emulator, of the extra `hybrid`.
 from importlib import import_module
 from typing import Any
 
-_CORE = {
-    "adaptive_strategy_system": ("AdaptiveStrategySystem", "StrategyType"),
-    "decision_history_analyzer": ("DecisionHistoryAnalyzer",),
-    "enhanced_pyboy_env": ("EnhancedPyBoyPokemonCrystalEnv",),
-    "exceptions": (
-        *("CheckpointError", "ConfigurationError", "DecisionValidationError", "EnvironmentError", "LLMConnectionError"),
-        *("TrainingError",),
-    ),
-    "game_state_analyzer": ("GameStateAnalysis",),
-    "hybrid_agent": ("AgentMode", "HybridAgent"),
+_EXCEPTIONS = ("CheckpointError", "ConfigurationError", "DecisionValidationError", "EnvironmentError")
+_PLACES = {
+    "core.adaptive_strategy_system": ("AdaptiveStrategySystem", "GoalOrientedPlanner", "StrategyType"),
+    "core.decision_history_analyzer": ("DecisionHistoryAnalyzer",),
+    "core.enhanced_pyboy_env": ("EnhancedPyBoyPokemonCrystalEnv",),
+    "core.exceptions": (*_EXCEPTIONS, "LLMConnectionError", "TrainingError"),
+    "core.game_state_analyzer": ("GameStateAnalysis",),
+    "core.hybrid_agent": ("AgentMode", "HybridAgent"),
+    "trainer.hybrid_llm_rl_trainer": ("HybridLLMRLTrainer", "create_trainer_from_config"),
+    "trainer.llm_manager": ("BaseLLMManager", "LLMManager"),
 }
-_TRAINER = {
-    "hybrid_llm_rl_trainer": ("HybridLLMRLTrainer", "create_trainer_from_config"),
-    "llm_manager": ("BaseLLMManager", "LLMManager"),
-}
-CORE = {name: f"{__name__}.core.{module}" for module, names in _CORE.items() for name in names} | {
-    "GoalOrientedPlanner": "components.hybrid.goals"
-}
-TRAINER = {name: f"{__name__}.trainer.{module}" for module, names in _TRAINER.items() for name in names}
-"""Name -> its module."""
-__all__ = [*CORE, *TRAINER]
-
-
-def find_name(name: str, places: dict[str, str], package: str) -> Any:
-    """The documented object of this name. Raises AttributeError, as a package does."""
-    if name not in places:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return getattr(import_module(places[name]), name)
+NAMES = {name: f"{__name__}.{module}" for module, names in _PLACES.items() for name in names}
+"""Name -> its module. The packages `core` and `trainer` have all of them, too."""
+__all__ = [*NAMES]
 
 
 def __getattr__(name: str) -> Any:
-    return find_name(name, CORE | TRAINER, __name__)
+    if name not in NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(NAMES[name]), name)

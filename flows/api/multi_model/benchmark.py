@@ -1,22 +1,13 @@
 """The benchmark of two learners that cooperate or compete, with the documented names."""
 
-from collections.abc import Mapping, Sequence
-from math import isfinite
-from statistics import fmean, median, pstdev
 from typing import Any
 
-from components.environments.social.coop_compete import PairGame
-from components.environments.social.rules.base import ACTIONS, JointState, joint_step
-from components.errors import ConfigurationError
-from components.evaluation.comparison import payoff_difference
-from components.identity import seed_for
-from components.population.pairs import KINDS, Kind, OurMethodPolicy, PairRun, SimplePG, play_pair, target_value
+from components.methods.population.pair_benchmark import run_pair_benchmark
+from components.population.pairs import OurMethodPolicy, SimplePG
+from flows.api.multi_model.environments import create_multi_model_coop_compete_env
 from flows.api.multi_model.fields import Count, Share, check_arguments
 
 __all__ = ["CoopCompeteEnv", "OurMethodPolicy", "SimplePG", "run_benchmark"]
-LEARNING_RATE = 0.5
-"""Reaches .845 or more at level .6 within 200 episodes on every seed tried; 1 ends in the worse equilibrium on some seeds,
-.05 is still on its way."""
 
 
 class CoopCompeteEnv:
@@ -30,22 +21,19 @@ class CoopCompeteEnv:
         self, cooperation_level: Share = 0.6, difficulty: Share = 0.3, horizon: Count = 32, seed: int = 42
     ) -> None:
         """Raises ConfigurationError for a level or difficulty outside of 0 to 1."""
-        self._game = PairGame(cooperation_level=cooperation_level, difficulty=difficulty, num_steps=horizon)
         self.cooperation_level, self.difficulty = cooperation_level, difficulty
-        self._seed, self._episode = seed, 0
-        self._state = JointState(seed=seed_for(seed, "episode", 0))
+        self._game = create_multi_model_coop_compete_env(
+            2, cooperation_level, difficulty=difficulty, num_steps=horizon, seed=seed
+        )
+        self._game.reset()
 
     def step(self, action_a: int, action_b: int) -> tuple[float, float]:
         """The rewards of both. After `horizon` steps another episode begins by itself. Raises ConfigurationError."""
-        for action in (action_a, action_b):
-            if action not in (0, 1):
-                raise ConfigurationError(f"action {action!r}: use 1 to cooperate, 0 to compete")
-        outcome = joint_step(self._game, self._state, (ACTIONS[int(action_a)], ACTIONS[int(action_b)]))
-        self._state = outcome.state
-        if outcome.done:
-            self._episode += 1
-            self._state = JointState(seed=seed_for(self._seed, "episode", self._episode))
-        return outcome.rewards_N[0], outcome.rewards_N[1]
+        first, second = self._game.players
+        _, rewards, done, _ = self._game.step({first: action_a, second: action_b})
+        if done:
+            self._game.reset()
+        return rewards[first], rewards[second]
 
 
 @check_arguments
@@ -57,85 +45,10 @@ def run_benchmark(
     horizon: Count = 32,
     seed: int = 42,
 ) -> dict[str, Any]:
-    """Pairs that always cooperate (AC), always compete (AP), learn (PG), and learn and know their opponent (OUR).
+    """What `run_pair_benchmark` reports: pairs that always cooperate, always compete, learn, and learn and know their opponent.
 
-    `params`; `metrics` by kind: the mean reward a step of A and B with deviations over runs, that of the last 20 episodes with
-    its 95% interval, episodes until the target, the final cooperation rate and exploitability; `comparison` of OUR with PG on
-    paired seeds, whose `verdict` says which is better. All is JSON. Raises ConfigurationError.
-
-    **Example** the defaults: `metrics.PG.last_20_mean` .847.
+    **Example** the defaults: `metrics.PG.last_20_mean` .847. Raises ConfigurationError.
     """
-    game = PairGame(cooperation_level=coop_level, difficulty=difficulty, num_steps=horizon)
-    seeds = [seed_for(seed, "run", number) for number in range(runs)]
-
-    def play(kind: Kind, scales: Sequence[float] = ()) -> list[PairRun]:
-        lrs = [LEARNING_RATE * scale for scale in scales or [1.0] * runs]
-        return [play_pair(game, kind, episodes=episodes, seed=each, lr=lr) for each, lr in zip(seeds, lrs, strict=True)]
-
-    played = {kind: play(kind) for kind in KINDS}
-    matched = play("PG", [each.mean_step_scale for each in played["OUR"]])
-    params = {"runs": runs, "episodes": episodes, "horizon": horizon, "coop_level": coop_level, "seed": seed}
-    return {
-        "params": params
-        | {"difficulty": difficulty, "target_per_step": target_value(game), "learning_rate": LEARNING_RATE},
-        "metrics": {kind: _numbers(pairs) for kind, pairs in played.items()},
-        "comparison": _comparison(played, matched, episodes),
-    }
-
-
-def _numbers(pairs: Sequence[PairRun]) -> dict[str, Any]:
-    averages = {"A": [fmean(each.rewards_A) for each in pairs], "B": [fmean(each.rewards_B) for each in pairs]}
-    last = [each.last_mean() for each in pairs]
-    reached = [each.episodes_to_target for each in pairs if each.episodes_to_target is not None]
-    return {
-        **{f"avg_{name}": fmean(values) for name, values in averages.items()},
-        **{f"std_{name}": pstdev(values) for name, values in averages.items()},
-        "last_20_mean": fmean(last),
-        "last_20_interval": _difference([0.0] * len(last), last)["interval"],
-        "num_reached": len(reached),
-        "median_steps": median(reached) if reached else None,
-        "mean_steps": fmean(reached) if reached else None,
-        "std_steps": pstdev(reached) if reached else None,
-        "cooperation_rate": fmean(each.cooperation_rate for each in pairs),
-        "exploitability": fmean(each.exploitability for each in pairs),
-    }
-
-
-def _difference(before: Sequence[float], after: Sequence[float]) -> dict[str, Any]:
-    """The mean of the second less the first, paired by seed, and its interval; None of one pair."""
-    found = payoff_difference("", before, after)
-    return {"mean": found.difference, "interval": found.interval if isfinite(found.interval[0]) else None}
-
-
-def _comparison(played: Mapping[Kind, Sequence[PairRun]], matched: Sequence[PairRun], episodes: int) -> dict[str, Any]:
-    def steps(runs: Sequence[PairRun]) -> list[float]:
-        """Episodes to the target; the whole run for one that never reached it."""
-        return [float(episodes if each.episodes_to_target is None else each.episodes_to_target) for each in runs]
-
-    our, pg = played["OUR"], played["PG"]
-    saved, alike = _difference(steps(our), steps(pg)), _difference(steps(our), steps(matched))
-    ended = _difference([each.last_mean() for each in pg], [each.last_mean() for each in our])
-    scale = fmean(each.mean_step_scale for each in our)
-    equal = f"the target's episode if PG takes OUR's mean step size (x{scale:.2f})"
-    sentences = [
-        _sentence(saved, f"OUR reaches the target {saved['mean']:.1f} episodes before PG", "the target's episode"),
-        _sentence(ended, f"OUR ends {ended['mean']:.4f} higher", "the last 20 episodes"),
-        _sentence(alike, f"at equal step sizes it is still {alike['mean']:.1f} episodes earlier", equal),
-    ]
-    return {
-        "episodes_saved": saved,
-        "last_20_gain": ended,
-        "episodes_saved_at_equal_steps": alike,
-        "mean_step_scale": scale,
-        "verdict": "; ".join(sentences) + ".",
-    }
-
-
-def _sentence(difference: Mapping[str, Any], better: str, what: str) -> str:
-    if difference["interval"] is None:
-        return f"one run shows nothing about {what}"
-    low, high = difference["interval"]
-    shown = f"(95% interval {low:.4g} to {high:.4g})"
-    if low > 0:
-        return f"{better} {shown}"
-    return f"PG beats OUR in {what} {shown}" if high < 0 else f"no difference is shown in {what} {shown}"
+    return run_pair_benchmark(
+        runs=runs, episodes=episodes, coop_level=coop_level, difficulty=difficulty, horizon=horizon, seed=seed
+    )

@@ -9,39 +9,40 @@ from components.config import RunConfig, StoreConfig
 from components.errors import ConfigurationError, TroupeError
 from components.rollout.rules import num_episodes
 from components.runs.available_checkpoints import available_steps, checkpoints_after
-from components.runs.gc import listed, name_of
-from components.runs.gc_records import Records
 from components.runs.lineages import list_indexed_runs
 from components.runs.run import Run
 from components.runs.session_records import readable_sessions
 from components.runs.stored_runs import read_run
 from components.session.stores import open_store
+from flows.api.multi_model.configs import MultiModelConfig
 from flows.api.multi_model.errors import CheckpointNotFound
+from flows.api.multi_model.fields import check_arguments
 
-CHECKPOINT_DIR = "./checkpoints/multimodel"
+_FOLDER = MultiModelConfig.checkpoint_dir
 
 
-def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
+def list_available_checkpoints(checkpoint_dir: str | Path = _FOLDER) -> list[str]:
     """The checkpoints whose files are all in the folder, as RUN@STEP: those of the newest run first, its newest step first.
 
     Steps are compared as numbers. A folder that does not exist has none; damaged runs are left out.
 
     **Example** after 12 steps of one run: `["multimodel-1f2e3d4c@12", "...@11", ..., "...@0"]`.
     """
-    store = stored_in(checkpoint_dir)
+    store = open_folder(checkpoint_dir)
     if store is None:
         return []
     found = []
     for run_id in list_indexed_runs(store):
         try:
             run = read_run(store, run_id)
-            found.append((_began(store, run), [f"{run_id}@{step}" for step in reversed(available_steps(store, run))]))
+            started_at = max((each.started_at for each in readable_sessions(store, run_id)), default="")
+            found.append((started_at, [f"{run_id}@{step}" for step in reversed(available_steps(store, run))]))
         except TroupeError:
             continue  # `troupe verify` says what is wrong with it
     return [each for _, steps in sorted(found, key=lambda pair: pair[0], reverse=True) for each in steps]
 
 
-def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = CHECKPOINT_DIR) -> dict[str, Any]:
+def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = _FOLDER) -> dict[str, Any]:
     """What is known of a checkpoint: run, step, episode, the digest of each model's weights and optimizer, the configuration.
 
     Raises FileNotFoundError "Checkpoint not found".
@@ -66,14 +67,11 @@ def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = CH
     }
 
 
+@check_arguments
 def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[ArtifactStore, Run, int]:
     """The store, run and step of a checkpoint whose files are there. Raises CheckpointNotFound."""
-    if not isinstance(checkpoint_id, str):
-        raise ConfigurationError(
-            f"checkpoint_id {checkpoint_id!r}: give one of list_available_checkpoints(), as RUN@STEP"
-        )
     run_id, _, step = checkpoint_id.rpartition("@")
-    store = stored_in(checkpoint_dir)
+    store = open_folder(checkpoint_dir)
     with suppress(ConfigurationError):  # an unknown run
         if store is not None and run_id and step.isdecimal():
             run = read_run(store, run_id)
@@ -83,11 +81,10 @@ def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[Art
     raise CheckpointNotFound(f"Checkpoint not found: {checkpoint_id!r} is not in {checkpoint_dir}; there are {there}")
 
 
-def stored_in(checkpoint_dir: str | Path) -> ArtifactStore | None:
+def open_folder(checkpoint_dir: str | Path) -> ArtifactStore | None:
     """The store in the folder; None if there is none."""
-    if not (Path(checkpoint_dir) / "format.json").is_file():
-        return None
-    return open_store(store_config(checkpoint_dir))
+    is_store = (Path(checkpoint_dir) / "format.json").is_file()
+    return open_store(store_config(checkpoint_dir)) if is_store else None
 
 
 def store_config(checkpoint_dir: str | Path) -> StoreConfig:
@@ -98,28 +95,3 @@ def store_config(checkpoint_dir: str | Path) -> StoreConfig:
 def episodes_per_step(config: RunConfig) -> int:
     """The episodes of one step of a run."""
     return config.rollout.num_problems * num_episodes(config.rollout)
-
-
-def remove_expired(checkpoint_dir: str | Path, run_id: str) -> None:
-    """Remove the checkpoints that the run does not keep by its retention: as `troupe gc` does, of this run alone and at once.
-
-    Files that other records name stay.
-    """
-    store = stored_in(checkpoint_dir)
-    if store is None:
-        return
-    content, found = listed(store)
-    records = Records(store, found)
-    expired = [
-        each
-        for each in records.expired(keep_checkpoints=None, grace_seconds=0)
-        if each.key.startswith(f"runs/{run_id}/")
-    ]
-    needless = records.references_in(expired) - records.references(without=expired)
-    store.delete_all([each.key for each in expired])  # records before the files that they name
-    store.delete_all([each.key for each in content if name_of(each.key) in needless])
-
-
-def _began(store: ArtifactStore, run: Run) -> str:
-    """When the run's last session began, for the order; "" before the first."""
-    return max((each.started_at for each in readable_sessions(store, run.run_id)), default="")

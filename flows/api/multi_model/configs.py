@@ -1,7 +1,8 @@
-"""The documented configurations, with the documented defaults. Each field does something, or is refused by name."""
+"""The documented enums and configurations, with the documented defaults. Each field does something, or is refused by name."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
+from enum import Enum
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -9,15 +10,6 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from components.config import AdapterConfig
 from components.config.types import Address
 from components.errors import ConfigurationError
-from flows.api.multi_model.enums import (
-    CompetenceType,
-    CooperationType,
-    LLMBackend,
-    RLAlgorithm,
-    TrainingMode,
-    UpdateStrategy,
-    WeightUpdateStrategy,
-)
 from flows.api.multi_model.fields import (
     Above0,
     AtLeast0,
@@ -28,8 +20,87 @@ from flows.api.multi_model.fields import (
     Text,
     Whole,
     check_fields,
-    find_changed_fields,
+    refuse_changed,
 )
+
+
+class TrainingMode(Enum):
+    """How the members' returns are mixed: see `components/population/training_modes.py`."""
+
+    COOPERATIVE = "cooperative"
+    COMPETITIVE = "competitive"
+    MIXED = "mixed"
+    HIERARCHICAL = "hierarchical"
+
+
+class WeightUpdateStrategy(Enum):
+    """How the members' adapters are coordinated after each update."""
+
+    SYNCHRONIZED = "synchronized"
+    ASYNCHRONOUS = "asynchronous"
+    FEDERATED = "federated"
+    SELECTIVE = "selective"
+
+
+class LLMBackend(Enum):
+    """Where a model runs. Unknown values raise ValueError "Unsupported LLM backend"."""
+
+    HUGGINGFACE = "huggingface"
+    OPENAI_API = "openai_api"
+    ANTHROPIC = "anthropic"
+    VLLM = "vllm"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "LLMBackend":
+        known = ", ".join(each.value for each in cls)
+        raise ConfigurationError(f"Unsupported LLM backend: {value!r}; use one of {known}")
+
+
+class UpdateStrategy(Enum):
+    """Which parameters `update_shared_parameters` steps: none; all, at a rate within bounds; those whose gradient norm is above
+    .05; the last layer first, one layer more with each update."""
+
+    FROZEN = "frozen"
+    ADAPTIVE = "adaptive"
+    SELECTIVE = "selective"
+    INCREMENTAL = "incremental"
+
+
+class RLAlgorithm(Enum):
+    """The learner. SAC and TD3 exist to be refused, with the reason."""
+
+    PPO = "ppo"
+    GRPO = "grpo"
+    SAC = "sac"
+    TD3 = "td3"
+
+
+class CooperationType(Enum):
+    """What members share."""
+
+    NONE = "none"
+    TEAM_BASED = "team_based"
+    SHARED_REWARDS = "shared_rewards"
+    KNOWLEDGE_TRANSFER = "knowledge_transfer"
+
+
+class CompetenceType(Enum):
+    """What a member's skill is a number of."""
+
+    GENERAL = "general"
+    SPECIALIZED = "specialized"
+    ADAPTIVE = "adaptive"
+
+
+class EnvironmentType(Enum):
+    """The games of the reference."""
+
+    COOPERATIVE_COMPETITIVE = "cooperative_competitive"
+    MULTI_AGENT_STAGED = "multi_agent_staged"
+    TEAM_BATTLE = "team_battle"
+    MAZE_NAVIGATION = "maze_navigation"
+    SOCIAL_INTERACTION = "social_interaction"
+
 
 MODEL_NAMES: Mapping[str, str] = {
     "qwen3": "Qwen/Qwen2.5-14B-Instruct",
@@ -38,9 +109,8 @@ MODEL_NAMES: Mapping[str, str] = {
     "llama3": "meta-llama/Llama-3.1-8B-Instruct",
 }
 """The documented model of each type."""
-LOCAL_TYPES: Mapping[str, str] = {"tiny": "tiny", "smollm2-135m": "smollm2-135m"}
-"""Types that are models of this machine and need no network."""
-_OF_ADAPTERS = ("lora_rank", "lora_alpha", "update_strategy", "min_learning_rate", "max_learning_rate")
+KNOWN_MODELS: Mapping[str, str] = {**MODEL_NAMES, "tiny": "tiny", "smollm2-135m": "smollm2-135m"}
+"""Those, and the types that are models of this machine and need no network."""
 
 
 def _refuse(is_wrong: Callable[[Any], bool], message: str) -> AfterValidator:
@@ -56,10 +126,7 @@ def _refuse(is_wrong: Callable[[Any], bool], message: str) -> AfterValidator:
 
 _NUM_MODELS = _refuse(lambda value: value < 1, "Invalid number of models: num_models {}: use 1 or more")
 _MAX_CHECKPOINTS = _refuse(lambda value: value < 2 and value != -1, "max_checkpoints {}: use 2 or more, or -1 for all")
-_DROPOUT = _refuse(
-    lambda value: value not in (0, 0.1),
-    "dropout {}: has no effect: adapters answer without it, and new weights come from outside; leave it out",
-)
+_DROPOUT = _refuse(lambda value: value not in (0, 0.1), "dropout {}: has no effect on answers; leave it out")
 _ALGORITHM = _refuse(
     lambda value: value in (RLAlgorithm.SAC, RLAlgorithm.TD3),
     "algorithm {}: SAC learns values of all actions from a replay buffer, and texts are too many; TD3 takes a gradient in "
@@ -92,31 +159,21 @@ class LLMConfig:
     """vllm: the server's address with /v1. openai_api, anthropic: of another server than the provider's."""
     lora_rank: Count = 8
     lora_alpha: Above0 = 16.0
-    min_learning_rate: AtLeast0 = 1e-6
-    max_learning_rate: Above0 = 1e-3
-    """Bounds between which ADAPTIVE keeps the rate of `update_shared_parameters`."""
 
     def check_effects(self) -> None:
         """Raise ConfigurationError for a field that has no effect beside the others."""
-        without, reason = ["device", "enable_lora", *_OF_ADAPTERS], "the model runs on a server, and is never updated"
-        if self.backend is LLMBackend.HUGGINGFACE:
-            without, reason = ["api_key", "api_base"], "the model runs in this process"
-            if not self.enable_lora:
-                without, reason = [*without, *_OF_ADAPTERS], "it is of a server, or of an adapter (enable_lora)"
-            elif self.update_strategy is not UpdateStrategy.ADAPTIVE:
-                without, reason = [*without, *_OF_ADAPTERS[-2:]], "it is of a server, or of update_strategy adaptive"
-        for name in find_changed_fields(self):
-            if name in without:
-                raise ConfigurationError(
-                    f"{name}: has no effect with backend {self.backend.value}: {reason}; leave it out"
-                )
+        is_local = self.backend is LLMBackend.HUGGINGFACE
+        unread = ["api_key", "api_base"] if is_local else ["device", "enable_lora"]
+        if not (is_local and self.enable_lora):
+            unread += ["lora_rank", "lora_alpha", "update_strategy"]
+        refuse_changed(self, unread, f"has no effect with backend {self.backend.value}, enable_lora {self.enable_lora}")
 
 
 @check_fields
 class CooperationFactor:
     """How much of a member's return is its team's, in place of `MultiModelConfig.cooperation_strength` unless its type is NONE.
 
-    A field that has no effect under the type is refused, unless it has its default.
+    KNOWLEDGE_TRANSFER is refused: the flow has no pull to a teammate. So is a field that has no effect under the type.
     """
 
     cooperation_type: CooperationType = CooperationType.NONE
@@ -126,21 +183,13 @@ class CooperationFactor:
     """TEAM_BASED: 2 or more."""
     shared_reward_ratio: Share = 0.5
     """SHARED_REWARDS: the share, 0 to 1, among all."""
-    knowledge_transfer_rate: Share = 0.1
-    """KNOWLEDGE_TRANSFER, which is refused: the flow has no pull to a teammate, nor to a leader."""
-    communication_cost: AtLeast0 = 0.01
-    """Another than the default is refused: members send no messages in these games."""
 
 
 @check_fields
 class CompetenceFactor:
-    """How a member's skill would follow its returns; another than the default is refused by the trainer, with the reason."""
+    """What a member's skill would be a number of: another than the default is refused, as the flow routes nothing by skill."""
 
     competence_type: CompetenceType = CompetenceType.GENERAL
-    base_capability: Share = 0.5
-    adaptation_speed: Share = 0.1
-    specialization_level: AtLeast0 = 0.0
-    max_capability: Share = 1.0
 
 
 @check_fields
@@ -217,6 +266,13 @@ class MonitoringConfig:
     response_time_threshold: AtLeast0 = 2.0
     """Above this, in seconds, `slow_response`."""
 
+    def check_effects(self) -> None:
+        """Raise ConfigurationError for a field that has no effect beside the others."""
+        if not self.enable_file_logging:
+            refuse_changed(self, ["log_file_path"], "has no effect with enable_file_logging False")
+        if not self.enable_console_logging:
+            refuse_changed(self, ["metrics_sampling_interval"], "has no effect with enable_console_logging False")
+
 
 @check_fields
 class MultiModelConfig:
@@ -226,21 +282,26 @@ class MultiModelConfig:
     """
 
     num_models: Annotated[int, _NUM_MODELS] = 4
+    """The members."""
     model_types: Annotated[list[Text], Field(min_length=1)] = field(default_factory=lambda: list(MODEL_NAMES))
     """The type of member i is `model_types[i % len(model_types)]`; openai and claude play and are never updated; "tiny" and
     "smollm2-135m" are models of this machine."""
     model_names: dict[Text, Text] = field(default_factory=lambda: dict(MODEL_NAMES))
     """Type -> base: "tiny", "smollm2-135m", a model folder, a name on the hub, or the API's name of a model."""
     training_mode: TrainingMode = TrainingMode.MIXED
+    """How returns are mixed: by cooperation, competition, both, or for a leader."""
     weight_update_strategy: WeightUpdateStrategy = WeightUpdateStrategy.ASYNCHRONOUS
+    """How adapters are coordinated after each update."""
     max_episodes: Count = 1000
     """Episodes in all: a multiple of `update_frequency`, or fewer than it, which are one step."""
     learning_rate: Above0 = 3e-4
+    """Of each member's optimizer."""
     num_gpus: Whole = 4
     """GPUs to place members on, as member i on GPU i modulo this, as far as this machine has them; 0 computes on the CPU."""
     base_port: Port = 8001
     """Another than the default is refused: members are sampled in the trainer's own process, behind no port."""
     checkpoint_dir: Text = "./checkpoints/multimodel"
+    """The folder of all that runs store."""
     enable_verl: bool = True
     """Compute the prompt that answers of a group share once in an update (`training.share_prompts`). No verl runs here."""
     enable_areal: bool = True
@@ -277,6 +338,10 @@ class MultiModelConfig:
     """The most seconds that an episode of a step may take on average. A step that takes longer ends in asyncio.TimeoutError
     "Episode timeout", also if it hangs; None for no limit."""
 
+    def step_length(self) -> int:
+        """The episodes of one training step."""
+        return min(self.update_frequency, self.max_episodes)
+
     def member_types(self) -> dict[str, str]:
         """The type of each member by its documented name.
 
@@ -284,48 +349,3 @@ class MultiModelConfig:
         """
         types = [self.model_types[index % len(self.model_types)] for index in range(self.num_models)]
         return {f"model_{index}_{kind}": kind for index, kind in enumerate(types)}
-
-
-@dataclass
-class ModelState:
-    """What is known of one member, over the episodes that it played."""
-
-    model_id: str
-    model_type: str
-    model_name: str
-    total_reward: float = 0.0
-    """The sum of its raw returns."""
-    episode_count: int = 0
-    win_count: int = 0
-    """Episodes in which no other member earned more."""
-    cooperation_score: float = 0.5
-    """The average share of all actions that cooperated, with weight .1 on the newest step; .5 before the first."""
-    last_weight_update: float = 0.0
-    """Seconds since 1970 of its last update; 0 before the first."""
-    update_count: int = 0
-    gradient_norm: float = 0.0
-    """Of its last update, before clipping."""
-    gpu_id: int | None = None
-    """The GPU that it shares; None on a CPU and behind an API."""
-    memory_usage: float | None = None
-    """MiB of its stored files: base, which members may share, adapter, critic and optimizer; None behind an API."""
-    lora_rank: int | None = 16
-    lora_alpha: float | None = 32.0
-    """None behind an API, which has no adapter."""
-    lora_performance: float = 0.5
-    """The share of its episodes that it won, 0 to 1; .5 before the first."""
-
-    def after_step(
-        self, mean_return: float, num_episodes: int, *, num_won: int, cooperated: float | None
-    ) -> "ModelState":
-        """The state after a step of that many episodes; `cooperated` is None in games without cooperation."""
-        score = self.cooperation_score if cooperated is None else 0.9 * self.cooperation_score + 0.1 * cooperated
-        won, played = self.win_count + num_won, self.episode_count + num_episodes
-        return replace(
-            self,
-            total_reward=self.total_reward + mean_return * num_episodes,
-            episode_count=played,
-            win_count=won,
-            cooperation_score=score,
-            lora_performance=won / played if played else 0.5,
-        )

@@ -7,7 +7,7 @@ from typing import Any
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
 from components.text.suggestions import suggest
-from flows.api.multi_model.enums import EnvironmentType
+from flows.api.multi_model.configs import EnvironmentType, MultiModelConfig
 from flows.api.multi_model.fields import check_arguments
 
 FAMILIES: Mapping[EnvironmentType, str] = {
@@ -34,9 +34,7 @@ class MultiModelTrainingEnvironment:
     @check_arguments
     def __init__(self, env_type: EnvironmentType, *, seed: int = 0, **options: Any) -> None:
         """`options` are those of the environment `FAMILIES` names. Raises ConfigurationError for another type or option."""
-        self.env_type = env_type
-        self.name = FAMILIES[self.env_type]
-        self.seed = seed
+        self.env_type, self.name, self.seed = env_type, FAMILIES[env_type], seed
         self.options = dict(options)
         self._checked = family_options(self.name, self.options)
         self._family = family(self.name).under(self._checked)
@@ -44,25 +42,22 @@ class MultiModelTrainingEnvironment:
         self.players = self._family.roles
         self._index = -1
         self._state: Any = None
-        self._done = True
 
     def reset(self) -> dict[str, str]:
         """Begin another episode; what each player sees."""
         self._index += 1
         problem = self._family.problem(self._checked, split="train", index=self._index, seed=self.seed)
         self._state = self._game.start(problem.payload)
-        self._done = False
-        return self._observed()
+        return self._observe(self._state)
 
     def players_to_act(self) -> tuple[str, ...]:
         """Whose actions the next `step` takes. Raises ConfigurationError before `reset`."""
-        turn = self._game.next_role(self._begun())
+        turn = self._game.next_role(self._read_state())
         return (turn,) if isinstance(turn, str) else tuple(turn)
 
     def actions(self, player: str) -> tuple[str, ...]:
         """What a player may answer now. Raises ConfigurationError before `reset`, and for an unknown player."""
-        self._check_player("player", player)
-        return tuple(self._game.choices(self._begun(), player))
+        return tuple(self._game.choices(self._read_state(player), player))
 
     def step(self, actions: Mapping[str, str | int]) -> tuple[dict[str, str], dict[str, float], bool, dict[str, Any]]:
         """What each player sees then, what each earned, whether the episode is over, and `info`.
@@ -70,19 +65,18 @@ class MultiModelTrainingEnvironment:
         An action is one of `actions`, or its number: 1 cooperates and 0 competes. Raises ConfigurationError for a wrong player
         or action, and then nothing has happened.
         """
-        state, acting = self._begun(), self.players_to_act()
+        state, acting = self._read_state(), self.players_to_act()
         if not isinstance(actions, Mapping) or set(actions) != set(acting):
             raise ConfigurationError(f"actions {actions!r}: the players who act now are {', '.join(acting)}")
         outcome = self._game.step_together(state, {each: self._choice(each, actions[each]) for each in acting})
-        self._state, self._done = outcome.state, outcome.done
+        self._state = None if outcome.done else outcome.state
         rewards = {each: float(outcome.payoffs.get(each, 0.0)) for each in self.players}
         info = {"solved": outcome.solved, "team": dict(outcome.team), "players": list(acting)}
-        return self._observed(), rewards, outcome.done, info
+        return self._observe(outcome.state), rewards, outcome.done, info
 
     def get_observation(self, agent_id: str) -> str:
         """What a player sees, as text. Raises ConfigurationError before `reset`, and for an unknown player."""
-        self._check_player("agent_id", agent_id)
-        return str(self._game.observe(self._shown(), agent_id))
+        return str(self._game.observe(self._read_state(agent_id), agent_id))
 
     def get_environment_info(self) -> dict[str, Any]:
         """Type, players, options and the number of episodes begun."""
@@ -94,34 +88,41 @@ class MultiModelTrainingEnvironment:
             "num_episodes": self._index + 1,
         }
 
-    def render(self) -> str:
-        """The state for people, also after the last step. Raises ConfigurationError before `reset`."""
-        return str(self._game.render(self._shown()))
+    def fit(self, num_models: int, episode_length: int) -> "MultiModelTrainingEnvironment":
+        """This game for so many members, and of so many steps, unless it has its own.
 
-    def section(self, num_models: int, episode_length: int) -> dict[str, Any]:
-        """The section `environment` of a configuration that trains `num_models` on this game."""
-        options = dict(self.options)
-        fields = type(self._checked).model_fields
+        Raises ConfigurationError for a length beside the game's own, and for fewer players than members.
+        """
+        options, fields = dict(self.options), type(self._checked).model_fields
         if "num_members" in fields and self.env_type is not EnvironmentType.TEAM_BATTLE:
             options.setdefault("num_members", num_models)
-        rounds = "num_rounds" if "num_rounds" in fields else "num_steps"
-        options.setdefault(rounds, episode_length)
-        turns = options[rounds] * (TURNS_OF_AN_OFFER if rounds == "num_rounds" else 1)
-        return {"name": self.name, "options": options, "max_turns": turns, "answer_format": "choice"}
+        own = options.setdefault("num_rounds" if "num_rounds" in fields else "num_steps", episode_length)
+        if episode_length not in (own, MultiModelConfig.episode_length):
+            raise ConfigurationError(
+                f"episode_length {episode_length}: the environment has {own} steps of its own; leave one of them out"
+            )
+        fitting = MultiModelTrainingEnvironment(self.env_type, seed=self.seed, **options)
+        if (num := len(fitting.players)) < num_models:
+            raise ConfigurationError(
+                f"num_models {num_models}: the environment {self.name} has {num} players; use num_models {num} or fewer, or "
+                f"make the environment with {num_models} players"
+            )
+        return fitting
 
-    def _check_player(self, name: str, player: object) -> None:
-        if player not in self.players:
-            raise ConfigurationError(f"{name} {player!r}: {suggest(str(player), self.players)}")
+    def section(self) -> dict[str, Any]:
+        """The section `environment` of a configuration that trains on this game, which has a length."""
+        rounds = self.options.get("num_rounds")
+        turns = self.options["num_steps"] if rounds is None else rounds * TURNS_OF_AN_OFFER
+        return {"name": self.name, "options": self.options, "max_turns": turns, "answer_format": "choice"}
 
-    def _observed(self) -> dict[str, str]:
-        return {each: self._game.observe(self._state, each) for each in self.players}
+    def _observe(self, state: Any) -> dict[str, str]:
+        return {each: self._game.observe(state, each) for each in self.players}
 
-    def _shown(self) -> Any:
-        """The state of the episode, which may be over."""
-        return self._state if self._done and self._state is not None else self._begun()
-
-    def _begun(self) -> Any:
-        if self._state is None or self._done:
+    def _read_state(self, player: str | None = None) -> Any:
+        """The state of the episode that is played. Raises ConfigurationError for none, and for an unknown player."""
+        if player is not None and player not in self.players:
+            raise ConfigurationError(f"player {player!r}: {suggest(str(player), self.players)}")
+        if self._state is None:
             raise ConfigurationError("environment: no episode is under way; call reset()")
         return self._state
 
@@ -166,7 +167,6 @@ def create_social_training_env(
     """Trading by typed offers and promises. Raises ConfigurationError for another scenario."""
     if scenario != "trading":
         raise ConfigurationError(
-            f"scenario {scenario!r}: use trading; negotiation is OpenSpiel's bargaining, environment open_spiel with option "
-            "game bargaining in a population's configuration"
+            f"scenario {scenario!r}: use trading; negotiation is option game bargaining of the environment open_spiel"
         )
     return MultiModelTrainingEnvironment(EnvironmentType.SOCIAL_INTERACTION, **{"num_members": num_models, **options})

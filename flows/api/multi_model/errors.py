@@ -48,8 +48,6 @@ def loading(model_name: str) -> Iterator[None]:
         is_here = model_name in ("tiny", "smollm2-135m") or Path(model_name).is_dir()
         remedy = "" if is_here else f"; a model of the hub is fetched by `hf download {model_name}`, on a network"
         raise ModelLoadingFailed(f"Model loading failed: {model_name!r}: {error}{remedy}") from error
-    except MemoryError as error:
-        raise GpuMemoryInsufficient(_memory(error)) from error
 
 
 @contextmanager
@@ -60,12 +58,10 @@ def memory_errors() -> Iterator[None]:
     except (RuntimeError, MemoryError, TroupeError) as error:  # a worker's error holds its traceback as text
         said = f"{type(error).__name__}: {error}"
         if isinstance(error, MemoryError) or "OutOfMemoryError" in said or "can't allocate memory" in said:
-            raise GpuMemoryInsufficient(_memory(error)) from error
+            raise GpuMemoryInsufficient(
+                f"GPU memory insufficient: {error}; halve batch_size and train again, or lower kv_cache_size"
+            ) from error
         raise
-
-
-def _memory(error: Exception) -> str:
-    return f"GPU memory insufficient: {error}; halve batch_size and train again, or lower kv_cache_size"
 
 
 @contextmanager

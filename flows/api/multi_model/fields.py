@@ -24,7 +24,8 @@ Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 AtLeast0 = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
-Port = Annotated[int, Field(ge=1024, le=65535)]
+HIGHEST_PORT = 65535
+Port = Annotated[int, Field(ge=1024, le=HIGHEST_PORT)]
 Device = Literal["auto", "cpu", "cuda"]
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden", "no_such_attribute")
 _SECRET = "api_key"
@@ -33,7 +34,9 @@ _SECRET = "api_key"
 @dataclass_transform(field_specifiers=(field,))
 def check_fields(kind: type[T]) -> type[T]:
     """Make a dataclass whose fields are checked when it is made and when one is set, as `config.batch_size //= 2` does."""
-    made: Any = pydantic_dataclass(config=ConfigDict(extra="forbid", validate_assignment=True))(kind)
+    made: Any = pydantic_dataclass(
+        config=ConfigDict(extra="forbid", validate_assignment=True, use_attribute_docstrings=True)
+    )(kind)
     names = [each.name for each in fields(made)]
     for method in ("__init__", "__setattr__"):
         setattr(made, method, _explain(getattr(made, method), f"{kind.__name__} has no such field", names))
@@ -49,11 +52,11 @@ def check_arguments(call: Callable[P, R]) -> Callable[P, R]:
 
 def _explain(call: Callable[P, R], unknown: str, names: Iterable[str]) -> Callable[P, R]:
     @functools.wraps(call)
-    def explained(*values: P.args, **named: P.kwargs) -> R:
+    def check(*values: P.args, **named: P.kwargs) -> R:
         with explain_faults(unknown, names):
             return call(*values, **named)
 
-    return explained
+    return check
 
 
 @contextmanager
@@ -86,7 +89,10 @@ def as_json(config: Any) -> dict[str, Any]:
     return values
 
 
-def find_changed_fields(config: Any) -> list[str]:
-    """The names of the fields that do not have their defaults."""
-    plain = type(config)()
-    return [each.name for each in fields(config) if getattr(config, each.name) != getattr(plain, each.name)]
+def refuse_changed(config: Any, names: Iterable[str], reason: str) -> None:
+    """Raise ConfigurationError for one of these fields that does not have its default, because of the reason."""
+    for name in names:
+        value = getattr(config, name)
+        if value != type(config).__pydantic_fields__[name].get_default(call_default_factory=True):
+            shown = "" if name == _SECRET else f" {show_value(value)}"
+            raise ConfigurationError(f"{name}{shown}: {reason}; leave it out")

@@ -1,43 +1,52 @@
 """The picture of who did what to whom by its documented name: a log of events, drawn as the runs' own graphs are."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field, TypeAdapter
 
 from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.machine.whole_files import write_whole
-from components.population.graph_page import Frame, graph_numbers, graph_page, graph_picture
+from components.population.graph_page import Frame, graph_page
 from components.population.interaction_graph import Action, InteractionGraph, PlayedEpisode, graphml
-from flows.api.multi_model.fields import Share, Text, check_arguments, explain_faults
+from flows.api.multi_model.fields import Finite, Share, check_arguments, explain_faults
 
-_EPISODE, _TRANSFER = "episode", "weight_transfer"
-
-
-class _Event(Frozen):
-    """A line of the log."""
-
-    timestamp: float
-    event_type: Text
-    source_id: Text
-    target_id: Text | None = None
-    data: dict[str, Any] = Field(default_factory=dict)
+_Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+"""What GraphML can hold."""
 
 
 class _Episode(Frozen):
-    model_config = ConfigDict(allow_inf_nan=False)
-    raw_returns: dict[Text, float]
-    actions_T: list[dict[Text, Action]] = Field(default_factory=list)
+    """A line of the log: each member's raw return, and what each did in each step."""
+
+    event_type: Literal["episode"]
+    timestamp: float = Field(default_factory=time.time)
+    raw_returns: dict[_Name, Finite] = Field(min_length=1)
+    actions_T: list[dict[_Name, Action]]
+
+    def add_to(self, graph: InteractionGraph, *, order: int) -> InteractionGraph:
+        played = PlayedEpisode(order=order, raw_returns=self.raw_returns, actions_T=self.actions_T)
+        return graph.after_episodes([played])
 
 
 class _Transfer(Frozen):
-    source_id: Text
-    target_id: Text
+    """A line of the log: `target_id` took over a share of the weights of `source_id`."""
+
+    event_type: Literal["weight_transfer"]
+    timestamp: float = Field(default_factory=time.time)
+    source_id: _Name
+    target_id: _Name
     share: Share
+
+    def add_to(self, graph: InteractionGraph, *, order: int) -> InteractionGraph:
+        return graph.after_transfer(self.source_id, self.target_id, self.share)
+
+
+_EVENT: TypeAdapter[_Episode | _Transfer] = TypeAdapter(
+    Annotated[_Episode | _Transfer, Field(discriminator="event_type")]
+)
 
 
 class GraphVisualizer:
@@ -57,53 +66,40 @@ class GraphVisualizer:
             raise ConfigurationError(f"log_file {str(log_file)!r}: give the path of a file")
         self.log_file = Path(log_file)
 
-    def log_event(
-        self, event_type: str, source_id: str, target_id: str | None = None, data: Mapping[str, Any] | None = None
-    ) -> None:
-        """Append an event to the log. Only those of `log_episode` and `log_weight_transfer` make edges.
-
-        Raises ConfigurationError for an event that could not be read again, and keeps nothing of it.
-        """
-        named = {"event_type": event_type, "source_id": source_id, "target_id": target_id, "data": data or {}}
-        try:
-            line = json.dumps({"timestamp": time.time(), **named}, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"data {data!r}: {error}; give texts, finite numbers, lists and dicts") from error
-        _after(InteractionGraph(), line, order=1)
-        self.log_file.parent.mkdir(parents=True, exist_ok=True)
-        with self.log_file.open("a", encoding="utf-8") as log:
-            log.write(line + "\n")
-
     def log_episode(self, raw_returns: Mapping[str, float], actions: Sequence[Mapping[str, str]]) -> None:
-        """A played episode: each member's raw return, and what each did in each step."""
-        self.log_event(_EPISODE, next(iter(raw_returns), ""), data={"raw_returns": raw_returns, "actions_T": actions})
+        """A played episode: each member's raw return, and what each did in each step. Raises ConfigurationError."""
+        self._append({"event_type": "episode", "raw_returns": raw_returns, "actions_T": actions})
 
     def log_weight_transfer(self, source_id: str, target_id: str, share: float) -> None:
-        """`target_id` took over this share, 0 to 1, of the weights of `source_id`."""
-        self.log_event(_TRANSFER, source_id, target_id, {"share": share})
+        """`target_id` took over this share, 0 to 1, of the weights of `source_id`. Raises ConfigurationError."""
+        moved = {"source_id": source_id, "target_id": target_id, "share": share}
+        self._append({"event_type": "weight_transfer", **moved})
 
     def graph(self) -> InteractionGraph:
         """The graph of all events. Raises ConfigurationError for a line that is no event."""
         graph = InteractionGraph()
-        for number, line in enumerate(self._lines(), start=1):
+        for number, line in enumerate(self._read_lines(), start=1):
             try:
-                graph = _after(graph, line, order=number)
+                with explain_faults("no such field", ()):
+                    graph = _EVENT.validate_json(line).add_to(graph, order=number)
             except ConfigurationError as error:
                 where = f"log_file {str(self.log_file)!r}, line {number}"
-                raise ConfigurationError(
-                    f"{where}: {error}; this is no event: remove it, or name another file"
-                ) from error
+                raise ConfigurationError(f"{where}: {error}; this is no event: remove it") from error
         return graph
 
     def get_statistics(self) -> dict[str, Any]:
-        """Numbers of members, edges and events, density, rates of cooperation and of its being answered, correlations."""
-        return {**graph_numbers(self.graph()), "num_events": len(self._lines())}
-
-    def export_png(self, path: str | Path) -> str:
-        """Write a picture, drawn without a display; the path."""
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(graph_picture(self.graph()))
-        return str(path)
+        """Numbers of members, edges, events, actions and transfers, and the rate of cooperation, None without an action."""
+        edges = [edge for targets in self.graph().edges.values() for edge in targets.values()]
+        cooperated, competed = sum(each.num_cooperated for each in edges), sum(each.num_competed for each in edges)
+        return {
+            "num_members": len(self.graph().members()),
+            "num_edges": len(edges),
+            "num_events": len(self._read_lines()),
+            "num_cooperated": cooperated,
+            "num_competed": competed,
+            "num_transfers": sum(each.num_transfers for each in edges),
+            "cooperation_rate": cooperated / (cooperated + competed) if cooperated + competed else None,
+        }
 
     def export_graphml(self, path: str | Path) -> str:
         """Write the graph for Gephi, yEd or networkx; the path."""
@@ -112,34 +108,20 @@ class GraphVisualizer:
 
     def export_html(self, path: str | Path) -> str:
         """Write a page that loads nothing, as `troupe view RUN --graph` does of a run; the path."""
-        frame = Frame(label=f"after {len(self._lines())} events", graph=self.graph())
+        frame = Frame(label=f"after {len(self._read_lines())} events", graph=self.graph())
         write_whole(Path(path), graph_page([frame]))
         return str(path)
 
-    def _lines(self) -> list[str]:
+    def _append(self, values: Mapping[str, Any]) -> None:
+        with explain_faults("no such field", ()):
+            event = _EVENT.validate_python(values)
+        event.add_to(InteractionGraph(), order=1)  # raises for what the graph refuses, and then nothing is written
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        with self.log_file.open("a", encoding="utf-8") as log:
+            log.write(event.model_dump_json() + "\n")
+
+    def _read_lines(self) -> list[str]:
         return self.log_file.read_text(encoding="utf-8").splitlines() if self.log_file.exists() else []
-
-
-def _after(graph: InteractionGraph, line: str, *, order: int) -> InteractionGraph:
-    """The graph after a line of the log. Raises ConfigurationError for one that lacks what its type needs."""
-    with explain_faults("no such field of an event", _Event.model_fields):
-        event = _Event.model_validate_json(line)
-        if event.event_type == _EPISODE:
-            played = _Episode.model_validate(event.data)
-            _check_names(*played.raw_returns, *(name for step in played.actions_T for name in step))
-            return graph.after_episodes([PlayedEpisode(order=order, **dict(played))])
-        if event.event_type == _TRANSFER:
-            moved = _Transfer.model_validate({"source_id": event.source_id, "target_id": event.target_id, **event.data})
-            _check_names(moved.source_id, moved.target_id)
-            return graph.after_transfer(moved.source_id, moved.target_id, moved.share)
-    return graph
-
-
-def _check_names(*names: str) -> None:
-    """Raise ConfigurationError for a name that GraphML cannot hold."""
-    for name in names:
-        if not name.isprintable():
-            raise ConfigurationError(f"member {name!r}: use printable characters")
 
 
 def create_graph_visualizer(log_file: str | Path = "graph_visualization.log") -> GraphVisualizer:

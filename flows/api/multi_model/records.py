@@ -1,16 +1,17 @@
 """What the stored records of a run say of its members, in the documented form."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.payloads import get
-from components.artifacts.refs import CheckpointRef, StageManifest, references_in
+from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
-from components.errors import ArtifactMissing
+from components.methods.population.interactions import read_played_episodes
 from components.metrics import mean
 from components.population.interaction_graph import PlayedEpisode
 from components.runs.available_checkpoints import checkpoints_after
@@ -20,14 +21,41 @@ from components.runs.run import Run
 from components.runs.step_records import step_manifests
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
-from components.schema import Episode, RolloutShard
-from flows.api.multi_model.checkpoints import episodes_per_step, stored_in
-from flows.api.multi_model.configs import ModelState
-from flows.api.multi_model.training import ADAPTER, FIRST_STAGE, LAST_STAGE
+from flows.api.multi_model.checkpoints import episodes_per_step, open_folder
+from flows.api.multi_model.training import LAST_STAGE
 
-_ACTIONS = ("cooperate", "compete")
 Episodes = dict[int, list[PlayedEpisode | None]]
 """Of each step the episodes in the order of their numbers; None for one that failed."""
+
+
+@dataclass
+class ModelState:
+    """What is known of one member, over the episodes that it played."""
+
+    model_id: str
+    model_type: str
+    model_name: str
+    total_reward: float = 0.0
+    """The sum of its raw returns."""
+    episode_count: int = 0
+    win_count: int = 0
+    """Episodes in which no other member earned more."""
+    cooperation_score: float = 0.5
+    """The average share of all actions that cooperated, with weight .1 on the newest step; .5 before the first."""
+    last_weight_update: float = 0.0
+    """Seconds since 1970 of its last update; 0 before the first."""
+    update_count: int = 0
+    gradient_norm: float = 0.0
+    """Of its last update, before clipping."""
+    gpu_id: int | None = None
+    """The GPU that it shares; None on a CPU and behind an API."""
+    memory_usage: float | None = None
+    """MiB of its stored files: base, which members may share, adapter, critic and optimizer; None behind an API."""
+    lora_rank: int | None = 16
+    lora_alpha: float | None = 32.0
+    """None behind an API, which has no adapter."""
+    lora_performance: float = 0.5
+    """The share of its episodes that it won, 0 to 1; .5 before the first."""
 
 
 class RunRecords:
@@ -39,14 +67,13 @@ class RunRecords:
         self._place: tuple[ArtifactStore, Run] | None = None
         self.steps: tuple[StepView, ...] = ()
         self._known = known
-        policies = {player: agent.policy for player, agent in config.agents.items()}
-        several = {each for each in policies.values() if list(policies.values()).count(each) > 1}
-        self._seats = {player: f"{name}/{player}" if name in several else name for player, name in policies.items()}
         self.first_seats: dict[str, str] = {}
         """Each member, and the name of its first seat in the episodes, as `model_0_tiny/player_2` if it plays several."""
-        for name in self._seats.values():
-            self.first_seats.setdefault(name.partition("/")[0], name)
-        store = stored_in(folder)
+        num_seats = Counter(agent.policy for agent in config.agents.values())
+        for player, agent in config.agents.items():
+            seat = agent.policy if num_seats[agent.policy] == 1 else f"{agent.policy}/{player}"
+            self.first_seats.setdefault(agent.policy, seat)
+        store = open_folder(folder)
         if store is not None and read_config(store, run_id) is not None:
             self._place = store, read_run(store, run_id)
             self.steps = read_history(*self._place, first_unfinished_step(*self._place)).steps
@@ -60,7 +87,8 @@ class RunRecords:
         """The episodes of a step that has its rollouts, by number: each member's raw return, and what it did in games of
         cooperation; None for one that failed. Empty if `troupe gc` has removed them."""
         if step not in self._known:
-            self._known[step] = [_played(each, self._seats, order=at) for at, each in enumerate(self._stored(step))]
+            assert self._place is not None, "the run has a step"
+            self._known[step] = read_played_episodes(*self._place, step)
         return self._known[step]
 
     def episodes(self, step: int) -> list[PlayedEpisode]:
@@ -89,58 +117,41 @@ class RunRecords:
 
     def model_states(self, num_gpus: int) -> dict[str, ModelState]:
         """What is known of each member after the newest step."""
-        states = {name: self._initial_state(index, name, num_gpus) for index, name in enumerate(self.first_seats)}
-        for view in self.steps:
-            episodes, changed = self.episodes(view.step), self.find_changed_members(view.step)
-            for name, seat in self.first_seats.items():
-                earned = [each.raw_returns[seat] for each in episodes]
-                num_won = sum(own >= max(each.raw_returns.values()) for own, each in zip(earned, episodes, strict=True))
-                cooperated = cooperation_rate(episodes, name)
-                state = states[name].after_step(mean(earned), len(earned), num_won=num_won, cooperated=cooperated)
-                if name in changed:
-                    state.update_count += 1
-                    state.gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
-                    ends = [datetime.fromisoformat(each.finished_at) for each in self._manifests(view.step, LAST_STAGE)]
-                    state.last_weight_update = max(ends).timestamp()
-                states[name] = state
+        states = {name: self._begin_state(index, name, num_gpus) for index, name in enumerate(self.first_seats)}
+        for view, (name, seat) in product(self.steps, self.first_seats.items()):
+            state, episodes = states[name], self.episodes(view.step)
+            state.total_reward += sum(each.raw_returns[seat] for each in episodes)
+            state.episode_count += len(episodes)
+            state.win_count += sum(each.raw_returns[seat] >= max(each.raw_returns.values()) for each in episodes)
+            if (cooperated := cooperation_rate(episodes, name)) is not None:
+                state.cooperation_score = 0.9 * state.cooperation_score + 0.1 * cooperated
+            if name in self.find_changed_members(view.step):
+                state.update_count += 1
+                state.gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
+                state.last_weight_update = self._read_end(view.step)
+        for state in states.values():
+            state.lora_performance = state.win_count / state.episode_count if state.episode_count else 0.5
         for name, checkpoint in self._checkpoints(len(self.steps)).items():
             if name in states and not self.config.policies[name].api:
                 folders = [checkpoint.folder, *([checkpoint.base] if checkpoint.base else [])]
                 states[name].memory_usage = sum(each.num_bytes for each in folders) / 2**20
         return states
 
-    def _initial_state(self, index: int, name: str, num_gpus: int) -> ModelState:
-        policy = self.config.policies[name]
-        is_on_gpu = self.config.training.device == "cuda" and policy.api is None
-        return ModelState(
-            model_id=name,
-            model_type=name.split("_", 2)[2],
-            model_name=policy.base if policy.api is None else policy.api.model,
-            gpu_id=index % max(1, num_gpus) if is_on_gpu else None,
-            lora_rank=int(ADAPTER["rank"]) if policy.api is None else None,
-            lora_alpha=float(ADAPTER["alpha"]) if policy.api is None else None,
-        )
+    def _begin_state(self, index: int, name: str, num_gpus: int) -> ModelState:
+        policy, kind = self.config.policies[name], name.split("_", 2)[2]
+        if policy.api is not None:
+            return ModelState(name, kind, policy.api.model, lora_rank=None, lora_alpha=None)
+        gpu = index % max(1, num_gpus) if self.config.training.device == "cuda" else None
+        return ModelState(name, kind, policy.base, gpu_id=gpu)
+
+    def _read_end(self, step: int) -> float:
+        """When the step was stored, in seconds since 1970."""
+        assert self._place is not None, "the run has a step"
+        manifests = [each for each in step_manifests(*self._place, step) if each.stage == LAST_STAGE]
+        return max(datetime.fromisoformat(each.finished_at) for each in manifests).timestamp()
 
     def _checkpoints(self, num_steps: int) -> Mapping[str, CheckpointRef]:
         return (checkpoints_after(*self._place, num_steps) if self._place else None) or {}
-
-    def _stored(self, step: int) -> list[Episode]:
-        try:
-            return [
-                episode
-                for manifest in self._manifests(step, FIRST_STAGE)
-                for ref in references_in(manifest.output)
-                for episode in get(self._begun()[0], ref, RolloutShard).episodes
-            ]
-        except ArtifactMissing:
-            return []
-
-    def _manifests(self, step: int, stage: str) -> list[StageManifest]:
-        return [each for each in step_manifests(*self._begun(), step) if each.stage == stage]
-
-    def _begun(self) -> tuple[ArtifactStore, Run]:
-        assert self._place is not None, "the run has a step"
-        return self._place
 
 
 def cooperation_rate(episodes: Sequence[PlayedEpisode], member: str | None = None) -> float | None:
@@ -153,22 +164,3 @@ def cooperation_rate(episodes: Sequence[PlayedEpisode], member: str | None = Non
         if member in (None, name.partition("/")[0])
     ]
     return sum(each == "cooperate" for each in actions) / len(actions) if actions else None
-
-
-def _played(episode: Episode, names: Mapping[str, str], *, order: int) -> PlayedEpisode | None:
-    if episode.error is not None:
-        return None
-    returns = dict.fromkeys(names.values(), 0.0)
-    actions_T = []
-    for _, nodes in groupby(episode.path, key=lambda node: node.group.turn):
-        actions = {}
-        for position, node in enumerate(nodes):
-            chosen = node.candidates[node.chosen]
-            if position == 0:  # of those who act at once each outcome holds all payoffs
-                for player, payoff in (chosen.outcome.payoffs or {}).items():
-                    returns[names[player]] += payoff
-            if chosen.text in _ACTIONS:
-                actions[names[node.group.agent]] = chosen.text
-        if actions:
-            actions_T.append(actions)
-    return PlayedEpisode(order=order, raw_returns=returns, actions_T=actions_T)  # type: ignore[arg-type]

@@ -11,45 +11,25 @@ from math import ceil, isfinite
 from threading import Thread
 from typing import Any
 
+import flows.api.multi_model.checkpoints as checkpoints
+import flows.api.multi_model.training as training
 from components.config import RunConfig, differing_fields
 from components.errors import ConfigurationError
 from components.metrics import NUM_FAILED_EPISODES, STEP_SECONDS
 from components.population.interaction_graph import PlayedEpisode
 from components.reporting.progress import Progress
+from components.runs.gc import remove_expired_checkpoints
 from components.runs.run import Run
 from components.schema import IterationReport
 from components.session.session import Session
+from components.session.stores import open_store
 from components.session.user_sources import with_sources
-from flows.api.multi_model.checkpoints import (
-    episodes_per_step,
-    find_checkpoint,
-    list_available_checkpoints,
-    remove_expired,
-)
-from flows.api.multi_model.configs import MultiModelConfig, RLConfig
-from flows.api.multi_model.enums import TrainingMode
-from flows.api.multi_model.environments import (
-    MultiModelTrainingEnvironment,
-    create_multi_model_coop_compete_env,
-)
+from flows.api.multi_model.configs import MultiModelConfig, RLConfig, TrainingMode
+from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.fields import as_json, check_arguments
-from flows.api.multi_model.monitoring import (
-    UnifiedMonitor,
-    create_unified_monitor,
-    newest_monitor,
-    tell_newest_monitor,
-)
+from flows.api.multi_model.monitoring import UnifiedMonitor, newest_monitor, report_progress, report_step
 from flows.api.multi_model.records import Episodes, RunRecords, cooperation_rate
-from flows.api.multi_model.training import (
-    FIRST_STAGE,
-    check_models,
-    choose_value,
-    population_config,
-    run_name,
-    select_lasting_fields,
-    train_population,
-)
 
 _log = logging.getLogger(__name__)
 _LAST_SECONDS = 10.0
@@ -57,11 +37,7 @@ _LAST_SECONDS = 10.0
 
 
 class _Stopped(Exception):
-    """The trainer was asked to stop; the step is stored."""
-
-
-class _Late(Exception):
-    """The step takes longer than its episodes may; a stage is not tried again for it."""
+    """The trainer was asked to stop, and the step is stored; or the step is late, and no stage of it is tried again."""
 
 
 class MultiModelTrainer:
@@ -77,19 +53,13 @@ class MultiModelTrainer:
         trainer.get_model_performance_summary()["model_0_tiny"]["avg_reward"]
     """
 
+    @check_arguments
     def __init__(self, config: MultiModelConfig, rl_config: RLConfig | None = None) -> None:
-        for name, value, kind in (
-            ("config", config, MultiModelConfig),
-            ("rl_config", rl_config or RLConfig(), RLConfig),
-        ):
-            if not isinstance(value, kind):
-                raise ConfigurationError(f"{name} {value!r}: give a {kind.__name__}")
-        self.config = config
-        self.rl_config = rl_config
+        self.config, self.rl_config = config, rl_config
         self.monitor: UnifiedMonitor | None = None
         self.is_training = False
-        self._environment: MultiModelTrainingEnvironment | None = None
-        self._default: MultiModelTrainingEnvironment | None = None
+        self.environment: MultiModelTrainingEnvironment | None = None
+        """None: cooperate or compete, at the level `cooperation_strength`."""
         self._resumed: tuple[Run, int] | None = None
         self._stopping = False
         self._session: Session | None = None
@@ -97,24 +67,6 @@ class MultiModelTrainer:
         self._began_seconds = 0.0
         self._seconds = 0.0
         self._played: dict[str, Episodes] = {}
-
-    @property
-    def environment(self) -> MultiModelTrainingEnvironment:
-        """The game; by default cooperate or compete, at the level `cooperation_strength`."""
-        if self._environment is not None:
-            return self._environment
-        num, level = max(2, self.config.num_models), self.config.cooperation_strength
-        if (self._default is None) or self._default.options != {"num_members": num, "cooperation_level": level}:
-            self._default = create_multi_model_coop_compete_env(num, level)
-        return self._default
-
-    @environment.setter
-    def environment(self, value: MultiModelTrainingEnvironment) -> None:
-        if not isinstance(value, MultiModelTrainingEnvironment):
-            raise ConfigurationError(
-                f"environment {value!r}: give one of create_multi_model_coop_compete_env and its like"
-            )
-        self._environment = value
 
     @property
     def current_episode(self) -> int:
@@ -135,7 +87,7 @@ class MultiModelTrainer:
             "training_time": self._seconds,
             "training_metrics": records.curves(),
             "final_model_states": self._model_states(records),
-            "checkpoints_saved": len(list_available_checkpoints(self.config.checkpoint_dir)),
+            "checkpoints_saved": len(checkpoints.list_available_checkpoints(self.config.checkpoint_dir)),
             "run_id": self._run_id(),
         }
 
@@ -147,39 +99,35 @@ class MultiModelTrainer:
         already is read. An episode that failed has no rewards.
         """
         config = self._run_config()
-        step, index = divmod(episode_num, episodes_per_step(config))
+        step, index = divmod(episode_num, checkpoints.episodes_per_step(config))
         if not 0 <= step < config.num_steps:
-            most = config.num_steps * episodes_per_step(config) - 1
+            most = config.num_steps * checkpoints.episodes_per_step(config) - 1
             raise ConfigurationError(f"episode_num {episode_num}: use 0 to {most}, as max_episodes says")
         if len(self._records().steps) <= step:
             await self._in_thread(step + 1)
         records = self._records()
         view, played = records.steps[step], records.read_episodes(step)
-        found = played[index] if index < len(played) else None
-        rewards = {name: found.raw_returns[seat] for name, seat in records.first_seats.items()} if found else {}
-        metrics = view.summary.metrics
+        metrics = dict(view.summary.metrics)
+        episode = played[index] if index < len(played) else None
+        rewards = {name: episode.raw_returns[seat] for name, seat in records.first_seats.items()} if episode else {}
         return {
             "episode": episode_num,
-            "episode_time": sum(view.summary.timings.values()) / episodes_per_step(config),
+            "episode_time": sum(view.summary.timings.values()) / checkpoints.episodes_per_step(config),
             "rewards": rewards,
             "total_reward": sum(rewards.values()),
             "model_losses": {
-                name: {
-                    key.removeprefix(f"train/{name}/"): metrics[key]
-                    for key in metrics
-                    if key.startswith(f"train/{name}/")
-                }
+                name: {key.rpartition("/")[2]: metrics[key] for key in metrics if key.startswith(f"train/{name}/")}
                 for name in records.first_seats
             },
-            "cooperation_ratio": cooperation_rate([found] if found else []),
-            "model_actions": [dict(each) for each in found.actions_T] if found else [],
-            "environment_info": self.environment.get_environment_info(),
+            "cooperation_ratio": cooperation_rate([episode] if episode else []),
+            "model_actions": [dict(each) for each in episode.actions_T] if episode else [],
+            "environment_info": self._game().get_environment_info(),
             "weight_coordination": {
                 "strategy": self.config.weight_update_strategy.value,
                 "episode": episode_num,
                 "models_updated": records.find_changed_members(step),
             },
-            "metrics": dict(metrics),
+            "metrics": metrics,
         }
 
     def load_checkpoint(self, checkpoint_id: str) -> bool:
@@ -189,16 +137,12 @@ class MultiModelTrainer:
         others. Raises ConfigurationError with what differs, here or in what is called later.
         """
         try:
-            _, run, step = find_checkpoint(checkpoint_id, self.config.checkpoint_dir)
+            _, run, step = checkpoints.find_checkpoint(checkpoint_id, self.config.checkpoint_dir)
         except CheckpointNotFound as error:
             _log.warning("%s", error)
             return False
-        before, self._resumed = self._resumed, (run, step)
-        try:
-            self._run_config()
-        except ConfigurationError:
-            self._resumed = before
-            raise
+        self._run_config((run, step))
+        self._resumed = run, step
         return True
 
     def get_training_status(self) -> dict[str, Any]:
@@ -212,7 +156,7 @@ class MultiModelTrainer:
             "progress": min(1.0, len(records.steps) / records.config.num_steps),
             "training_time": seconds,
             "model_states": self._model_states(records),
-            "checkpoints_count": len(list_available_checkpoints(self.config.checkpoint_dir)),
+            "checkpoints_count": len(checkpoints.list_available_checkpoints(self.config.checkpoint_dir)),
             "config": as_json(self.config),
         }
 
@@ -236,23 +180,17 @@ class MultiModelTrainer:
             await asyncio.sleep(0.05)
         self._stopping = False
         if self.monitor is not None:
-            monitor, self.monitor = self.monitor, None
-            monitor.stop()
+            self.monitor.stop()
+            self.monitor = None
 
-    async def save_checkpoint(self, episode: int | None = None, final: bool = False) -> str:
-        """The checkpoint after so many episodes, or the newest: each step's is stored before the next begins.
+    async def _save_checkpoint(self, episode: int) -> str:
+        """The checkpoint after so many episodes: each step's is stored before the next begins.
 
-        `final` removes first what `max_checkpoints` and `save_interval` do not keep, as the end of `train` does. Raises
-        FileNotFoundError if there is no such checkpoint.
+        Raises FileNotFoundError if there is none.
         """
-        records, run_id = self._records(), self._run_id()
-        step = len(records.steps) if episode is None else episode // episodes_per_step(records.config)
-        if final:
-            remove_expired(self.config.checkpoint_dir, run_id)
-        find_checkpoint(f"{run_id}@{step}", self.config.checkpoint_dir)
-        return f"{run_id}@{step}"
-
-    _save_checkpoint = save_checkpoint
+        checkpoint = f"{self._run_id()}@{episode // checkpoints.episodes_per_step(self._run_config())}"
+        checkpoints.find_checkpoint(checkpoint, self.config.checkpoint_dir)
+        return checkpoint
 
     async def _in_thread(self, num_steps: int | None) -> None:
         """Train in a thread, to a number of steps of the whole; None: to its end. A step that hangs is left behind."""
@@ -262,7 +200,7 @@ class MultiModelTrainer:
         ended: asyncio.Future[BaseException | None] = loop.create_future()
 
         def work() -> None:
-            error = _error_of(lambda: context.run(self._train, num_steps))
+            error = _catch(lambda: context.run(self._train, num_steps))
             with suppress(RuntimeError):  # nobody waits any more, and the loop is closed
                 loop.call_soon_threadsafe(ended.set_result, error)
 
@@ -273,7 +211,7 @@ class MultiModelTrainer:
             if self._is_late() and not ended.done():
                 await asyncio.wait({ended}, timeout=_LAST_SECONDS)  # for a stage that reports its progress
                 if not ended.done() and self._session is not None:  # it hangs: end its workers and requests
-                    Thread(target=_error_of, args=(self._session.close,), daemon=True).start()
+                    Thread(target=_catch, args=(self._session.close,), daemon=True).start()
                     await asyncio.wait({ended}, timeout=_LAST_SECONDS)
                 raise self._timeout()
         if (error := ended.result()) is not None:
@@ -283,12 +221,14 @@ class MultiModelTrainer:
         self._began_seconds = time.monotonic()
         try:
             config, run_id = self._run_config(), self._run_id()
-            check_models(config)
+            training.check_models(config)
             if num_steps is not None:
                 config = config.model_copy(update={"num_steps": num_steps})
-            self._start_monitor()
+            if self.config.enable_monitoring and (self.monitor is not None or newest_monitor() is None):
+                self.monitor = self.monitor or UnifiedMonitor()
+                self.monitor.start()
             with memory_errors(), suppress(_Stopped):
-                train_population(
+                training.train_population(
                     config,
                     run_id,
                     from_step=None if self._resumed is None else self._resumed[1],
@@ -296,78 +236,69 @@ class MultiModelTrainer:
                     on_step=self._on_step,
                     on_progress=self._on_progress,
                 )
-            remove_expired(self.config.checkpoint_dir, run_id)
-        except _Late:
-            raise self._timeout() from None
+            if self._is_late():
+                raise self._timeout()
+            remove_expired_checkpoints(open_store(config.store), run_id)
         except GpuMemoryInsufficient:  # so that half of it is half of what was too large
-            self.config.batch_size = choose_value("batch_size", self.config, self.rl_config)
+            self.config.batch_size = training.choose_value("batch_size", self.config, self.rl_config)
             if self.rl_config is not None:
                 self.rl_config = replace(self.rl_config, batch_size=RLConfig.batch_size)
             raise
         finally:
             self.is_training, self._session, self._step_began_seconds = False, None, None
             self._seconds += time.monotonic() - self._began_seconds
-        if (
-            self._resumed is not None
-        ):  # it has gone back; from here it goes on, under its own name if that is the configuration's
-            run, own = self._resumed[0], run_name(population_config(self.config, self.environment, self.rl_config))
-            self._resumed = None if run.run_id == own else (run, config.num_steps)
+        if self._resumed is not None:  # it has gone back; from here its run continues, or that of the configuration
+            run, own = self._resumed[0], training.population_config(self.config, self._game(), self.rl_config)
+            self._resumed = None if run.run_id == training.run_name(own) else (run, config.num_steps)
 
     def _on_progress(self, progress: Progress) -> None:
-        if progress.stage == FIRST_STAGE and self._step_began_seconds is None:
+        if progress.stage == training.FIRST_STAGE and self._step_began_seconds is None:
             self._step_began_seconds = time.monotonic()
-        if self.config.enable_monitoring and (monitor := newest_monitor()) is not None:
-            monitor.hear(progress)
+        if self.config.enable_monitoring:
+            report_progress(progress)
         if self._is_late():
-            raise _Late
+            raise _Stopped
 
     def _on_step(self, report: IterationReport) -> None:
         self._step_began_seconds = None
-        length, interval = episodes_per_step(self._run_config()), self.config.log_metrics_interval
+        length, interval = self.config.step_length(), self.config.log_metrics_interval
         is_logged = (report.step + 1) * length // interval > report.step * length // interval
-        if self.config.enable_monitoring and newest_monitor() is not None and is_logged:
-            played = self._records().episodes(report.step)
-            tell_newest_monitor(_monitored(report, played, length), played)
+        if self.config.enable_monitoring and is_logged:
+            episodes = self._records().episodes(report.step)
+            report_step(_select_metrics(report, episodes, length), episodes)
         if self._stopping:
             raise _Stopped
 
     def _is_late(self) -> bool:
         limit, began = self.config.episode_timeout_seconds, self._step_began_seconds
-        return limit is not None and began is not None and time.monotonic() - began > limit * self._length()
+        return limit is not None and began is not None and time.monotonic() - began > limit * self.config.step_length()
 
     def _timeout(self) -> EpisodeTimeout:
         return EpisodeTimeout(
-            f"Episode timeout: a step of {self._length()} episodes took longer than "
+            f"Episode timeout: a step of {self.config.step_length()} episodes took longer than "
             f"{self.config.episode_timeout_seconds:g} s for each; what is finished is stored, and train() continues after it"
         )
 
-    def _length(self) -> int:
-        return min(self.config.update_frequency, self.config.max_episodes)
-
-    def _start_monitor(self) -> None:
-        """Start the trainer's monitor, or one of its own if nobody has started another."""
-        if not self.config.enable_monitoring or (self.monitor is None and newest_monitor() is not None):
-            return
-        self.monitor = self.monitor or create_unified_monitor()
-        self.monitor.start()
-
-    def _run_config(self) -> RunConfig:
-        config = population_config(self.config, self.environment, self.rl_config)
-        if self._resumed is None:
+    def _run_config(self, resumed: tuple[Run, int] | None = None) -> RunConfig:
+        config = training.population_config(self.config, self._game(), self.rl_config)
+        if (resumed := resumed or self._resumed) is None:
             return config
-        run, _ = self._resumed
-        if differing := differing_fields(
-            select_lasting_fields(run.config), select_lasting_fields(with_sources(config))
-        ):
+        run, _ = resumed
+        stored, own = training.select_lasting_fields(run.config), training.select_lasting_fields(with_sources(config))
+        if differing := differing_fields(stored, own):
             raise ConfigurationError(
                 f"load_checkpoint: the run {run.run_id} has another configuration, game or learner: {'; '.join(differing)}; "
                 "make the trainer as that of the run"
             )
-        num_steps = ceil(self.config.max_episodes / episodes_per_step(run.config))
+        num_steps = ceil(self.config.max_episodes / checkpoints.episodes_per_step(run.config))
         return run.config.model_copy(update={"num_steps": num_steps, "training": config.training})
 
+    def _game(self) -> MultiModelTrainingEnvironment:
+        num_models, level = max(2, self.config.num_models), self.config.cooperation_strength
+        return self.environment or create_multi_model_coop_compete_env(num_models, level)
+
     def _run_id(self) -> str:
-        return self._resumed[0].run_id if self._resumed is not None else run_name(self._run_config())
+        return self._resumed[0].run_id if self._resumed is not None else training.run_name(self._run_config())
 
     def _records(self) -> RunRecords:
         run_id = self._run_id()
@@ -377,7 +308,7 @@ class MultiModelTrainer:
         return {name: asdict(each) for name, each in records.model_states(self.config.num_gpus).items()}
 
 
-def _error_of(call: Callable[[], object]) -> BaseException | None:
+def _catch(call: Callable[[], object]) -> BaseException | None:
     try:
         call()
     except BaseException as error:  # raised again by who awaits the thread
@@ -385,30 +316,25 @@ def _error_of(call: Callable[[], object]) -> BaseException | None:
     return None
 
 
-def _monitored(report: IterationReport, episodes: list[PlayedEpisode], num_episodes: int) -> dict[str, float]:
+def _select_metrics(report: IterationReport, episodes: list[PlayedEpisode], num_episodes: int) -> dict[str, float]:
     """The metrics of a step, and those with thresholds under the documented names."""
     metrics = {name: value for name, value in report.metrics.items() if isfinite(value)}
-    seconds, cooperation = sum(report.timings.values()), cooperation_rate(episodes)
-    named = {
-        "error_rate": metrics.get(NUM_FAILED_EPISODES, 0.0) / num_episodes,
-        "response_time": seconds / num_episodes,
-        STEP_SECONDS: seconds,
-    }
-    return {**metrics, **named, **({} if cooperation is None else {"engagement_rate": cooperation})}
+    metrics["error_rate"] = metrics.get(NUM_FAILED_EPISODES, 0.0) / num_episodes
+    metrics[STEP_SECONDS] = sum(report.timings.values())
+    metrics["response_time"] = metrics[STEP_SECONDS] / num_episodes
+    if (cooperation := cooperation_rate(episodes)) is not None:
+        metrics["engagement_rate"] = cooperation
+    return metrics
 
 
 def create_multimodel_trainer(
-    num_models: int = 4,
-    training_mode: TrainingMode = TrainingMode.MIXED,
-    model_types: list[str] | None = None,
-    **settings: Any,
+    num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED, **settings: Any
 ) -> MultiModelTrainer:
-    """A trainer of the documented four families, or of `model_types`; `settings` are further fields of MultiModelConfig.
+    """A trainer of the documented four families; `settings` are further fields of MultiModelConfig.
 
-    **Example** on a laptop: `create_multimodel_trainer(4, TrainingMode.MIXED, ["tiny"])`.
+    **Example** on a laptop: `create_multimodel_trainer(4, TrainingMode.MIXED, model_types=["tiny"])`.
     """
-    named = settings if model_types is None else {"model_types": model_types, **settings}
-    return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode, **named))
+    return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode, **settings))
 
 
 def create_cooperative_multimodel_trainer(num_models: int = 4, **settings: Any) -> MultiModelTrainer:
@@ -422,16 +348,15 @@ def create_competitive_multimodel_trainer(num_models: int = 4, **settings: Any) 
 
 
 async def quick_start_multimodel_training(
-    num_models: int = 4, max_episodes: int = 100, *, config: MultiModelConfig | None = None, **settings: Any
+    num_models: int = 4, max_episodes: int = 100, **settings: Any
 ) -> dict[str, Any]:
-    """Train by the defaults, or by `config`, with these two numbers and `settings`, which are fields of MultiModelConfig.
+    """Train by the defaults, with these two numbers and `settings`, which are further fields of MultiModelConfig.
 
     `status` is completed, with `training_results` and `model_performance`; or failed, with `error`, its type and message.
 
     **Example** on a laptop: `quick_start_multimodel_training(4, 100, model_types=["tiny"])`.
     """
-    chosen: dict[str, Any] = {"num_models": num_models, "max_episodes": max_episodes, **settings}
-    trainer = MultiModelTrainer(replace(config or MultiModelConfig(), **chosen))
+    trainer = MultiModelTrainer(MultiModelConfig(num_models=num_models, max_episodes=max_episodes, **settings))
     try:
         results = await trainer.train()
         performance = trainer.get_model_performance_summary()

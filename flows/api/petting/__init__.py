@@ -12,11 +12,11 @@
 
 from flows.api.petting.agents import PolicyAgent as PolicyAgent
 from flows.api.petting.configs import config_names as config_names
+from flows.api.petting.configs import get_config as get_config
 from flows.api.petting.evaluate import evaluate as evaluate
 from flows.api.petting.multi_agent_env import CodeEnv as CodeEnv
 from flows.api.petting.multi_agent_env import GamesEnv as GamesEnv
 from flows.api.petting.multi_agent_env import MathEnv as MathEnv
 from flows.api.petting.multi_agent_env import SearchEnv as SearchEnv
 from flows.api.petting.multi_agent_env import StatefulEnv as StatefulEnv
-from flows.api.petting.run_configs import get_config as get_config
 from flows.api.petting.trainer import train as train

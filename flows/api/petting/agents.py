@@ -1,17 +1,75 @@
-"""Teams of checkpoints and models, whose policies answer what an environment shows them."""
+"""What a model path names: a team, a session in which it plays, and agents that answer by it."""
 
-from contextlib import ExitStack
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
-from components.evaluation.held_out import temperature_of
+from components.artifacts.format import check_format
+from components.config import RunConfig, StoreConfig
+from components.errors import ConfigurationError
+from components.evaluation.held_out import Sampling, temperature_of
+from components.evaluation.subjects import RunSubject, is_model_folder
 from components.identity import seed_for
 from components.machine.freed import Freed
+from components.methods.contenders import Contender, Player, Team, find_team, open_contender
 from components.rollout.router import RoleRequest
+from components.runs.lineages import list_indexed_runs
+from components.runs.run import Run
 from components.schema import Observation
-from flows.api.petting.model_paths import check_sampling, find_named_team, open_team
+from components.session.checkpoint_loading import check_model, model_settings
+from components.session.stores import open_store
+from components.session.user_sources import with_environment_source
+from flows.api.petting.configs import OVERRIDES, merge_config, run_config
 from flows.api.petting.multi_agent_env.base import Observed
-from flows.api.petting.run_configs import stated_config
+from flows.suites import as_own
+
+_MODEL = re.compile(r"model_([0-9]{1,9})")
+
+
+@contextmanager
+def open_team(
+    model_path: str | Path,
+    stated: Mapping[str, Any] | None,
+    adjust: Callable[[RunConfig], RunConfig] = lambda config: config,
+) -> Iterator[tuple[Contender, RunConfig]]:
+    """The team of a model path in a session of its own, which ends with the block, and what it plays: the configuration
+    `stated`, or what it was trained on (None).
+
+    A path is `DIR/RUN`, `DIR/RUN/model_STEP`, and `DIR` or `DIR/model_STEP` for the run that `stated` names, or the only one
+    there; DIR is the `checkpoint_dir` of a training. Else it is a model, or a folder of models by policy. Results are kept in
+    the store of the run. `adjust` changes the configuration in which the team plays. Raises ConfigurationError.
+    """
+    from flows.evaluate import find_stored_run, kept_in  # imports Prefect, which takes seconds
+
+    found, kept = _find_run(model_path, None if stated is None else str(stated["config_name"])), None
+    if found is None:
+        team, played = _build_model_team(model_path, stated)
+    else:
+        run, step = find_stored_run(*found)
+        team = find_team(found[1], lambda _: (run, step), title=str(model_path))
+        played, kept = build_played_config(stated, run), run.config.store
+    with kept_in(kept) as store, open_contender(team, played, store=store, adjust=adjust) as contender:
+        yield contender, played
+
+
+def build_played_config(stated: Mapping[str, Any] | None, run: Run) -> RunConfig:
+    """What a run's team plays: the stated configuration, read and computed as the team learned it; or the run's own.
+
+    The run's own is meant by None, and by the bare name of the run or of its configuration.
+    """
+    own = run.config
+    if stated is None or stated in ({"config_name": own.preset}, {"config_name": run.run_id}):
+        return own
+    return with_environment_source(as_own(run_config(stated), own, stated.get(OVERRIDES) or ()))
+
+
+def check_sampling(text: str) -> Sampling:
+    """`sampling`, checked. Raises ConfigurationError."""
+    if text not in get_args(Sampling):
+        raise ConfigurationError(f"sampling {text!r}: use greedy or sample")
+    return cast("Sampling", text)
 
 
 class LoadedTeam(Freed):
@@ -19,9 +77,9 @@ class LoadedTeam(Freed):
 
     def __init__(self, model_path: str | Path, config_name: str | dict[str, Any] | None = None) -> None:
         """`model_path` and `config_name` are those of `evaluate`. Raises ConfigurationError."""
-        stated = None if config_name is None else stated_config(config_name, None, {})
+        stated = None if config_name is None else merge_config(config_name, None, {})
         with ExitStack() as opened:
-            team = opened.enter_context(open_team(find_named_team(model_path, stated)))
+            team, _ = opened.enter_context(open_team(model_path, stated))
             team.load()
             self._session, self._router = team.session, team.session.router(dict(team.versions))
             self._ends = opened.pop_all()
@@ -60,3 +118,54 @@ class PolicyAgent(LoadedTeam):
         request = RoleRequest(role=role, prompt_tokens=prompt_tokens, seeds_K=(seed,))
         ((completion,),) = router.generate([request], temperature=self._temperature)
         return router.decode(role, completion.tokens, prompt_tokens)
+
+
+def _find_run(model_path: str | Path, run_id: str | None) -> tuple[StoreConfig, RunSubject] | None:
+    """The folder of runs to which a path leads, and the run in it; None if it leads to none."""
+    path = Path(model_path).expanduser().absolute()
+    model = _MODEL.fullmatch(path.name)
+    place, step = (path.parent, int(model[1])) if model else (path, None)
+    for folder, name in ((place, None), (place.parent, place.name)):
+        if (folder / "format.json").is_file():
+            store = StoreConfig(kind="local", root=str(folder))
+            check_format(open_store(store))
+            return store, RunSubject(name or _find_only_run(store, run_id, path), step)
+    has_folder = "/" in str(model_path) and path.parent.exists()
+    if model or (has_folder and not path.exists()):  # no name on a hub
+        raise ConfigurationError(
+            f"model_path {str(model_path)!r}: there is no run in {place} and no such folder of a model"
+        )
+    return None
+
+
+def _find_only_run(store: StoreConfig, run_id: str | None, path: Path) -> str:
+    runs = list_indexed_runs(open_store(store))
+    if run_id not in runs and len(runs) != 1:
+        raise ConfigurationError(
+            f"model_path {str(path)!r}: the folder has the runs {runs}; name one, as {store.root}/RUN/{path.name}"
+        )
+    return runs[0] if run_id not in runs else str(run_id)
+
+
+def _build_model_team(model_path: str | Path, stated: Mapping[str, Any] | None) -> tuple[Team, RunConfig]:
+    """The team whose policies are models, each in a folder of its name below the path, else all the path itself, and what it
+    plays. Raises ConfigurationError if there are none."""
+    if stated is None:
+        raise ConfigurationError(f"config_name: name what the model {str(model_path)!r} plays, as code_single_policy")
+    policies, path = run_config(stated).policies, Path(model_path).expanduser()
+    own = {name: str(path / name) for name in policies if is_model_folder(path / name)}
+    if own and len(own) < len(policies):
+        raise ConfigurationError(
+            f"model_path {str(model_path)!r}: has models of {sorted(own)}, but the policies are {sorted(policies)}; name a "
+            "configuration with these policies, or one model's folder"
+        )
+    models = own or dict.fromkeys(policies, str(path))
+    for model in models.values():
+        check_model(model)
+    bases = {policy: model_settings(model).base for policy, model in models.items()}
+    played = with_environment_source(run_config({**stated, "base_model": bases}))
+    players = {
+        policy: Player(settings=settings.model_copy(update={"adapter": None}), weights=models[policy])
+        for policy, settings in played.policies.items()
+    }
+    return Team(name=str(model_path), agents=played.agents, players=players), played

@@ -1,17 +1,19 @@
-"""The named configurations: a domain's preset at a level of specialisation."""
+"""Configurations by name, a domain's preset at a level of specialisation, as users edit them: a flat dict of keys."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from pathlib import Path
+from functools import reduce
 from typing import Any
 
-from components.environments.registry import family, family_options
-from components.environments.turn_orders import turn_order_of
+import yaml
+
+from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
-from components.text.suggestions import did_you_mean, suggest
-from components.turn_order import in_phases
-from flows.presets import all_preset_values, file_values, is_file, with_overrides
+from components.session.checkpoint_loading import model_settings
+from components.text.suggestions import suggest
+from flows.presets import all_preset_values, find_named_values, with_overrides
+from flows.specialisation import specialise
 
 _BOARDS = {"plan_path": "plan-path", "sokoban": "sokoban", "sudoku": "sudoku"}
 _PUZZLES = {"blocksworld": "stateful-blocksworld", "eight_queens": "stateful-eight-queens"}
@@ -31,8 +33,181 @@ LEVELS: Mapping[str, str] = {
 """The end of a name -> the level of specialisation: l0 one agent; l1 one policy for all roles; l2 an adapter per role on one
 base; l3 a model per role."""
 _NAME = re.compile(rf"({'|'.join(DOMAINS)})({'|'.join(map(re.escape, LEVELS))})")
-_ADAPTED = "plan-path-l2"
-"""The preset whose adapter, and its learning rate, all configurations of level l2 have."""
+NAMING = ("config_name", "env_name", "base_model")
+"""The keys that decide the defaults of all others."""
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "num_iterations": ("num_steps",),
+    "seed": ("seed",),
+    "env_options": ("environment.options",),
+    "max_turns": ("environment.max_turns",),
+    "batch_size": ("rollout.num_problems",),
+    "train_sample_num": ("rollout.group_size",),
+    "rollout_mode": ("rollout.mode",),
+    "advantage": ("algorithm.advantage",),
+    "norm_adv_by_std": ("algorithm.normalize_std",),
+    "alpha": ("rewards.team_weight",),
+    "temperature": ("rollout.temperature",),
+    "max_response_length": ("agents.*.max_new_tokens",),
+    "learning_rate": ("training.learning_rate", "policies.*.learning_rate"),
+    "lr_scheduler": ("training.lr_schedule",),
+    "lr_warmup_steps": ("training.num_warmup_updates",),
+    "weight_decay": ("training.weight_decay",),
+    "grad_clip": ("training.max_grad_norm",),
+    "ppo_epochs": ("training.num_epochs",),
+    "num_mini_batches": ("training.num_minibatches",),
+    "clip_ratio_low": ("loss.clip_low",),
+    "clip_ratio_high": ("loss.clip_high",),
+    "entropy_coeff": ("loss.entropy_coefficient",),
+    "kl_loss_coef": ("loss.kl_coefficient",),
+    "lora_rank": ("policies.*.adapter.rank",),
+    "lora_alpha": ("policies.*.adapter.alpha",),
+    "val_freq": ("evaluation.every",),
+    "val_episodes": ("evaluation.num_problems",),
+    "engine": ("generation.engine",),
+    "device": ("generation.device", "training.device"),
+    "dtype": ("generation.dtype", "training.dtype"),
+}
+"""Key -> the fields that it sets, where `*` is every policy or agent. The last one that is set tells its value."""
+OVERRIDES = "overrides"
+"""The key for every field without a key of its own: a list of `a.b=c`, as for `troupe train --set`."""
+KEYS = (*NAMING, *SETTINGS, OVERRIDES)
+_BASE = ("policies.*.base",)
+
+
+def get_config(config_name: str, **settings: Any) -> dict[str, Any]:
+    """The configuration under a name, to be edited and passed to `train`, `evaluate` or an environment.
+
+    `settings` are keys with other values; `env_name` and `base_model` among them give defaults that fit them. Raises
+    ConfigurationError for an unknown name or key, with the nearest one.
+
+    **Example**
+
+    >>> config = get_config("code_single_policy", learning_rate=1e-5)
+    >>> config["learning_rate"], config["batch_size"], config["env_name"]
+    (1e-05, 16, 'code')
+    """
+    given = check_keys({"config_name": config_name, **settings})
+    defaults = parse_config(_values(given)).model_dump(mode="json")
+    named = {"env_name": defaults["environment"]["name"], "base_model": _read(_BASE, defaults)}
+    read = {key: _read(places, defaults) for key, places in SETTINGS.items()}
+    return {"config_name": config_name, **named, **read, OVERRIDES: [], **deepcopy(given)}
+
+
+def training_keys(config_name: str = "games_single_policy", **settings: Any) -> dict[str, Any]:
+    """The training keys of a configuration, for `train(..., **training_keys())`. Raises ConfigurationError."""
+    whole, sections = get_config(config_name, **settings), ("rollout.", "algorithm.", "loss.", "training.")
+    return {key: whole[key] for key, places in SETTINGS.items() if places[0].startswith(sections)}
+
+
+def merge_config(
+    config_name: str | Mapping[str, Any] | None, config: Mapping[str, Any] | None, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a caller says: a configuration's name or its edited dict, in either argument, and single keys on top.
+
+    Raises ConfigurationError unless one of them is given.
+    """
+    given = config_name if config is None else config
+    stated = dict(given) if isinstance(given, Mapping) else {"config_name": given}
+    if stated.get("config_name") is None or None not in (config_name, config):
+        raise ConfigurationError(
+            "config_name: name a configuration, as code_single_policy, or pass one of get_config() as config; one of them"
+        )
+    return check_keys({**stated, **settings})
+
+
+def run_config(config: Mapping[str, Any]) -> RunConfig:
+    """The `RunConfig` of a configuration. A key that is left out, or as `get_config` gives it, has its default.
+
+    Raises ConfigurationError, which names the key, its field, the value and the remedy.
+    """
+    values = _values(check_keys(config))
+    defaults = parse_config(values).model_dump(mode="json")
+    changed = [key for key, places in SETTINGS.items() if key in config and config[key] != _read(places, defaults)]
+    lines = [line for key in changed for line in overrides_for(key, SETTINGS[key], config[key], values)]
+    try:
+        return parse_config(with_overrides(values, [*lines, *(config.get(OVERRIDES) or ())]))
+    except ConfigurationError as error:
+        named = dict.fromkeys(_line_by_key(line, changed) for line in str(error).splitlines())
+        raise ConfigurationError("\n".join(named)) from error
+
+
+def overrides_for(key: str, places: Sequence[str], value: Any, values: Mapping[str, Any]) -> list[str]:
+    """`a.b=c`, as for `--set`, for each field that `key` sets at these places of plain values: a value for all, or by name.
+
+    **Example** `agents.*.max_new_tokens` at {"coder": 9}: ["agents.coder.max_new_tokens=9"].
+    """
+    paths = {path: name for place in places for path, name in _expand(place, values).items()}
+    if not isinstance(value, Mapping) or set(paths.values()) == {None}:
+        return [f"{path}={_yaml(key, value)}" for path in paths]
+    for name in value:
+        if name not in paths.values():
+            remedy = suggest(str(name), [each for each in paths.values() if each])
+            raise ConfigurationError(f"config[{key!r}]: {name!r} is none of them; {remedy}")
+    return [f"{path}={_yaml(key, value[name])}" for path, name in paths.items() if name in value]
+
+
+def check_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """`config` as a dict. Raises ConfigurationError for an unknown key, with the nearest one."""
+    for key in config:
+        if key not in KEYS:
+            raise ConfigurationError(f"config[{key!r}]: unknown key; {suggest(str(key), KEYS)}")
+    return dict(config)
+
+
+def _yaml(key: str, value: Any) -> str:
+    """The value in one line; json writes 1e-05, which YAML takes for text. Raises ConfigurationError for an object."""
+    try:
+        return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).removesuffix("...\n").strip()
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"config[{key!r}]: {value!r} is no number, text, list or dict; convert it") from error
+
+
+def _expand(place: str, values: Mapping[str, Any]) -> dict[str, str | None]:
+    """The paths of a place, each with the policy or agent for which `*` stands, with None where it has no `*`."""
+    section, star, rest = place.partition(".*.")
+    return {f"{section}.{name}.{rest}": name for name in values[section]} if star else {place: None}
+
+
+def _read(places: Sequence[str], values: Mapping[str, Any]) -> Any:
+    """The value at the last of the places that is set; by policy or agent where these differ."""
+
+    def inner(section: Any, part: str) -> Any:
+        return section.get(part) if isinstance(section, Mapping) else None
+
+    for place in reversed(places):
+        found = {name: reduce(inner, path.split("."), values) for path, name in _expand(place, values).items()}
+        first, *others = found.values()
+        if any(value is not None for value in found.values()):
+            return first if all(other == first for other in others) else found
+    return None
+
+
+def _values(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The plain values of the named configuration with its environment and base model."""
+    values = config_values(str(config.get("config_name")), config.get("env_name"))
+    base = config.get("base_model")
+    if base in (None, _read(_BASE, parse_config(values).model_dump(mode="json"))):
+        return values
+    values = with_overrides(values, overrides_for("base_model", _BASE, base, values))
+    for policy in values["policies"].values():
+        # Models that were built here, also exported ones, have no chat template.
+        reads_chats = policy["base"] != "tiny" and model_settings(policy["base"]).prompt_format == "chat"
+        policy["prompt_format"] = "chat" if reads_chats else "compact"
+    if any(policy["prompt_format"] == "compact" for policy in values["policies"].values()):
+        return values
+    # Without what the preset sets for a small model that is cloned from demonstrations.
+    agents = {role: without(agent, "max_new_tokens") for role, agent in values["agents"].items()}
+    policies = {name: without(policy, "tiny", "learning_rate") for name, policy in values["policies"].items()}
+    training = without(values.get("training", {}), "learning_rate")
+    return {**without(values, "warm_start"), "training": training, "agents": agents, "policies": policies}
+
+
+def _line_by_key(line: str, changed: Sequence[str]) -> str:
+    """A line of an error with the key that set its field in place of the field, if one did."""
+    field, separator, fault = line.partition(": ")
+    places = [(key, place.replace("*", "[^.]+")) for key in changed for place in SETTINGS[key]]
+    key = next((key for key, pattern in places if separator and re.fullmatch(pattern, field)), None)
+    return line if key is None else f"config[{key!r}]: {fault}"
 
 
 def config_names() -> list[str]:
@@ -49,63 +224,23 @@ def config_values(name: str, env_name: str | None = None) -> dict[str, Any]:
     """
     made = _NAME.fullmatch(name)
     if made is None:
-        return _named_values(name, env_name)
+        # A copy in which YAML aliases are sections of their own.
+        values = with_overrides(find_named_values(name, others=config_names()), ())
+        own = values.get("environment", {}).get("name")
+        if env_name not in (None, own):
+            raise ConfigurationError(
+                f"config['env_name'] {env_name!r}: {name} is of {own}; name the configuration of a domain, as "
+                "stateful_single_policy"
+            )
+        return values
     environments = DOMAINS[made[1]]
     chosen = next(iter(environments)) if env_name is None else env_name
     if chosen not in environments:
         raise ConfigurationError(f"config['env_name'] {chosen!r}: not in {made[1]}; {suggest(chosen, environments)}")
     values = with_overrides(all_preset_values()[environments[chosen]], ())
-    return {**at_level(values, LEVELS[made[2]]), "preset": name}
-
-
-def at_level(values: Mapping[str, Any], level: str) -> dict[str, Any]:
-    """A preset's plain values, all of whose roles have one policy, at another level of specialisation.
-
-    **Example** l3 of {tester: {policy: team}, coder: {policy: team}}: {tester: {policy: tester}, coder: {policy: coder}}, each
-    of the two policies as team was.
-    """
-    agents: dict[str, Any] = values["agents"]
-    if len(values["policies"]) != 1:
-        raise ConfigurationError(
-            f"preset {values.get('preset')}: its policies are {sorted(values['policies'])}; the configurations of a domain "
-            "are made of a preset with one policy for all roles"
-        )
-    (policy,) = values["policies"].values()
-    if level == "l0":
-        settings = values["environment"]
-        environment = family(settings["name"]).under(family_options(settings["name"], settings.get("options", {})))
-        role = in_phases(turn_order_of(environment, settings.get("turn_order")))[-1][-1]
-        rollout = without(values["rollout"], "random_handoff_probability") | {"mode": "single"}
-        return {**values, "rollout": rollout, "algorithm": {"advantage": "grpo"}, "agents": {role: agents[role]}}
-    if level == "l1":
-        return dict(values)
-    adapted = next(iter(all_preset_values()[_ADAPTED]["policies"].values())) if level == "l2" else {}
-    own = {key: adapted[key] for key in ("adapter", "learning_rate") if key in adapted}
-    return {
-        **values,
-        "agents": {role: {**agent, "policy": role} for role, agent in agents.items()},
-        "policies": {role: deepcopy({**policy, **own}) for role in agents},
-    }
+    return {**specialise(values, LEVELS[made[2]]), "preset": name}
 
 
 def without(section: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """The section without these keys."""
     return {key: value for key, value in section.items() if key not in keys}
-
-
-def _named_values(name: str, env_name: str | None) -> dict[str, Any]:
-    """The values of a preset or a file."""
-    presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
-    if name not in presets:
-        raise ConfigurationError(
-            f"config_name {name!r} does not exist; {did_you_mean(name, [*config_names(), *presets])}configurations: "
-            f"{', '.join(config_names())}; every preset of `troupe presets`; or a file, as mine.yaml"
-        )
-    values = with_overrides(presets[name], ())  # a copy in which YAML aliases are sections of their own
-    own = values.get("environment", {}).get("name")
-    if env_name not in (None, own):
-        raise ConfigurationError(
-            f"config['env_name'] {env_name!r}: {name} is of {own}; name the configuration of a domain, as "
-            "stateful_single_policy"
-        )
-    return values

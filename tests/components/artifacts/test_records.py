@@ -57,8 +57,7 @@ def test_a_changed_digit_in_a_manifest_is_corrupt_and_names_it(tmp_path: Path) -
         committed(store, KEY, dict[str, float])
     assert str(caught.value) == (
         f"{manifest_key(KEY)}: its content differs from its digest, so it was changed after it was written; "
-        "delete it, and `troupe resume r7` computes it again; if its step is finished, "
-        "`troupe resume r7 --from-stage compute_rewards --step 12` does"
+        "`troupe verify r7` says what makes it again"
     )
 
 
@@ -78,10 +77,8 @@ def test_a_reference_keeps_its_own_digest() -> None:
     ("key", "told"),
     [
         ("runs/_shared/steps/000000/warm_start-v2/all/l0-9f/manifest.json", "makes it again"),
-        ("runs/r.1/steps/000003/update_policy-v1/team/l0-9f/manifest.json", "resume r.1 --from-stage update_policy --step 3"),
-        ("runs/r/steps/000003/evaluate_policy-v1/greedy/l0-9f/manifest.json", "delete it, and `troupe resume r` computes"),
-        ("runs/r/iterations/000003-l0.json", "`troupe resume r` writes it again"),
-        ("runs/r/outbox/000003-iteration.json", "its report will be missing in MLflow"),
+        ("runs/r.1/steps/000003/update_policy-v1/team/l0-9f/manifest.json", "`troupe verify r.1` says what makes it again"),
+        ("runs/r/lineages/000001.json", "use the version of Troupe that wrote it"),
         ("elsewhere", "restore it from a copy, or delete it"),
     ],
 )  # fmt: skip

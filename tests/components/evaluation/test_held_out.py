@@ -10,9 +10,10 @@ from components.config import RewardConfig
 from components.environments.registry import family, family_options
 from components.errors import TooManyFailedEpisodes
 from components.evaluation.held_out import EvalPlan, Heading, Setting, list_answer_metrics, play_block, report_from
-from components.evaluation.statistics import rate_interval, wilson_interval
+from components.evaluation.statistics import rate_interval
 from components.evaluation.suite_play import SuitePlay, joined
 from components.evaluation.suites import suite_problems
+from components.mathematics.intervals import wilson_interval
 from components.rewards.rubric import rubric_for
 from components.rollout.router import RoleBinding, Router
 from components.schema import EvalReport, PolicyVersion

@@ -87,6 +87,18 @@ def test_rules_that_contradict_themselves_are_refused() -> None:
             replace(rule(mode), questions_per_episode=3)
 
 
+def test_games_that_stand_still_are_stuck_until_their_episode_ends() -> None:
+    agent = HybridAgent(rule(Mode.LLM_ONLY), 2, seed=0, adviser=Counting(Action.NONE))
+    games = Twin(2, seed=0, max_steps=9)
+    stuck = []
+    for _ in range(9):
+        decided = agent.decide(games.facts, games.states(), games.masks())
+        stuck.append(agent.list_stuck())
+        agent.observe(games.step(decided.actions_N))
+    assert stuck == [[False, False]] * 7 + [[True, True]] * 2
+    assert agent.list_stuck() == [False, False]
+
+
 def test_equal_descriptions_are_asked_once_and_a_stuck_player_anew() -> None:
     adviser = Counting(Action.SELECT)  # changes nothing, so that every state is the first one
     agent, twin = HybridAgent(rule(Mode.LLM_ONLY), 6, seed=0, adviser=adviser), Twin(6, seed=0)

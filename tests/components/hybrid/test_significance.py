@@ -1,4 +1,4 @@
-"""Wilson's bounds and the exact test against definitions by brute force."""
+"""The exact test against its definition by brute force."""
 
 from fractions import Fraction
 from math import comb
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.hybrid.significance import Block, chance_of_at_least, wilson_bounds
+from components.hybrid.significance import Block, chance_of_at_least
 
 
 @st.composite
@@ -38,18 +38,3 @@ def test_the_tail_of_a_long_history_neither_overflows_nor_vanishes() -> None:
     assert 0 < chance_of_at_least(2_200, [half] * 4_000) < 1e-9
     assert chance_of_at_least(1, []) == 0.0
     assert chance_of_at_least(0, []) == 1.0
-
-
-@given(st.integers(1, 500), st.data(), st.floats(0.5, 6))
-def test_wilsons_bounds_are_the_rates_that_are_z_deviations_away(trials: int, data: st.DataObject, z: float) -> None:
-    successes = data.draw(st.integers(0, trials))
-    low, high = wilson_bounds(successes, trials, z)
-    assert 0 <= low <= successes / trials + 1e-12
-    assert successes / trials <= high + 1e-12 <= 1 + 2e-12
-    for bound in (low, high):
-        assert (successes / trials - bound) ** 2 == pytest.approx(z * z * bound * (1 - bound) / trials, abs=1e-9)
-
-
-def test_no_trials_bound_nothing() -> None:
-    assert wilson_bounds(0, 0, 2.0) == (0.0, 1.0)
-    assert wilson_bounds(8, 10, 1.959964) == pytest.approx((0.490, 0.943), abs=1e-3)

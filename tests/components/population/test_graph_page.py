@@ -3,11 +3,10 @@
 from html.parser import HTMLParser
 from typing import Any
 
-import networkx
 import pytest
 
 from components.errors import ConfigurationError
-from components.population.graph_page import Frame, edge_color, graph_numbers, graph_page, graph_picture, undirected
+from components.population.graph_page import Frame, edge_color, graph_page, graph_picture, undirected
 from components.population.interaction_graph import Edge, InteractionGraph, PlayedEpisode
 
 HOSTILE = "</title></text><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e$x_{1}$"
@@ -62,20 +61,6 @@ def test_a_picture_of_any_name_is_drawn_without_a_display() -> None:
     picture = graph_picture(played("a", "b"), title=HOSTILE)
     assert picture.startswith(b"\x89PNG")
     assert picture != graph_picture(InteractionGraph(), title=HOSTILE)
-
-
-def test_the_numbers_are_those_of_networkx() -> None:
-    graph = InteractionGraph().after_episodes(
-        [PlayedEpisode(order=0, raw_returns={}, actions_T=[{"a": "cooperate", "b": "compete"}])]
-    )
-    graph = graph.after_transfer("b", "c", 0.5)
-    other = networkx.DiGraph([("a", "b"), ("b", "a"), ("b", "c")])
-    numbers = graph_numbers(graph)
-    assert numbers["density"] == networkx.density(other)
-    assert (numbers["num_members"], numbers["num_edges"], numbers["num_transfers"]) == (3, 3, 1)
-    assert (numbers["cooperation_rate"], numbers["reciprocity"]) == (0.5, 0)
-    assert graph_numbers(InteractionGraph())["cooperation_rate"] is None
-    assert graph_numbers(played("a", "b"))["return_correlation"] == {"a b": pytest.approx(1.0)}
 
 
 def test_colors_by_hand() -> None:

@@ -15,7 +15,6 @@ from components.population.interaction_graph import (
     PlayedEpisode,
     graphml,
     played_episode,
-    reciprocated_cooperation,
 )
 from components.population.move_rewards import Move
 
@@ -114,18 +113,6 @@ def test_networkx_reads_back_every_edge(episodes: list[PlayedEpisode], share: fl
             assert data["transferred_share"] == edge.transferred_share
     for one, other, data in read.edges(data=True):
         assert data.get("return_correlation") == graph.correlation(one, other)
-
-
-def test_cooperation_that_is_answered() -> None:
-    def acted(**counts: int) -> InteractionGraph:
-        step: Any = {"a": "compete", "b": "compete"}
-        steps = [{**step, name: "cooperate"} for name, num in counts.items() for _ in range(num)]
-        return InteractionGraph().after_episodes([PlayedEpisode(order=0, raw_returns={}, actions_T=steps)])
-
-    assert reciprocated_cooperation(acted(a=3, b=1)) == 0.5
-    assert reciprocated_cooperation(acted(a=2, b=2)) == 1.0
-    assert reciprocated_cooperation(acted(a=2)) == 0.0
-    assert reciprocated_cooperation(InteractionGraph()) is None
 
 
 @pytest.mark.parametrize(

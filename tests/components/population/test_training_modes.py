@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from components.config.population import Competitive, Cooperative, Mixed
 from components.errors import ConfigurationError
+from components.mathematics.returns import discount_returns
 from components.population.training_modes import (
     differences_to_others,
-    discount_returns,
     flat_matrix,
     hierarchical_matrix,
     mix_strengths,

@@ -230,23 +230,6 @@ def test_the_warm_starts_of_a_run_that_recorded_none_stay(tmp_path: Path) -> Non
     assert collect_garbage(store, grace_seconds=0, dry_run=True).num_shared == 0
 
 
-@pytest.mark.parametrize("entry", ["l0-00", "l7-other"])
-def test_a_shared_evaluation_stays_while_a_run_names_it_and_keeps_its_checkpoint(tmp_path: Path, entry: str) -> None:
-    """By the name of its entry in the run's index, or by what the entry says."""
-    store = AgedStore(tmp_path / "store")
-    at = replace(key("evaluate_policy", 3), run_id="_shared")
-    commit_evaluation(store, at, 0.5)
-    commit_evaluation(store, replace(at, step=4), 0.5)
-    for step in range(6):
-        put_checkpoint(store, tmp_path / "c", key("update_policy", step))
-    manifest = f"{at.path}/manifest.json"
-    says = {} if entry == "l0-00" else {"manifest": manifest}
-    store.create(f"runs/r1/evaluations/000003/evaluate_policy-v1/main/{entry}.json", with_digest(says))
-    report = collected(store, keep_checkpoints=2)
-    assert (report.num_shared, report.checkpoints) == (1, {"r1": (1, 2, 4)})
-    assert shared(store) == [manifest]
-
-
 def test_champion_and_challengers_of_a_nightly_suite_keep_their_checkpoints_until_others_are(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
     for step in range(9):

@@ -62,6 +62,33 @@ def test_a_step_that_a_resume_goes_on_with_loses_nothing(tmp_path: Path) -> None
     record_restart(store, again, Restart(step=1, stage="compute_rewards"), PIPELINE)
 
 
+class KilledStore(LocalArtifactStore):
+    """A store whose user is killed after a number of deletions."""
+
+    num_left = 0
+
+    def delete(self, key: str) -> None:
+        if self.num_left == 0:
+            raise KeyboardInterrupt
+        self.num_left -= 1
+        super().delete(key)
+
+
+def test_a_collection_that_was_killed_anywhere_leaves_no_damage(tmp_path: Path) -> None:
+    run_keeping(tmp_path / "store", "2")
+    killed = KilledStore(tmp_path / "store")
+    for num_deleted in range(200):
+        killed.num_left = 1
+        try:
+            collected(killed)
+        except KeyboardInterrupt:
+            assert verify_run(killed, "r").problems == (), num_deleted
+            continue
+        break
+    assert num_deleted > 2 * len(ROLLOUT_STAGES)
+    assert steps_with_rollouts(killed) == {2, 3}
+
+
 def test_what_reads_rollouts_that_are_gone_names_the_step_and_what_is_there(tmp_path: Path) -> None:
     store, run = run_keeping(tmp_path / "store", "2")
     collected(store)

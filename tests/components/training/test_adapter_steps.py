@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from components.errors import ConfigurationError
-from components.training.adapter_steps import AdapterSteps, select_tensors
+from components.training.adapter_steps import MAX_GRAD_NORM, AdapterSteps, select_tensors
 
 NAMES = [f"base_model.model.model.layers.{layer}.q_proj.lora_{part}.weight" for layer in range(3) for part in "AB"]
 
@@ -17,13 +17,13 @@ def tensors(seed: int) -> dict[str, torch.Tensor]:
 
 
 def test_steps_are_those_of_one_adam_with_clipping_that_remembers() -> None:
-    steps = AdapterSteps(tensors(0), max_grad_norm=0.5)
+    steps = AdapterSteps(tensors(0))
     parameters = [torch.nn.Parameter(each) for each in tensors(0).values()]
     adam = torch.optim.Adam(parameters, lr=0.1, betas=(0.9, 0.95))
     for seed in (1, 2, 3):
         for parameter, gradient in zip(parameters, tensors(seed).values(), strict=True):
             parameter.grad = gradient
-        norm = torch.nn.utils.clip_grad_norm_(parameters, 0.5)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, MAX_GRAD_NORM)
         adam.step()
         taken = steps.step(tensors(seed), 0.1)
         assert taken.gradient_norm == pytest.approx(float(norm), rel=1e-5)

@@ -181,10 +181,10 @@ FOREIGN = with_digest({**CONFIG.model_dump(mode="json"), "invented_later": 1})
         (CONFIG_KEY, FOREIGN, "no RunConfig of this version of Troupe (invented_later", "use the version of Troupe"),
         (CONFIG_KEY, b"\xff\xfe", "are no record", "restore it"),
         (CONFIG_KEY, b"[" * 100_000, "are no record", "restore it"),
-        (END_KEY, b"", "its 0 bytes are no record", "`troupe resume b` writes a new one"),
-        (END_KEY, b"[]", "it holds a list, no record", "`troupe resume b` writes a new one"),
-        (START_KEY, b'{"number": 1}', "no SessionStart of this version", "`troupe resume b` writes a new one"),
-        ("runs/b/lineages/000001.json", b'{"lineage": 1', "are no record", "it says which steps count"),
+        (END_KEY, b"", "its 0 bytes are no record", "`troupe verify b` says what makes it again"),
+        (END_KEY, b"[]", "it holds a list, no record", "`troupe verify b` says what makes it again"),
+        (START_KEY, b'{"number": 1}', "no SessionStart of this version", "`troupe verify b` says what makes it again"),
+        ("runs/b/lineages/000001.json", b'{"lineage": 1', "are no record", "restore it from a copy"),
     ],
 )
 def test_a_damaged_record_is_named_with_its_remedy_and_hides_no_other_run(
@@ -218,7 +218,7 @@ def test_a_damaged_step_is_named_and_the_others_are_shown(store: LocalArtifactSt
     assert [step["step"] for step in document["steps"]] == [0, 1, 2]
     assert document["steps"][1]["metrics"] == {}
     assert key in document["steps"][1]["error"]
-    assert "delete it, and `troupe resume r` writes it again" in document["error"]
+    assert "`troupe verify r` says what makes it again" in document["error"]
     assert run_rows(store)[0]["step"] == 3
     with pytest.raises(ArtifactCorrupt, match=r"iterations/000001-l0\.json"):
         read_finished_step(store, run, 1)
@@ -236,8 +236,7 @@ def test_a_changed_digit_is_not_shown_as_true(store: LocalArtifactStore) -> None
     document = run_document(store, "r")
     assert document["evaluations"] == []
     assert any(
-        each.startswith(f"{evaluation}: its content differs")
-        and "delete it, and `troupe resume r` computes it again" in each
+        each.startswith(f"{evaluation}: its content differs") and "`troupe verify r` says what makes it again" in each
         for each in document["damaged"]
     )
 

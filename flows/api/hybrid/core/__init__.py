@@ -1,11 +1,6 @@
 """Agent, strategies, history, environment, goals and errors, each imported on first use."""
 
-from typing import Any
+from flows.api.hybrid import NAMES
+from flows.api.hybrid import __getattr__ as __getattr__
 
-from flows.api.hybrid import CORE, find_name
-
-__all__ = [*CORE]
-
-
-def __getattr__(name: str) -> Any:
-    return find_name(name, CORE, __name__)
+__all__ = [*NAMES]

@@ -1,13 +1,12 @@
 """Which share of the decisions the language model has: measured by reward, overruled by failures, danger and the history."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from components.errors import ConfigurationError
 from components.hybrid.arbitration import Actor
-from components.hybrid.goals import GoalOrientedPlanner
-from components.hybrid.segment_bandit import BanditState, close_segment, start_segment
+from components.hybrid.goals import GoalOrientedPlanner as GoalOrientedPlanner
+from components.hybrid.segment_bandit import BanditState
 from components.hybrid.strategies import (
     TARGET_LLM_SHARES,
     Situation,
@@ -15,6 +14,7 @@ from components.hybrid.strategies import (
     StrategyState,
     credit_strategy,
     next_strategy,
+    start_strategy,
 )
 from components.hybrid.strategies import Strategy as StrategyType
 from components.text.suggestions import suggest
@@ -22,6 +22,7 @@ from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnaly
 
 CONTEXT = ("facts", "has_llm_budget", "is_stuck", "llm_error_rate", "phase")
 """What `select_strategy` reads."""
+_RULE = StrategyRule()
 _OF_ACTORS = {Actor.LLM: StrategyType.LLM_HEAVY, Actor.RL: StrategyType.RULE_HEAVY}
 
 
@@ -39,24 +40,17 @@ class AdaptiveStrategySystem:
         history_analyzer: DecisionHistoryAnalyzer | None = None,
         goal_planner: GoalOrientedPlanner | None = None,
         *,
-        rule: StrategyRule | None = None,
         seed: int = 0,
     ) -> None:
         self.history_analyzer, self.goal_planner = history_analyzer, goal_planner
-        self._rule = rule or StrategyRule()
         self._state = StrategyState(bandit=BanditState(seed=seed))
         self._earned: dict[str, tuple[int, float, int]] = {}
-        self.prefer_strategy(self._strategy_of_history("") or StrategyType.BALANCED)
+        self.prefer_strategy(self._find_known("") or StrategyType.BALANCED)
 
     @property
     def current_strategy(self) -> StrategyType:
         """The strategy in force."""
         return self._state.strategy
-
-    @property
-    def num_switches(self) -> int:
-        """How often the strategy has changed."""
-        return self._state.num_switches
 
     def select_strategy(self, context: Mapping[str, Any]) -> StrategyType:
         """The strategy of the next decision, by `llm_error_rate`, `has_llm_budget`, `is_stuck`, the `phase` of the game, in
@@ -76,20 +70,10 @@ class AdaptiveStrategySystem:
             llm_error_rate=float(context.get("llm_error_rate", 0.0)),
             has_llm_budget=bool(context.get("has_llm_budget", True)),
             is_stuck=bool(context.get("is_stuck", False)) or (planner is not None and planner.is_emergency),
+            known=self._find_known(context["phase"]) if "phase" in context else None,
         )
-        before, state = self._state, next_strategy(self._state, self._rule, situation)
-        known = self._strategy_of_history(context["phase"]) if "phase" in context else None
-        if known is not None and not state.is_overruled:
-            changed = before.num_decisions > 0 and known is not before.strategy
-            state = replace(
-                state,
-                num_decisions=before.num_decisions + 1,
-                strategy=known,
-                is_overruled=True,
-                num_switches=before.num_switches + changed,
-            )
-        self._state = state
-        return state.strategy
+        self._state = next_strategy(self._state, _RULE, situation)
+        return self.current_strategy
 
     def record_outcome(self, reward: float) -> None:
         """The last decision has earned this."""
@@ -99,30 +83,25 @@ class AdaptiveStrategySystem:
 
     def prefer_strategy(self, strategy: StrategyType) -> None:
         """Go on with this strategy for one segment of decisions; then what is measured decides."""
-        bandit = close_segment(self._state.bandit, self._rule.bandit)
-        bandit = start_segment(bandit, "", strategy.value, self._rule.hold + 1)  # its first decision is still to come
-        changed = self._state.num_decisions > 0 and strategy is not self._state.strategy
-        self._state = replace(
-            self._state, bandit=bandit, strategy=strategy, num_switches=self._state.num_switches + changed
-        )
+        self._state = start_strategy(self._state, _RULE, strategy)
 
     def get_strategy_stats(self) -> dict[str, Any]:
         """The strategy in force, its changes, and what each has earned; a success is a decision with reward above 0."""
-        decisions = sum(each[0] for each in self._earned.values())
+        decisions, total, successes = (sum(each) for each in zip((0, 0.0, 0), *self._earned.values(), strict=True))
         return {
             "current_strategy": self.current_strategy.value,
             "target_llm_share": TARGET_LLM_SHARES[self.current_strategy],
             "is_overruled": self._state.is_overruled,
-            "decisions": decisions,
-            "switches": self.num_switches,
-            "average_reward": sum(each[1] for each in self._earned.values()) / max(1, decisions),
-            "success_rate": sum(each[2] for each in self._earned.values()) / max(1, decisions),
-            "by_strategy": {
-                name: {"decisions": count, "average_reward": total / count, "success_rate": successes / count}
-                for name, (count, total, successes) in self._earned.items()
-            },
+            "switches": self._state.num_switches,
+            **_describe_earnings(int(decisions), total, int(successes)),
+            "by_strategy": {name: _describe_earnings(*each) for name, each in self._earned.items()},
         }
 
-    def _strategy_of_history(self, phase: str) -> StrategyType | None:
+    def _find_known(self, phase: str) -> StrategyType | None:
         actor = None if self.history_analyzer is None else self.history_analyzer.better_actor(phase)
         return None if actor is None else _OF_ACTORS[actor]
+
+
+def _describe_earnings(decisions: int, total: float, successes: int) -> dict[str, float]:
+    count = max(1, decisions)
+    return {"decisions": decisions, "average_reward": total / count, "success_rate": successes / count}

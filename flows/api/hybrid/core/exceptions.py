@@ -1,28 +1,15 @@
 """The documented exceptions. Each is of our error tree; TrainingError catches all that a training raises."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from components.errors import ConfigurationError as ConfigurationError
-from components.errors import PermanentError, ServiceMissing
+from components.errors import PermanentError
 from components.hybrid.errors import DecisionValidationError as DecisionValidationError
 from components.hybrid.errors import LLMConnectionError as LLMConnectionError
-from components.hybrid.errors import RomMissing, SaveStateCorrupt, SaveStateOfOtherRom, WrongRom
 from components.hybrid.errors import TrainingError as TrainingError
 
 
 class EnvironmentError(TrainingError, PermanentError, OSError):
-    """The game cannot be played: no ROM, another one, no emulator, no screen, a damaged save state."""
+    """The game cannot be played: no ROM, another one, no emulator, no screen."""
 
 
 class CheckpointError(TrainingError, PermanentError):
     """A checkpoint cannot be read or written."""
-
-
-@contextmanager
-def environment_errors() -> Iterator[None]:
-    """Raise what is wrong with ROM, emulator or save state inside as EnvironmentError."""
-    try:
-        yield
-    except (RomMissing, WrongRom, ServiceMissing, SaveStateCorrupt, SaveStateOfOtherRom) as error:
-        raise EnvironmentError(str(error)) from error

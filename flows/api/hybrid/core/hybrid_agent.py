@@ -12,25 +12,21 @@ from components.errors import ConfigurationError
 from components.hybrid.adviser import Question
 from components.hybrid.agent import AgentRule, Decided, description_hash
 from components.hybrid.agent import HybridAgent as Player
-from components.hybrid.arbitration import Actor, ArbitrationRule, Mode, is_stuck
+from components.hybrid.arbitration import Actor, ArbitrationRule, Mode
 from components.hybrid.asked_manager import AskedManager, Manager
 from components.hybrid.control import ControlRule
-from components.hybrid.game_boy.emulator import SCREEN_SHAPE
 from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans
 from components.hybrid.game_text import describe_state, phase_name
 from components.hybrid.played_steps import PlayedSteps, step_of_game
 from components.hybrid.screens import grey_screens
 from components.hybrid.watched_games import GamesCurriculum
 from components.identity import seed_for
+from flows.api.hybrid.configs import read_curriculum
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
-from flows.api.hybrid.core.curriculum import PLACE, read_curriculum
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 
 if TYPE_CHECKING:
-    from components.hybrid.masked_ppo import MaskedPPO, PPORule
-
-_RECENT_STATES = 8
-_ONE = np.ones(1, np.bool_)
+    from components.hybrid.masked_ppo import PPORule
 
 
 class AgentMode(StrEnum):
@@ -43,20 +39,12 @@ class AgentMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """A decision that has no outcome yet."""
+    """A decision that has no outcome yet, with what it was made on."""
 
-    question: Question
+    facts: Mapping[str, int]
     seen: NDArray[Any]
     mask_A: Booleans
     decided: Decided
-
-    @property
-    def action(self) -> int:
-        return int(self.decided.actions_N[0])
-
-    @property
-    def by_llm(self) -> bool:
-        return bool(self.decided.by_llm_N[0])
 
 
 class HybridAgent:
@@ -92,19 +80,16 @@ class HybridAgent:
             )
         self.mode, self.seed = AgentMode(mode), seed
         is_adaptive = self.mode is AgentMode.ADAPTIVE
-        if llm_manager is None and self.mode is not AgentMode.RL_ONLY:
-            raise ConfigurationError(f"llm_manager None: mode {self.mode.value} asks one; give it, or use rl_only")
-        if curriculum_config is not None and not is_adaptive:
-            raise ConfigurationError(
-                f"{PLACE}: has no effect under mode {self.mode.value}, where one decides; leave it out"
-            )
-        if learner is not None and self.mode is AgentMode.LLM_ONLY:
-            raise ConfigurationError("learner: mode llm_only has no policy that learns; leave it out")
+        _check_mode(self.mode, llm_manager, curriculum_config, learner)
         self.llm_manager, self.adaptive_strategy = llm_manager, adaptive_strategy
         self.curriculum_config, rule = curriculum_config, read_curriculum(curriculum_config)
         if curriculum_config is not None:
             adaptive_strategy.prefer_strategy(rule.stages[0].strategy)
-        self.learner = None if self.mode is AgentMode.LLM_ONLY else _new_learner(learner, seed_for(seed, "weights"))
+        self.learner = None
+        if self.mode is not AgentMode.LLM_ONLY:
+            from components.hybrid.masked_ppo import MaskedPPO, PPORule  # imports torch, which takes seconds
+
+            self.learner = MaskedPPO(learner or PPORule(), seed=seed_for(seed, "weights"))
         self.asked = None if llm_manager is None else AskedManager(llm_manager)
         control = ControlRule(
             arbitration=ArbitrationRule(mode=Mode(self.mode.value)),
@@ -122,36 +107,28 @@ class HybridAgent:
         self._curriculum = GamesCurriculum(rule, self._player, {}) if is_adaptive else None
         self._played = PlayedSteps()
         self._made: _Made | None = None
-        self._recent_states: list[int] = []
-        self.num_decisions = self.num_llm_decisions = self.num_updates = 0
-
-    @property
-    def curriculum_stage(self) -> int:
-        """The number of the stage, from 0; 0 where there is no curriculum."""
-        return 0 if self._curriculum is None else self._curriculum.state.stage
+        self.num_llm_decisions = self.num_updates = 0
 
     def get_action(self, observation: Mapping[str, Any], info: Mapping[str, Any]) -> int:
         """The next action, 0 to 8, which `info["action_mask"]` allows. Raises DecisionValidationError for another info."""
-        facts, mask_A, seen = _facts(info), _mask(info), self._see(observation)
-        question = Question(facts=facts, legal=tuple(map(Action, np.flatnonzero(mask_A).tolist())))
-        state = description_hash(question.description)
-        self._recent_states = [*self._recent_states, state][-_RECENT_STATES:]
+        facts, mask_A = _read_info(info)
+        seen = self._see(observation)
         if self._curriculum is not None:
             strategy = self.adaptive_strategy.select_strategy(
                 {
                     "facts": facts,
                     "phase": phase_name(facts),
-                    "is_stuck": is_stuck(self._recent_states),
+                    "is_stuck": self._player.list_stuck()[0],
                     "llm_error_rate": 0.0 if self.asked is None else self.asked.error_rate,
                 }
             )
             self._player.follow(strategy, least_confidence=self._curriculum.state.least_confidence)
         if self.asked is not None:
-            self.asked.notes = self._notes(facts, state)
+            self.asked.notes = self._write_notes(facts, mask_A)
         facts_N = {name: np.array([value], np.int64) for name, value in facts.items()}
         decided = self._player.decide(facts_N, seen[None], mask_A[None])
-        self._made = _Made(question=question, seen=seen, mask_A=mask_A, decided=decided)
-        return self._made.action
+        self._made = _Made(facts=facts, seen=seen, mask_A=mask_A, decided=decided)
+        return int(decided.actions_N[0])
 
     def update(
         self,
@@ -168,33 +145,30 @@ class HybridAgent:
         `truncated` says that `done` is a limit, behind which there was more to come. Raises DecisionValidationError without a
         decision before, and for an observation or action that is not that of the decision.
         """
-        made, self._made = self._made, None
-        if made is None:
-            raise DecisionValidationError("update: there is no decision that it belongs to; call get_action first")
-        if int(action) != made.action:
-            raise DecisionValidationError(f"action {action}: get_action decided on {made.action}; play that")
+        decision, made, self._made = self.last_decision, self._made, None
+        assert made is not None, "there is a last decision"
+        if int(action) != decision["action"]:
+            raise DecisionValidationError(f"action {action}: get_action decided on {decision['action']}; play that")
         if not np.array_equal(self._see(observation), made.seen):
             raise DecisionValidationError("observation: is not the one that get_action decided on; give that one")
         step = step_of_game(reward, self._see(next_observation), ended=done and not truncated, cut=done and truncated)
         self._player.observe(step)
         self.adaptive_strategy.record_outcome(float(reward))
-        self.num_decisions += 1
-        self.num_llm_decisions += made.by_llm
+        self.num_llm_decisions += decision["source"] == Actor.LLM
         if self.asked is not None:
-            self.asked.remember(describe_state(made.question.facts), int(action), reward)
+            self.asked.remember(describe_state(made.facts), int(action), reward)
         if self._curriculum is not None:
-            before = self._curriculum.state.stage, self._curriculum.state.num_stalls
-            self._curriculum.observe(step, _ONE)
-            if before != (self._curriculum.state.stage, self._curriculum.state.num_stalls):
-                self.adaptive_strategy.prefer_strategy(self._curriculum.state.strategy)
+            before = self._curriculum.state
+            self._curriculum.observe(step, np.ones(1, np.bool_))
+            after = self._curriculum.state
+            if (before.stage, before.num_stalls) != (after.stage, after.num_stalls):
+                self.adaptive_strategy.prefer_strategy(after.strategy)
         if self.learner is not None:
             self.num_updates += self._played.learn_from(made.seen, made.mask_A, made.decided, step, self.learner)
-        if done:
-            self._recent_states = []
-            if self.asked is not None:
-                self.asked.lines.clear()
-            if self.adaptive_strategy.goal_planner is not None:
-                self.adaptive_strategy.goal_planner.reset()
+        if done and self.asked is not None:
+            self.asked.lines.clear()
+        if done and self.adaptive_strategy.goal_planner is not None:
+            self.adaptive_strategy.goal_planner.reset()
 
     def load_weights(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Play and learn on from the policy of a learner's arrays. Raises ValueError, KeyError or RuntimeError for another."""
@@ -202,75 +176,63 @@ class HybridAgent:
             self.learner.load_arrays(state)
         self._played, self._made, self.num_updates = PlayedSteps(), None, 0
 
-    def get_stats(self) -> dict[str, Any]:
-        """Decisions and who made them, questions, rejected answers, lessons, and the strategies."""
-        return {
-            "mode": self.mode.value,
-            "decisions": self.num_decisions,
-            "llm_decisions": self.num_llm_decisions,
-            "llm_usage_rate": self.num_llm_decisions / max(1, self.num_decisions),
-            "questions": self._player.num_questions,
-            "rejected_answers": 0 if self.asked is None else self.asked.num_rejected,
-            "llm_error_rate": 0.0 if self.asked is None else self.asked.error_rate,
-            "policy_updates": self.num_updates,
-            "strategy": self.adaptive_strategy.get_strategy_stats(),
-        }
-
     @property
     def last_decision(self) -> dict[str, Any]:
         """Who made the decision that has no outcome yet, how sure. Raises DecisionValidationError without one."""
         if self._made is None:
-            raise DecisionValidationError("last_decision: there is none without an outcome; call get_action first")
-        source = Actor.LLM if self._made.by_llm else Actor.RL
-        confidence = float(self._made.decided.confidences_N[0])
-        return {"action": self._made.action, "source": source.value, "confidence": confidence}
+            raise DecisionValidationError("there is no decision without an outcome; call get_action first")
+        decided = self._made.decided
+        source, confidence = Actor.LLM if decided.by_llm_N[0] else Actor.RL, float(decided.confidences_N[0])
+        return {"action": int(decided.actions_N[0]), "source": source.value, "confidence": confidence}
 
-    def _notes(self, facts: Mapping[str, int], state: int) -> str:
+    def _write_notes(self, facts: Mapping[str, int], mask_A: Booleans) -> str:
+        """What the language model is told before its question: the goal, and what has helped or hurt in this state."""
         planner, history = self.adaptive_strategy.goal_planner, self.adaptive_strategy.history_analyzer
         goal = None if planner is None else planner.update(facts)
         plan = "" if goal is None else f"Plan: {goal.name}. "
-        return plan + ("" if history is None else history.note_on(state))
+        if history is None:
+            return plan
+        question = Question(facts=facts, legal=tuple(map(Action, np.flatnonzero(mask_A).tolist())))
+        return plan + history.note_on(description_hash(question.description))
 
     def _see(self, observation: Mapping[str, Any]) -> NDArray[Any]:
         """What the policy sees of an observation. Raises DecisionValidationError where it has no such part."""
-        if self.learner is not None and self.learner.rule.sees_screens:
-            screen = np.asarray(observation.get("screen"))
-            if screen.shape != SCREEN_SHAPE:
-                raise DecisionValidationError(
-                    f"observation: network cnn sees a screen of {SCREEN_SHAPE}, and it has {screen.shape}; use "
-                    "observation_type multi_modal or screen"
-                )
-            greys_H_W: NDArray[Any] = grey_screens(screen[None])[0]
-            return greys_H_W
         if self.learner is None:  # nobody looks, but an update is still of what was decided on
             return np.asarray(observation.get("state_variables", observation.get("screen")), np.float32)
-        if "state_variables" not in observation:
+        sees_screens = self.learner.rule.sees_screens
+        part, kind, other = ("screen", "screen", "mlp") if sees_screens else ("state_variables", "state", "cnn")
+        if part not in observation:
             raise DecisionValidationError(
-                "observation: network mlp sees state_variables, and it has none; use observation_type multi_modal or state, "
-                "or learner=PPORule(network='cnn')"
+                f"observation: network {self.learner.rule.network} sees {part}, and it has none; use observation_type "
+                f"multi_modal or {kind}, or learner=PPORule(network={other!r})"
             )
-        return np.asarray(observation["state_variables"], np.float32)
+        seen = np.asarray(observation[part])
+        return np.asarray(grey_screens(seen[None])[0] if sees_screens else seen.astype(np.float32))
 
 
-def _new_learner(rule: "PPORule | None", seed: int) -> "MaskedPPO":
-    from components.hybrid.masked_ppo import MaskedPPO, PPORule
+def _check_mode(
+    mode: AgentMode, manager: Manager | None, curriculum: Mapping[str, Any] | None, learner: "PPORule | None"
+) -> None:
+    """Raise ConfigurationError for what the mode lacks, and for what has no effect in it."""
+    if manager is None and mode is not AgentMode.RL_ONLY:
+        raise ConfigurationError(f"llm_manager None: mode {mode.value} asks one; give it, or use rl_only")
+    if curriculum is not None and mode is not AgentMode.ADAPTIVE:
+        raise ConfigurationError(
+            f"curriculum_config: has no effect under mode {mode.value}, where one decides; leave it out"
+        )
+    if learner is not None and mode is AgentMode.LLM_ONLY:
+        raise ConfigurationError("learner: mode llm_only has no policy that learns; leave it out")
 
-    return MaskedPPO(rule or PPORule(), seed=seed)
 
-
-def _facts(info: Mapping[str, Any]) -> dict[str, int]:
-    facts = info.get("facts")
+def _read_info(info: Mapping[str, Any]) -> tuple[dict[str, int], Booleans]:
+    """The facts and the mask of actions. Raises DecisionValidationError for what no environment returned."""
+    facts, mask_A = info.get("facts"), np.asarray(info.get("action_mask"), dtype=np.bool_)
     if not isinstance(facts, Mapping) or set(facts) != set(LARGEST):
         raise DecisionValidationError(
             "info.facts: has not the facts of a game; give the info that the environment returned"
         )
-    return {name: int(value) for name, value in facts.items()}
-
-
-def _mask(info: Mapping[str, Any]) -> Booleans:
-    mask_A = np.asarray(info.get("action_mask"), dtype=np.bool_)
     if mask_A.shape != (NUM_ACTIONS,) or not mask_A.any():
         raise DecisionValidationError(
             f"info.action_mask {info.get('action_mask')!r}: give {NUM_ACTIONS} of which one is allowed"
         )
-    return mask_A
+    return {name: int(value) for name, value in facts.items()}, mask_A

@@ -24,16 +24,17 @@ def benchmark_training_speed(
 
     **Example** {"episodes": 100, "steps": 18432, "seconds": 61.2, "steps_per_s": 301.2, "episodes_per_h": 5882.4}.
     """
-    episodes_before, steps_before, began = trainer.episode, trainer.total_steps, time.perf_counter()
+    before, began = trainer.episode, time.perf_counter()
     trainer.train(episodes, max_steps_per_episode)
-    seconds, played = time.perf_counter() - began, trainer.episode - episodes_before
-    steps = trainer.total_steps - steps_before
+    seconds = time.perf_counter() - began
+    assert trainer.played is not None, "it has trained"
+    lengths = [each.length for each in trainer.played.episodes[before:]]
     return {
-        "episodes": played,
-        "steps": steps,
+        "episodes": len(lengths),
+        "steps": sum(lengths),
         "seconds": seconds,
-        "steps_per_s": steps / seconds,
-        "episodes_per_h": played * 3600 / seconds,
+        "steps_per_s": sum(lengths) / seconds,
+        "episodes_per_h": len(lengths) * 3600 / seconds,
     }
 
 
@@ -42,24 +43,16 @@ def benchmark_memory_usage(
 ) -> dict[str, float]:
     """Train for `duration` seconds, one episode at least: resident MiB of this process at the start, at most and at the end.
 
-    `growth_mb_per_min` is the slope of a line through all samples, one after each training; 0 of fewer than three.
+    There is a sample at the start, and one after each training.
     """
     if duration <= 0:
         raise ConfigurationError(f"duration {duration}: use more than 0 seconds")
     process, began = psutil.Process(), time.perf_counter()
-    times, sizes = [0.0], [process.memory_info().rss / _MIB]
-    while times[-1] < duration:
+    sizes = [process.memory_info().rss / _MIB]
+    while time.perf_counter() - began < duration:
         trainer.train(1, max_steps_per_episode)
-        times.append(time.perf_counter() - began)
         sizes.append(process.memory_info().rss / _MIB)
-    growth = float(np.polyfit(times, sizes, 1)[0]) * 60 if len(sizes) > 2 else 0.0
-    return {
-        "rss_start": sizes[0],
-        "rss_peak": max(sizes),
-        "rss_end": sizes[-1],
-        "growth_mb_per_min": growth,
-        "samples": len(sizes),
-    }
+    return {"rss_start": sizes[0], "rss_peak": max(sizes), "rss_end": sizes[-1], "samples": len(sizes)}
 
 
 def benchmark_decision_latency(agent: HybridAgent, samples: int = 1000) -> dict[str, Any]:

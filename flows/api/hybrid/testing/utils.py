@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.errors import ConfigurationError
-from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer, training_parts
-from flows.api.hybrid.trainer.training_config import check_training_config
+from components.config import parse_section
+from flows.api.hybrid.configs import TrainingConfig
+from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer, build_trainer
 
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
@@ -44,11 +44,8 @@ def create_test_trainer(
 
     It plays our own cartridge beside the tiny language model; `changes` are other values of the configuration.
     """
-    if episodes < 1:
-        raise ConfigurationError(f"episodes {episodes}: use 1 or more")
-    Path(temp_dir).mkdir(parents=True, exist_ok=True)
-    config = check_training_config({**generate_test_config(temp_dir), "headless": headless, **changes})
-    trainer = SmallTrainer(**training_parts(config))
+    config = parse_section(TrainingConfig, {**generate_test_config(temp_dir), "headless": headless, **changes})
+    trainer = build_trainer(config, SmallTrainer)
     trainer.episodes = episodes
     return trainer
 
@@ -64,7 +61,7 @@ def generate_test_config(temp_dir: str = "/tmp/test", **changes: Any) -> dict[st
         "save_dir": str(folder / _CHECKPOINTS),
         "log_level": "WARNING",
     }
-    return check_training_config({**own, **changes}).model_dump()
+    return parse_section(TrainingConfig, {**own, **changes}).model_dump()
 
 
 def cleanup_test_files(temp_dir: str = "/tmp/test") -> list[str]:
@@ -72,13 +69,12 @@ def cleanup_test_files(temp_dir: str = "/tmp/test") -> list[str]:
     what was removed. Nothing else there is touched. Close the trainers first.
     """
     folder = Path(temp_dir)
-    store = folder / _CHECKPOINTS
-    found = sorted(folder.glob(f"{_DATABASE}*"))
+    found = [*sorted(folder.glob(f"{_DATABASE}*"))]
     for each in found:
         each.unlink()
-    if (store / "format.json").is_file():
-        shutil.rmtree(store)
-        found.append(store)
+    if (folder / _CHECKPOINTS / "format.json").is_file():
+        shutil.rmtree(folder / _CHECKPOINTS)
+        found.append(folder / _CHECKPOINTS)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
     return [str(each) for each in found]

@@ -1,45 +1,40 @@
 """The documented trainer: a run of the hybrid method by the flow, told as episodes, evaluations and checkpoints."""
 
-import json
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import ceil
 from os.path import expanduser
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from components.config import RunConfig, differing_fields
+from components.config import differing_fields
 from components.errors import ConfigurationError, TroupeError
 from components.hybrid.goals import GoalOrientedPlanner
-from components.hybrid.recorded_episodes import PlayedEpisode
 from components.hybrid.strategies import Strategy
 from components.machine.whole_files import write_whole
+from components.methods.hybrid.trained_players import PlayedRun, describe_play, read_weights
 from components.reporting import progress
 from components.runs.run import Run
 from components.schema import IterationReport
 from components.text.suggestions import suggest
+from flows.api.hybrid.configs import LogLevel, TrainingConfig, read_training_config
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.exceptions import CheckpointError, TrainingError
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
 from flows.api.hybrid.trainer import runs
 from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
-from flows.api.hybrid.trainer.training_config import LogLevel, TrainingConfig, read_training_config
 
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
-EVENTS = (
-    *("training_start", "episode_end", "evaluation", "checkpoint"),
-    *("curriculum_advance", "curriculum_stalled", "training_end"),
-)
+EVENTS = ("episode_end", "evaluation", "checkpoint")
 """What callbacks are registered for."""
 Callback = Callable[["HybridLLMRLTrainer", int, dict[str, Any]], None]
 """Called with the trainer, the number of the episode, counted from 1 and 0 before it, and what the event says."""
-_SUMMARY = "training_summary.json"
+Trainer = TypeVar("Trainer", bound="HybridLLMRLTrainer")
 _WINDOW, _PATIENCE = 10, 20
 _log = logging.getLogger(__name__)
 
@@ -85,24 +80,19 @@ class HybridLLMRLTrainer:
         self.strategy_system, self.decision_analyzer = strategy_system, decision_analyzer
         self.save_dir, self.num_games = _check_save_dir(save_dir), num_games
         self.first_strategy = strategy_system.current_strategy
-        """That of the first stage."""
         self._callbacks: dict[str, list[Callback]] = {event: [] for event in EVENTS}
-        self._take_run(None)
+        self.played: PlayedRun | None = None
+        """What its run has played; None before it is trained or loaded."""
 
     @property
     def run_id(self) -> str | None:
         """The name of the run in `save_dir`; None before it is trained or loaded."""
-        return None if self.run is None else self.run.run_id
+        return None if self.played is None else self.played.run.run_id
 
     @property
     def episode(self) -> int:
         """The number of episodes of the run that have ended."""
-        return len(self._episodes)
-
-    @property
-    def total_steps(self) -> int:
-        """The steps of these episodes."""
-        return sum(each.length for each in self._episodes)
+        return 0 if self.played is None else len(self.played.episodes)
 
     def register_callback(self, event: str, callback: Callback) -> None:
         """Call this at an event, see `EVENTS`, as soon as the step of the run that it is of is stored.
@@ -123,15 +113,14 @@ class HybridLLMRLTrainer:
         eval_interval: int = 50,
         curriculum_patience: int = _PATIENCE,
     ) -> dict[str, Any]:
-        """Train at least so many more episodes; the summary, which is also in `save_dir/training_summary.json`.
+        """Train at least so many more episodes; the summary.
 
         Each `save_interval` episodes of full length a checkpoint is kept for good (`troupe gc` removes others), each
         `eval_interval` the player is evaluated. Raises ConfigurationError for what no run can have, and TrainingError, or one
         of its kind, when a step fails; the next call goes on after the last finished one.
         """
-        asked = {name: value for name, value in locals().items() if name != "self"}
-        for name, value in asked.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        for name, value in dict(locals()).items():
+            if name != "self" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise ConfigurationError(f"{name} {value!r}: use a whole number of 1 or more")
         runs.check_parts(self)
         total, save_every, eval_every = (
@@ -139,55 +128,52 @@ class HybridLLMRLTrainer:
         )
         config = runs.build_config(
             self,
-            num_steps=self._num_steps + total,
+            num_steps=total + (0 if self.played is None else self.played.num_steps),
             max_steps=max_steps_per_episode,
             save_every=save_every,
             eval_every=eval_every,
-            patience=self._patience(curriculum_patience),
+            patience=self._choose_patience(curriculum_patience),
         )
-        run = self._begin(config)
-        self._emit("training_start", asked)
+        from flows import evaluations, train  # they import Prefect, which takes seconds
+
+        played = self._take_run(runs.find_run(config))
         try:
             with progress.subscribe(self._hear):
-                runs.train_run(run.config, run.run_id, on_step=self._finish_step)
-            self._catch_up()
-            evaluation = runs.play_evaluation(run, self._num_steps)
-            self.agent.load_weights(runs.read_weights(run, self._num_steps))
+                train.train_here(config, played.run.run_id, on_step=self._finish_step)
+            played.read_stored()
+            play = evaluations.play_finished_step(played.run, played.num_steps, runs.SAMPLING)
+            self.agent.load_weights(read_weights(played.run, played.num_steps))
         except (TrainingError, ConfigurationError):
             raise
         except (TroupeError, OSError, RuntimeError, ValueError, ArithmeticError) as error:
             raise TrainingError(
-                f"step {self._num_steps} failed: {type(error).__name__}: {error}; train() goes on after step "
-                f"{self._num_steps}, also elsewhere after load_checkpoint('latest')"
+                f"step {played.num_steps} failed: {type(error).__name__}: {error}; train() goes on after step "
+                f"{played.num_steps}, also elsewhere after load_checkpoint('latest')"
             ) from error
-        summary = self._summarise(evaluation)
-        write_whole(self.save_dir / _SUMMARY, json.dumps(summary, indent=2))
-        self._emit("training_end", summary)
-        return summary
+        return self._summarise(played, describe_play(played.run, play))
 
     def get_performance_metrics(self) -> dict[str, float]:
         """The seven documented metrics of the last episode, rates from 0 to 1. Raises TrainingError before the first."""
-        if not self._episodes:
+        if self.played is None or not self.played.episodes:
             raise TrainingError("get_performance_metrics: no episode was trained yet; call train first")
-        last, recent = self._episodes[-1], self._episodes[-_WINDOW:]
+        last, recent = self.played.episodes[-1], self.played.episodes[-_WINDOW:]
         return {
             "episode_reward": last.reward,
             "average_reward": fmean(each.reward for each in recent),
             "llm_usage_rate": last.llm_usage,
             "episode_length": last.length,
-            "strategy_switches": sum(each.num_switches for each in self._episodes),
-            "curriculum_stage": self._stage,
+            "strategy_switches": sum(each.num_switches for each in self.played.episodes),
+            "curriculum_stage": self.played.stage,
             "success_rate": fmean(each.succeeded for each in recent),
         }
 
     def save_best_model(self) -> str:
         """Call the newest checkpoint of the run the best one, as evaluations that are better than all before do; its name."""
-        if self.run is None:
+        if self.played is None:
             raise CheckpointError("save_best_model: there is no checkpoint yet; call train first")
-        name = f"{self.run.run_id}@{self._num_steps}"
-        write_whole(self.save_dir / runs.BEST, name)
-        self._emit("checkpoint", {"path": name})
-        return name
+        write_whole(self.save_dir / runs.BEST, self.played.checkpoint)
+        self._emit("checkpoint", {"path": self.played.checkpoint})
+        return self.played.checkpoint
 
     def load_checkpoint(self, checkpoint_path: str) -> bool:
         """Go on from a checkpoint of the store in `save_dir`: "latest" (of the newest run), "best", or RUN@STEP.
@@ -198,13 +184,13 @@ class HybridLLMRLTrainer:
         try:
             run, step = runs.find_checkpoint(checkpoint_path, self.save_dir, self.run_id)
             strategy = runs.first_strategy(run)
-            self.agent.load_weights(runs.read_weights(run, step))
-        except (TroupeError, OSError, KeyError, ValueError, RuntimeError) as error:
+            self.agent.load_weights(read_weights(run, step))
+        except (TroupeError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
             _log.warning("%s: %s", checkpoint_path, error)
             return False
         self.first_strategy = strategy or self.first_strategy
-        self._take_run(run)
-        self._catch_up(step)
+        self.played = PlayedRun(run)
+        self.played.read_stored(limit=step)
         return True
 
     def close(self) -> None:
@@ -214,93 +200,66 @@ class HybridLLMRLTrainer:
         if self.llm_manager is not None:
             self.llm_manager.close()
 
-    def _take_run(self, run: Run | None) -> None:
-        """Forget what is known of another run."""
-        self.run = run
-        self._episodes: list[PlayedEpisode] = []
-        self._num_steps = self._stage = self._num_advances = self._save_every = 0
-        self._evaluated, self._best_evaluation = -1, float("-inf")
-
-    def _begin(self, config: RunConfig) -> Run:
-        """The run of this configuration, with what is stored of it. Raises ConfigurationError if this trainer has another."""
-        run_id = runs.name_run(config)
-        if self.run is not None and self.run.run_id != run_id:
-            changes = differing_fields(self.run.config.result_fields(), config.result_fields())
+    def _take_run(self, run: Run) -> PlayedRun:
+        """Go on with this run, and with what is stored of it. Raises ConfigurationError if this trainer has another."""
+        known = self.played or PlayedRun(run)
+        if known.run.run_id != run.run_id:
+            changes = differing_fields(known.run.config.result_fields(), run.config.result_fields())
             raise ConfigurationError(
-                f"train: run {self.run.run_id} has other settings, {'; '.join(changes)}; give these, or make another trainer"
+                f"train: run {known.run.run_id} has other settings, {'; '.join(changes)}; give these, or make another trainer"
             )
-        self.run = runs.find_run(config, run_id)
-        self._save_every = config.retention.every
-        self._catch_up()
-        return self.run
-
-    def _catch_up(self, limit: int | None = None) -> None:
-        """Count what is stored of the run's steps, of which nobody was told."""
-        assert self.run is not None, "there is a run"
-        episodes, all_metrics, best = runs.read_finished(self.run, self._num_steps, limit)
-        self._episodes += episodes
-        self._best_evaluation = max(self._best_evaluation, best)
-        for metrics in all_metrics:
-            self._count_step(metrics)
-        self._evaluated = max(self._evaluated, self._num_steps or -1)
-
-    def _count_step(self, metrics: Mapping[str, float]) -> None:
-        self._num_steps += 1
-        self._stage = int(metrics.get("curriculum/stage", 0))
-        self._num_advances += int(metrics.get("curriculum/num_advances", 0))
+        known.run, self.played = run, known
+        known.read_stored()
+        return known
 
     def _finish_step(self, report: IterationReport) -> None:
         """Tell callbacks what a step of the run has brought, and keep its decisions."""
-        assert self.run is not None, "a step is of a run"
-        self._count_step(report.metrics)
-        played = runs.read_episodes(self.run, report.step)
-        self.decision_analyzer.record([each for episode in played for each in episode.decisions])
-        for episode in played:
-            self._episodes.append(replace(episode, decisions=()))
+        assert self.played is not None, "a step is of a run"
+        for episode in self.played.add_step(report):
+            self.decision_analyzer.record(episode.decisions)
             _log.info("episode %d: reward %.3f, llm %.2f", self.episode, episode.reward, episode.llm_usage)
             self._emit("episode_end", {**self.get_performance_metrics(), "reward": episode.reward})
-        for event, name in (("curriculum_advance", "num_advances"), ("curriculum_stalled", "num_stalls")):
-            if report.metrics.get(f"curriculum/{name}"):
-                self._emit(event, {"stage": self._stage})
-        if self._num_steps % self._save_every == 0:
-            self._emit("checkpoint", {"path": f"{self.run.run_id}@{self._num_steps}"})
+        if self.played.num_steps % self.played.run.config.retention.every == 0:
+            self._emit("checkpoint", {"path": self.played.checkpoint})
 
     def _hear(self, heard: progress.Progress) -> None:
-        if heard.stage != "evaluated" or heard.step <= self._evaluated:
+        """Tell callbacks of an evaluation, and call its checkpoint the best one if it is."""
+        assert self.played is not None, "an evaluation is of a run"
+        if heard.stage != "evaluated" or heard.step in self.played.evaluations:
             return
-        self._evaluated, report = heard.step, heard.facts["report"]
-        if report.mean_reward > self._best_evaluation:
-            self._best_evaluation = report.mean_reward
+        report = heard.facts["report"]
+        is_best = self.played.is_best(heard.step, report.mean_reward)
+        self.played.evaluations[heard.step] = report.mean_reward
+        if is_best:
             self.save_best_model()
         self._emit(
             "evaluation", {"step": heard.step, "avg_reward": report.mean_reward, "success_rate": report.success_rate}
         )
 
-    def _patience(self, asked: int) -> int:
-        stated = (self.agent.curriculum_config or {}).get("advancement_patience")
-        if asked != _PATIENCE and self.agent.mode != "adaptive":
-            raise ConfigurationError(
-                f"curriculum_patience {asked}: mode {self.agent.mode} has no curriculum; leave it out"
-            )
-        if stated is not None and asked not in (_PATIENCE, stated):
-            raise ConfigurationError(
-                f"curriculum_patience {asked}: curriculum_config.advancement_patience is {stated}; leave one of them out"
-            )
+    def _choose_patience(self, asked: int) -> int:
+        stated, is_adaptive = (
+            (self.agent.curriculum_config or {}).get("advancement_patience"),
+            self.agent.mode == "adaptive",
+        )
+        if asked != _PATIENCE and (not is_adaptive or stated not in (None, asked)):
+            known = f"curriculum_config.advancement_patience is {stated}"
+            reason = known if is_adaptive else f"mode {self.agent.mode} has no curriculum"
+            raise ConfigurationError(f"curriculum_patience {asked}: {reason}; leave it out")
         return asked if stated is None else int(stated)
 
-    def _summarise(self, evaluation: Mapping[str, float]) -> dict[str, Any]:
-        rewards = [each.reward for each in self._episodes]
+    def _summarise(self, played: PlayedRun, evaluation: Mapping[str, float]) -> dict[str, Any]:
+        rewards = [each.reward for each in played.episodes]
         return {
             "total_episodes": self.episode,
-            "total_steps": self.total_steps,
+            "total_steps": sum(each.length for each in played.episodes),
             "best_reward": max(rewards),
             "final_avg_reward": fmean(rewards[-_WINDOW:]),
-            "curriculum_stage_reached": self._stage,
-            "curriculum_advancements": self._num_advances,
-            "strategy_switches": sum(each.num_switches for each in self._episodes),
+            "curriculum_stage_reached": played.stage,
+            "curriculum_advancements": played.num_advances,
+            "strategy_switches": sum(each.num_switches for each in played.episodes),
             "final_evaluation": dict(evaluation),
-            "avg_episode_length": fmean(each.length for each in self._episodes),
-            "avg_llm_usage": fmean(each.llm_usage for each in self._episodes),
+            "avg_episode_length": fmean(each.length for each in played.episodes),
+            "avg_llm_usage": fmean(each.llm_usage for each in played.episodes),
         }
 
     def _emit(self, event: str, said: Mapping[str, Any]) -> None:
@@ -318,11 +277,11 @@ def create_trainer_from_config(config_path: str) -> HybridLLMRLTrainer:
 
     Raises ConfigurationError for unknown keys and wrong values, by name; EnvironmentError without the ROM.
     """
-    return HybridLLMRLTrainer(**training_parts(read_training_config(config_path)))
+    return build_trainer(read_training_config(config_path), HybridLLMRLTrainer)
 
 
-def training_parts(config: TrainingConfig) -> dict[str, Any]:
-    """The arguments of a trainer by this configuration: environment, agent and the rest, opened.
+def build_trainer(config: TrainingConfig, kind: type[Trainer]) -> Trainer:
+    """The trainer of a configuration, with all its parts opened.
 
     With `observation_type` screen the policy sees the screen, else the state variables.
     """
@@ -331,25 +290,15 @@ def training_parts(config: TrainingConfig) -> dict[str, Any]:
 
     _check_save_dir(config.save_dir)
     env = EnhancedPyBoyPokemonCrystalEnv(config.rom_path, config.headless, config.observation_type)
-    try:
-        analyzer = DecisionHistoryAnalyzer(config.decision_db_path)
-    except BaseException:
-        env.close()
-        raise
+    analyzer = DecisionHistoryAnalyzer(config.decision_db_path)
     strategies = AdaptiveStrategySystem(analyzer, GoalOrientedPlanner())
     if config.initial_strategy is not None:
         strategies.prefer_strategy(Strategy(config.initial_strategy))
     manager = LLMManager(config.llm_model, max_context_length=config.max_context_length)
-    learner = PPORule(network="cnn" if config.observation_type == "screen" else "mlp")
-    return {
-        "env": env,
-        "agent": HybridAgent(manager, strategies, learner=learner),
-        "strategy_system": strategies,
-        "decision_analyzer": analyzer,
-        "llm_manager": manager,
-        "save_dir": config.save_dir,
-        "log_level": config.log_level,
-    }
+    agent = HybridAgent(
+        manager, strategies, learner=PPORule(network="cnn" if config.observation_type == "screen" else "mlp")
+    )
+    return kind(env, agent, strategies, analyzer, manager, config.save_dir, config.log_level)
 
 
 def _check_save_dir(save_dir: Any) -> Path:

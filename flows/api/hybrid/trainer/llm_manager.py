@@ -2,20 +2,18 @@
 
 import re
 from abc import ABC, abstractmethod
-from bisect import bisect_left
+from functools import cached_property
 from os.path import expanduser
 from typing import Any
 
 from components.errors import ConfigurationError
-from components.hybrid.game_facts import Action
-from components.hybrid.language_model import ADVISER_TASK, WORDS
+from components.hybrid.language_model import ADVISER_TASK, WORDS, read_legal
 from components.identity import seed_for
 from components.methods.population.served_models import Question, ServedModel, ServedPolicy
 from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
 
 _WORDS = re.compile(r"\b(?:A|B|(?i:start|select|up|down|left|right|none))\b")
 _NAMES = {word.lower(): action for action, word in WORDS.items()}
-_LEGAL = re.compile(r"Buttons: ([A-Z, ]+)\.")
 _ANSWER_TOKENS = 8
 """What is left for a button."""
 
@@ -63,24 +61,6 @@ class BaseLLMManager(ABC):
         """The most tokens of a context: `max_context_length`, unless a subclass knows that its model computes less."""
         return self.max_context_length
 
-    def fit_context(self, context: str) -> str:
-        """The context without its oldest lines, as long as `longest_context` allows.
-
-        Raises ConfigurationError if the question alone is longer.
-        """
-        lines, most = context.split("\n"), self.longest_context()
-
-        def negative_count(first: int) -> int:
-            return -self.count_tokens("\n".join(lines[first:]))
-
-        first = bisect_left(range(len(lines)), -most, key=negative_count)  # fewer lines have fewer tokens
-        if first == len(lines):
-            raise ConfigurationError(
-                f"max_context_length {self.max_context_length}: the question alone has {self.count_tokens(lines[-1])} tokens, "
-                f"more than {most}; use more, or a model that computes more"
-            )
-        return "\n".join(lines[first:])
-
     def close(self) -> None:  # noqa: B027  (nothing to free is no error)
         """Free the model, if there is one."""
 
@@ -95,51 +75,42 @@ class LLMManager(BaseLLMManager):
     def __init__(self, model: str = "tiny", *, max_context_length: int = 2048, device: str = "cpu") -> None:
         super().__init__(max_context_length=max_context_length)
         self.model, self.device = expanduser(model), device
-        self._served: ServedModel | None = None
-        self._policy: ServedPolicy | None = None
 
     def get_action(self, context: str) -> tuple[int, dict[str, Any]]:
         """An allowed action. Raises ConfigurationError or ServiceMissing if there is no such model."""
-        legal = legal_actions(context)
+        legal = read_legal(context)
         question = self._question(context)
-        index, probability = self._opened().choose(question, [WORDS[action] for action in legal])
+        index, probability = self._policy.choose(question, [WORDS[action] for action in legal])
         return int(legal[index]), {"source": self.model, "confidence": probability}
 
     def count_tokens(self, text: str) -> int:
         """The tokens that the model reads of a context, those of its instructions included."""
-        return self._opened().num_prompt_tokens(self._question(text))
+        return self._policy.num_prompt_tokens(self._question(text))
 
     def longest_context(self) -> int:
         """`max_context_length`, or less where the model itself computes less at once."""
-        most = self._open_model().most_tokens
+        most = self._served.most_tokens
         return self.max_context_length if most is None else min(self.max_context_length, most - _ANSWER_TOKENS)
 
     def close(self) -> None:
         """Free the model; the next question loads it again."""
-        served, self._served, self._policy = self._served, None, None
+        vars(self).pop("_policy", None)
+        served = vars(self).pop("_served", None)
         if served is not None:
             served.close()
 
     def _question(self, context: str) -> Question:
         return Question(prompt=context, instructions=ADVISER_TASK, seed=seed_for(0, "advice", context))
 
-    def _opened(self) -> ServedPolicy:
-        if self._policy is None:
-            self._policy = self._open_model().policy("adviser")
-        return self._policy
+    @cached_property
+    def _served(self) -> ServedModel:
+        try:
+            return ServedModel(self.model, device=self.device)
+        except ConfigurationError as error:
+            raise ConfigurationError(str(error).replace("policies.model.base", "llm_model")) from error
+        except OSError as error:
+            raise LLMConnectionError(f"llm_model {self.model!r} cannot be loaded: {error}") from error
 
-    def _open_model(self) -> ServedModel:
-        if self._served is None:
-            try:
-                self._served = ServedModel(self.model, device=self.device)
-            except ConfigurationError as error:
-                raise ConfigurationError(str(error).replace("policies.model.base", "llm_model")) from error
-            except OSError as error:
-                raise LLMConnectionError(f"llm_model {self.model!r} cannot be loaded: {error}") from error
-        return self._served
-
-
-def legal_actions(context: str) -> list[Action]:
-    """The allowed buttons that the last line of a context lists; all nine if it lists none."""
-    found = _LEGAL.findall(context.split("\n")[-1])
-    return [Action[name] for name in found[-1].split(", ")] if found else list(Action)
+    @cached_property
+    def _policy(self) -> ServedPolicy:
+        return self._served.policy("adviser")

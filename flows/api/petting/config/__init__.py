@@ -9,15 +9,12 @@
 
 from functools import partial
 
-from flows.api.petting.configs import DOMAINS, LEVELS
-from flows.api.petting.configs import config_names as config_names
+from flows.api.petting.configs import DOMAINS, LEVELS, get_config, training_keys
 from flows.api.petting.module_paths import add_module
-from flows.api.petting.run_configs import get_config as get_config
-from flows.api.petting.run_configs import training_keys
 
 add_module(f"{__name__}.ppo_trainer", "The training part of a configuration.", get_config=training_keys)
-for _domain, _environments in DOMAINS.items():
-    add_module(f"{__name__}.{_domain}", f"Configurations of {_domain}; env_name is one of {', '.join(_environments)}.")
+for _domain in DOMAINS:
+    add_module(f"{__name__}.{_domain}", f"Configurations of {_domain}.")
     for _end in LEVELS:
         _name = f"{_domain}{_end}"
         add_module(

@@ -7,11 +7,10 @@ from typing import Any
 from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling
-from components.evaluation.suites import Suite
 from components.evaluation.suites import suite as split_of_suite
-from flows.api.petting.configs import without
-from flows.api.petting.model_paths import check_sampling, find_named_team, open_team
-from flows.api.petting.run_configs import OVERRIDES, check_keys, overrides_for, stated_config
+from components.session.scenario import scenario_of
+from flows.api.petting.agents import check_sampling, open_team
+from flows.api.petting.configs import OVERRIDES, check_keys, merge_config, overrides_for, without
 from flows.suites import check_overrides, overridden, team_overrides
 
 _NUMBERS = ("success_rate", "n", "num_successes", "interval", "mean_reward", "keep_rate", "repair_rate")
@@ -59,19 +58,9 @@ def evaluate(
     draws = check_sampling(sampling)
     split_of_suite(suite)
     _check_effects(settings, draws)
-    played = without(settings, *_ANSWERED)
-    is_named = config_name is not None or config is not None or bool(played)
-    stated = stated_config(config_name, config, played) if is_named else None
-    named = find_named_team(model_path, stated)
-    wanted = Suite.model_validate(
-        {
-            "environment": named.played.environment,
-            "split": suite,
-            "num_problems": num_episodes,
-            "seed": seed,
-            "problems_per_block": named.played.evaluation.problems_per_block,
-        }
-    )
+    changes = without(settings, *_ANSWERED)
+    is_named = config_name is not None or config is not None or bool(changes)
+    stated = merge_config(config_name, config, changes) if is_named else None
     from flows.evaluate import contender_report, keep_results  # imports Prefect, which takes seconds
 
     def adjust(playing: RunConfig) -> RunConfig:
@@ -80,11 +69,12 @@ def evaluate(
             lines += overrides_for(key, (_ANSWERED[key],), settings[key], values)
         return overridden(playing, lines)
 
-    with open_team(named, adjust) as contender:
-        report = contender_report(contender, wanted, draws, 1, seed)
+    with open_team(model_path, stated, adjust) as (contender, played):
+        asked = {"split": suite, "num_problems": num_episodes, "seed": seed}
+        report = contender_report(contender, scenario_of(played).suite.model_copy(update=asked), draws, 1, seed)
         keep_results(contender.session)
-    named_played = {"config_name": named.played.preset, "suite": report.suite, "sampling": sampling}
-    return {**{name: getattr(report, name) for name in _NUMBERS}, "agent": report.agent, **named_played}
+    named = {"agent": report.agent, "config_name": played.preset, "suite": report.suite, "sampling": sampling}
+    return {name: getattr(report, name) for name in _NUMBERS} | named
 
 
 def _check_effects(settings: Mapping[str, Any], sampling: Sampling) -> None:

@@ -7,23 +7,15 @@ from flows.api.petting.module_paths import add_module
 from flows.api.petting.multi_agent_env.base import Env as Env
 
 CLASSES: Mapping[str, tuple[str, str | None, str]] = {
-    "CodeEnv": (
-        "code",
-        None,
-        "Programs for hidden tests: a tester writes tests, a coder the program; both run in the sandbox.",
-    ),
-    "MathEnv": (
-        "math",
-        None,
-        "Mathematics: a tool agent's program is run in the sandbox, a reasoner gives the answer.",
-    ),
+    "CodeEnv": ("code", None, "Programs for hidden tests: a tester writes tests, a coder the program, in the sandbox."),
+    "MathEnv": ("math", None, "Mathematics: a tool agent writes a program for the sandbox, a reasoner the answer."),
     "SearchEnv": ("search", None, "Questions of several passages: a searcher asks a local index, a reasoner answers."),
     "StatefulEnv": (
         "stateful",
         None,
         "Blocksworld, eight queens, a shop, a calendar, files, or a game, by `env_name`.",
     ),
-    "GamesEnv": ("games", None, "Games on a board, by `env_name`: a tool agent proposes moves, a plan agent decides."),
+    "GamesEnv": ("games", None, "Games on a board, by `env_name`: a tool agent proposes, a plan agent decides."),
     "PlanPathEnv": ("games", "plan_path", "Paths through grids."),
     "SokobanEnv": ("games", "sokoban", "Boxes pushed onto goals."),
     "SudokuEnv": ("games", "sudoku", "Sudoku grids."),

@@ -17,14 +17,11 @@ from components.session.toolbox import Toolbox
 from components.session.user_sources import with_environment_source
 from components.text.suggestions import suggest
 from components.turn_order import Phase
-from flows.api.petting.configs import DOMAINS
-from flows.api.petting.run_configs import run_config, stated_config
+from flows.api.petting.configs import DOMAINS, merge_config, run_config
 
 Observed = dict[str, Any]
 """What the agent whose turn it is sees: `agent`, `turn`, `state` (the text of the state) and `instructions` (its role and the
 grammar of its answer)."""
-Action = str | Mapping[str, str]
-"""An agent's answer; of agents that act at once, their answers by agent."""
 Result = tuple[Observed, float, bool, dict[str, Any]]
 """The observation after an answer, its reward, whether the episode is over, and facts about it."""
 _SPLITS: Mapping[str, Split] = {"train": "train", "test": "test", "validate": "test"}
@@ -41,11 +38,11 @@ class Agent(Protocol):
 class AgentData:
     """What an agent was shown last, answered last (None: nothing yet) and earned by that; the rest is the episode's."""
 
-    current_prompt: Observed | None
-    current_action: str | None
-    agent_reward: float
-    success: bool
-    done: bool
+    current_prompt: Observed | None = None
+    current_action: str | None = None
+    agent_reward: float = 0.0
+    success: bool = False
+    done: bool = False
 
 
 class Env(Freed):
@@ -53,7 +50,7 @@ class Env(Freed):
     one opens.
 
     A problem is a pure function of the configuration's seed, the split and its number. Agents who act side by side see the same
-    state; `step` takes their answers one after another, or at once by agent, and applies them when all have answered.
+    state; `step` takes their answers one after another, and applies them when all have answered.
 
     **Example**
 
@@ -77,7 +74,7 @@ class Env(Freed):
         default = f"{self.domain or 'games'}_single_policy"
         if not isinstance(config, str) and "config_name" not in (config or {}):
             config = {"config_name": default, "env_name": self.env_name, **(config or {})}
-        settled = with_environment_source(run_config(stated_config(config, None, settings)))
+        settled = with_environment_source(run_config(merge_config(config, None, settings)))
         self._scenario, name = scenario_of(settled), settled.environment.name
         known = [self.env_name] if self.env_name else DOMAINS[self.domain] if self.domain else [name]
         if name not in known:
@@ -89,10 +86,8 @@ class Env(Freed):
         self._split, self._next_problem = _SPLITS[split], 0
         self._toolbox = Toolbox(self._scenario)
         self._played: Playthrough | None = None
-        self._phase: Phase | None = None
         self._answers: dict[str, str] = {}
-        self._seen: dict[str, Observed] = {}
-        self._acted: dict[str, tuple[str | None, float]] = {}
+        self._agents: dict[str, AgentData] = {}
         self._end = weakref.finalize(self, self._toolbox.close)  # a loop may forget to close it
 
     @property
@@ -110,18 +105,9 @@ class Env(Freed):
     @property
     def agents(self) -> Mapping[str, AgentData]:
         """What each agent has seen, answered and earned in this episode."""
-        success, done = self.playthrough.success, self._phase is None
-        acted = {role: self._acted.get(role, (None, 0.0)) for role in self.family.roles}
-        return {
-            role: AgentData(
-                current_prompt=self._seen.get(role),
-                current_action=text,
-                agent_reward=reward,
-                success=success,
-                done=done,
-            )
-            for role, (text, reward) in acted.items()
-        }
+        played = self.playthrough
+        own = {role: self._agents.get(role, AgentData()) for role in self.family.roles}
+        return {role: replace(each, success=played.success, done=played.phase is None) for role, each in own.items()}
 
     def reset(self, problem: int | None = None) -> Observed:
         """Begin an episode on problem number `problem`; None: on the next one, from 0 on. What the first agent sees."""
@@ -129,15 +115,14 @@ class Env(Freed):
         if index < 0:
             raise ConfigurationError(f"problem {index}: problems count from 0")
         self._next_problem = index + 1
-        drawn = self.family.problem(
-            self._scenario.options, split=self._split, index=index, seed=self._scenario.config.seed
-        )
+        options, seed = self._scenario.options, self._scenario.config.seed
+        drawn = self.family.problem(options, split=self._split, index=index, seed=seed)
         self._played = self.family.build(drawn, self._toolbox.tools())
-        self._answers, self._seen, self._acted = {}, {}, {}
-        self._phase = self._phase_after(None)
-        return self._observed()
+        self._answers, self._agents = {}, {}
+        self._played.phase = self._find_phase(after=None)
+        return self._observe(self._played.phase)
 
-    def step(self, action: Action) -> Result:
+    def step(self, action: str) -> Result:
         """Apply the answer of the agent whose turn it is. Never raises on what an agent writes: an answer outside its grammar
         has an `error`. The reward is that of trees in training; of agents side by side the sum of theirs, 0.0 until all have
         answered.
@@ -146,64 +131,53 @@ class Env(Freed):
         `agents` for each that acted its `reward`, the `team` and `local` components of it, `solves` and `error`. Raises
         ExecutionFailed if the sandbox failed, which is no answer's fault; the episode stands where it was.
         """
-        played, phase = self.playthrough, self._phase
+        played, phase = self.playthrough, self.playthrough.phase
         if phase is None:
             raise ConfigurationError("env.step(): the episode is over; call reset() for another one")
-        self._take(action, phase)
-        if self._waiting(phase):
-            return self._observed(), 0.0, False, {**self._facts(phase), "agents": {}}
-        texts, self._answers = [self._answers[agent] for agent in phase.agents], {}
-        outcomes, after = played.referee.advance(played.position, phase, texts)
-        failed = next((outcome.unscorable for outcome in outcomes if outcome.unscorable is not None), None)
-        if failed is not None:
-            raise ExecutionFailed(failed)
-        played.position = replace(after, beside=None)
-        self._phase = self._phase_after(phase)
-        acted = {agent: self._fact(each) for agent, each in zip(phase.agents, outcomes, strict=False)}
-        answered = {agent: (text, acted[agent]["reward"]) for agent, text in zip(acted, texts, strict=False)}
-        self._acted = {**self._acted, **answered}
-        reward = sum(each["reward"] for each in acted.values())
-        return self._observed(phase), float(reward), self._phase is None, {**self._facts(phase), "agents": acted}
+        agent = self._next_agent(phase)
+        if not isinstance(action, str):
+            raise ConfigurationError(f"env.step(): the answer of {agent} is {type(action).__name__}; give it as text")
+        acted: dict[str, dict[str, Any]] = {}
+        self._answers[agent] = action
+        if len(self._answers) == len(phase.agents):
+            texts, self._answers = list(self._answers.values()), {}
+            outcomes, after = played.referee.advance(played.position, phase, texts)
+            failed = next((outcome.unscorable for outcome in outcomes if outcome.unscorable is not None), None)
+            if failed is not None:
+                raise ExecutionFailed(failed)
+            played.position = replace(after, beside=None)
+            played.phase = self._find_phase(after=phase)
+            acted = {name: self._describe(each) for name, each in zip(phase.agents, outcomes, strict=False)}
+            for name, text in zip(acted, texts, strict=False):
+                reward = acted[name]["reward"]
+                self._agents[name] = replace(self._agents[name], current_action=text, agent_reward=reward)
+        done = played.phase is None
+        facts = {"success": played.success, "truncated": done and not played.done, "agent": phase.agents[-1]}
+        reward = float(sum(each["reward"] for each in acted.values()))
+        return self._observe(played.phase or phase), reward, done, {**facts, "turn": phase.turn, "agents": acted}
 
     def close(self) -> None:
         """End the sandboxes. The next program opens others."""
         self._toolbox.close()
 
-    def _take(self, action: Action, phase: Phase) -> None:
-        waiting = self._waiting(phase)
-        given = {waiting[0]: action} if isinstance(action, str) else dict(action)
-        for agent, text in given.items():
-            if agent not in waiting:
-                raise ConfigurationError(f"env.step(): {agent!r} does not act now; {suggest(str(agent), waiting)}")
-            if not isinstance(text, str):
-                raise ConfigurationError(f"env.step(): the answer of {agent} is {type(text).__name__}; give it as text")
-        self._answers = {**self._answers, **given}
+    def _next_agent(self, phase: Phase) -> str:
+        """The first agent of the phase who has not answered; at the end of the episode, the first."""
+        return next((agent for agent in phase.agents if agent not in self._answers), phase.agents[0])
 
-    def _waiting(self, phase: Phase) -> tuple[str, ...]:
-        """The agents of the phase who have not answered."""
-        return tuple(agent for agent in phase.agents if agent not in self._answers)
+    def _find_phase(self, *, after: Phase | None) -> Phase | None:
+        played, most = self.playthrough, self._scenario.config.environment.max_turns
+        return played.referee.next_phase(played.position, self._scenario.turn_order, after=after, max_turns=most)
 
-    def _phase_after(self, phase: Phase | None) -> Phase | None:
-        played, order = self.playthrough, self._scenario.turn_order
-        most = self._scenario.config.environment.max_turns
-        return played.referee.next_phase(played.position, order, after=phase, max_turns=most)
-
-    def _observed(self, last: Phase | None = None) -> Observed:
-        """What the next agent sees; at the end, what the last one sees."""
-        phase = self._phase or last
+    def _observe(self, phase: Phase | None) -> Observed:
+        """What the next agent of the phase sees."""
         assert phase is not None, "nobody acts in this problem"
-        agent = (self._waiting(phase) or phase.agents)[0]
+        agent = self._next_agent(phase)
         seen = self.playthrough.observe(agent)
-        told = {"agent": agent, "turn": phase.turn, "state": seen.state, "instructions": seen.instructions}
-        self._seen = {**self._seen, agent: told}
-        return told
+        shown = {"agent": agent, "turn": phase.turn, "state": seen.state, "instructions": seen.instructions}
+        self._agents[agent] = replace(self._agents.get(agent, AgentData()), current_prompt=shown)
+        return shown
 
-    def _facts(self, phase: Phase) -> dict[str, Any]:
-        played = self.playthrough
-        truncated = self._phase is None and not played.done
-        return {"success": played.success, "truncated": truncated, "agent": phase.agents[-1], "turn": phase.turn}
-
-    def _fact(self, outcome: ActionOutcome) -> dict[str, Any]:
+    def _describe(self, outcome: ActionOutcome) -> dict[str, Any]:
         components = {"team": dict(outcome.team), "local": dict(outcome.local)}
         reward = self._scenario.rubric.reward(outcome)
         return {"reward": reward, **components, "solves": outcome.solves, "error": outcome.error}

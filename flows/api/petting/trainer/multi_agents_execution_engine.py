@@ -9,8 +9,6 @@ from components.rollout.rules import Start, rollout_rules
 from components.schema import Episode
 from flows.api.petting.agents import LoadedTeam
 
-_MODES = ("tree", "no_tree")
-
 
 class MultiAgentsExecutionEngine(LoadedTeam):
     """Plays training problems with the team of a checkpoint or a model, as a training step does.
@@ -35,8 +33,8 @@ class MultiAgentsExecutionEngine(LoadedTeam):
         self, env_idx_list: Sequence[int], rollout_mode: Literal["tree", "no_tree"] = "tree"
     ) -> Mapping[int, Episode]:
         """Several training problems in lock-step, by number. A failed episode has an `error`."""
-        if rollout_mode not in _MODES:
-            raise ConfigurationError(f"rollout_mode {rollout_mode!r}: use {' or '.join(_MODES)}")
+        if rollout_mode not in ("tree", "no_tree"):
+            raise ConfigurationError(f"rollout_mode {rollout_mode!r}: use tree or no_tree")
         scenario, config, is_tree = self._session.scenario, self._session.config, rollout_mode == "tree"
         single = {"mode": "independent", "random_handoff_probability": 0.0}
         rules = rollout_rules(
@@ -51,10 +49,5 @@ class MultiAgentsExecutionEngine(LoadedTeam):
         problems = [family.problem(options, split="train", index=number, seed=config.seed) for number in numbers]
         starts = [Start(problem=problem, episode=number) for number, problem in zip(numbers, problems, strict=True)]
         rubric, tools = scenario.training_rubric, self._session.toolbox.tools()
-        return dict(
-            zip(
-                numbers,
-                play(starts, rules, family=family, router=self._router, rubric=rubric, tools=tools),
-                strict=True,
-            )
-        )
+        episodes = play(starts, rules, family=family, router=self._router, rubric=rubric, tools=tools)
+        return dict(zip(numbers, episodes, strict=True))

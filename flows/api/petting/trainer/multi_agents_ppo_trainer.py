@@ -6,8 +6,8 @@ from typing import Any
 
 from components.config import RunConfig
 from components.session.scenario import scenario_of
+from flows.api.petting.configs import merge_config, run_config
 from flows.api.petting.evaluate.evaluate import evaluate
-from flows.api.petting.run_configs import run_config, stated_config
 from flows.api.petting.trainer.train import CHECKPOINT_DIR, train
 from flows.preflight.checks import check_configuration
 
@@ -32,7 +32,7 @@ class MultiAgentsPPOTrainer:
         **settings: Any,
     ) -> None:
         """`config` is a configuration or its name, `settings` are keys of it with other values. Raises ConfigurationError."""
-        self.config = stated_config(config, None, settings)
+        self.config = merge_config(config, None, settings)
         self.run_config: RunConfig = run_config(self.config)
         self.checkpoint_dir = Path(checkpoint_dir)
         self.run_id = run_id or self.run_config.preset

@@ -5,11 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from components.config import RunConfig, StoreConfig, TrackingConfig
-from components.identity import check_run_id
-from components.runs.resume_checks import validate_start
-from components.runs.run import Run
-from components.session.user_sources import with_sources
-from flows.api.petting.run_configs import run_config, stated_config
+from flows.api.petting.configs import merge_config, run_config
 
 CHECKPOINT_DIR = "checkpoints/"
 
@@ -38,26 +34,20 @@ def train(
     >>> summary["run_id"], summary["num_steps"], summary["evaluations"][-1]["success_rate"]  # doctest: +SKIP
     ('math_single_policy', 2, 0.07)
     """
-    stated = stated_config(config_name, config, settings)
+    stated = merge_config(config_name, config, settings)
     if num_iterations is not None:
         stated["num_iterations"] = num_iterations
     is_tracked = checkpoint_dir is None if track is None else track
-    settled = with_sources(in_folder(run_config(stated), checkpoint_dir, is_tracked=is_tracked))
-    run = Run(run_id=check_run_id(run_id or settled.preset), config=settled)
-    from flows import train as training  # imports Prefect, which takes seconds
-    from flows.prefect_runtime.settings import patient_with_temporary_server
-    from flows.steps import TEAM_PIPELINE
+    settled = in_folder(run_config(stated), checkpoint_dir, is_tracked=is_tracked)
+    from flows.train import train_here  # imports Prefect, which takes seconds
 
-    with training.open_checked_session(run) as session:
-        validate_start(session.store, run.run_id, settled, TEAM_PIPELINE)
-        with training.using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
-            return training.train(settled, run.run_id)
+    return train_here(settled, run_id or settled.preset)
 
 
 def in_folder(config: RunConfig, checkpoint_dir: str | Path | None, *, is_tracked: bool) -> RunConfig:
     """`config` with all that its run stores in the folder (None: its own store), and with or without reports to MLflow."""
-    tracking = config.tracking if is_tracked else TrackingConfig(kind="none")
-    if checkpoint_dir is None:
-        return config.model_copy(update={"tracking": tracking})
-    store = config.store.move_to(StoreConfig(kind="local", root=str(Path(checkpoint_dir).expanduser().absolute())))
-    return config.model_copy(update={"store": store, "tracking": tracking})
+    changed: dict[str, Any] = {} if is_tracked else {"tracking": TrackingConfig(kind="none")}
+    if checkpoint_dir is not None:
+        folder = str(Path(checkpoint_dir).expanduser().absolute())
+        changed["store"] = config.store.move_to(StoreConfig(kind="local", root=folder))
+    return config.model_copy(update=changed)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from components.errors import ConfigurationError
+from components.hybrid.asked_manager import AskedManager
 from components.hybrid.errors import HistoryUnusable
 from components.hybrid.goals import GoalOrientedPlanner
 from flows.api.hybrid.core.adaptive_strategy_system import CONTEXT, AdaptiveStrategySystem, StrategyType
@@ -43,7 +44,7 @@ class Answers(Sure):
         return self.answer
 
 
-def played(
+def play(
     manager: BaseLLMManager,
     steps: int,
     mode: AgentMode = AgentMode.LLM_ONLY,
@@ -63,8 +64,8 @@ def played(
 
 def test_a_context_is_the_last_steps_and_the_question_within_its_tokens() -> None:
     long, short = Sure("Down"), Sure("Down", max_context_length=80)
-    played(long, 3)
-    played(short, 3)
+    play(long, 3)
+    play(short, 3)
     assert len(long.contexts) == len(short.contexts) >= 2
     lines = long.contexts[1].split("\n")
     assert lines[0].endswith("You pressed Down: +0.09.")
@@ -73,7 +74,7 @@ def test_a_context_is_the_last_steps_and_the_question_within_its_tokens() -> Non
     assert short.contexts[-1].split("\n")[-1] == long.contexts[-1].split("\n")[-1]
     assert len(short.contexts[-1]) < len(long.contexts[-1])
     planning = Sure("Down")
-    agent = played(planning, 2, planner=GoalOrientedPlanner())
+    agent = play(planning, 2, planner=GoalOrientedPlanner())
     assert planning.contexts[1].split("\n")[1].startswith("Plan: get the first monster. You are in the town")
     env = create_mock_environment("twin", "state")
     observation, info = env.reset(seed=9)
@@ -83,32 +84,33 @@ def test_a_context_is_the_last_steps_and_the_question_within_its_tokens() -> Non
     agent.get_action(observation, info)
     assert planning.contexts[-1].count("\n") == 0, "a new episode has a context of its own"
     with pytest.raises(ConfigurationError, match="max_context_length 20: the question alone has"):
-        played(Sure("Down", max_context_length=20), 1)
+        play(Sure("Down", max_context_length=20), 1)
 
 
 @pytest.mark.parametrize("answer", [3, "I do not know"])
 def test_an_answer_that_is_no_allowed_button_presses_nothing_and_counts(
     answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stats = played(Sure(answer), 2).get_stats()
-    assert (stats["rejected_answers"], stats["llm_error_rate"]) == (2, 1.0)
+    asked = play(Sure(answer), 2).asked
+    assert asked is not None
+    assert (asked.num_rejected, asked.error_rate) == (2, 1.0)
     assert "an answer is rejected" in caplog.text
 
 
 def test_what_no_manager_may_return_or_cannot_reach_is_an_error_by_name() -> None:
     with pytest.raises(DecisionValidationError, match="the action 9: return 0 to 8"):
-        played(Sure(9), 1)
+        play(Sure(9), 1)
     with pytest.raises(DecisionValidationError, match="confidence from 0 to 1"):
-        played(Sure(4, confidence=1.5), 1)
+        play(Sure(4, confidence=1.5), 1)
     with pytest.raises(LLMConnectionError, match="Sure did not answer: refused; start the model"):
-        played(Sure(ConnectionError("refused")), 1)
+        play(Sure(ConnectionError("refused")), 1)
 
 
 def test_the_modes_ask_whom_they_say() -> None:
     manager = Sure("Up")
-    assert played(manager, 5, AgentMode.RL_ONLY).num_llm_decisions == 0
+    assert play(manager, 5, AgentMode.RL_ONLY).num_llm_decisions == 0
     assert manager.contexts == []
-    agent = played(manager, 5)
+    agent = play(manager, 5)
     assert (agent.num_llm_decisions, agent.learner) == (5, None)
 
 
@@ -116,7 +118,7 @@ def test_advice_below_the_confidence_of_the_stage_does_not_count() -> None:
     shares = []
     for threshold in (0.6, 0.7):
         stage = {"reward_threshold": 1e9, "llm_confidence": threshold, "strategy_preference": "llm_heavy"}
-        agent = played(Sure("Up"), 40, AgentMode.ADAPTIVE, curriculum_config={"stages": [stage]})
+        agent = play(Sure("Up"), 40, AgentMode.ADAPTIVE, curriculum_config={"stages": [stage]})
         assert agent.adaptive_strategy.current_strategy in set(StrategyType)
         shares.append(agent.num_llm_decisions)
     assert shares[0] > shares[1] == 0, "an adviser that is .6 sure counts at .6, and not at .7"
@@ -138,7 +140,8 @@ def test_stages_are_passed_by_the_rewards_of_step_by_step_play() -> None:
             following, reward, _, _, info = env.step(action)
             agent.update(observation, action, reward, following, step == 1, truncated=step == 1)
             observation = following
-        assert agent.curriculum_stage == (episode >= 9), "ten episodes, and a mean above -9"
+        assert agent._curriculum is not None
+        assert agent._curriculum.state.stage == (episode >= 9), "ten episodes, and a mean above -9"
     assert preferred == ["llm_heavy"]
 
 
@@ -162,7 +165,7 @@ def test_an_agent_tells_its_strategies_where_it_is_and_how_its_model_does(monkey
     select = AdaptiveStrategySystem.select_strategy
     spy = lambda system, context: contexts.append(context) or select(system, context)  # noqa: E731
     monkeypatch.setattr(AdaptiveStrategySystem, "select_strategy", spy)
-    played(Sure("nothing at all"), 14, AgentMode.ADAPTIVE)
+    play(Sure("nothing at all"), 14, AgentMode.ADAPTIVE)
     assert all({*each} == {*CONTEXT} - {"has_llm_budget"} for each in contexts)
     assert {each["phase"] for each in contexts} == {"start"}
     assert (contexts[0]["llm_error_rate"], contexts[-1]["llm_error_rate"]) == (0.0, 1.0)
@@ -195,7 +198,7 @@ def test_a_model_in_this_process_is_held_to_allowed_buttons_and_its_tokens() -> 
     assert manager.get_action(context) == (action, said), "equal contexts have equal answers"
     assert manager.count_tokens(context) > len(context), "letters, and the instructions"
     old = "You stood there. You pressed Up: +0.09."
-    kept = manager.fit_context("\n".join([old] * 30 + [context]))
+    kept = AskedManager(manager).fit_context([old] * 30 + [context])
     assert 0 < kept.count(old) < 30
     assert manager.get_action(kept)[0] in (4, 5), "this model computes 512 tokens, less than it may read"
     assert manager.count_tokens(f"{old}\n{kept}") > manager.longest_context() == 504
@@ -215,14 +218,14 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: memory().get_recent_decisions(1.5), "limit 1.5"),  # type: ignore[arg-type]
     (lambda: memory().analyze_patterns(0), "min_frequency 0"),
     (lambda: GameStateAnalysis(np.zeros(25)), "state_variables ndarray: give info"),  # type: ignore[arg-type]
-    (lambda: begun().reset(options={"state": "abc"}), "reset: options .*save_state"),
-    (lambda: begun().reset(options=[1]), "reset: options"),
-    *((lambda a=a: begun().step(a), "action .*use a whole number") for a in ("a", None, np.array([3]), 3.7, True)),
+    (lambda: begin().reset(options={"state": "abc"}), "reset: options is not known; give seed"),
+    (lambda: begin().reset(sed=1), "reset: sed is not known"),
+    *((lambda a=a: begin().step(a), "action .*use a whole number") for a in ("a", None, np.array([3]), 3.7, True)),
     *((lambda n=n: create_env(goal_badges=n), "goal_badges .*1 to 16") for n in (1.5, 20)),
     *((lambda rom=rom: create_env(rom), "rom_path .*is no file") for rom in ("", "/")),
     (lambda: LLMManager("./nowhere").count_tokens("Up"), "llm_model '.*nowhere'"),
-    (lambda: played(Answers(None), 1), r"get_action returned None: return \(action, metadata\)"),
-    *((lambda r=r: earning(begun(), r).step(4), f"_calculate_reward returned {r}") for r in (None, float("nan"))),
+    (lambda: play(Answers(None), 1), r"get_action returned None: return \(action, metadata\)"),
+    *((lambda r=r: earning(begin(), r).step(4), f"_calculate_reward returned {r}") for r in (None, float("nan"))),
 ]
 
 
@@ -240,7 +243,7 @@ def create_env(rom: str = "twin", **settings: Any) -> EnhancedPyBoyPokemonCrysta
     return EnhancedPyBoyPokemonCrystalEnv(rom, True, "state", **settings)
 
 
-def begun() -> EnhancedPyBoyPokemonCrystalEnv:
+def begin() -> EnhancedPyBoyPokemonCrystalEnv:
     env = create_env()
     env.reset(seed=1)
     return env

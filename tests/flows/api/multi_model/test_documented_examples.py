@@ -70,7 +70,7 @@ def test_what_public_names_take_and_return_is_public_too() -> None:
     ]
     found = [each for call in (*public, *methods) for each in inspect.get_annotations(call).values()]
     own = set(re.findall(r"flows\.api\.multi_model\.\w+\.(\w+)", " ".join(map(inspect.formatannotation, found))))
-    assert {"TaskDefinition", "InteractionResult", "InteractionType", "SharedLLMManager"} <= own
+    assert {"LLMResponse", "SharedLLMManager", "UnifiedScheduler"} <= own
     assert own <= vars(multi_model).keys()
 
 

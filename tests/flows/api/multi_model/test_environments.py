@@ -5,7 +5,7 @@ from typing import Any
 import numpy
 import pytest
 
-from flows.api.multi_model.enums import EnvironmentType
+from flows.api.multi_model.configs import EnvironmentType
 from flows.api.multi_model.environments import (
     MultiModelTrainingEnvironment,
     create_maze_training_env,
@@ -39,7 +39,6 @@ def test_eight_cooperate_for_the_documented_reward_and_wrong_actions_change_noth
     _, rewards, done, _ = env.step(dict.fromkeys(env.players, 0))
     assert rewards == pytest.approx(dict.fromkeys(env.players, 0.8))
     assert done
-    assert env.render(), "the last state may be looked at"
     with pytest.raises(ValueError, match="reset"):
         env.step(dict.fromkeys(env.players, 1))
     assert env.get_environment_info()["num_episodes"] == 1
@@ -68,12 +67,12 @@ def test_every_game_is_played_to_its_end_by_legal_actions(env: MultiModelTrainin
     assert 1 <= len(steps) <= 200
 
 
-def test_a_section_gives_the_trainer_its_members_and_length() -> None:
-    section = create_maze_training_env("simple").section(3, 16)
+def test_a_game_fits_the_members_and_length_of_a_training() -> None:
+    section = create_maze_training_env("simple").fit(3, 16).section()
     assert section["options"] == {"layout": "simple", "num_members": 3, "num_steps": 16}
     assert (section["max_turns"], section["answer_format"]) == (16, "choice")
-    assert create_multi_model_coop_compete_env(8).section(6, 4)["options"]["num_members"] == 8
-    assert create_social_training_env("trading", 2).section(2, 4)["max_turns"] == 12
+    assert create_multi_model_coop_compete_env(8).fit(6, 4).section()["options"]["num_members"] == 8
+    assert create_social_training_env("trading", 2).fit(2, 4).section()["max_turns"] == 12
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,8 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRecords:
         name: SimpleNamespace(weights_digest=digest, folder=SimpleNamespace(num_bytes=sizes[name]), base=None)
         for name, digest in (("model_0_tiny", "a"), ("model_1_tiny", "y"))
     }
-    ended: Any = [SimpleNamespace(finished_at="2026-01-01T00:00:00+00:00")]
     monkeypatch.setattr(made, "_checkpoints", lambda num_steps: stored)
-    monkeypatch.setattr(made, "_manifests", lambda number, stage: ended)
+    monkeypatch.setattr(made, "_read_end", lambda step: 1.0)
     return made
 
 
@@ -59,7 +58,8 @@ def test_a_failed_episode_keeps_its_number_and_counts_for_nobody(records: RunRec
     assert records.read_episodes(0)[0] is None
     assert (len(records.episodes(0)), len(records.episodes(1))) == (1, 2)
     state = records.model_states(num_gpus=4)["model_0_tiny"]
-    assert (state.episode_count, state.win_count, state.total_reward) == (3, 3, 6.0)
+    assert (state.episode_count, state.win_count, state.total_reward, state.lora_performance) == (3, 3, 6.0, 1.0)
+    assert state.cooperation_score == pytest.approx(0.9 * (0.9 * 0.5 + 0.1) + 0.1)
     assert records.curves()["total_rewards"] == [3.0, 3.0]
     assert cooperation_rate(records.episodes(0), "model_0_tiny") == 1.0
     assert cooperation_rate(records.episodes(0), "model_1_tiny") is None

@@ -1,143 +1,53 @@
-"""The scheduler: places and ports without clashes, who works on a task, and models that fail."""
+"""The scheduler: places by memory, ports by number, and no address where no server listens."""
 
 import asyncio
-import threading
 from typing import Any
 
 import pytest
 
-from components.errors import EngineUnavailable
-from components.machine.port_leases import lease_port
-from flows.api.multi_model.enums import ModelRole
-from flows.api.multi_model.llm import LLMResponse
-from flows.api.multi_model.scheduler import (
-    InteractionType,
-    TaskDefinition,
-    UnifiedScheduler,
-    create_competitive_scheduler,
-    create_cooperative_scheduler,
-    create_unified_scheduler,
-)
+from flows.api.multi_model import create_competitive_scheduler, create_cooperative_scheduler, create_unified_scheduler
 
 
-class Manager:
-    """Answers at once, or when it is let; remembers what it was asked."""
-
-    def __init__(self, confidence: float = 0.5, *, fails: bool = False) -> None:
-        self.asked: list[str] = []
-        self.gate = threading.Event()
-        self.gate.set()
-        self.confidence, self.fails = confidence, fails
-
-    def register_node(self, name: str) -> None: ...
-
-    def generate_for_node(self, name: str, prompt: str, **settings: Any) -> LLMResponse:
-        assert self.gate.wait(20)
-        self.asked.append(prompt)
-        if self.fails:
-            raise EngineUnavailable("no replica answers")
-        return LLMResponse(text=f"{name} says {len(prompt)}", confidence=self.confidence)
-
-
-def filled(*managers: Manager, role: ModelRole = ModelRole.COMPETITOR) -> UnifiedScheduler:
-    scheduler = create_unified_scheduler(18101, len(managers))
-    for gpu, manager in enumerate(managers):
-        assert scheduler.register_model(f"m{gpu}", gpu, role, manager=manager)  # type: ignore[arg-type]
-    return scheduler
-
-
-def test_models_on_one_gpu_and_two_schedulers_share_no_port_and_memory_is_reserved_whole() -> None:
-    one, other = (create_unified_scheduler(18101, 1, gpu_memory_mib=100) for _ in range(2))
-    assert one.register_model("a", 0, memory_mib=60)
-    assert not one.register_model("a", 0)
-    assert not one.register_model("b", 1)
-    assert not one.register_model("b", 0, memory_mib=50)
-    assert one.register_model("b", 0, memory_mib=40)
-    assert other.register_model("a", 0)
-    ports = {each["port"] for of in (one, other) for each in of.get_system_status()["models"].values()}
-    assert len(ports) == 3
-    with pytest.raises(ValueError, match="model_id 'c'"):
-        one.get_model_url("c")
-    with pytest.raises(ValueError, match=r"model_id 'b': has no address: .*no server listens there yet"):
-        one.get_model_url("b")
-    asyncio.run(one.shutdown())
-    asyncio.run(other.shutdown())
-    again = create_cooperative_scheduler(18101, 3)
-    assert {each["port"] for each in again.get_system_status()["models"].values()} == ports
-    asyncio.run(again.shutdown())
-
-
-def test_the_most_confident_of_competitors_wins_and_one_that_fails_is_left_out() -> None:
-    managers = Manager(0.2), Manager(0.9), Manager(0.99, fails=True)
-    scheduler = filled(*managers)
-    result = asyncio.run(scheduler.execute_task(TaskDefinition(prompt="x", num_models=3)))
-    assert (result.interaction, result.winner, set(result.answers)) == (InteractionType.COMPETITION, "m1", {"m0", "m1"})
-    assert scheduler.get_system_status()["models"]["m2"]["num_failures"] == 1
+def test_models_go_where_most_memory_is_left_and_no_two_share_a_port() -> None:
+    scheduler = create_unified_scheduler(8001, 2, gpu_memory_mib=100)
+    assert scheduler.register_model("a", memory_mib=60)
+    assert scheduler.register_model("b", memory_mib=50)
+    assert scheduler.register_model("c", memory_mib=50), "beside b, which takes less than a"
+    for refused in (("a", 1, 0), ("d", 2, 0), ("d", -1, 0), ("d", 0, 50), ("d", None, 50)):
+        assert not scheduler.register_model(refused[0], refused[1], memory_mib=refused[2])
+    status = scheduler.get_system_status()
+    places = {name: (each["gpu_id"], each["port"]) for name, each in status["models"].items()}
+    assert places == {"a": (0, 8001), "b": (1, 8002), "c": (1, 8003)}
+    assert status["memory_mib"] == {0: 60, 1: 100}
+    scheduler.unregister_model("b")
+    assert scheduler.register_model("d", 1, memory_mib=50)
+    assert scheduler.get_system_status()["models"]["d"]["port"] == 8002
+    with pytest.raises(ValueError, match="model_id 'd': has no address: no server listens at port 8002 yet"):
+        scheduler.get_model_url("d")
     asyncio.run(scheduler.shutdown())
-    alone = filled(Manager(fails=True))
-    with pytest.raises(EngineUnavailable):
-        asyncio.run(alone.execute_task(TaskDefinition(prompt="x")))
-    assert alone.get_system_status()["tasks"] == {"running": 0, "done": 0, "failed": 1}
-    asyncio.run(alone.shutdown())
-
-
-def test_those_who_cooperate_see_what_was_said_and_the_last_one_counts() -> None:
-    managers = Manager(), Manager()
-    scheduler = filled(*managers, role=ModelRole.COLLABORATOR)
-    result = asyncio.run(scheduler.execute_task(TaskDefinition(prompt="build it")))
-    assert (result.interaction, result.winner) == (InteractionType.COOPERATION, "m1")
-    assert managers[0].asked == ["build it\nanalysis: "]
-    assert managers[1].asked == ["build it\nanalysis: m0 says 19\nplanning: "]
     asyncio.run(scheduler.shutdown())
+    assert scheduler.get_system_status() == {"models": {}, "memory_mib": {0: 0, 1: 0}}
 
 
-def test_shutdown_waits_for_what_runs() -> None:
-    manager = Manager()
-    scheduler = filled(manager, role=ModelRole.GENERALIST)
-
-    async def main() -> None:
-        manager.gate.clear()
-        task = asyncio.create_task(scheduler.execute_task(TaskDefinition(prompt="first")))
-        await asyncio.sleep(0.05)
-        assert scheduler.get_system_status()["tasks"]["running"] == 1
-        ending = asyncio.create_task(scheduler.shutdown())
-        await asyncio.sleep(0.02)
-        assert not ending.done()
-        manager.gate.set()
-        await asyncio.gather(ending, task)
-        with pytest.raises(ValueError, match="no model answers"):
-            await scheduler.execute_task(TaskDefinition(prompt="late"))
-
-    asyncio.run(main())
+def test_a_cooperative_or_competitive_scheduler_has_a_place_for_a_model_on_each_gpu() -> None:
+    for create, name in ((create_cooperative_scheduler, "cooperative"), (create_competitive_scheduler, "competitive")):
+        models = create(9000, 2).get_system_status()["models"]
+        assert {each: (place["gpu_id"], place["port"]) for each, place in models.items()} == {
+            f"{name}_model_0": (0, 9000),
+            f"{name}_model_1": (1, 9001),
+        }
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
         (lambda: create_competitive_scheduler(-1, 1), "base_port -1"),
-        (lambda: create_cooperative_scheduler(70000, 2), "base_port 70000"),
-        (lambda: create_unified_scheduler(18201, 1, gpu_mem=5), "did you mean 'gpu_memory_mib'"),
-        (lambda: create_unified_scheduler(18201, 1).get_model_url("q"), "no model is registered; call register_model"),
-        (lambda: create_unified_scheduler(18201, 1).register_model("a", 0, "boss"), "role 'boss'"),
-        (
-            lambda: create_unified_scheduler(18201, 1).register_model("a", 0, capabilities={}),
-            "capabilities: register_model",
-        ),
-        (lambda: create_unified_scheduler(18201, 1).register_model("a", 0, manager="x"), "manager 'x': give"),
-        (lambda: create_cooperative_scheduler(65535, 2), "no port of 65535"),
+        (lambda: create_cooperative_scheduler(65535, 2), "base_port 65535: no port from it on is left"),
+        (lambda: create_unified_scheduler(8001, 1, gpu_mem=5), "did you mean 'gpu_memory_mib'"),
+        (lambda: create_unified_scheduler(8001, 1).get_model_url("q"), "no model is registered; call register_model"),
+        (lambda: create_unified_scheduler(8001, 1).register_model("a", 0, capabilities={}), "capabilities: register"),
     ],
 )
-def test_what_is_slightly_wrong_is_named_and_keeps_no_port(call: Any, said: str) -> None:
+def test_what_is_slightly_wrong_is_named(call: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         call()
-    lease_port(65535, num_tries=1).release()
-
-
-def test_a_competitive_scheduler_has_a_model_for_each_gpu() -> None:
-    scheduler = create_competitive_scheduler(18101, 2)
-    models = scheduler.get_system_status()["models"]
-    assert [(name, each["gpu_id"], each["role"]) for name, each in models.items()] == [
-        ("competitive_model_0", 0, "competitor"),
-        ("competitive_model_1", 1, "competitor"),
-    ]
-    asyncio.run(scheduler.shutdown())

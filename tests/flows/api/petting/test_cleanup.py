@@ -11,9 +11,8 @@ import pytest
 from components.errors import ServiceMissing
 from components.sandbox import docker_api, reaper
 from components.sandbox.daemon import Daemon
+from flows import leftovers
 from flows.api.petting.utils.cleanup import cleanup
-
-MODULE = sys.modules[cleanup.__module__]
 
 
 @pytest.mark.parametrize(("host", "is_local"), [("unix:///run/docker.sock", True), ("tcp://away:2375", False)])
@@ -26,7 +25,7 @@ def test_containers_of_dead_owners_are_removed_where_their_owners_are_known(
         asked.append((api, local))
         return 4
 
-    monkeypatch.setattr(MODULE, "running_daemon", lambda *_: Daemon(host=host, private=False, version="28"))
+    monkeypatch.setattr(leftovers, "running_daemon", lambda *_: Daemon(host=host, private=False, version="28"))
     monkeypatch.setattr(docker_api, "DockerApi", nullcontext)
     monkeypatch.setattr(reaper, "remove_leftovers", remove)
     assert cleanup()["containers"] == 4
@@ -39,7 +38,7 @@ def test_without_docker_there_are_no_containers(found: Any, monkeypatch: pytest.
         if found is not None:
             raise found
 
-    monkeypatch.setattr(MODULE, "running_daemon", running_daemon)
+    monkeypatch.setattr(leftovers, "running_daemon", running_daemon)
     assert cleanup()["containers"] == 0
 
 
@@ -51,13 +50,13 @@ def test_scratch_of_a_killed_process_goes_and_that_of_a_living_one_stays(
     tmp_path.chmod(0o700)
     root = Path(__file__).resolve().parents[4]
 
-    def told(end: str) -> Path:
+    def run_to_end(end: str) -> Path:
         command = [sys.executable, "-c", code + end]
         ended = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
         return Path(ended.stdout.splitlines()[0])
 
-    left = told("os.kill(os.getpid(), signal.SIGKILL)")
+    left = run_to_end("os.kill(os.getpid(), signal.SIGKILL)")
     assert left.is_dir()
-    living = told("from flows.api.petting.utils import cleanup\ncleanup()\nassert scratch_folder().is_dir()")
+    living = run_to_end("from flows.api.petting.utils import cleanup\ncleanup()\nassert scratch_folder().is_dir()")
     assert not left.exists()
     assert living != left

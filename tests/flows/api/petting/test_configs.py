@@ -10,8 +10,7 @@ from components.errors import ConfigurationError
 from components.session.scenario import scenario_of
 from flows.api.petting.config import ppo_trainer
 from flows.api.petting.config.code import l2, single_policy, two_policy
-from flows.api.petting.configs import DOMAINS, config_names
-from flows.api.petting.run_configs import SETTINGS, get_config, run_config, stated_config
+from flows.api.petting.configs import DOMAINS, SETTINGS, config_names, get_config, merge_config, run_config
 from flows.api.petting.trainer.train import in_folder
 from flows.preflight.checks import check_environment
 from flows.presets import preset_config
@@ -197,14 +196,11 @@ def test_the_presets_of_the_folder_come_first(tmp_path: Path, monkeypatch: pytes
 
 def test_what_a_caller_says_is_one_configuration() -> None:
     config = single_policy.get_config()
-    assert stated_config("code_single_policy", config, {"seed": 1}) == {**config, "seed": 1}
-    assert stated_config(config, None, {}) == config
-    with pytest.raises(ConfigurationError, match="the configuration is 'code_single_policy'; leave config_name out"):
-        stated_config("math_single_policy", config, {})
-    with pytest.raises(ConfigurationError, match="leave one of them out"):
-        stated_config(config, config, {})
-    with pytest.raises(ConfigurationError, match="name a configuration"):
-        stated_config(None, None, {"seed": 1})
+    assert merge_config(None, config, {"seed": 1}) == {**config, "seed": 1}
+    assert merge_config(config, None, {}) == config
+    for named, dictionary in (("math_single_policy", config), (config, config), (None, None), (None, {"seed": 1})):
+        with pytest.raises(ConfigurationError, match="name a configuration"):
+            merge_config(named, dictionary, {})
 
 
 def test_a_run_in_a_folder_keeps_everything_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

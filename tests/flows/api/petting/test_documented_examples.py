@@ -20,8 +20,8 @@ from components.runs.run import Run
 from components.session.engines import Engines
 from flows import evaluate as evaluation
 from flows.api import petting
-from flows.api.petting.model_paths import build_played_config
-from flows.api.petting.run_configs import run_config
+from flows.api.petting.agents import build_played_config
+from flows.api.petting.configs import run_config
 from flows.api.petting.trainer.multi_agents_execution_engine import MultiAgentsExecutionEngine
 from flows.api.petting.trainer.multi_agents_ppo_trainer import MultiAgentsPPOTrainer
 from flows.presets import preset_config, preset_values, with_overrides
@@ -253,11 +253,11 @@ def test_a_key_that_changes_how_a_team_answers_counts(there: Path, monkeypatch: 
     playing: list[RunConfig] = []
     report = evaluation.contender_report
 
-    def told(contender: Any, *arguments: Any) -> Any:
+    def spy(contender: Any, *arguments: Any) -> Any:
         playing.append(contender.session.config)
         return report(contender, *arguments)
 
-    monkeypatch.setattr(evaluation, "contender_report", told)
+    monkeypatch.setattr(evaluation, "contender_report", spy)
     shorter = {"max_response_length": {"coder": 5, "tester": 4}, "dtype": "bfloat16", "temperature": 0.5}
     petting.evaluate("checkpoints/code_single_policy/model_1", num_episodes=2, sampling="sample", **shorter)
     petting.evaluate("checkpoints/model_1", "code_single_policy", 2, overrides=["agents.coder.max_new_tokens=6"])

@@ -1,0 +1,1 @@
+"""Formulas that several packages compute with: nothing but numbers in and out."""

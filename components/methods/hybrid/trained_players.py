@@ -1,0 +1,113 @@
+"""A trained player as its run has stored it: its weights, and what it played while it learned and in an evaluation."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from statistics import fmean, pstdev
+from typing import Any
+
+from numpy.typing import NDArray
+
+from components.artifacts.payloads import get
+from components.config.hybrid import REFLEXES
+from components.errors import ArtifactMissing
+from components.evaluation.suite_play import SuitePlay
+from components.hybrid.recorded_episodes import PlayedEpisode, read_recorded_episodes
+from components.methods.base import method_for
+from components.methods.hybrid.decision_histories import find_experience
+from components.methods.hybrid.learner_checkpoints import read_learner
+from components.runs.history import read_history
+from components.runs.run import Run
+from components.runs.steps import checkpoints_before, first_unfinished_step
+from components.schema import IterationReport
+from components.session.session import Session
+from components.session.stores import open_store
+
+
+def read_weights(run: Run, step: int) -> dict[str, NDArray[Any]]:
+    """The learner's arrays after so many steps of a run. Raises ArtifactCorrupt and ArtifactMissing."""
+    with Session(run) as session:
+        return read_learner(session, checkpoints_before(session.store, run, step)[REFLEXES])
+
+
+def read_episodes(run: Run, step: int) -> list[PlayedEpisode]:
+    """The episodes that ended in a finished step, in their order. Raises ArtifactMissing where they were removed."""
+    from components.hybrid.experience import Experience
+
+    store = open_store(run.config.store)
+    experience = get(store, find_experience(store, run, step), Experience)
+    return read_recorded_episodes(experience.decisions, experience.goals_from_start)
+
+
+class PlayedRun:
+    """What a run has played so far: its episodes, without their decisions, the metrics of its steps, and its evaluations."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.episodes: list[PlayedEpisode] = []
+        self.metrics: list[Mapping[str, float]] = []
+        """Those of each finished step."""
+        self.evaluations: dict[int, float] = {}
+        """The mean reward of each, by the number of steps before it."""
+
+    @property
+    def num_steps(self) -> int:
+        """The number of finished steps."""
+        return len(self.metrics)
+
+    @property
+    def checkpoint(self) -> str:
+        """The newest checkpoint. **Example** "hybrid-1f2e3d4c@12"."""
+        return f"{self.run.run_id}@{self.num_steps}"
+
+    @property
+    def stage(self) -> int:
+        """The number of the curriculum's stage, from 0; 0 where there is none."""
+        return int(self.metrics[-1].get("curriculum/stage", 0)) if self.metrics else 0
+
+    @property
+    def num_advances(self) -> int:
+        """How many stages were passed."""
+        return int(sum(each.get("curriculum/num_advances", 0) for each in self.metrics))
+
+    def read_stored(self, limit: int | None = None) -> None:
+        """Count the steps below `limit` that are stored and not counted yet, and all evaluations up to there. Episodes that
+        `troupe gc` has removed are left out."""
+        store = open_store(self.run.config.store)
+        finished = first_unfinished_step(store, self.run)
+        last = finished if limit is None else min(finished, limit)
+        for step in range(self.num_steps, last):
+            with suppress(ArtifactMissing):
+                self._keep(read_episodes(self.run, step))
+        history = read_history(store, self.run, last)
+        self.metrics += [each.summary.metrics for each in history.steps[self.num_steps :]]
+        self.evaluations |= {each["step"]: each["mean_reward"] for each in history.evaluations}
+
+    def add_step(self, report: IterationReport) -> Iterator[PlayedEpisode]:
+        """Count the next step; its episodes, each with its decisions, when it was just counted."""
+        self.metrics.append(report.metrics)
+        for episode in read_episodes(self.run, report.step):
+            self._keep([episode])
+            yield episode
+
+    def is_best(self, step: int, mean_reward: float) -> bool:
+        """Whether an evaluation after so many steps earned more than all before."""
+        return mean_reward > max((each for at, each in self.evaluations.items() if at < step), default=float("-inf"))
+
+    def _keep(self, episodes: Iterable[PlayedEpisode]) -> None:
+        self.episodes += [replace(each, decisions=()) for each in episodes]
+
+
+def describe_play(run: Run, play: SuitePlay) -> dict[str, float]:
+    """Means of the episodes of an evaluation, and the deviation of their rewards, which no report has.
+
+    **Example** {"avg_reward": 27.1, "std_reward": 0.4, "avg_length": 600.0, "avg_llm_usage": 0.5}.
+    """
+    metrics = method_for(run.config).evaluation.list_metrics(play)
+    rewards = [reward for rewards_K in play.rewards_P_K for reward in rewards_K]
+    return {
+        "avg_reward": fmean(rewards),
+        "std_reward": pstdev(rewards),
+        "avg_length": metrics["episode_length"],
+        "avg_llm_usage": metrics["llm_share"],
+    }
