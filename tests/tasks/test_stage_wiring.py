@@ -271,7 +271,7 @@ def test_weights_that_are_gone_are_reported_with_the_remedy(wired: Wired) -> Non
     key = stage_key(update_policy.update_policy.stage, session.run, {"step": 4, "part": "team"})
     run_stage(session.store, key, lambda: PolicyUpdate(checkpoint=gone, metrics={}), PolicyUpdate)
     wired.replace(refresh_weights, "load_checkpoint", fails(ArtifactMissing(f"{gone.folder.key} is missing")))
-    with pytest.raises(ArtifactMissing, match="resume run --from-stage update_policy --step 4"):
+    with pytest.raises(ArtifactMissing, match=r"`troupe verify run .*` says what makes it again"):
         refresh_weights.refresh_weights.fn(session, 5, {"team": gone})
 
 

@@ -13,6 +13,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.errors import ConfigurationError, StoreRefused
 from components.generation.api.chat import KEY_VARIABLES
+from components.methods import evaluation
 from components.models.adapters import ADAPTER_FOLDER, adapted_digest, adapter_tensors, add_adapter, write_adapter
 from components.models.digests import model_digest, tensors_digest
 from components.models.loading import prepare_model_folder
@@ -33,7 +34,6 @@ from components.training.checkpoint import (
 )
 from flows.presets import preset_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tasks import play_suite
 from tasks.warm_start import warm_start
 from tests.components.generation.api.wire_server import KEY, MODEL, wire_server
 from troupe.cli import app
@@ -262,5 +262,5 @@ def test_an_evaluation_that_cannot_be_kept_is_given_all_the_same(
         found = evaluated(store, "cloned@0", seed=22)
     assert (found.n, found.suite) == (wanted.n, wanted.suite)
     assert "the evaluation is not kept, and will be played again: the disk is full" in caplog.text
-    monkeypatch.setattr(play_suite, "play_block", lambda *_, **__: pytest.fail("what the store holds is played again"))
+    monkeypatch.setattr(evaluation, "play_block", lambda *_, **__: pytest.fail("what the store holds is played again"))
     assert evaluated(store, "cloned@0", seed=21) == wanted

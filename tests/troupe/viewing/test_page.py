@@ -226,7 +226,7 @@ def test_the_same_problem_at_two_steps_stands_side_by_side(store: LocalArtifactS
 def test_a_step_that_cannot_be_read_at_all_is_an_error(store: LocalArtifactStore) -> None:
     commit_rollouts(store, started_run(store, "r"), shard(0, 0, episode(node(BAD))))
     shutil.rmtree(Path(store.uri.removeprefix("file://")) / "payloads")
-    with pytest.raises(ArtifactCorrupt, match=r"shows nothing: .*`troupe resume r --from-stage collect_rollouts"):
+    with pytest.raises(ArtifactCorrupt, match=r"shows nothing: .*`troupe verify r"):
         view_document(store, "r")
 
 

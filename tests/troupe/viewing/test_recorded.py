@@ -80,7 +80,7 @@ def test_a_damaged_shard_is_named_with_its_remedy_beside_a_sound_one(store: Loca
     assert [each.shard for each in found.episodes] == [0]
     assert found.episodes[0].advantages_N_K is None
     text = " ".join(found.notes)
-    assert "`troupe resume r --from-stage collect_rollouts --step 0`" in text
+    assert "`troupe verify r" in text
     assert ("manifest.json" in text) == (damage == "manifest")
 
 
