@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.arm_runs import SAMPLINGS, Trained
-from benchmarks.intervals import adjusted_by_holm, mean_interval
-from benchmarks.power import LEVEL, paired_p_value
+from benchmarks.intervals import adjust_by_holm, mean_interval
+from benchmarks.power import LEVEL, compute_paired_p_value
 
 SINGLE, TEAM = "single agent, GRPO", "team, GRPO"
 GREEDY, RANDOM = "team, AT-GRPO, best handed on", "team, AT-GRPO, random handed on at .75"
@@ -59,7 +59,7 @@ class Comparison:
     @property
     def is_hint(self) -> bool:
         """Whether its interval leaves 0 out, though it does not survive the correction."""
-        return not self.survives and bool(self.differences) and paired_p_value(self.differences) < LEVEL
+        return not self.survives and bool(self.differences) and compute_paired_p_value(self.differences) < LEVEL
 
     @property
     def num_seeds(self) -> int:
@@ -78,13 +78,13 @@ def comparisons(rows: Iterable[Trained]) -> list[Comparison]:
         each
         for arm, other in PAIRS
         for game, sampling in columns(trained)
-        if (each := compared(trained, arm, other, game, sampling)).differences or each.num_left_out
+        if (each := compare_arms(trained, arm, other, game, sampling)).differences or each.num_left_out
     ]
-    adjusted = adjusted_by_holm([paired_p_value(each.differences) for each in found])
+    adjusted = adjust_by_holm([compute_paired_p_value(each.differences) for each in found])
     return [replace(each, adjusted=value) for each, value in zip(found, adjusted, strict=True)]
 
 
-def compared(rows: Iterable[Trained], arm: str, other: str, game: str, sampling: str) -> Comparison:
+def compare_arms(rows: Iterable[Trained], arm: str, other: str, game: str, sampling: str) -> Comparison:
     """Two arms over the seeds that both have; of arms that can begin at one start, only those that did."""
     trained = list(rows)
     mine, theirs = rows_by_seed(trained, arm, game), rows_by_seed(trained, other, game)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kept import row_in, write
-from benchmarks.origin import measured_by, start_of_run
+from benchmarks.origin import read_origin, start_of_run
 from flows.steps import TEAM_PIPELINE as PIPELINE
 
 UNMIXED = ("rollout.random_handoff_probability=0",)
@@ -98,7 +98,7 @@ def with_held_out(config: Any) -> Any:
     return config.model_copy(update={"evaluation": evaluation})
 
 
-def evaluated_after(config: Any, num_steps: int) -> Any:
+def add_evaluations(config: Any, num_steps: int) -> Any:
     """`config` with held-out problems before the first and after `num_steps` steps, also of a run that has more."""
     held_out = with_held_out(config)
     evaluation = held_out.evaluation.model_copy(update={"every": num_steps})
@@ -156,7 +156,7 @@ class Trained:
     commit: str | None = None
 
 
-def trained(order: Order, home: Path) -> Trained:
+def train_arm(order: Order, home: Path) -> Trained:
     """Train until the rollouts have sampled the budget, and keep the row. What an earlier call did is not done again."""
     from components.artifacts.local import LocalArtifactStore
     from flows.train import train
@@ -166,7 +166,7 @@ def trained(order: Order, home: Path) -> Trained:
     steps = steps_of_budget(config, order.run_id, store, budget_tokens=order.budget_tokens)
     num_steps = len(steps)
     began = time.monotonic()
-    summary = train(evaluated_after(config, num_steps), order.run_id)
+    summary = train(add_evaluations(config, num_steps), order.run_id)
     rates = {(report["sampling"], report["step"]): report["success_rate"] for report in summary["evaluations"]}
     row = Trained(
         game=order.game, run=order.run, seed=order.seed,
@@ -174,7 +174,7 @@ def trained(order: Order, home: Path) -> Trained:
         after={sampling: rates[sampling, num_steps] for sampling in SAMPLINGS},
         seconds=time.monotonic() - began + sum(seconds_of(step) for step in steps),
         start=start_of_run(store, config, order.run_id),
-        **measured_by(),
+        **read_origin(),
         **dose(steps, list(config.agents)),
     )  # fmt: skip
     keep(row, order, home)
@@ -255,7 +255,7 @@ def keep(row: Trained, order: Order, home: Path) -> None:
     write(home / "rows" / f"{order.row_name}.json", json.dumps(asdict(row), indent=1).encode())
 
 
-def kept(order: Order, home: Path) -> Trained | None:
+def load_row(order: Order, home: Path) -> Trained | None:
     """The row of a finished run, or None."""
     pattern = f"{order.game}-{order.run}-{order.seed}-*-{order.budget_tokens}-*"
     found = row_in(home, order.row_name, pattern=pattern)
@@ -264,7 +264,7 @@ def kept(order: Order, home: Path) -> Trained | None:
 
 def rows_of(ordered: Iterable[Order], home: Path) -> list[Trained]:
     """The rows of those that are finished."""
-    return [row for order in ordered if (row := kept(order, home)) is not None]
+    return [row for order in ordered if (row := load_row(order, home)) is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,10 +39,10 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from benchmarks.arm_claims import claims
-from benchmarks.arm_runs import GAMES, RUNS, Begun, Order, Trained, kept, orders, progress_of, rows_of, trained
+from benchmarks.arm_runs import GAMES, RUNS, Begun, Order, Trained, load_row, orders, progress_of, rows_of, train_arm
 from benchmarks.arm_table import difference_table, dose_table, success_table
 from benchmarks.ended_together import as_they_end, processes_ended_together
-from benchmarks.kept import told_of_record
+from benchmarks.kept import describe_record
 from benchmarks.training import services_to_go_on
 
 
@@ -51,13 +51,13 @@ def train_missing(wanted: Sequence[Order], home: Path, *, jobs: int) -> None:
 
     A run that raises stops no other; all that did are raised at the end. A killed process stops all.
     """
-    missing = [order for order in wanted if kept(order, home) is None]
+    missing = [order for order in wanted if load_row(order, home) is None]
     failures = []
     with processes_ended_together(jobs) as processes:
-        of_order = {processes.submit(trained, order, home): order for order in missing}
+        of_order = {processes.submit(train_arm, order, home): order for order in missing}
         for future in as_they_end(of_order):
             if (failure := future.exception()) is None:
-                print(told(future.result()), flush=True)
+                print(describe_row(future.result()), flush=True)
                 continue
             if isinstance(failure, BrokenProcessPool):
                 raise failure
@@ -67,20 +67,20 @@ def train_missing(wanted: Sequence[Order], home: Path, *, jobs: int) -> None:
         raise BaseExceptionGroup(f"{len(failures)} of {len(missing)} runs failed", failures)
 
 
-def told(row: Trained) -> str:
+def describe_row(row: Trained) -> str:
     """One line about a finished run."""
     success = ", ".join(f"{sampling} {row.before[sampling]:.3f} -> {row.after[sampling]:.3f}" for sampling in row.after)
     counts = f"{row.num_steps} steps, {row.num_tokens} tokens, {row.num_rows} rows, {row.num_updates} updates"
     return f"{row.game} {row.run} seed {row.seed}: {success} ({counts}, {row.seconds:.0f} s)"
 
 
-def listed(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
+def list_orders(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
     """What is done, what is missing, and about how long that takes by what was measured."""
     lines, left_seconds, num_unknown = [], 0.0, 0
     finished = rows_of(wanted, home)
     for order in wanted:
-        if (row := kept(order, home)) is not None:
-            lines.append(f"done     {told(row)}")
+        if (row := load_row(order, home)) is not None:
+            lines.append(f"done     {describe_row(row)}")
             continue
         begun = progress_of(order, home)
         lines.append(f"missing  {order.game} {order.run} seed {order.seed}: {begun.fraction:.0%} of the tokens")
@@ -132,11 +132,11 @@ def main() -> None:
     wanted = orders(
         asked.games, asked.runs, budget_tokens=asked.budget_tokens, most_seeds=asked.seeds, overrides=asked.set
     )
-    print(told_of_record(home, only_list=asked.list), end="")
+    print(describe_record(home, only_list=asked.list), end="")
     if not asked.list:
         with services_to_go_on(home):
             train_missing(wanted, home, jobs=asked.jobs)
-    print(listed(wanted, home, jobs=asked.jobs))
+    print(list_orders(wanted, home, jobs=asked.jobs))
     if rows := rows_of(wanted, home):
         print(f"\nAt {asked.budget_tokens} generated tokens. {tables(rows, budget_tokens=asked.budget_tokens)}")
     print(f"\nruns: {home}")

@@ -55,7 +55,7 @@ class _Continuation:
         return self.phase.agents[0]
 
 
-def valued(
+def value_candidates(
     decisions: Sequence[Episode],
     rest: Rest,
     *,
@@ -73,7 +73,7 @@ def valued(
     assert rubric.from_start, "a return counts from the episode's start"
     referee = family.referee(tools)
     going = [
-        _begun(number, decision, text, continuation, rest, referee)
+        _begin_continuation(number, decision, text, continuation, rest, referee)
         for number, decision in enumerate(decisions)
         for text in dict.fromkeys(candidate.text for candidate in decision.nodes[-1].candidates)
         for continuation in range(rest.num_continuations)
@@ -98,7 +98,7 @@ def valued(
     ]
 
 
-def _begun(
+def _begin_continuation(
     number: int,
     decision: Episode,
     text: str,

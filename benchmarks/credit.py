@@ -33,7 +33,7 @@ from benchmarks.fidelity import (
     pool_correlations,
     silent_fraction,
 )
-from benchmarks.kept import read, told_of_record
+from benchmarks.kept import describe_record, read
 from benchmarks.markdown import markdown
 from benchmarks.training import services_to_go_on
 
@@ -45,25 +45,25 @@ def table(studies: Sequence[Study]) -> str:
     titles = ["estimator", *ROLES, "all, pooled", "all, mean of nodes", "silent"]
     body = []
     for name in studies[0].estimators:
-        by_role = joined(study.ranked(name) for study in studies)
+        by_role = join_lists(study.rank_candidates(name) for study in studies)
         everything = [node for role in ROLES for node in by_role[role]]
         body.append(
             [
                 name,
-                *(spelled(pool_correlations(by_role[role])) for role in ROLES),
-                spelled(pool_correlations(everything)),
-                spelled(mean_correlation(everything)),
+                *(format_estimate(pool_correlations(by_role[role])) for role in ROLES),
+                format_estimate(pool_correlations(everything)),
+                format_estimate(mean_correlation(everything)),
                 f"{silent_fraction(everything):.0%}",
             ]
         )
-    halves = joined(study.halves() for study in studies)
+    halves = join_lists(study.halves() for study in studies)
     both = [node for role in ROLES for node in halves[role]]
     ceilings = [noise_ceiling(each) for each in (*halves.values(), both)]
     body.append(["*ceiling*", *("" if each is None else f"{each:.2f}" for each in ceilings)])
     return markdown(titles, body)
 
 
-def joined(found: Iterable[dict[str, list[Any]]]) -> dict[str, list[Any]]:
+def join_lists(found: Iterable[dict[str, list[Any]]]) -> dict[str, list[Any]]:
     """The lists of several mappings, end to end."""
     whole: dict[str, list[Any]] = {role: [] for role in ROLES}
     for each in found:
@@ -72,7 +72,7 @@ def joined(found: Iterable[dict[str, list[Any]]]) -> dict[str, list[Any]]:
     return whole
 
 
-def spelled(found: Estimate | None) -> str:
+def format_estimate(found: Estimate | None) -> str:
     """**Example** "0.41 (0.33 to 0.48)"."""
     return "undefined" if found is None else f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
 
@@ -98,15 +98,15 @@ def summary(studies: Sequence[Study]) -> str:
     games = studies_by_game([study for study in studies if study.is_complete])
     body = []
     for name in dict.fromkeys(name for same in games.values() for name in same[0].estimators):
-        cells = ["" if name not in same[0].estimators else pooled(same, name) for same in games.values()]
+        cells = ["" if name not in same[0].estimators else pool_studies(same, name) for same in games.values()]
         body.append([name, *cells])
     return markdown(["estimator", *(f"{game}, {seeds_in_words(same)}" for game, same in games.items())], body)
 
 
-def pooled(studies: Sequence[Study], estimator: str) -> str:
+def pool_studies(studies: Sequence[Study], estimator: str) -> str:
     """The correlation over both roles of all studies."""
-    by_role = joined(study.ranked(estimator) for study in studies)
-    return spelled(pool_correlations([node for role in ROLES for node in by_role[role]]))
+    by_role = join_lists(study.rank_candidates(estimator) for study in studies)
+    return format_estimate(pool_correlations([node for role in ROLES for node in by_role[role]]))
 
 
 def seeds_in_words(studies: Sequence[Study]) -> str:
@@ -150,7 +150,7 @@ def main() -> None:
     if asked.continuations < 2:
         parser.error("--continuations must be at least 2: the ceiling compares two halves of them")
     home: Path = (asked.home or Path(tempfile.mkdtemp(prefix="troupe-benchmark-"))).resolve()
-    print(told_of_record(home, only_list=asked.list), end="")
+    print(describe_record(home, only_list=asked.list), end="")
     studies = [
         Study(
             game=game,

@@ -13,11 +13,11 @@ from random import Random
 from typing import Any
 
 from benchmarks.arm_runs import UNMIXED
-from benchmarks.counterfactual import Rest, Valued, valued
+from benchmarks.counterfactual import Rest, Valued, value_candidates
 from benchmarks.fidelity import Ranked
-from benchmarks.kept import read, recorded, write
-from benchmarks.origin import measured_by, start_of_run
-from benchmarks.own_rollouts import Sampled, advantages, sampled
+from benchmarks.kept import read, read_record, write
+from benchmarks.origin import read_origin, start_of_run
+from benchmarks.own_rollouts import Sampled, advantages, sample_rollouts
 from flows.steps import TEAM_PIPELINE as PIPELINE
 
 EPISODES = ("rollout.mode=independent", *UNMIXED)
@@ -77,7 +77,7 @@ class Study:
     def folder(self) -> Path:
         """Named by all that decides its content; in a record, the only one of its game, seed and counts."""
         counts = f"{self.num_steps}-{self.num_decisions}-{self.num_continuations}"
-        if recorded(self.home) is not None:
+        if read_record(self.home) is not None:
             found = [*self.home.glob(f"credit-{self.game}-{self.seed}-*-{counts}")]
             assert len(found) <= 1, f"a record has one study of each kind, but here are {found}"
             if found:
@@ -93,14 +93,14 @@ class Study:
         if self.is_complete:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        with trained_team(self.config(), self.run_id) as team:
+        with train_team(self.config(), self.run_id) as team:
             decisions = self._decisions(team)
             self._values(decisions, team)
             found: dict[tuple[str, ...], Sampled] = {}
             for name, changed in self.estimators.items():
                 self._advantages(name, changed, decisions, team, found)
 
-    def ranked(self, name: str) -> dict[str, list[Ranked]]:
+    def rank_candidates(self, name: str) -> dict[str, list[Ranked]]:
         """By role: what the estimator says of each decision's candidates, and what they are worth."""
         stored, given = read(self.folder / "values.json"), read(self.folder / f"{name}.json")["advantages"]
         by_role: dict[str, list[Ranked]] = {role: [] for role in ROLES}
@@ -122,7 +122,7 @@ class Study:
 
         file = self.folder / "decisions"
         if not file.exists():
-            drawn = played(self.config(), team, num_problems=PROBLEMS_PER_DECISION * self.num_decisions)
+            drawn = play_shard(self.config(), team, num_problems=PROBLEMS_PER_DECISION * self.num_decisions)
             picked = decisions_of(drawn.episodes, self.num_decisions, roles=team.scenario.turn_order, seed=self.seed)
             write(file, encode(replace(drawn, episodes=tuple(picked))))
         return list(decode(file.read_bytes(), RolloutShard).episodes)
@@ -133,7 +133,7 @@ class Study:
         for first in range(0, len(decisions), DECISIONS_PER_BLOCK):
             file = self.folder / f"values-{first:04}.json"
             if not file.exists():
-                write(file, self._valued(decisions[first : first + DECISIONS_PER_BLOCK], team))
+                write(file, self._value_candidates(decisions[first : first + DECISIONS_PER_BLOCK], team))
                 print(f"{self.folder.name}: {first + DECISIONS_PER_BLOCK} of {len(decisions)} decisions", flush=True)
             blocks.append(read(file))
         last = team.scenario.turn_order[-1]
@@ -146,15 +146,15 @@ class Study:
             "num_tokens": sum(each["num_tokens"] for block in blocks for each in block["valued"]),
             "seconds": sum(block["seconds"] for block in blocks),
             "start": team.start,
-            **measured_by(),
+            **read_origin(),
         }
         write(self.folder / "values.json", whole)
 
-    def _valued(self, decisions: Sequence[Any], team: "Team") -> dict[str, Any]:
+    def _value_candidates(self, decisions: Sequence[Any], team: "Team") -> dict[str, Any]:
         from components.rewards.rubric import rubric_for
 
         began, config, scenario = time.monotonic(), self.config(), team.scenario
-        found: list[Valued] = valued(
+        found: list[Valued] = value_candidates(
             decisions,
             Rest(
                 turn_order=scenario.turn_order,
@@ -184,7 +184,7 @@ class Study:
         kind = tuple(each for each in changed if each == "algorithm.advantage=solver_value" or "advantage" not in each)
         began = time.monotonic()
         if kind not in found:
-            found[kind] = sampled(decisions, config, team.generators, team.versions, team.tools)
+            found[kind] = sample_rollouts(decisions, config, team.generators, team.versions, team.tools)
         given = advantages(decisions, found[kind], config, team.tools)
         print(f"{self.folder.name}: {name}, {time.monotonic() - began:.0f} s", flush=True)
         write(file, {"advantages": given})
@@ -214,17 +214,17 @@ class Team:
 
 
 @contextmanager
-def trained_team(config: Any, run_id: str) -> Iterator[Team]:
+def train_team(config: Any, run_id: str) -> Iterator[Team]:
     """The team of `config` after its last step, trained first unless it is in the store."""
     from flows.train import train
 
     train(config, run_id)
-    with stored_team(config, run_id) as team:
+    with load_team(config, run_id) as team:
         yield team
 
 
 @contextmanager
-def stored_team(config: Any, run_id: str) -> Iterator[Team]:
+def load_team(config: Any, run_id: str) -> Iterator[Team]:
     """The team of a run after `config.num_steps` finished steps."""
     from components.runs.run import Run
     from components.runs.steps import checkpoints_before
@@ -243,7 +243,7 @@ def stored_team(config: Any, run_id: str) -> Iterator[Team]:
         )
 
 
-def played(config: Any, team: Team, *, num_problems: int) -> Any:
+def play_shard(config: Any, team: Team, *, num_problems: int) -> Any:
     """A shard of trees on problems that no step of the training had."""
     from components.rollout.sampler import collect_shard
     from components.session.scenario import scenario_of

@@ -38,7 +38,7 @@ def pool_correlations(nodes: Sequence[Ranked], *, seed: int = 0) -> Estimate | N
     **Example** two nodes with values (0, 1): advantages (0, 1) and (1, 1) give .71, advantages (0, 1) and (5, 5.1) give 1.
     """
     sums_N = np.array([_sums(node) for node in nodes], dtype=np.float64).reshape(-1, 3)
-    return _estimated(_pool, sums_N, seed)
+    return _estimate(_pool, sums_N, seed)
 
 
 def mean_correlation(nodes: Sequence[Ranked], *, seed: int = 0) -> Estimate | None:
@@ -49,7 +49,7 @@ def mean_correlation(nodes: Sequence[Ranked], *, seed: int = 0) -> Estimate | No
     sums_N = np.array([_sums(node) for node in nodes], dtype=np.float64).reshape(-1, 3)
     if not sums_N[:, 1].any():
         return None
-    return _estimated(_mean, sums_N, seed)
+    return _estimate(_mean, sums_N, seed)
 
 
 def silent_fraction(nodes: Sequence[Ranked]) -> float:
@@ -90,7 +90,7 @@ def _mean(sums_N: Floats) -> Floats:
     )
 
 
-def _estimated(statistic: Callable[[Floats], Floats], sums_N: Floats, seed: int) -> Estimate | None:
+def _estimate(statistic: Callable[[Floats], Floats], sums_N: Floats, seed: int) -> Estimate | None:
     value = float(statistic(sums_N))
     if math.isnan(value):
         return None

@@ -49,7 +49,7 @@ def main() -> None:
         for renders in (False, True)
     ]
     twin = Twin(arguments.games, seed=0)
-    plays = [measured(twin, arguments.steps, lambda: 0.0, seed) for seed in range(arguments.repeats)]
+    plays = [measure_play(twin, arguments.steps, lambda: 0.0, seed) for seed in range(arguments.repeats)]
     rows.append(["twin", "", _median(plays, lambda play: play.num_steps / play.own_seconds), "", "", ""])
     print(
         markdown(
@@ -62,7 +62,7 @@ def main() -> None:
         soak(arguments.games, arguments.soak_minutes)
 
 
-def measured(games: Any, num_steps: int, games_seconds: Callable[[], float], seed: int) -> Play:
+def measure_play(games: Any, num_steps: int, games_seconds: Callable[[], float], seed: int) -> Play:
     """About `num_steps` steps of random allowed buttons, in all games together."""
     rng = np.random.default_rng(seed)
     before = games_seconds(), time.process_time(), time.perf_counter()
@@ -109,9 +109,10 @@ def _row(arguments: argparse.Namespace, *, num_processes: int, renders: bool) ->
         def games_seconds() -> float:
             return sum(sum(process.cpu_times()[:2]) for process in processes)
 
-        measured(games, 10 * games.num_games, games_seconds, seed=99)  # what is first called is slow
+        measure_play(games, 10 * games.num_games, games_seconds, seed=99)  # what is first called is slow
         plays = [
-            measured(games, arguments.steps * num_processes, games_seconds, seed) for seed in range(arguments.repeats)
+            measure_play(games, arguments.steps * num_processes, games_seconds, seed)
+            for seed in range(arguments.repeats)
         ]
         memory = statistics.median(process.memory_info().rss for process in processes) / MIB
     return [

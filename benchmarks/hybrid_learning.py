@@ -36,7 +36,7 @@ from components.hybrid.experience import (
     update_learner,
 )
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
-from components.hybrid.held_out_games import GreedyPolicy, held_out_settings
+from components.hybrid.held_out_games import GreedyPolicy, make_held_out_settings
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.machine.process_variables import read_variables
@@ -70,7 +70,7 @@ def main() -> None:
     body = []
     for seed in range(arguments.seeds):
         settings = both_badges()
-        state = trained_state(settings, seed, arguments.most_steps)
+        state = train_state(settings, seed, arguments.most_steps)
         players: dict[str, Policy] = {
             "sampled": read_policy(settings, state, seed=seed),
             "greedy": GreedyPolicy(read_policy(settings, state, seed=seed)),
@@ -84,7 +84,7 @@ def main() -> None:
     print("\n" + markdown(columns, body))
 
 
-def trained_state(settings: HybridSettings, seed: int, most_steps: int) -> dict[str, NDArray[Any]]:
+def train_state(settings: HybridSettings, seed: int, most_steps: int) -> dict[str, NDArray[Any]]:
     """The state after training, with a line every 20 steps of it."""
     state, start = new_learner_state(settings, seed), time.process_time()
     ends: deque[bool] = deque(maxlen=LAST_EPISODES)
@@ -123,7 +123,7 @@ def starter_rates(seed: int, most_steps: int, num_episodes: int) -> str:
     sampled: Policy = read_policy(settings, state, seed=seed)
     players = {"sampled": sampled, "greedy": GreedyPolicy(sampled), "random": RandomPolicy(seed)}
     for name, policy in players.items():
-        with opened_games(replace(settings, num_games=num_episodes), "emulator") as games:
+        with open_games(replace(settings, num_games=num_episodes), "emulator") as games:
             agent = HybridAgent(settings.agent, num_episodes, seed=0, policy=policy)
             body.append([f"{name}, seed {seed}", _rate(play_episodes(agent, games, explore=False).starter_N)])
     return markdown(["player", "starter within 100 buttons"], body)
@@ -134,17 +134,17 @@ def rates(settings: HybridSettings, policy: Any, place: str, num_episodes: int) 
     played = []
     for badges in (1, 2):
         goal = replace(settings, num_games=num_episodes, goal_badges=badges)
-        with opened_games(goal, place) as games:
+        with open_games(goal, place) as games:
             agent = HybridAgent(settings.agent, num_episodes, seed=0, policy=policy)
             played.append(play_episodes(agent, games, explore=False))
     badges = [cell for each in played for cell in (_rate(each.goal_N), _steps(each))]
     return [_rate(played[0].starter_N), *badges]
 
 
-def opened_games(settings: HybridSettings, place: str) -> AbstractContextManager[SnapshotGames]:
+def open_games(settings: HybridSettings, place: str) -> AbstractContextManager[SnapshotGames]:
     """Games at their start with starts that training has not seen."""
     opener = open_twins if place == "twin" else on_emulator()
-    return opener(held_out_settings(settings, settings.num_games), EVALUATION_SEED)
+    return opener(make_held_out_settings(settings, settings.num_games), EVALUATION_SEED)
 
 
 def on_emulator() -> GamesOpener:

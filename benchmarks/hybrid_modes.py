@@ -138,7 +138,7 @@ def main() -> None:
     torch.set_num_threads(1)
     titles = ["policy steps", "adviser", "mode", "episodes", "badge", "95%", "steps to it", "LLM share"]
     cells = []
-    for cell in played_cells(arguments):
+    for cell in play_cells(arguments):
         cells.append(cell)
         print(" | ".join(cell.row()), flush=True)
     print(f"\n{markdown(titles, [cell.row() for cell in cells])}\n")
@@ -148,10 +148,10 @@ def main() -> None:
         print_lessons(arguments.seeds)
 
 
-def played_cells(arguments: argparse.Namespace) -> Iterator[Cell]:
+def play_cells(arguments: argparse.Namespace) -> Iterator[Cell]:
     """Every mode with every adviser and policy."""
     for policy_steps in arguments.policy_steps:
-        policies = [trained_policy(seed, policy_steps) for seed in range(arguments.seeds)]
+        policies = [train_policy(seed, policy_steps) for seed in range(arguments.seeds)]
         for adviser in arguments.advisers:
             for mode in arguments.modes:
                 plays = tuple(
@@ -161,7 +161,7 @@ def played_cells(arguments: argparse.Namespace) -> Iterator[Cell]:
                 yield Cell(policy_steps=policy_steps, adviser=adviser, mode=mode, plays=plays)
 
 
-def trained_policy(seed: int, num_steps: int) -> MaskedPPO:
+def train_policy(seed: int, num_steps: int) -> MaskedPPO:
     """A policy after that many steps of 32 games."""
     learner, twin = MaskedPPO(LEARNER, seed=seed), Twin(32, seed=seed)
     for _ in range(max(1, num_steps // (32 * LEARNER.steps))):
@@ -178,7 +178,7 @@ def play_mode(
     learned = None
     if control.mode is Mode.ADAPTIVE and not control.strategy:
         for part in range(2):
-            with opened_games(arguments.place, NUM_LEARNING, 1000 * seed + part) as games:
+            with open_games(arguments.place, NUM_LEARNING, 1000 * seed + part) as games:
                 play_episodes(agent, games, explore=True)
             agent = _beginning_anew(agent, NUM_LEARNING, seed, policy, adviser)
         learned = agent
@@ -186,11 +186,11 @@ def play_mode(
     agent = HybridAgent(AgentRule(control=control), arguments.episodes, seed=seed, policy=policy, adviser=adviser)
     if learned is not None:
         agent.control.learn_from(learned.control)
-    with opened_games(arguments.place, arguments.episodes, 99 + seed) as games:
+    with open_games(arguments.place, arguments.episodes, 99 + seed) as games:
         return play_episodes(agent, games, explore=False)
 
 
-def opened_games(place: str, num_games: int, seed: int) -> AbstractContextManager[SnapshotGames]:
+def open_games(place: str, num_games: int, seed: int) -> AbstractContextManager[SnapshotGames]:
     """Games at their start, whose goal is the first badge."""
     if place == TWIN:
         return nullcontext(Twin(num_games, seed=seed, max_steps=MAX_STEPS))

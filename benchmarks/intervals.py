@@ -21,7 +21,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     return statistics.mean(values), STUDENT_T[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def adjusted_by_holm(p_values: Sequence[float]) -> list[float]:
+def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
     """Each p-value corrected for their number: rejecting those below a level errs once or more with at most that probability.
 
     From the smallest on, each is multiplied by the number of those not yet passed, and is at least the one before it (S. Holm,

@@ -15,20 +15,20 @@ def row_in(home: Path, name: str, *, pattern: str) -> Any | None:
     file = home / "rows" / f"{name}.json"
     if file.exists():
         return read(file)
-    found = [] if recorded(home) is None else [*(home / "rows").glob(f"{pattern}.json")]
+    found = [] if read_record(home) is None else [*(home / "rows").glob(f"{pattern}.json")]
     assert len(found) <= 1, f"a record has one row of each kind, but here are {found}"
     return read(found[0]) if found else None
 
 
-def recorded(home: Path) -> Mapping[str, Any] | None:
+def read_record(home: Path) -> Mapping[str, Any] | None:
     """What measured the rows of a record; None if `home` is none."""
     file = home / RECORD
     return read(file) if file.exists() else None
 
 
-def told_of_record(home: Path, *, only_list: bool) -> str:
+def describe_record(home: Path, *, only_list: bool) -> str:
     """A line about the record in `home`, empty without one. Raises SystemExit where rows would be added to it."""
-    if (measured_by := recorded(home)) is None:
+    if (measured_by := read_record(home)) is None:
         return ""
     if not only_list:
         raise SystemExit(

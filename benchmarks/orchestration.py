@@ -94,12 +94,12 @@ def flow_arm(config: Any, run_id: str, clock: Clock) -> None:
             clock.seconds["stages"][told.step] += now - started_at.pop(told.stage)
 
     @contextmanager
-    def timed(step: int) -> Iterator[None]:
+    def time_step(step: int) -> Iterator[None]:
         clock.step = step
         with clock.line("iteration"):
             yield
 
-    with progress.subscribe(hear), watch_iterations(timed):
+    with progress.subscribe(hear), watch_iterations(time_step):
         train(config, run_id)
     session.open_store = open_store
 

@@ -17,7 +17,7 @@ def start_of_run(store: Any, config: Any, run_id: str) -> dict[str, str]:
 
 
 @cache
-def measured_by() -> dict[str, str]:
+def read_origin() -> dict[str, str]:
     """The processor of this process and its commit, as a row has them; weights cloned on other processors are other weights.
 
     **Example** {"processor": "AMD EPYC 7B13, AVX2", "commit": "9f2c…-dirty"}.

@@ -46,12 +46,12 @@ def train_once(
     marks: list[float] = []
 
     @contextmanager
-    def marked(step: int) -> Iterator[None]:
+    def mark_step(step: int) -> Iterator[None]:
         marks.append(time.perf_counter())
         yield
         marks.append(time.perf_counter())
 
-    with watch_iterations(marked):
+    with watch_iterations(mark_step):
         train(config, run_id)
     steps = run_document(LocalArtifactStore(root), run_id)["steps"]
     stages = ("collect_rollouts", "update_policy")

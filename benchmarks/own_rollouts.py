@@ -93,7 +93,7 @@ class Sampled:
     shards: tuple[tuple[Led, RolloutShard], ...]
 
 
-def sampled(
+def sample_rollouts(
     decisions: Sequence[Episode],
     config: RunConfig,
     generators: Mapping[str, Generator],
@@ -105,7 +105,7 @@ def sampled(
     names = [decision.problem.problem_id for decision in decisions]
     assert len(set(names)) == len(names), "two decisions of one problem would share seeds"
     shards = []
-    for step, led in sorted(_led(decisions, scenario).items()):
+    for step, led in sorted(_find_leads(decisions, scenario).items()):
         engines: dict[str, Generator] = {
             policy: Recorded(generator, led.recorded)  # type: ignore[dict-item]
             for policy, generator in generators.items()
@@ -153,7 +153,7 @@ def advantages(
     return [tuple(each) for each in given]
 
 
-def _led(decisions: Sequence[Episode], scenario: Scenario) -> dict[int, Led]:
+def _find_leads(decisions: Sequence[Episode], scenario: Scenario) -> dict[int, Led]:
     """Which step's rollouts hold which candidates."""
     found: dict[int, Led] = {}
     for number, decision in enumerate(decisions):
@@ -171,7 +171,7 @@ Rollout = tuple[int, dict[int, Candidate], list[Place]]
 def _rollouts(number: int, decision: Episode, scenario: Scenario) -> Iterator[Rollout]:
     mode = scenario.config.rollout.mode
     if mode == "nested":
-        return _nested(number, decision, scenario)
+        return _nest(number, decision, scenario)
     assert mode in ("tree", "independent"), f"no decision is of mode {mode}"
     return (_in_tree if mode == "tree" else _in_episodes)(number, decision, scenario)
 
@@ -187,13 +187,13 @@ def _rules(scenario: Scenario, step: int) -> Rules:
     )
 
 
-def _chosen(node: Node) -> Candidate:
+def _choose_candidate(node: Node) -> Candidate:
     return node.candidates[node.chosen]
 
 
 def _in_tree(number: int, decision: Episode, scenario: Scenario) -> Iterator[Rollout]:
     rules, (*before, node) = _rules(scenario, 0), decision.nodes
-    recorded = {seed: _chosen(each) for each in before for seed in rules.seeds(each.group)}
+    recorded = {seed: _choose_candidate(each) for each in before for seed in rules.seeds(each.group)}
     recorded |= dict(zip(rules.seeds(node.group), node.candidates, strict=True))
     places = [Place(group=node.group, index=k, decision=number, k=k) for k in range(len(node.candidates))]
     yield 0, recorded, places
@@ -209,12 +209,12 @@ def _in_episodes(number: int, decision: Episode, scenario: Scenario) -> Iterator
         return
     for k, candidate in enumerate(node.candidates):
         rules = _rules(scenario, k)
-        recorded = {rules.seeds(each.group)[0]: _chosen(each) for each in before}
+        recorded = {rules.seeds(each.group)[0]: _choose_candidate(each) for each in before}
         recorded |= {rules.seeds(node.group)[0]: candidate}
         yield k, recorded, [Place(group=node.group, index=0, decision=number, k=k)]
 
 
-def _nested(number: int, decision: Episode, scenario: Scenario) -> Iterator[Rollout]:
+def _nest(number: int, decision: Episode, scenario: Scenario) -> Iterator[Rollout]:
     node = decision.nodes[-1]
     start = Start(problem=decision.problem, episode=node.group.episode)
     max_turns = scenario.config.environment.max_turns
@@ -224,27 +224,27 @@ def _nested(number: int, decision: Episode, scenario: Scenario) -> Iterator[Roll
         if not waiting:
             return
         rules = _rules(scenario, step)
-        recorded, slots = _fanned_out(decision, rules)
+        recorded, slots = _find_expanded_nodes(decision, rules)
         held = list(zip(slots, waiting, strict=False))
         waiting = waiting[len(held) :]
         recorded |= {rules.seeds(group, index + 1)[index]: node.candidates[k] for (group, index), k in held}
         yield step, recorded, [Place(group=group, index=index, decision=number, k=k) for (group, index), k in held]
 
 
-def _fanned_out(decision: Episode, rules: Rules) -> tuple[dict[int, Candidate], list[tuple[GroupKey, int]]]:
+def _find_expanded_nodes(decision: Episode, rules: Rules) -> tuple[dict[int, Candidate], list[tuple[GroupKey, int]]]:
     """What leads to the decision's nodes in its expanded turn, and those nodes with the indices of their candidates.
 
     A node below candidate k > 0 of the n-th answer has "n.k" in its group's branch; below candidate 0 that line goes on.
     """
     *before, node = decision.nodes
     earlier = [each for each in before if each.group.turn < node.group.turn]
-    recorded = {rules.seeds(each.group, 1)[0]: _chosen(each) for each in earlier}
+    recorded = {rules.seeds(each.group, 1)[0]: _choose_candidate(each) for each in earlier}
     branches = [REPLAYED]
     for n, each in enumerate(before[len(earlier) :], start=len(earlier)):
         fan_out = rules.branching[n - len(earlier)]
         for branch in branches:
             seeds = rules.seeds(replace(each.group, branch=branch), fan_out)
-            recorded |= dict.fromkeys(seeds, _chosen(each))
+            recorded |= dict.fromkeys(seeds, _choose_candidate(each))
         branches = [under for branch in branches for under in (branch, *_below(branch, n, fan_out))]
     fan_out = rules.branching[len(before) - len(earlier)]
     return recorded, [(replace(node.group, branch=branch), k) for branch in branches for k in range(fan_out)]

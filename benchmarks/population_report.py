@@ -16,7 +16,7 @@ from benchmarks.spiel_policies import (
     average_policy,
     exploitability,
     information_states,
-    played_matrix,
+    play_matrix,
     spiel_tables,
 )
 
@@ -81,12 +81,12 @@ class PokerRun:
         last = self.row.num_steps
         named = {f"u{step}": self.policies[step] for step in (0, last // 2, last)}
         exact = {(a, b): advantage(self.game, named[a], named[b]) for a in named for b in named}
-        played = played_matrix(self.game, named, num_games_a_pair=NUM_GAMES_A_PAIR, seed=self.row.seed)
+        played = play_matrix(self.game, named, num_games_a_pair=NUM_GAMES_A_PAIR, seed=self.row.seed)
         by_exact = _order({name: sum(exact[name, other] for other in named) for name in named})
         by_played = _order(
             {
                 name: sum(
-                    played.played_mean(name, other) - played.played_mean(other, name)
+                    played.compute_played_mean(name, other) - played.compute_played_mean(other, name)
                     for other in named
                     if other != name
                 )
@@ -94,7 +94,7 @@ class PokerRun:
             }
         )
         pairs = ", ".join(
-            f"{one} against {other}: {played.played_mean(one, other):+.3f} (exact {exact[one, other]:+.3f})"
+            f"{one} against {other}: {played.compute_played_mean(one, other):+.3f} (exact {exact[one, other]:+.3f})"
             for one, other in combinations(named, 2)
         )
         verdict = "the same" if by_exact == by_played else "NOT the same"
@@ -126,7 +126,7 @@ class Reached:
         )
 
 
-def reached(row: Row) -> Reached:
+def find_endpoint(row: Row) -> Reached:
     """Where a run ended, by the average of the policies after the last half of its steps."""
     from benchmarks.equilibria import pure_equilibria
 
@@ -138,8 +138,8 @@ def reached(row: Row) -> Reached:
     nearest = min(pure, key=lambda actions: sum(_miss(c, a) for c, a in zip(cooperation_A, actions, strict=True)))
     return Reached(
         cooperation_A=cooperation_A,
-        mean_payoff=expected_mean_payoff(rules, cooperation_A),
-        last_payoff=expected_mean_payoff(rules, last_A),
+        mean_payoff=compute_mean_payoff(rules, cooperation_A),
+        last_payoff=compute_mean_payoff(rules, last_A),
         equilibrium="".join("C" if action == "cooperate" else "D" for action in nearest),
         equilibrium_payoff=sum(rules.payoffs(nearest)) / rules.num_members,
     )
@@ -163,7 +163,7 @@ def rules_of(game: str) -> Any:
     return scenario.family.referee().start(problem).state.rules
 
 
-def expected_mean_payoff(rules: Any, cooperation_A: Sequence[float]) -> float:
+def compute_mean_payoff(rules: Any, cooperation_A: Sequence[float]) -> float:
     """What members earn on average when each cooperates with its own chance, in the late game.
 
     **Example** two members of coop_compete at chance .5 each: .7125.
@@ -186,7 +186,7 @@ def game_lines(rows: Sequence[Row]) -> list[str]:
         if row.spl is not None:
             body.append([name, str(row.num_steps), f"SPL {row.spl:.3f}", "", "", "", f"{row.training_cpu_seconds:.0f}"])
             continue
-        found = reached(row)
+        found = find_endpoint(row)
         chances = " ".join(f"{chance:.2f}" for chance in found.cooperation_A)
         verdict = "yes" if found.is_within else "NO"
         payoffs = [
@@ -208,14 +208,14 @@ def mode_lines(rows: Sequence[Row]) -> list[str]:
         rules = rules_of(game)
         late = [mean_table(row.tables[1 + row.num_steps // 2 :]) for row in of_mode]
         chances_S_A = [[at["cooperate"] for at in table.values()] for table in late]
-        earned = [expected_mean_payoff(rules, chances) for chances in chances_S_A]
+        earned = [compute_mean_payoff(rules, chances) for chances in chances_S_A]
         per_agent = [_interval([chances[a] for chances in chances_S_A]) for a in range(rules.num_members)]
-        body.append([mode, predicted(mode, rules), *per_agent, _interval(earned)])
+        body.append([mode, predict_equilibria(mode, rules), *per_agent, _interval(earned)])
     titles = ["mode", "predicted", *(f"player_{a} cooperates" for a in range(4)), "raw return"]
     return [markdown(titles, body)]
 
 
-def led_lines(rows: Sequence[Row]) -> list[str]:
+def write_leader_lines(rows: Sequence[Row]) -> list[str]:
     """What followers do and the leader earns, in the first step and in the last quarter, with intervals over seeds; what came
     between is paired by seed."""
     body = []
@@ -243,7 +243,7 @@ def _risen(rows: Sequence[Row], metric: str) -> tuple[str, str, str]:
     return _interval(first), _interval(last), _interval([b - a for a, b in zip(first, last, strict=True)])
 
 
-def predicted(mode: Any, rules: Any) -> str:
+def predict_equilibria(mode: Any, rules: Any) -> str:
     """The pure equilibria of a game under a mode, in letters; mixed at the correlation of members who act independently, the
     leader first.
 
@@ -297,5 +297,5 @@ def lines_of(rows: Sequence[Row]) -> list[str]:
     if modes := [row for row in rows if row.game.startswith("public_goods,")]:
         lines += [*mode_lines(modes), ""]
     if led := [row for row in rows if row.game in (LED, LED_UNPAID)]:
-        lines += [*led_lines(led), ""]
+        lines += [*write_leader_lines(led), ""]
     return lines

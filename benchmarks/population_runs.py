@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kept import read, recorded, row_in, write
-from benchmarks.origin import measured_by, start_of_run
+from benchmarks.kept import read, read_record, row_in, write
+from benchmarks.origin import read_origin, start_of_run
 from benchmarks.population_tables import Table, open_tables
 
 PRESET = "population-kuhn"
@@ -95,7 +95,7 @@ def _mode(mode: str) -> str:
     return f"method.training_mode={{type: {mode}{leader}}}"
 
 
-def _led(*overrides: str) -> Game:
+def _make_leader_game(*overrides: str) -> Game:
     """A public good in which player_0 answers first, and the others see it."""
     options = "game: public_goods, options: {num_members: 4, share: 0.95, num_steps: 1}, leader: player_0"
     return Game(
@@ -131,8 +131,8 @@ GAMES: Mapping[str, Game] = {
         )
         for mode in MODES
     },
-    LED: _led("method.training_mode.compliance_bonus=0.5"),
-    LED_UNPAID: _led("method.training_mode.compliance_bonus=0.0"),
+    LED: _make_leader_game("method.training_mode.compliance_bonus=0.5"),
+    LED_UNPAID: _make_leader_game("method.training_mode.compliance_bonus=0.0"),
 }
 """LED: followers lose .05 by cooperating, and are paid .5 for following a leader to whom it pays."""
 
@@ -205,7 +205,7 @@ class Row:
     overrides: Sequence[str] = field(default_factory=tuple)
 
 
-def kept(order: Order, home: Path) -> Row | None:
+def load_row(order: Order, home: Path) -> Row | None:
     """The row of a finished run, or None."""
     found = row_in(home, order.run_id, pattern=f"{order.run_id.rsplit('-', 1)[0]}-*")
     return None if found is None else Row(**found)
@@ -213,10 +213,10 @@ def kept(order: Order, home: Path) -> Row | None:
 
 def rows_of_record(home: Path) -> list[Row]:
     """All rows of a record, whatever their numbers of steps; none if `home` is no record."""
-    return [] if recorded(home) is None else [Row(**read(file)) for file in sorted((home / "rows").glob("*.json"))]
+    return [] if read_record(home) is None else [Row(**read(file)) for file in sorted((home / "rows").glob("*.json"))]
 
 
-def finished(order: Order, home: Path) -> Row:
+def finish_run(order: Order, home: Path) -> Row:
     """Train by the flow, tabulate every step's policies, and keep the row. What an earlier call did is not done again."""
     from components.artifacts.local import LocalArtifactStore
     from flows.train import train_population
@@ -245,7 +245,7 @@ def finished(order: Order, home: Path) -> Row:
         metrics=[{k: v for k, v in step["metrics"].items() if k.startswith("population/")} for step in steps],
         overrides=list(order.overrides),
         start=start_of_run(store, config, order.run_id),
-        **measured_by(),
+        **read_origin(),
     )
     write(home / "rows" / f"{order.run_id}.json", asdict(row))
     return row

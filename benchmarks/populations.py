@@ -18,9 +18,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from benchmarks.kept import told_of_record
+from benchmarks.kept import describe_record
 from benchmarks.population_report import lines_of
-from benchmarks.population_runs import GAMES, POKERS, finished, kept, orders, rows_of_record
+from benchmarks.population_runs import GAMES, POKERS, finish_run, load_row, orders, rows_of_record
 from benchmarks.training import services_to_go_on
 
 
@@ -36,18 +36,18 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="in all runs")
     parser.add_argument("--list", action="store_true")
     asked = parser.parse_args()
-    print(told_of_record(asked.home, only_list=asked.list), end="")
+    print(describe_record(asked.home, only_list=asked.list), end="")
     wanted = partial(orders, asked.games, seeds=asked.seeds, num_steps=asked.steps, overrides=asked.set)
     if not asked.list:
         with services_to_go_on(asked.home):  # before anything is imported that reads Prefect's settings
             for order in wanted():
-                if kept(order, asked.home) is None:
-                    row = finished(order, asked.home)
+                if load_row(order, asked.home) is None:
+                    row = finish_run(order, asked.home)
                     print(f"{order.run_id}: {row.training_cpu_seconds:.0f} CPU s", file=sys.stderr, flush=True)
     if record := rows_of_record(asked.home):
         print("\n".join(lines_of(record)))
         return
-    rows = [row for order in wanted() if (row := kept(order, asked.home)) is not None]
+    rows = [row for order in wanted() if (row := load_row(order, asked.home)) is not None]
     print(f"{len(rows)} of {len(wanted())} runs\n")
     print("\n".join(lines_of(rows)))
 

@@ -13,7 +13,7 @@ LEVEL = 0.05
 POWER = 0.8
 
 
-def paired_p_value(differences: Sequence[float]) -> float:
+def compute_paired_p_value(differences: Sequence[float]) -> float:
     """That of the paired t-test, two-sided: the probability of differences as far from 0 if the true mean is 0; 1 for fewer
     than two, which no test can use.
 

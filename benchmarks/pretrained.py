@@ -33,9 +33,9 @@ from concurrent.futures import as_completed
 from pathlib import Path
 
 from benchmarks.ended_together import processes_ended_together
-from benchmarks.kept import told_of_record
+from benchmarks.kept import describe_record
 from benchmarks.pretrained_failures import failures_of, keep_failure
-from benchmarks.pretrained_play import finished
+from benchmarks.pretrained_play import finish_run
 from benchmarks.pretrained_runs import (
     LONE,
     STARTS,
@@ -43,19 +43,19 @@ from benchmarks.pretrained_runs import (
     Order,
     Row,
     check_base,
-    dosed,
-    kept,
+    load_row,
     orders,
     progress_of,
+    set_dose,
 )
 from benchmarks.pretrained_table import (
     comparison_table,
     curves,
+    describe_row,
     dose_table,
     gain_table,
     pass_table,
     spell_curve,
-    told,
     transcripts,
     verdict,
 )
@@ -68,32 +68,32 @@ def run_missing(wanted: Sequence[Order], home: Path, *, jobs: int) -> None:
     Lone agents run after all others: their dose is the tokens of main.
     """
     for wave in ([each for each in wanted if each.arm not in LONE], [each for each in wanted if each.arm in LONE]):
-        doses = [given for order in wave if (given := dosed(order, home)) is not None]
-        missing = [order for order in doses if kept(order, home) is None]
+        doses = [given for order in wave if (given := set_dose(order, home)) is not None]
+        missing = [order for order in doses if load_row(order, home) is None]
         with processes_ended_together(jobs) as processes:
-            of_order = {processes.submit(finished, order, home): order for order in missing}
+            of_order = {processes.submit(finish_run, order, home): order for order in missing}
             for future in as_completed(of_order):
                 order, error = of_order[future], future.exception()
                 if error is None:
-                    print(told(future.result()), flush=True)
+                    print(describe_row(future.result()), flush=True)
                     continue
                 print(f"{order.name} FAILED: {keep_failure(order, home, error).reason}", flush=True)
 
 
 def rows_of(wanted: Sequence[Order], home: Path) -> list[Row]:
     """The rows of those that are finished."""
-    given = [dosed(order, home) for order in wanted]
-    return [row for order in given if order is not None and (row := kept(order, home)) is not None]
+    given = [set_dose(order, home) for order in wanted]
+    return [row for order in given if order is not None and (row := load_row(order, home)) is not None]
 
 
-def listed(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
+def list_orders(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
     """What is done, what is missing, and about how long that takes by what was measured."""
     lines, left_seconds, num_unknown = [], 0.0, 0
     trained = [row for row in rows_of(wanted, home) if row.arm not in STARTS]
     for order in wanted:
-        given = dosed(order, home)
-        if given is not None and (row := kept(given, home)) is not None:
-            lines.append(f"done     {told(row)}")
+        given = set_dose(order, home)
+        if given is not None and (row := load_row(given, home)) is not None:
+            lines.append(f"done     {describe_row(row)}")
             continue
         begun = progress_of(given or order, home)
         failed = failures_of(given, home) if given is not None else []
@@ -119,8 +119,8 @@ def listed(wanted: Sequence[Order], home: Path, *, jobs: int) -> str:
 def failures(wanted: Sequence[Order], home: Path) -> str:
     """Every attempt that ended with an error, how far it had come, and whether the run was finished later."""
     lines = []
-    for order in [given for each in wanted if (given := dosed(each, home)) is not None]:
-        later = "finished later" if kept(order, home) is not None else "not finished"
+    for order in [given for each in wanted if (given := set_dose(each, home)) is not None]:
+        later = "finished later" if load_row(order, home) is not None else "not finished"
         for failure in failures_of(order, home):
             done = f"after {failure.num_steps} steps, {failure.num_tokens} tokens; {later}"
             lines.append(f"{order.name}: {failure.reason} ({done})")
@@ -168,11 +168,11 @@ def main() -> None:
         asked.arms, num_seeds=asked.seeds, num_steps=asked.steps, num_problems=asked.problems, overrides=asked.set
     )
     print(f"SmolLM2-135M-Instruct, SHA-256 {check_base()}, as pinned", flush=True)
-    print(told_of_record(home, only_list=asked.list), end="")
+    print(describe_record(home, only_list=asked.list), end="")
     if not asked.list:
         with services_to_go_on(home):
             run_missing(wanted, home, jobs=asked.jobs)
-    print(listed(wanted, home, jobs=asked.jobs))
+    print(list_orders(wanted, home, jobs=asked.jobs))
     if rows := rows_of(wanted, home):
         print(f"\n{report(rows, failures(wanted, home), num_seeds=asked.seeds)}")
     print(f"\nkept in {home}")

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.arm_runs import seconds_of, tokens_of
-from benchmarks.kept import read, recorded, write
-from benchmarks.origin import measured_by
+from benchmarks.kept import read, read_record, write
+from benchmarks.origin import read_origin
 from benchmarks.pretrained_runs import Order, row_pattern, solve_rates, steps_so_far
 
 
@@ -42,7 +42,7 @@ def keep_failure(order: Order, home: Path, error: BaseException) -> Failure:
         num_steps=len(steps),
         num_tokens=sum(tokens_of(step) for step in steps),
         training_seconds=sum(seconds_of(step) for step in steps),
-        **measured_by(),
+        **read_origin(),
     )
     write(home / "failed" / order.row_name / f"{len(failures_of(order, home)):03}.json", asdict(failure))
     return failure
@@ -51,6 +51,6 @@ def keep_failure(order: Order, home: Path, error: BaseException) -> Failure:
 def failures_of(order: Order, home: Path) -> list[Failure]:
     """The attempts at a run that ended with an error, the newest last, whether it was finished later or not."""
     found = sorted((home / "failed" / order.row_name).glob("*.json"))
-    if not found and recorded(home) is not None:
+    if not found and read_record(home) is not None:
         found = sorted((home / "failed").glob(f"{row_pattern(order)}/*.json"))
     return [Failure(**read(file)) for file in found]

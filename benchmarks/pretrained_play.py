@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.arm_runs import SAMPLINGS, dose, seconds_of, steps_of_budget
-from benchmarks.credit_study import stored_team
+from benchmarks.credit_study import load_team
 from benchmarks.kept import read, write
-from benchmarks.origin import measured_by, start_of_run
+from benchmarks.origin import read_origin, start_of_run
 from benchmarks.pretrained_runs import (
     ARMS,
     HELD_OUT,
@@ -33,7 +33,7 @@ SEED = 0
 """Of all draws of an evaluation, whatever the run's: before and after training are compared under the same draws."""
 
 
-def finished(order: Order, home: Path) -> Row:
+def finish_run(order: Order, home: Path) -> Row:
     """Train, play the held-out problems, and keep the row. What an earlier call did is not done again."""
     from components.artifacts.local import LocalArtifactStore
     from flows.train import train
@@ -47,7 +47,7 @@ def finished(order: Order, home: Path) -> Row:
     else:
         steps = steps_of_budget(config, order.run_id, store, budget_tokens=order.budget_tokens)
     began = time.monotonic()
-    found = evaluated(order, config.model_copy(update={"num_steps": len(steps)}), home)
+    found = evaluate_run(order, config.model_copy(update={"num_steps": len(steps)}), home)
     counts = dose(steps, list(config.agents))
     row = Row(
         arm=order.arm,
@@ -60,19 +60,19 @@ def finished(order: Order, home: Path) -> Row:
         training_seconds=sum(seconds_of(step) for step in steps),
         evaluation_seconds=time.monotonic() - began,
         start=start_of_run(store, config, order.run_id),
-        **measured_by(),
+        **read_origin(),
     )
     write(home / "rows" / f"{order.row_name}.json", asdict(row))
     return row
 
 
-def evaluated(order: Order, config: Any, home: Path) -> dict[str, Any]:
+def evaluate_run(order: Order, config: Any, home: Path) -> dict[str, Any]:
     """The parts of a row that are played: by the team of the run after `config.num_steps` steps."""
     found: dict[str, Any] = {"solved": {}, "passes": {}}
     parts = Parts(order, home)
-    with stored_team(config, order.run_id) as team:
+    with load_team(config, order.run_id) as team:
         for suite in ARMS[order.arm].suites:
-            with closing(Table(team, played_as(config, suite))) as table:
+            with closing(Table(team, configure_suite(config, suite))) as table:
                 for sampling in SAMPLINGS:
                     key = f"{suite}, {sampling}"
                     found["solved"][key] = parts.part(key, partial(table.solved, order.num_problems, sampling))
@@ -102,7 +102,7 @@ class Parts:
         return read(file)
 
 
-def played_as(config: Any, suite: str) -> Any:
+def configure_suite(config: Any, suite: str) -> Any:
     """The configuration under which the team of `config` plays a suite."""
     from components.config import parse_config
     from flows.presets import with_overrides
@@ -128,7 +128,7 @@ class Table:
     def solved(self, num_problems: int, sampling: str) -> str:
         """One digit for each held-out problem: 1 if the team solved it."""
         from components.evaluation.held_out import Setting, play_block
-        from components.evaluation.suite_play import joined
+        from components.evaluation.suite_play import join_plays
 
         plan = self._plan(num_problems, sampling)
         setting = Setting(
@@ -137,7 +137,7 @@ class Table:
             rubric=self._scenario.rubric,
             tools=self._toolbox.tools(),
         )
-        play = joined([play_block(plan, block, setting) for block in plan.blocks])
+        play = join_plays([play_block(plan, block, setting) for block in plan.blocks])
         return "".join(str(int(solved)) for (solved,) in play.solved_P_K)
 
     def passes(self, num_problems: int, num_samples: int) -> dict[str, list[int]]:
@@ -146,7 +146,7 @@ class Table:
         A sample is a whole episode, in which each agent answers once; an agent's answer is right if it solves the problem.
         """
         problems = self._problems(num_problems)
-        episodes = self._played([(problem, sample) for problem in problems for sample in range(num_samples)], "sample")
+        episodes = self._play([(problem, sample) for problem in problems for sample in range(num_samples)], "sample")
         roles = dict.fromkeys(node.group.agent for episode in episodes for node in episode.path)
         of_problem = [episodes[at : at + num_samples] for at in range(0, len(episodes), num_samples)]
         return {
@@ -156,7 +156,7 @@ class Table:
 
     def transcripts(self, num_problems: int) -> list[dict[str, Any]]:
         """What each agent said of the first held-out problems, by its most likely tokens."""
-        episodes = self._played([(problem, 0) for problem in self._problems(num_problems)], "greedy")
+        episodes = self._play([(problem, 0) for problem in self._problems(num_problems)], "greedy")
         return [
             {
                 "problem": episode.problem.payload["statement"],
@@ -174,7 +174,7 @@ class Table:
         suite = self._scenario.suite.model_copy(update={"num_problems": num_problems})
         return self._scenario.eval_plan(suite, sampling=sampling, seed=SEED)
 
-    def _played(self, starts: list[tuple[Any, int]], sampling: Any) -> list[Any]:
+    def _play(self, starts: list[tuple[Any, int]], sampling: Any) -> list[Any]:
         from components.evaluation.held_out import eval_rules
         from components.rollout.play import play
         from components.rollout.rules import Start

@@ -200,11 +200,11 @@ def orders(
     ]
 
 
-def dosed(order: Order, home: Path) -> Order | None:
+def set_dose(order: Order, home: Path) -> Order | None:
     """The order with its dose: a lone agent gets the tokens of main with its seed; None as long as those are unknown."""
     if order.arm not in LONE:
         return order
-    row = kept(replace(order, arm=MAIN), home)
+    row = load_row(replace(order, arm=MAIN), home)
     return None if row is None else replace(order, budget_tokens=row.num_tokens)
 
 
@@ -219,7 +219,7 @@ def solve_rates(steps: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> di
     }
 
 
-def kept(order: Order, home: Path) -> Row | None:
+def load_row(order: Order, home: Path) -> Row | None:
     """The row of a finished run, or None."""
     found = row_in(home, order.row_name, pattern=row_pattern(order))
     return None if found is None else Row(**found)

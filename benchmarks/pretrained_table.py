@@ -115,14 +115,14 @@ def _pool_lines(rows: Sequence[Row], suite: str) -> list[list[str]]:
     for sampling in SAMPLINGS:
         key = f"{suite}, {sampling}"
         before, afters = starts[0].solved[key], [row.solved[key] for row in mine]
-        over_problems = pooled(before, afters)
+        over_problems = pool_gains(before, afters)
         mean, half = mean_interval([gain_of(before, after).points for after in afters])
         lines[0] += _cells(over_problems)
         lines[1] += ["", "", f"{mean:+.1f} ± {half:.1f}"]
     return lines
 
 
-def pooled(before: str, afters: Sequence[str]) -> Gain:
+def pool_gains(before: str, afters: Sequence[str]) -> Gain:
     """The mean gain of several seeds, with an interval by drawing problems anew with replacement (percentiles of 4,000 draws),
     each with the results of all seeds: what these trained teams would gain on other problems. Other seeds may differ by more.
     """
@@ -230,11 +230,11 @@ def transcripts(rows: Sequence[Row]) -> str:
             told = row.transcripts[number]
             lines.append(f"  {name_of(row)}: {'solved' if told['success'] else 'not solved'}")
             for role, text in told["said"]:
-                lines += [f"    {role}: {shown}" for shown in [_shown(text)]]
+                lines += [f"    {role}: {shown}" for shown in [_escape_line(text)]]
     return "\n".join(lines)
 
 
-def _shown(text: str) -> str:
+def _escape_line(text: str) -> str:
     """One line: line ends and other control characters as escapes, a long text cut."""
     line = repr(text)[1:-1]
     return line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]} [...]"
@@ -282,7 +282,7 @@ def _keys(suite: str) -> list[str]:
     return [f"{suite}, {sampling}" for sampling in SAMPLINGS]
 
 
-def told(row: Row) -> str:
+def describe_row(row: Row) -> str:
     """One line about a finished run."""
     rates: Mapping[str, float] = {key: _rate(digits) for key, digits in row.solved.items()}
     success = ", ".join(f"{key} {100 * rate:.1f}%" for key, rate in rates.items())

@@ -47,7 +47,7 @@ class RelayEnvironment(Demonstrator, Environment):
     def random_answer(self, state: Any, agent: str, rng: Random) -> str:
         return "".join(rng.choice("abcd") for _ in range(NUM_LETTERS))
 
-    def scrambled(self, state: tuple[str, int], rng: Random, tools: Tools) -> tuple[str, int]:
+    def scramble(self, state: tuple[str, int], rng: Random, tools: Tools) -> tuple[str, int]:
         return state[0], rng.randrange(100)
 
 

@@ -198,13 +198,13 @@ def plain_side(folder: Path, generation: TransformersGeneration) -> Side:
 
 
 @contextmanager
-def counted(side: Side) -> Iterator[None]:
+def count_tokens(side: Side) -> Iterator[None]:
     """Count the tokens that the side's module is fed, and leave the count with the side."""
 
-    def fed(module: Any, args: Any, kwargs: Any) -> None:
+    def add_tokens(module: Any, args: Any, kwargs: Any) -> None:
         side.num_computed += kwargs["input_ids"].numel()
 
-    hook = side.model.register_forward_pre_hook(fed, with_kwargs=True)
+    hook = side.model.register_forward_pre_hook(add_tokens, with_kwargs=True)
     try:
         yield
     finally:
@@ -216,7 +216,7 @@ def measure(sides: dict[str, Side], levels: Sequence[Level], repeats: int) -> No
     num_tokens = sum(sum(node.lengths_K) for level in levels for node in level)
     for repeat in range(repeats):
         for side in sides.values():
-            with counted(side) if repeat == 0 else nullcontext():
+            with count_tokens(side) if repeat == 0 else nullcontext():
                 started = time.perf_counter()
                 found = sum(side.sample(level) for level in levels)
                 side.seconds.append(time.perf_counter() - started)

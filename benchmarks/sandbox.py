@@ -86,7 +86,7 @@ def main() -> None:
         description = sandbox.description
         rates = tiny_rates(sandbox, repeats=arguments.repeats, seconds=arguments.seconds)
         one_shot = one_shots_per_second(limits, arguments.one_shots) if description.backend == "docker" else None
-        mixed = mixed_load(sandbox, arguments.jobs)
+        mixed = run_mixed_load(sandbox, arguments.jobs)
     finally:
         sandbox.close()
     left = boxes_left()
@@ -99,8 +99,12 @@ def main() -> None:
         "mixed": asdict(mixed),
         "left": left,
     }
-    failures = judged(rates, one_shot, mixed, left)
-    print(json.dumps(document, indent=2) if arguments.json else told(description.backend, rates, one_shot, mixed, left))
+    failures = find_failures(rates, one_shot, mixed, left)
+    print(
+        json.dumps(document, indent=2)
+        if arguments.json
+        else describe_results(description.backend, rates, one_shot, mixed, left)
+    )
     for failure in failures:
         print(f"FAILED: {failure}", file=sys.stderr)
     sys.exit(1 if failures else 0)
@@ -126,7 +130,7 @@ def tiny_rates(sandbox: Sandbox, *, repeats: int, seconds: float) -> list[Rate]:
     for repeat in range(repeats):
         for concurrency in CONCURRENCIES:
             started = time.perf_counter()
-            taken = served(sandbox, concurrency, until=started + seconds, seed=repeat)
+            taken = serve_jobs(sandbox, concurrency, until=started + seconds, seed=repeat)
             per_second[concurrency].append(len(taken) / (time.perf_counter() - started))
             latencies[concurrency] += taken
     return [
@@ -141,7 +145,7 @@ def tiny_rates(sandbox: Sandbox, *, repeats: int, seconds: float) -> list[Rate]:
     ]
 
 
-def served(sandbox: Sandbox, concurrency: int, *, until: float, seed: int) -> list[float]:
+def serve_jobs(sandbox: Sandbox, concurrency: int, *, until: float, seed: int) -> list[float]:
     """Seconds that each job took, of as many as `concurrency` callers got answered until then."""
     taken: list[float] = []
     failures: list[BaseException] = []
@@ -203,7 +207,7 @@ def one_shots_per_second(limits: BoxLimits, num_one_shots: int) -> float:
     return 1.0 / statistics.median(seconds)
 
 
-def mixed_load(sandbox: Sandbox, num_jobs: int) -> Mixed:
+def run_mixed_load(sandbox: Sandbox, num_jobs: int) -> Mixed:
     """Good jobs with known answers among hostile programs of every kind."""
     rng = random.Random(0)
     num_hostile = num_jobs // 20
@@ -250,7 +254,7 @@ def boxes_left() -> list[str]:
     return left
 
 
-def judged(rates: Sequence[Rate], one_shot: float | None, mixed: Mixed, left: Sequence[str]) -> list[str]:
+def find_failures(rates: Sequence[Rate], one_shot: float | None, mixed: Mixed, left: Sequence[str]) -> list[str]:
     """What is not as it must be. The floors are those of Docker on two cores."""
     failures = [f"{mixed.num_wrong} wrong answers"] if mixed.num_wrong else []
     failures += [f"{mixed.num_unrun} jobs at which the sandbox failed"] if mixed.num_unrun else []
@@ -264,7 +268,9 @@ def judged(rates: Sequence[Rate], one_shot: float | None, mixed: Mixed, left: Se
     return failures
 
 
-def told(backend: str, rates: Sequence[Rate], one_shot: float | None, mixed: Mixed, left: Sequence[str]) -> str:
+def describe_results(
+    backend: str, rates: Sequence[Rate], one_shot: float | None, mixed: Mixed, left: Sequence[str]
+) -> str:
     """The numbers for people."""
     lines = [f"{backend}: tiny jobs", "  at once   jobs/s   p50 ms   p95 ms"]
     lines += [

@@ -56,7 +56,7 @@ ALLOWED_GROWTH = 1.25
 """Of the cost per unit, from the middle step of an axis to its last: room for noise, not for a square, which would give 2."""
 
 
-def told_by(size: Size, num_steps: int) -> dict[str, float]:
+def measure_here(size: Size, num_steps: int) -> dict[str, float]:
     """Train `num_steps` iterations of this size here: medians of their seconds and tokens."""
     from benchmarks import relay
     from components.artifacts.local import LocalArtifactStore
@@ -69,12 +69,12 @@ def told_by(size: Size, num_steps: int) -> dict[str, float]:
     seconds: list[float] = []
 
     @contextmanager
-    def timed(step: int) -> Iterator[None]:
+    def time_step(step: int) -> Iterator[None]:
         started = time.perf_counter()
         yield
         seconds.append(time.perf_counter() - started)
 
-    with tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as folder, watch_iterations(timed):
+    with tempfile.TemporaryDirectory(prefix="troupe-benchmark-") as folder, watch_iterations(time_step):
         config = parse_config(
             {
                 "preset": "scaling", "seed": 0, "num_steps": num_steps,
@@ -93,7 +93,7 @@ def told_by(size: Size, num_steps: int) -> dict[str, float]:
     return {"seconds": statistics.median(seconds[1:]), "num_tokens": statistics.median(tokens[1:])}
 
 
-def measured(size: Size, num_steps: int) -> Cost:
+def measure_cost(size: Size, num_steps: int) -> Cost:
     """The cost of a size, from a process of its own."""
     order = ("--steps", str(num_steps), "--point", json.dumps(asdict(size)))
     with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as log:
@@ -145,13 +145,13 @@ def main() -> None:
     parser.add_argument("--point", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.point:
-        print(json.dumps(told_by(Size(**json.loads(asked.point)), asked.steps)))
+        print(json.dumps(measure_here(Size(**json.loads(asked.point)), asked.steps)))
         return
     held = []
     with services():
         for axis in asked.axes:
             values = AXES[axis][: asked.points]
-            costs = [measured(replace(Size(), **{axis: value}), asked.steps) for value in values]
+            costs = [measure_cost(replace(Size(), **{axis: value}), asked.steps) for value in values]
             held.append(report(axis, values, costs))
     raise SystemExit(0 if all(held) else 1)
 

@@ -71,7 +71,7 @@ def main() -> int:
         with (
             open(home / "run.log", "wb") as log,
             open(home / "nights.log", "wb") as nights_log,
-            _deployed(own),
+            _deploy_nightly(own),
             subprocess.Popen(order, env=own, stdout=log, stderr=subprocess.STDOUT) as run,
         ):
             try:
@@ -97,7 +97,7 @@ def main() -> int:
 
 
 @contextmanager
-def _deployed(environment: Mapping[str, str]) -> Iterator[None]:
+def _deploy_nightly(environment: Mapping[str, str]) -> Iterator[None]:
     """The nightly evaluation is deployed inside; what was started for it is stopped."""
     subprocess.run([*COMMAND, "up"], env=environment, stdout=subprocess.DEVNULL, check=True)
     try:
@@ -132,7 +132,7 @@ def _watch(
     night: subprocess.Popen[bytes] | None = None
     codes: list[int] = []
     while run.poll() is None:
-        step = _finished_steps(home / "run.log")
+        step = _count_finished_steps(home / "run.log")
         samples.append(Sample(step=step, figures=_figures(run.pid, home)))
         print(f"\rstep {step}/{num_steps}, {len(codes)} nights", end="", file=sys.stderr)
         if night is not None and night.poll() is not None:
@@ -147,7 +147,7 @@ def _watch(
     return samples, codes
 
 
-def _finished_steps(log: Path) -> int:
+def _count_finished_steps(log: Path) -> int:
     """How many steps the run has told of."""
     steps = re.findall(r"^step +\d+ \((\d+) of ", log.read_text(errors="replace", encoding="utf-8"), re.MULTILINE)
     return int(steps[-1]) if steps else 0

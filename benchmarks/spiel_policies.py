@@ -95,7 +95,7 @@ def advantage(game: Any, own: SpielTable, other: SpielTable) -> float:
     return float(first + second) / 2
 
 
-def played_matrix(game: Any, policies: Mapping[str, SpielTable], *, num_games_a_pair: int, seed: int) -> Any:
+def play_matrix(game: Any, policies: Mapping[str, SpielTable], *, num_games_a_pair: int, seed: int) -> Any:
     """The payoff matrix of games between policies, sides swapped, with equal first deals for each pair."""
     from components.population.payoffs import PayoffMatrix, PlayedGame
 
@@ -104,14 +104,14 @@ def played_matrix(game: Any, policies: Mapping[str, SpielTable], *, num_games_a_
         for problem in range(num_games_a_pair // 2):
             for first, second in ((one, other), (other, one)):
                 rng = Random(seed_for(seed, "match", problem))
-                earned = played_game(game, policies[first], policies[second], rng)
+                earned = play_game(game, policies[first], policies[second], rng)
                 games.append(
                     PlayedGame(order=len(games), first=first, second=second, first_return=earned, second_return=-earned)
                 )
     return matrix.after(games)
 
 
-def played_game(game: Any, first: SpielTable, second: SpielTable, rng: Random) -> float:
+def play_game(game: Any, first: SpielTable, second: SpielTable, rng: Random) -> float:
     """What the first player earns in one game; each deal is one draw of `rng`."""
     state = game.new_initial_state()
     while not state.is_terminal():

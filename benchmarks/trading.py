@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.kept import read, write
 from benchmarks.markdown import markdown
-from benchmarks.origin import measured_by
+from benchmarks.origin import read_origin
 from benchmarks.population_runs import cpu_seconds
 from benchmarks.trading_play import (
     OFFERER,
@@ -36,7 +36,7 @@ from benchmarks.trading_play import (
     Tables,
     constant_offers,
     gains,
-    opened,
+    open_tables,
     richer_good_offer,
 )
 from benchmarks.training import services_to_go_on
@@ -83,7 +83,7 @@ def main() -> None:
             for kind in arguments.kinds:
                 for seed in range(arguments.seeds):
                     if not _file(arguments, kind, seed).exists():
-                        row = _finished(arguments, kind, seed)
+                        row = _finish_run(arguments, kind, seed)
                         write(_file(arguments, kind, seed), asdict(row))
                         print("\n".join(lines_of([row])), file=sys.stderr, flush=True)
     rows = [Row(**read(file)) for file in sorted((arguments.home / "rows").glob("*.json"))]
@@ -127,7 +127,7 @@ def _run_id(arguments: Any, kind: str, seed: int) -> str:
     return f"{kind}-{seed}-{fingerprint(config.result_fields())[:10]}"
 
 
-def _finished(arguments: Any, kind: str, seed: int) -> Row:
+def _finish_run(arguments: Any, kind: str, seed: int) -> Row:
     """Train by the flow, and play the held-out markets."""
     from components.artifacts.local import LocalArtifactStore
     from flows.train import train_population
@@ -139,8 +139,8 @@ def _finished(arguments: Any, kind: str, seed: int) -> Row:
     used = cpu_seconds() - before
     steps = run_document(LocalArtifactStore(arguments.home / "store"), run_id)["steps"]
     seconds = sum(sum(step["timings"].values()) for step in steps)
-    with opened(config, run_id) as tables:
-        compared = compared_alone if kind == ALONE else compared_together
+    with open_tables(config, run_id) as tables:
+        compared = compare_alone if kind == ALONE else compare_together
         returns, gaps, constant = compared(tables, config.num_steps, arguments)
     return Row(
         kind=kind,
@@ -151,7 +151,7 @@ def _finished(arguments: Any, kind: str, seed: int) -> Row:
         returns=returns,
         gaps=gaps,
         constant=constant,
-        **measured_by(),
+        **read_origin(),
     )
 
 
@@ -159,7 +159,7 @@ Compared = tuple[dict[str, float], dict[str, list[float]], str]
 """Mean returns, differences by market, and the best constant answer."""
 
 
-def compared_alone(tables: Tables, last: int, arguments: Any) -> Compared:
+def compare_alone(tables: Tables, last: int, arguments: Any) -> Compared:
     """One member, by draws and by its likeliest offers, beside its start and the best constants, with the scripted partner."""
     problems = tables.problems(arguments.problems, split="test")
     seats = {OFFERER: Player(MEMBERS[0], last)}
@@ -167,15 +167,15 @@ def compared_alone(tables: Tables, last: int, arguments: Any) -> Compared:
     trained, start = (
         tables.returns({OFFERER: Player(MEMBERS[0], step)}, problems, replicas=REPLICAS)[OFFERER] for step in (last, 0)
     )
-    texts = {offer: [_accepted_gain(problem, offer) for problem in problems] for offer in constant_offers()}
+    texts = {offer: [_compute_accepted_gain(problem, offer) for problem in problems] for offer in constant_offers()}
     trades = {
         f"{k} of what it has more of for {m}": [
-            _accepted_gain(each, richer_good_offer(each, k, m)) for each in problems
+            _compute_accepted_gain(each, richer_good_offer(each, k, m)) for each in problems
         ]
         for k in (1, 2, 3)
         for m in (1, 2, 3)
     }
-    offers = [_accepted_gain_of_best(problem) for problem in problems]
+    offers = [_compute_best_gain(problem) for problem in problems]
     text, trade = (max(each, key=partial(_mean_at, each)) for each in (texts, trades))
     others = {"start": start, "best constant text": texts[text], "best constant trade": trades[trade]}
     means = {"drawn": fmean(trained), "likeliest": fmean(greedy), "best possible": fmean(offers)}
@@ -185,7 +185,7 @@ def compared_alone(tables: Tables, last: int, arguments: Any) -> Compared:
     return means, gaps, f"{text}; {trade}"
 
 
-def compared_together(tables: Tables, last: int, arguments: Any) -> Compared:
+def compare_together(tables: Tables, last: int, arguments: Any) -> Compared:
     """Both members in both seats, beside constants and starts, with the trained partner and with its start."""
     problems = tables.problems(arguments.problems, split="test")
     choosing = tables.problems(arguments.choosing, split="train")
@@ -258,30 +258,30 @@ def best_constant_offer(
 ) -> tuple[str, list[float]]:
     """The constant offer that earns most from this responder on markets of training, and what it earns on `problems`."""
 
-    def earned(markets: Sequence[Any], offers: Sequence[str]) -> dict[str, list[float]]:
+    def compute_earnings(markets: Sequence[Any], offers: Sequence[str]) -> dict[str, list[float]]:
         asked = [(market, offer) for offer in offers for market in markets]
         found = tables.chances_to_accept(responder, asked)
         chances = iter([float(chance > 0.5) for chance in found] if sampling == "greedy" else found)
         return {offer: [next(chances) * gains(market, offer)[0] for market in markets] for offer in offers}
 
-    chosen = earned(choosing, constant_offers())
+    chosen = compute_earnings(choosing, constant_offers())
     name = max(chosen, key=partial(_mean_at, chosen))
-    return name, earned(problems, [name])[name]
+    return name, compute_earnings(problems, [name])[name]
 
 
 def _mean_at(returns: Mapping[str, Sequence[float]], name: str) -> float:
     return fmean(returns[name])
 
 
-def _accepted_gain(problem: Any, offer: str) -> float:
+def _compute_accepted_gain(problem: Any, offer: str) -> float:
     """What the offerer gains from a partner who accepts what it gains by."""
     own, other = gains(problem, offer)
     return own if other > 0 else 0.0
 
 
-def _accepted_gain_of_best(problem: Any) -> float:
+def _compute_best_gain(problem: Any) -> float:
     """What a clairvoyant offerer gains."""
-    return max(0.0, *(_accepted_gain(problem, offer) for offer in constant_offers()))
+    return max(0.0, *(_compute_accepted_gain(problem, offer) for offer in constant_offers()))
 
 
 def _less(these: Sequence[float], others: Sequence[float]) -> list[float]:

@@ -40,7 +40,7 @@ class Tables:
         episodes = self._episodes(seats, problems, replicas, sampling)
         return {
             agent: [
-                fmean(_earned(episode, agent) for episode in episodes[first : first + replicas])
+                fmean(_sum_payoffs(episode, agent) for episode in episodes[first : first + replicas])
                 for first in range(0, len(episodes), replicas)
             ]
             for agent in seats
@@ -120,14 +120,14 @@ class Tables:
         return session.router(self._held, seating)
 
 
-def _earned(episode: Any, agent: str) -> float:
+def _sum_payoffs(episode: Any, agent: str) -> float:
     """The sum of an agent's raw payoffs over an episode."""
     outcomes = [node.candidates[node.chosen].outcome for node in episode.path]
     return sum((outcome.payoffs or {}).get(agent, 0.0) for outcome in outcomes)
 
 
 @contextmanager
-def opened(config: Any, run_id: str) -> Iterator[Tables]:
+def open_tables(config: Any, run_id: str) -> Iterator[Tables]:
     """The tables of a finished run."""
     from components.runs.run import Run
     from components.session.session import Session

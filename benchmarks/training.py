@@ -63,11 +63,11 @@ def watch_iterations(around: Callable[[int], AbstractContextManager[Any]]) -> It
     def watch_runs(iteration: Any) -> Iterator[Callable[..., Any]]:
         with iteration_runs(iteration) as iterate:
 
-            def watched(run: Any, step: int, checkpoints: Any) -> Any:
+            def iterate_watched(run: Any, step: int, checkpoints: Any) -> Any:
                 with around(step):
                     return iterate(run, step, checkpoints)
 
-            yield watched
+            yield iterate_watched
 
     flows.train.iteration_runs = watch_runs
     try:

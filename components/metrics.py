@@ -80,7 +80,7 @@ def completion_length(agent: str) -> str:
     return f"rollout/{agent}/completion_tokens"
 
 
-def malformed_rate(agent: str) -> str:
+def name_malformed_rate(agent: str) -> str:
     """The share of an agent's candidates that do not follow its grammar."""
     return f"rollout/{agent}/malformed_rate"
 
@@ -115,7 +115,7 @@ def agent_return(agent: str) -> str:
     return f"population/{agent}/return"
 
 
-def mixed_return(agent: str) -> str:
+def name_mixed_return(agent: str) -> str:
     """What it learns from."""
     return f"population/{agent}/mixed_return"
 

@@ -47,9 +47,9 @@ def phase_after(turn_order: TurnOrder, after: Phase | None, *, max_turns: int | 
     """
     turn, number = 0, 0
     if after is not None:
-        fixed = _fixed_turn(turn_order, after.turn)
+        fixed = _make_fixed_turn(turn_order, after.turn)
         turn, number = divmod(after.turn * len(fixed) + fixed.index(after) + 1, len(fixed))
-    return None if max_turns is not None and turn >= max_turns else _fixed_turn(turn_order, turn)[number]
+    return None if max_turns is not None and turn >= max_turns else _make_fixed_turn(turn_order, turn)[number]
 
 
 def branching_phase(
@@ -68,7 +68,7 @@ def branching_phase(
 
 def place_of(turn_order: TurnOrder, phase: Phase) -> int:
     """The number of actions before `phase` in a turn of a fixed order."""
-    fixed = _fixed_turn(turn_order, phase.turn)
+    fixed = _make_fixed_turn(turn_order, phase.turn)
     return sum(len(before.agents) for before in fixed[: fixed.index(phase)])
 
 
@@ -84,7 +84,7 @@ def agents_of(turn_order: TurnOrder, roles: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _fixed_turn(turn_order: TurnOrder, turn: int) -> tuple[Phase, ...]:
+def _make_fixed_turn(turn_order: TurnOrder, turn: int) -> tuple[Phase, ...]:
     acted: Counter[str] = Counter()
     order = in_phases(turn_order)
     return tuple(

@@ -29,7 +29,7 @@ def is_own(name: str) -> bool:
     return ":" in name
 
 
-def imported(field: str, name: str) -> Any:
+def import_object(field: str, name: str) -> Any:
     """The object `name` (`module:Name`), from an installed module or else from the current folder.
 
     Raises ConfigurationError with the field, and for a module that fails with file and line.
@@ -99,7 +99,7 @@ def load_function(field: str, name: str, *, takes: Sequence[str], source: str | 
     """
     # The digest comes first, so that it is of the imported source even if the file changes later.
     check_source(field, name, wanted=source, found=own_source(field, name))
-    found = imported(field, name)
+    found = import_object(field, name)
     call = f"{name.partition(':')[2]}({', '.join(takes)})"
     if not callable(found) or isinstance(found, type):
         raise ConfigurationError(f"{field} {name!r}: is not a function; write it as def {call}")
@@ -212,7 +212,7 @@ def _sources(module_name: str) -> dict[str, Path]:
         for path in [alone] if alone.is_file() else (folder / name).rglob("*.py"):
             found[path.relative_to(folder).as_posix()] = path
             if folder not in _INSTALLED:
-                names += _imported_names(path)
+                names += _list_imported_names(path)
     return found
 
 
@@ -229,7 +229,7 @@ def _folder_of(top: str) -> Path | None:
     return Path(spec.origin).parent if spec.has_location and spec.origin else None
 
 
-def _imported_names(path: Path) -> set[str]:
+def _list_imported_names(path: Path) -> set[str]:
     """The top-level names that a file imports."""
     try:
         tree = ast.parse(path.read_bytes())

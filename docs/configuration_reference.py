@@ -52,7 +52,7 @@ def union(prefix: str, field: FieldInfo, variants: Mapping[str, type[Variant]]) 
     chosen_by = next(iter(variants.values())).chosen_by
     default_name = f", default `{getattr(field.default, chosen_by)}`" if isinstance(field.default, Variant) else ""
     yield f"## `{prefix}`"
-    told = "\n".join(f"  - `{name}`: {described(each)}" for name, each in variants.items())
+    told = "\n".join(f"  - `{name}`: {describe_variant(each)}" for name, each in variants.items())
     yield f"- `{prefix}.{chosen_by}`: one of these{default_name}\n{told}"
     fields = [(name, each, variant) for variant, model in variants.items() for name, each in model.model_fields.items()]
     inner: dict[str, FieldInfo] = {}
@@ -72,7 +72,7 @@ def union(prefix: str, field: FieldInfo, variants: Mapping[str, type[Variant]]) 
         yield from sections(path, each)
 
 
-def described(variant: type[Variant]) -> str:
+def describe_variant(variant: type[Variant]) -> str:
     """What a variant is, and what it fixes of the fields that others have."""
     fields = {name for owner in variant.__mro__ if issubclass(owner, BaseModel) for name in owner.model_fields}
     fixed = {name: getattr(variant, name) for name in sorted(fields - variant.model_fields.keys())}

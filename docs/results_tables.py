@@ -19,7 +19,7 @@ from benchmarks import (
 )
 from benchmarks.arm_claims import claims
 from benchmarks.credit_study import Study
-from benchmarks.kept import recorded
+from benchmarks.kept import read_record
 
 MEASURED = Path(__file__).resolve().parent.parent / "benchmarks" / "measured"
 BUDGET_TOKENS = 300_000
@@ -29,7 +29,7 @@ FIGURES = {"gyms": "hybrid_learning", "hybrid": "hybrid_modes", "leduc": "leduc"
 
 def write_record(name: str) -> str:
     """What measured a record, as a sentence."""
-    measured = recorded(MEASURED / name)
+    measured = read_record(MEASURED / name)
     assert measured is not None, f"{MEASURED / name} is no record"
     stages = ", ".join(f"`{stage}` {version}" for stage, version in sorted(measured["stages"].items()))
     kept = f" Versions of stages: {stages}." if stages else " The runs were not kept, only these figures."
@@ -52,13 +52,13 @@ def credit_studies() -> Sequence[Study]:
 
 
 @cache
-def pretrained_orders() -> Sequence[Any]:
+def list_pretrained_orders() -> Sequence[Any]:
     return pretrained.orders(list(pretrained.TRAINED), num_seeds=NUM_SEEDS, num_steps=10, num_problems=300)
 
 
 @cache
-def pretrained_rows() -> Sequence[Any]:
-    return pretrained.rows_of(pretrained_orders(), MEASURED / "pretrained")
+def load_pretrained_rows() -> Sequence[Any]:
+    return pretrained.rows_of(list_pretrained_orders(), MEASURED / "pretrained")
 
 
 @cache
@@ -98,16 +98,16 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "credit record": partial(write_record, "credit"),
     "credit summary": lambda: credit.summary(credit_studies()),
     "pretrained record": partial(write_record, "pretrained"),
-    "pretrained untrained": lambda: pretrained_table.pass_table(pretrained_rows()),
-    "pretrained gains": lambda: pretrained_table.gain_table(pretrained_rows()),
-    "pretrained differences": lambda: pretrained_table.comparison_table(pretrained_rows()),
-    "pretrained doses": lambda: pretrained_table.dose_table(pretrained_rows()),
-    "pretrained curves": lambda: fence(pretrained_table.curves(pretrained_rows())),
+    "pretrained untrained": lambda: pretrained_table.pass_table(load_pretrained_rows()),
+    "pretrained gains": lambda: pretrained_table.gain_table(load_pretrained_rows()),
+    "pretrained differences": lambda: pretrained_table.comparison_table(load_pretrained_rows()),
+    "pretrained doses": lambda: pretrained_table.dose_table(load_pretrained_rows()),
+    "pretrained curves": lambda: fence(pretrained_table.curves(load_pretrained_rows())),
     "populations record": partial(write_record, "populations"),
     "populations poker": write_poker,
     "populations games": partial(write_games, population_report.game_lines, "coop", "maze", "staged", "team"),
     "populations modes": partial(write_games, population_report.mode_lines, "public_goods,"),
-    "populations led": partial(write_games, population_report.led_lines, "public_goods .95"),
+    "populations led": partial(write_games, population_report.write_leader_lines, "public_goods .95"),
     "program record": partial(write_record, "lone_program"),
     "program gains": lambda: pretrained_table.gain_table(program_rows()),
     "program untrained": lambda: pretrained_table.pass_table(program_rows()),

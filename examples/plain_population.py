@@ -62,7 +62,7 @@ def train(config, work):
     rho, baselines = ReturnCorrelation(), RoleBaselines(decay=credit.baseline_decay)
     for step in range(config.num_steps):
         # refresh_weights: each engine serves its member as it is now.
-        versions = {member: loaded(engines[member], folder, work) for member, folder in folders.items()}
+        versions = {member: load_weights(engines[member], folder, work) for member, folder in folders.items()}
         # collect_rollouts: group_size whole games of each problem. compute_rewards: what each answer earned at once.
         router, shards, scores = Router(engines, seats=seats, versions=versions), [], []
         for shard in range(config.rollout.num_shards):
@@ -76,14 +76,14 @@ def train(config, work):
         matrix = mode_matrix(mode, len(agents), correlation=rho.value)
         credits = []
         for shard, score in zip(shards, scores, strict=True):
-            mixed, rho, baselines = credited(shard, score, agents, game, matrix, credit.discount, rho, baselines)
+            mixed, rho, baselines = assign_credit(shard, score, agents, game, matrix, credit.discount, rho, baselines)
             credits.append(mixed)
         # compute_advantages: the rows of each member, with their credits as they are.
         silent = config.loss.trains_silent_groups
         batches, _ = train_batches(shards, credits, algorithm=credit, policies=list(folders), with_silent_groups=silent)
         # update_policy: the loss is -min(ratio A, clip(ratio) A) - c H. coordinate_weights: nothing, each learns alone.
         for member, batch in batches.items():
-            folders[member] = updated(trainer, config, step, folders[member], batch, work)
+            folders[member] = update_member(trainer, config, step, folders[member], batch, work)
         earned = ", ".join(f"{agent} earns {b:.3f}" for agent, b in baselines.values["turn 0"].items())
         print(f"step {step}: {earned}, rho {rho.value:+.3f}")
     trainer.close()
@@ -102,7 +102,7 @@ def new_members(config, alphabet, work):
     return folders
 
 
-def loaded(engine, folder, work):
+def load_weights(engine, folder, work):
     """The version now in a member's engine."""
     manifest = read_manifest(folder)
     version = PolicyVersion(policy=manifest.policy, step=manifest.step, weights_digest=manifest.weights_digest)
@@ -110,7 +110,7 @@ def loaded(engine, folder, work):
     return version
 
 
-def credited(shard, score, agents, game, matrix, discount, rho, baselines):
+def assign_credit(shard, score, agents, game, matrix, discount, rho, baselines):
     """The shard's credits, and rho and the baselines after it.
 
     An answer is credited with A = R - b, where R = M G, and G_t = r_t + discount G_(t+1) are the returns of all agents. After
@@ -133,7 +133,7 @@ def credited(shard, score, agents, game, matrix, discount, rho, baselines):
     return ScoredShard(step=shard.step, shard=shard.shard, rewards_E_N_K=tuple(credits_E_N_K)), rho, baselines
 
 
-def updated(trainer, config, step, folder, batch, work):
+def update_member(trainer, config, step, folder, batch, work):
     """The folder of a member after one update of its adapter."""
     manifest, output = read_manifest(folder), work / f"{batch.policy}-{step}"
     (work / "batch").write_bytes(encode(batch))

@@ -17,7 +17,7 @@ from components.config import ResourceConfig, RunConfig, StoreConfig
 from components.errors import ConfigurationError, StoreRefused, StoreUnavailable
 from components.evaluation.held_out import Sampling, report_from
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
-from components.evaluation.suite_play import SuitePlay, joined
+from components.evaluation.suite_play import SuitePlay, join_plays
 from components.evaluation.suites import Suite
 from components.machine.scratch import scratch_folder
 from components.methods.base import method_for
@@ -69,7 +69,7 @@ def evaluate(
     """
     retry_prefect_outages(ResourceConfig().prefect_patience_seconds)
     kept = store or StoreConfig()
-    with kept_in(kept) as results:
+    with open_results_store(kept) as results:
         report = evaluate_subject(
             subject,
             suite,
@@ -114,13 +114,13 @@ def evaluate_subject(
         team = find_team(parsed, find_run, title=subject)
         found = None
     found = found or suite_to_play(suite, team.learned, overrides, num_problems=num_problems, seed=seed)
-    with open_contender(team, found.config, store=results, adjust=partial(adjusted, overrides)) as contender:
+    with open_contender(team, found.config, store=results, adjust=partial(adjust_config, overrides)) as contender:
         report = contender_report(contender, found.suite, sampling, num_samples, seed, play=play, progress=progress)
         keep_results(contender.session)
     return report
 
 
-def adjusted(overrides: Sequence[str], config: RunConfig) -> RunConfig:
+def adjust_config(overrides: Sequence[str], config: RunConfig) -> RunConfig:
     """`config` with those of `overrides` that change who plays and where. Raises ConfigurationError."""
     return overridden(config, team_overrides(overrides))
 
@@ -148,7 +148,7 @@ def contender_report(
             adopt_result(session.store, key_block(call), earlier=contender.earlier)
     if not all(map(is_played, calls)):
         contender.load()
-    found = joined(play(session, calls, title=contender.name, progress=progress))
+    found = join_plays(play(session, calls, title=contender.name, progress=progress))
     step = max((version.step for version in versions.values()), default=0)
     heading = evaluation.head(session.scenario, plan, agent=contender.name, step=step)
     if contender.script:
@@ -157,7 +157,7 @@ def contender_report(
 
 
 @contextmanager
-def kept_in(store: StoreConfig | None) -> Iterator[ResultsStore]:
+def open_results_store(store: StoreConfig | None) -> Iterator[ResultsStore]:
     """Where play is kept: in `store`; a folder for the length of the block if that is None or takes no results, of which a
     warning tells. Play that it holds is read all the same."""
     if store is not None and _takes_results(open_store(store)):
@@ -190,9 +190,9 @@ def find_stored_run(store: StoreConfig, subject: RunSubject | RegisteredSubject)
     ConfigurationError if there is none."""
     opened = open_store(store)
     if isinstance(subject, RunSubject):
-        return effective_run(opened, read_run(opened, subject.run_id)).kept_in(store), subject.step
+        return effective_run(opened, read_run(opened, subject.run_id)).bind_to_store(store), subject.step
     version = resolve_model(f"models:/{subject.name}")
-    run = effective_run(opened, read_run(opened, version.run_id)).kept_in(store)
+    run = effective_run(opened, read_run(opened, version.run_id)).bind_to_store(store)
     first = read_initial_checkpoints(opened, run) or {}
     # A version names members that did not learn in its step as they were at first.
     changed = {

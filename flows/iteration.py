@@ -24,7 +24,7 @@ def training_iteration(session: Session, step: int, checkpoints: dict[str, Check
     snapshot = snapshot_of(session, step)
     if snapshot.finished is not None:
         return snapshot.finished
-    with snapshot.used():
+    with snapshot.use_here():
         batches, updates = steps_for(session.config).run(session, step, checkpoints)
         report = publish_checkpoint(session, step, batches, updates)
         after = checkpoints | {policy: update.checkpoint for policy, update in updates.items()}

@@ -18,7 +18,7 @@ from components.evaluation.night_records import keep_night, read_nights
 from components.evaluation.nightly import (
     NightlySuite,
     SuiteNight,
-    appointed,
+    appoint_champion,
     changes_since,
     night_markdown,
     promotion_after,
@@ -184,7 +184,7 @@ def _resolve(kept: StoreConfig, subject: str, failures: dict[str, str]) -> Conte
 
 
 def _appoint(newest: Sequence[Contestant], reports: Mapping[Contestant, EvalReport]) -> Contestant | None:
-    name = appointed([reports[each] for each in newest if each in reports])
+    name = appoint_champion([reports[each] for each in newest if each in reports])
     return next((each for each in newest if each.name == name), None)
 
 

@@ -156,7 +156,7 @@ def _deployments(path: Path, *, is_project: bool = False) -> dict[str, dict[str,
         )
     found = [(number, each) for number, each in enumerate(listed) if _trains(each, is_project=is_project)]
     pull = {"pull": values["pull"]} if "pull" in values else {}
-    return {name: {**pull, **each} for name, each in (_named(path, *pair) for pair in found)}
+    return {name: {**pull, **each} for name, each in (_name_deployment(path, *pair) for pair in found)}
 
 
 def _trains(deployment: Any, *, is_project: bool) -> bool:
@@ -164,7 +164,7 @@ def _trains(deployment: Any, *, is_project: bool) -> bool:
     return deployment.get("entrypoint") in entrypoints if isinstance(deployment, dict) else not is_project
 
 
-def _named(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any]]:
+def _name_deployment(path: Path, number: int, deployment: Any) -> tuple[str, dict[str, Any]]:
     """The name and the deployment. Raises ConfigurationError if it is invalid."""
     values = deployment if isinstance(deployment, dict) else {}
     name = values.get("name", f"number {number + 1}")
@@ -234,7 +234,7 @@ def with_overrides(values: Mapping[str, Any], overrides: Sequence[str], *, optio
     **Example** `with_overrides({"seed": 0}, ["seed=1", "rollout.mode=single"])` is `{"seed": 1, "rollout": {"mode":
     "single"}}`.
     """
-    result: dict[str, Any] = _copied(values)
+    result: dict[str, Any] = _copy(values)
     for override in overrides:
         path, separator, text = override.partition("=")
         if not separator or not path:
@@ -256,5 +256,5 @@ def with_overrides(values: Mapping[str, Any], overrides: Sequence[str], *, optio
     return result
 
 
-def _copied(value: Any) -> Any:
-    return {key: _copied(inner) for key, inner in value.items()} if isinstance(value, Mapping) else value
+def _copy(value: Any) -> Any:
+    return {key: _copy(inner) for key, inner in value.items()} if isinstance(value, Mapping) else value

@@ -71,7 +71,7 @@ def read_requested_run(config: RunConfig, request: StartRequest) -> tuple[Run, R
         settled, lines = settle_counts(settled, run_id)
         return Run(run_id=run_id, config=settled), None, lines
     store = open_store(config.store)
-    run = read_run(store, request.run_id or config.preset).kept_in(config.store)
+    run = read_run(store, request.run_id or config.preset).bind_to_store(config.store)
     if any(lineage.requested_by == request.restart.requested_by for lineage in run.lineages):
         return run, None, []
     ignored = differing_fields(run.config.result_fields(), with_sources(config).result_fields())

@@ -24,7 +24,7 @@ def play_here(session: Session, calls: Sequence[Call], *, title: str, progress: 
     """The play of each block, in this process and without a word to Prefect."""
     total, num_done, plays = sum(len(_problems(call)) for call in calls), 0, []
     for call in calls:
-        with counted(progress, num_done, total):
+        with count_block(progress, num_done, total):
             plays.append(play_suite.within(*call))
         num_done += len(_problems(call))
         progress(num_done, total)
@@ -51,7 +51,7 @@ def are_apart(resources: ResourceConfig) -> bool:
 
 
 @contextmanager
-def counted(progress: Progress, num_done: int, total: int) -> Iterator[None]:
+def count_block(progress: Progress, num_done: int, total: int) -> Iterator[None]:
     """Within the block the progress of one block of problems is told as that of the whole suite."""
 
     def tell(each: progress_events.Progress) -> None:

@@ -45,12 +45,12 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
     suite(suite_name)
     presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
     if name not in presets and not _is_environment(name):
-        known = ", ".join(_known_names())
+        known = ", ".join(_list_names())
         own = suggest_own(name, kind="class")
         raise ConfigurationError(
             f"--suite {text!r}: {name!r} is no environment and no preset; {own or f'there are {known}'}"
         )
-    return _played(presets.get(name) or _bare_values(name, _options_in(overrides)), overrides), suite_name
+    return _make_played_config(presets.get(name) or _bare_values(name, _options_in(overrides)), overrides), suite_name
 
 
 def find_named_suite(text: str) -> tuple[str, str]:
@@ -79,7 +79,7 @@ def build_played_config(name: str | None, options: Mapping[str, Any], *, own: Ru
     elif name in presets:
         chosen = parse_config(presets[name])
     else:
-        known = _known_names()
+        known = _list_names()
         listed = f"there are {', '.join(known)}"
         remedy = suggest_own(str(name), kind="class") or suggest(str(name), known, otherwise=listed)
         raise ConfigurationError(f"environment.name {name!r}: no environment and no preset; {remedy}")
@@ -111,7 +111,7 @@ def _is_environment(name: str) -> bool:
     return name in FAMILIES or is_own(name) or name in list_installed_environments()
 
 
-def _known_names() -> list[str]:
+def _list_names() -> list[str]:
     """All environments and presets, each once."""
     return list(dict.fromkeys([*FAMILIES, *list_installed_environments(), *all_preset_values()]))
 
@@ -160,7 +160,7 @@ def suite_to_play(
         values = _bare_values(named.environment.name, named.environment.options) | {
             "environment": named.environment.model_dump(mode="json")
         }
-        config = _played(values, played_overrides(overrides))
+        config = _make_played_config(values, pick_played_overrides(overrides))
         config = with_environment_source(as_own(config, own, overrides))
         most = named.num_problems
         if "num_problems" not in named.model_fields_set:
@@ -169,14 +169,14 @@ def suite_to_play(
         return SuiteToPlay(suite=named.model_copy(update=changed), config=config)
     split = "test"
     if named is not None:
-        config, split = suite_config(named, played_overrides(overrides))
+        config, split = suite_config(named, pick_played_overrides(overrides))
         config = as_own(config, own, overrides)
     elif own is None:
         raise ConfigurationError(
             "--suite: name an environment, a preset or a file, as --suite plan_path; only a run has its own"
         )
     else:
-        config = overridden(own, played_overrides(overrides))
+        config = overridden(own, pick_played_overrides(overrides))
     config = with_environment_source(config)
     most = config.evaluation.num_problems if named is None else NUM_PROBLEMS
     values = {
@@ -256,7 +256,7 @@ def overridden(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
         return config
     # What a choice of theirs sets in the engine is a default, and none of these is one.
     engine = config.generation.model_dump(mode="json", exclude_defaults=True)
-    return _played({**config.model_dump(mode="json"), "generation": engine}, overrides)
+    return _make_played_config({**config.model_dump(mode="json"), "generation": engine}, overrides)
 
 
 def team_overrides(overrides: Sequence[str]) -> list[str]:
@@ -264,7 +264,7 @@ def team_overrides(overrides: Sequence[str]) -> list[str]:
     return [each for each in overrides if _section(each) in (*_TEAM, *_PLACES)]
 
 
-def played_overrides(overrides: Sequence[str]) -> list[str]:
+def pick_played_overrides(overrides: Sequence[str]) -> list[str]:
     """Those of `overrides` that change what is played."""
     return [each for each in overrides if _section(each) not in (*_TEAM, *_PLACES)]
 
@@ -300,7 +300,7 @@ def as_own(config: RunConfig, own: RunConfig | None, overrides: Sequence[str] = 
     return config.model_copy(update={"environment": environment, "generation": engine})
 
 
-def _played(values: Mapping[str, Any], overrides: Sequence[str]) -> RunConfig:
+def _make_played_config(values: Mapping[str, Any], overrides: Sequence[str]) -> RunConfig:
     """The configuration with its policies as they are, so that no rule of training refuses how an evaluation computes."""
     changed = with_overrides(values, overrides)
     policies = changed.get("policies")

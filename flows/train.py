@@ -42,7 +42,7 @@ from flows.prefect_runtime.active_runs import (
 )
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.iteration_runs import iteration_runs
-from flows.prefect_runtime.resumption import cancelled_before_resuming
+from flows.prefect_runtime.resumption import find_cancelled_state
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.prefect_runtime.run_ends import end_children
 from flows.prefect_runtime.settings import patient_with_temporary_server
@@ -110,7 +110,7 @@ def flow_for(config: RunConfig) -> Callable[..., dict[str, Any]]:
 def train_run(config: RunConfig, request: StartRequest) -> dict[str, Any]:
     """The summary of the run that this flow run asks for, trained to its end."""
     retry_prefect_outages(config.resources.prefect_patience_seconds)
-    if (cancelled := cancelled_before_resuming()) is not None:
+    if (cancelled := find_cancelled_state()) is not None:
         return cancelled  # type: ignore[return-value]  # Prefect ends the flow run in a state that is returned
     wait_for_earlier_start(HOME, str(runtime.flow_run.id))
     began_at_seconds = monotonic()
@@ -197,7 +197,7 @@ def train_in_session(session: Session, began_at_seconds: float) -> dict[str, Any
     view = view_command(session.store, session.run.run_id)
     pages = RunPages(session.run.run_id, get_run_logger(), view=view)
     with (
-        recorded(session),
+        record_working_process(session),
         training_session(session, steps_for(session.config).pipeline),
         one_cluster(session.config),
         subscribe(pages.hear),
@@ -239,7 +239,7 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
 
 
 @contextmanager
-def recorded(session: Session) -> Iterator[None]:
+def record_working_process(session: Session) -> Iterator[None]:
     """Within the block this process is recorded as working on the run. First, dead runs are reported."""
     if _is_server_temporary.get():
         yield

@@ -75,13 +75,13 @@ def _last_word(event: str, seconds: float, labels: dict[str, Any], related: dict
 
 def automation_differences(client: SyncPrefectClient) -> list[str]:
     """One line per automation that is missing, changed or paused on the server."""
-    return [line for wanted in automations() for line in _differences(wanted, _found(client, wanted.name))]
+    return [line for wanted in automations() for line in _differences(wanted, _find(client, wanted.name))]
 
 
 def ensure_automations(client: SyncPrefectClient) -> None:
     """Create, repair and resume the automations; one that is as it should be is left alone."""
     for wanted in automations():
-        found = _found(client, wanted.name)
+        found = _find(client, wanted.name)
         if not found:
             client.create_automation(wanted)
         elif _differences(wanted, found):
@@ -100,7 +100,7 @@ def pause_resumption(home: Path, api_url: str) -> None:
             request("PATCH", f"{api_url}/automations/{found['id']}", body=b'{"enabled": false}', headers=headers)
 
 
-def _found(client: SyncPrefectClient, name: str) -> list[Automation]:
+def _find(client: SyncPrefectClient, name: str) -> list[Automation]:
     return client.read_automations_by_name(name)
 
 

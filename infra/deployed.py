@@ -66,7 +66,7 @@ def differences(client: SyncPrefectClient, wanted: Sequence[Mapping[str, Any]], 
         # A template is filled in by Prefect.
         lines += [f"{title}: {change}" for change in changes if "{{" not in change]
     lines += [f"{deployment_title({'entrypoint': key[0], 'name': key[1]})}: in no file any more"
-              for key in sorted(_removed(wanted, record) & found.keys())]  # fmt: skip
+              for key in sorted(_find_removed(wanted, record) & found.keys())]  # fmt: skip
     return [*lines, *automation_differences(client)]
 
 
@@ -75,7 +75,7 @@ def tidy(client: SyncPrefectClient, wanted: Sequence[Mapping[str, Any]], record:
 
     Only deployments that were deployed from the same folder before, as `record` says, are removed.
     """
-    found, removed = read_deployed(client), _removed(wanted, record)
+    found, removed = read_deployed(client), _find_removed(wanted, record)
     for each in wanted:
         slugs = {schedule["slug"] for schedule in each["schedules"]}
         deployed = found[_key(each)]
@@ -85,7 +85,7 @@ def tidy(client: SyncPrefectClient, wanted: Sequence[Mapping[str, Any]], record:
     for key in removed & found.keys():
         client.delete_deployment(found[key].id)
     ensure_automations(client)
-    folders = _recorded(record) | {_folder(): sorted(map(_key, wanted))}
+    folders = _read_record(record) | {_folder(): sorted(map(_key, wanted))}
     write_private(record, json.dumps(folders, indent=1).encode())
 
 
@@ -145,12 +145,12 @@ def _schedule(values: Mapping[str, Any]) -> dict[str, Any]:
     return when | {"timezone": values.get("timezone") or "UTC", "active": values.get("active", True)}
 
 
-def _removed(wanted: Sequence[Mapping[str, Any]], record: Path) -> set[Key]:
+def _find_removed(wanted: Sequence[Mapping[str, Any]], record: Path) -> set[Key]:
     """What was last deployed from the current folder and is in no file now."""
-    return {(entrypoint, name) for entrypoint, name in _recorded(record).get(_folder(), [])} - set(map(_key, wanted))
+    return {(entrypoint, name) for entrypoint, name in _read_record(record).get(_folder(), [])} - set(map(_key, wanted))
 
 
-def _recorded(record: Path) -> dict[str, list[Key]]:
+def _read_record(record: Path) -> dict[str, list[Key]]:
     return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
 
 

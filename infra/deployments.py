@@ -19,7 +19,7 @@ def local_deployments() -> list[dict[str, Any]]:
 
     One of a user's own flow is among them if it names the work pool `troupe`. Raises ConfigurationError.
     """
-    return [_deployed(each) for each in all_deployments() if _pool_name(each) == POOL]
+    return [_make_deployment(each) for each in all_deployments() if _pool_name(each) == POOL]
 
 
 def write_deployments(home: Path, deployments: Sequence[Mapping[str, Any]]) -> Path:
@@ -36,7 +36,7 @@ def deployment_title(deployment: Mapping[str, Any]) -> str:
     return f"{function.replace('_', '-')}/{deployment['name']}"
 
 
-def _deployed(deployment: Mapping[str, Any]) -> dict[str, Any]:
+def _make_deployment(deployment: Mapping[str, Any]) -> dict[str, Any]:
     pool = deployment.get("work_pool") or {}
     variables = {"command": shlex.join(prefect_command("prefect.engine")), **(pool.get("job_variables") or {})}
     schedules = deployment.get("schedules") or []

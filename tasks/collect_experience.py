@@ -1,7 +1,7 @@
 """Plays the games of a hybrid run for one step."""
 
 from components.artifacts.refs import CheckpointRef
-from components.methods.hybrid.play import collected
+from components.methods.hybrid.play import collect
 from components.runs.run import CollectedStep
 from components.schema import PolicyVersion
 from components.session.session import Session
@@ -22,4 +22,4 @@ def collect_experience(
 ) -> CollectedStep:
     """What the step's buttons brought, from the learner before it; `versions` are those of the language models."""
     ensure_loaded(session, versions)
-    return collected(session, step, checkpoint, versions)
+    return collect(session, step, checkpoint, versions)

@@ -1,7 +1,7 @@
 """Makes one population of the members that were updated: their adapters are mixed, or left alone, as the strategy says."""
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
-from components.methods.population.coordination import coordinated
+from components.methods.population.coordination import coordinate
 from components.runs.run import PolicyUpdate
 from components.session.session import Session
 from tasks.stage import stage
@@ -25,4 +25,4 @@ def coordinate_weights(
     state: ArtifactRef,
 ) -> dict[str, PolicyUpdate]:
     """The members after the step, by policy, from those before it and their updates. Each is stored before it returns."""
-    return coordinated(session, step, checkpoints, updates, state)
+    return coordinate(session, step, checkpoints, updates, state)

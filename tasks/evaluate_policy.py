@@ -7,13 +7,13 @@ from typing import Any
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.evaluation.held_out import EvalPlan, Sampling, report_from
-from components.evaluation.suite_play import SuitePlay, joined
+from components.evaluation.suite_play import SuitePlay, join_plays
 from components.methods.base import method_for
 from components.methods.contenders import Player, StoredWeights
 from components.runs.history import index_evaluation
 from components.runs.pipeline import When
 from components.runs.run import stage_key
-from components.runs.stage_protocol import committed
+from components.runs.stage_protocol import read_committed
 from components.schema import EvalReport, PolicyVersion
 from components.session.engines import list_fixed_versions
 from components.session.session import Session
@@ -49,7 +49,7 @@ def evaluate_policy(session: Session, step: int, part: Sampling, checkpoints: di
 def play_own_suite(session: Session, sampling: Sampling, checkpoints: Mapping[str, CheckpointRef]) -> SuitePlay:
     """The play of the run's own suite. Blocks that somebody has played are read."""
     calls = own_calls(session, own_plan(session, sampling), checkpoints)
-    return joined([play_suite.within(*call) for call in calls])
+    return join_plays([play_suite.within(*call) for call in calls])
 
 
 def own_plan(session: Session, sampling: Sampling) -> EvalPlan:
@@ -77,7 +77,9 @@ def missing_calls(
     """The arguments of `play_suite` for the blocks that a report of this step waits for, and that nobody has played."""
     inputs = [{"step": step, "part": each, "checkpoints": checkpoints} for each in samplings]
     keys = [stage_key(evaluate_policy.stage, session.run, each) for each in inputs]
-    waiting = [each for each, key in zip(samplings, keys, strict=True) if not committed(session.store, key, EvalReport)]
+    waiting = [
+        each for each, key in zip(samplings, keys, strict=True) if not read_committed(session.store, key, EvalReport)
+    ]
     calls = (own_calls(session, own_plan(session, each), checkpoints) for each in waiting)
     return [call for each in calls for call in each if not is_played(call)]
 

@@ -2,12 +2,12 @@
 
 from components.evaluation.comparison import payoff_difference
 from components.evaluation.held_out import Sampling
-from components.evaluation.suite_play import SuitePlay, joined
+from components.evaluation.suite_play import SuitePlay, join_plays
 from components.methods.base import method_for
 from components.methods.population.against_starts import (
     StartGains,
+    list_trained_agents,
     seating_at_start,
-    trained_agents,
     versions_of_seating,
 )
 from components.metrics import mean
@@ -35,7 +35,7 @@ def play_against_starts(
     before = _play_own_suite(session, part, seating_at_start(session.config), starts, versions)
     is_measured = bool(before.payoffs_P_K) and len(before.problems_P) > 1
     gains = []
-    for agent in trained_agents(session.config) if is_measured else ():
+    for agent in list_trained_agents(session.config) if is_measured else ():
         after = _play_own_suite(session, part, seating_at_start(session.config, agent), starts, versions)
         gains.append(payoff_difference(agent, _average_earnings(before, agent), _average_earnings(after, agent)))
     told = StartGains(gains=tuple(gains), num_problems=len(before.problems_P))
@@ -55,7 +55,7 @@ def _play_own_suite(
     seated, plan = versions_of_seating(seating, starts, versions), own_plan(session, sampling)
     players = method_for(session.config).evaluation.name_players(session, plan, seated, {}, seating)
     calls = block_calls(session, plan, players, seated, {}, seating)
-    return joined([play_suite.within(*call) for call in calls])
+    return join_plays([play_suite.within(*call) for call in calls])
 
 
 def _average_earnings(play: SuitePlay, agent: str) -> list[float]:

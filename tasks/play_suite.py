@@ -13,7 +13,7 @@ from components.methods.base import method_for
 from components.methods.contenders import Player, load_missing
 from components.reporting import progress
 from components.runs.run import stage_key
-from components.runs.stage_protocol import committed
+from components.runs.stage_protocol import read_committed
 from components.schema import PolicyVersion
 from components.session.session import Session
 from components.tool_calls.journal import ToolJournal
@@ -91,4 +91,4 @@ def key_block(call: tuple[Any, ...]) -> StageKey:
 
 def is_played(call: tuple[Any, ...]) -> bool:
     """Whether the play of a block is committed, whoever has played it."""
-    return committed(call[0].store, key_block(call), SuitePlay) is not None
+    return read_committed(call[0].store, key_block(call), SuitePlay) is not None

@@ -26,7 +26,7 @@ from components.runs.recovery_hints import with_recovery_hints
 from components.runs.run import stage_key
 from components.runs.stage_protocol import manifest_key, run_stage
 from components.session.session import Session
-from components.session.step_snapshot import seen_attempts
+from components.session.step_snapshot import read_attempts_so_far
 from components.stage_roles import Retention, Writes
 
 P = ParamSpec("P")
@@ -134,7 +134,7 @@ def _under_protocol(declared: Stage, decisive: Callable[[Any], object]) -> Calla
         as_type: Any = get_type_hints(compute)["return"]
 
         @functools.wraps(compute)
-        def staged(*args: P.args, **kwargs: P.kwargs) -> R:
+        def run_as_stage(*args: P.args, **kwargs: P.kwargs) -> R:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             session: Session = bound.arguments["session"]
@@ -148,7 +148,7 @@ def _under_protocol(declared: Stage, decisive: Callable[[Any], object]) -> Calla
                         key,
                         lambda: compute(*args, **kwargs),
                         as_type,
-                        seen_attempts=seen_attempts(key),
+                        seen_attempts=read_attempts_so_far(key),
                         decisive=decisive,
                     )
             finally:
@@ -160,7 +160,7 @@ def _under_protocol(declared: Stage, decisive: Callable[[Any], object]) -> Calla
                 return Completed(name="Cached", data=result.output)  # type: ignore[return-value]
             return result.output  # type: ignore[no-any-return]
 
-        return _stage_task(staged, declared)
+        return _stage_task(run_as_stage, declared)
 
     return decorate
 
@@ -206,7 +206,7 @@ def _cancellable(compute: Callable[P, R]) -> Callable[P, R]:
     """`compute` as the function of a Prefect task that an interruption ends as cancelled. Prefect's own word is crashed."""
 
     @functools.wraps(compute)
-    def computed(*args: P.args, **kwargs: P.kwargs) -> R:
+    def compute_or_fail(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return compute(*args, **kwargs)
         except INTERRUPTIONS as interruption:
@@ -215,7 +215,7 @@ def _cancellable(compute: Callable[P, R]) -> Callable[P, R]:
             message = "The process was asked to end."
             return Cancelled(message=message, data=interruption)  # type: ignore[return-value]
 
-    return computed
+    return compute_or_fail
 
 
 def _raise_interruption(returned: State[Any]) -> None:

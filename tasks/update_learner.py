@@ -3,7 +3,7 @@
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
 from components.config.hybrid import find_tuned_model
-from components.methods.hybrid.play import updated
+from components.methods.hybrid.play import update
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
 from components.session.session import Session
@@ -37,4 +37,4 @@ def update_learner(
     learner, and the batch of a language model."""
     if part in session.config.policies:
         return update_model(session, step, part, checkpoint, experience)
-    return updated(session, step, checkpoint, experience)
+    return update(session, step, checkpoint, experience)

@@ -26,16 +26,16 @@ NUM_METRICS = 60
 """About as many as a team of two agents reports."""
 
 
-def started_run(store: ArtifactStore, run_id: str, *, num_steps: int = 3) -> Run:
+def start_run(store: ArtifactStore, run_id: str, *, num_steps: int = 3) -> Run:
     """A run that has begun and done nothing yet."""
     config = CONFIG.model_copy(update={"num_steps": num_steps})
     freeze_config(store, run_id, config, PIPELINE)
     return Run(run_id=run_id, config=config)
 
 
-def ended_run(store: ArtifactStore, run_id: str, *, num_steps: int = 3, evaluated: Iterable[int] = (0,)) -> Run:
+def make_ended_run(store: ArtifactStore, run_id: str, *, num_steps: int = 3, evaluated: Iterable[int] = (0,)) -> Run:
     """A run whose steps are finished and whose one session has ended."""
-    run = started_run(store, run_id, num_steps=num_steps)
+    run = start_run(store, run_id, num_steps=num_steps)
     session = begin_session(store, run, PIPELINE)
     for step in range(num_steps):
         commit_step(store, run, step, stages=())

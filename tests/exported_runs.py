@@ -24,7 +24,7 @@ from components.training.checkpoint import NO_OPTIMIZER, write_manifest
 from flows.presets import preset_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.committed_runs import commit_evaluation, stage_key
-from tests.integration.vllm_servers import SHAPE, saved_adapter, saved_model
+from tests.integration.vllm_servers import SHAPE, save_adapter, save_model
 from tests.sections import choose_generation
 
 PROMPTS = {"tool_agent": "AB\nCD ", "plan_agent": "AB\nCD FEED"}
@@ -62,14 +62,14 @@ class ExportedRun:
         return engine.score([encode(prompt) for prompt in prompts], [encode(answer) for answer in answers])
 
 
-def exported_run(root: Path) -> ExportedRun:
+def export_run(root: Path) -> ExportedRun:
     """The run, in a store below `root`."""
     local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
     config = preset_config("tiny", [*local, POLICIES, AGENTS, "rollout.temperature=0.8"], num_steps=2)
     store = open_store(config.store)
     run = Run(run_id="team", config=config)
     freeze_config(store, run.run_id, config, PIPELINE)
-    saved_model(0, root / "base" / MODEL_FOLDER)
+    save_model(0, root / "base" / MODEL_FOLDER)
     made = ExportedRun(run=run, store=store, folders={}, versions={}, base=root / "base" / MODEL_FOLDER)
     base = store.put_folder(root / "base")
     key = real_stage_key(PIPELINE["warm_start"], run)
@@ -85,8 +85,8 @@ def exported_run(root: Path) -> ExportedRun:
 
 def _checkpoints(made: ExportedRun, root: Path, step: int, base: ArtifactRef) -> dict[str, CheckpointRef]:
     tool, plan = root / f"tool-{step}", root / f"plan-{step}"
-    made.versions["tool", step], tool_probe = saved_model(step, tool / MODEL_FOLDER, step=step)
-    made.versions["plan", step], plan_probe = saved_adapter(step + 5, plan / ADAPTER_FOLDER, policy="plan")
+    made.versions["tool", step], tool_probe = save_model(step, tool / MODEL_FOLDER, step=step)
+    made.versions["plan", step], plan_probe = save_adapter(step + 5, plan / ADAPTER_FOLDER, policy="plan")
     made.folders["tool", step], made.folders["plan", step] = tool / MODEL_FOLDER, plan / ADAPTER_FOLDER
     (tool / "training").mkdir()
     (tool / "training" / "optimizer").write_text("large")

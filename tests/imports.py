@@ -25,7 +25,7 @@ def sources(root: Path = ROOT) -> list[Path]:
 def import_graph(root: Path = ROOT) -> Graph:
     """Module -> the modules of ours that it names in an import, at the top or inside a function."""
     paths = {module_name(path, root): path for path in sources(root)}
-    return {module: frozenset(_imported(path, paths) - {module}) for module, path in paths.items()}
+    return {module: frozenset(_list_imported(path, paths) - {module}) for module, path in paths.items()}
 
 
 def circles(graph: Graph) -> list[tuple[str, ...]]:
@@ -33,12 +33,12 @@ def circles(graph: Graph) -> list[tuple[str, ...]]:
 
     **Example** a -> b, b -> a, c -> a: [("a", "b")].
     """
-    reached = {module: _reached(graph, module) for module in graph}
+    reached = {module: _list_reached(graph, module) for module in graph}
     groups = {tuple(sorted(other for other in reached[module] if module in reached[other])) for module in graph}
     return sorted(group for group in groups if len(group) > 1)
 
 
-def _reached(graph: Graph, start: str) -> set[str]:
+def _list_reached(graph: Graph, start: str) -> set[str]:
     found, ahead = {start}, [start]
     while ahead:
         new = graph[ahead.pop()] - found
@@ -53,12 +53,12 @@ def syntax_tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def _imported(path: Path, paths: Mapping[str, Path]) -> set[str]:
-    return {*imported_modules(path)} & paths.keys()
+def _list_imported(path: Path, paths: Mapping[str, Path]) -> set[str]:
+    return {*list_imported_modules(path)} & paths.keys()
 
 
 @cache
-def imported_modules(path: Path) -> frozenset[str]:
+def list_imported_modules(path: Path) -> frozenset[str]:
     """Every module that a file names in an import, at the top or inside a function, and every name that could be one.
 
     **Example** `from tasks import progress` gives `tasks` and `components.reporting.progress`.

@@ -19,7 +19,7 @@ def alive(pid: int) -> bool:
     return False
 
 
-def named(process: psutil.Process) -> str:
+def read_name(process: psutil.Process) -> str:
     """The name of a process; empty when it is gone."""
     with suppress(psutil.NoSuchProcess):
         return process.name()

@@ -22,12 +22,12 @@ class RecordedCalls(list[Call]):
         """A stand-in for a function or a class. An `answer` that can be called is called with the arguments."""
         signature, told = inspect.signature(original), name or original.__name__
 
-        def called(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             arguments = signature.bind(*args, **kwargs).arguments
             self.append((told, dict(arguments)))
             return answer(**arguments) if callable(answer) else answer
 
-        stand_in: Any = called
+        stand_in: Any = call
         stand_in.__signature__ = signature
         return stand_in
 
@@ -53,7 +53,7 @@ class _Object:
 def fails(error: BaseException) -> Callable[..., NoReturn]:
     """An answer that raises."""
 
-    def raised(**_: object) -> NoReturn:
+    def raise_error(**_: object) -> NoReturn:
         raise error
 
-    return raised
+    return raise_error

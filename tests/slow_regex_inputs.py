@@ -14,7 +14,7 @@ ENDINGS = ("", "\x00", "}\n")
 _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
 
 
-def pumped(pattern: re.Pattern[str], num_characters: int) -> Iterator[str]:
+def pump(pattern: re.Pattern[str], num_characters: int) -> Iterator[str]:
     """For each repetition in `pattern`, texts that lead to it and then hold its body over and over, and texts that lead to it
     over and over, in a few spellings."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE)

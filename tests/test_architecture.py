@@ -13,7 +13,7 @@ import pytest
 
 from components.environments.registry import ENTRY_POINTS, FAMILIES
 from components.runs.pipeline import Pipeline
-from tests.imports import LAYERS, ROOT, circles, import_graph, imported_modules, module_name, sources, syntax_tree
+from tests.imports import LAYERS, ROOT, circles, import_graph, list_imported_modules, module_name, sources, syntax_tree
 
 LEAVES = {
     *(path.stem for path in (ROOT / "components").glob("*.py")),
@@ -31,7 +31,7 @@ SOURCES = sources()
 
 def tops(path: Path) -> set[str]:
     """The packages that a file imports from."""
-    return {module.split(".")[0] for module in imported_modules(path)}
+    return {module.split(".")[0] for module in list_imported_modules(path)}
 
 
 def breaches(rule: Callable[[Path], object], paths: Iterable[Path] = SOURCES) -> dict[str, object]:
@@ -108,15 +108,15 @@ def test_no_module_keeps_what_somebody_ought_to_own() -> None:
     def keeps(path: Path) -> list[str]:
         tree = syntax_tree(path)
         rebound = [name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names]
-        changed = changed_globals(tree) ^ KEEPERS_OF_STATE.get(module_name(path), set())
+        changed = find_changed_globals(tree) ^ KEEPERS_OF_STATE.get(module_name(path), set())
         # Outside of components a cache by configuration would own what it opens.
         is_component = path.relative_to(ROOT).parts[0] == "components"
-        return [*rebound, *changed, *(() if is_component else cached_by_argument(tree))]
+        return [*rebound, *changed, *(() if is_component else find_cached_by_argument(tree))]
 
     assert breaches(keeps) == {}
 
 
-def changed_globals(tree: ast.Module) -> set[str]:
+def find_changed_globals(tree: ast.Module) -> set[str]:
     """The module's own names whose values are changed by what it holds: by an index, or by a method of a container."""
     own = {
         name.id
@@ -138,7 +138,7 @@ def changed_globals(tree: ast.Module) -> set[str]:
     return changed
 
 
-def cached_by_argument(tree: ast.Module) -> Iterator[str]:
+def find_cached_by_argument(tree: ast.Module) -> Iterator[str]:
     """The functions with arguments whose results a decorator keeps as long as the process."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.args.args:
@@ -163,8 +163,8 @@ def store(config): ...
 @cache
 def nothing(): ...
 """
-    assert changed_globals(ast.parse(text)) == {"engines", "open_ones"}
-    assert list(cached_by_argument(ast.parse(text))) == ["store"]
+    assert find_changed_globals(ast.parse(text)) == {"engines", "open_ones"}
+    assert list(find_cached_by_argument(ast.parse(text))) == ["store"]
 
 
 @pytest.mark.parametrize("package", sorted({*PACKAGES} - {COMPOSITION_ROOT, METHODS}))
@@ -173,7 +173,7 @@ def test_packages_meet_at_each_others_base_alone(package: str) -> None:
     used = {
         parts[1]
         for path in (ROOT / "components" / package).rglob("*.py")
-        for parts in (module.split(".") for module in imported_modules(path))
+        for parts in (module.split(".") for module in list_imported_modules(path))
         if parts[0] == "components" and len(parts) > 2 and parts[2] != "base" and ".".join(parts[1:3]) not in SHARED
     }
     assert used - {package, "artifacts", *LEAVES} == MEETING_PLACES.get(package, set())
@@ -181,7 +181,7 @@ def test_packages_meet_at_each_others_base_alone(package: str) -> None:
 
 def test_leaves_import_leaves_alone() -> None:
     def others(path: Path) -> set[str]:
-        parts = [module.split(".") for module in imported_modules(path)]
+        parts = [module.split(".") for module in list_imported_modules(path)]
         return {each[1] for each in parts if each[0] == "components" and len(each) > 1} - LEAVES
 
     paths = [path for path in (ROOT / "components").rglob("*.py") if {*module_name(path).split(".")[1:2]} & LEAVES]
@@ -201,11 +201,12 @@ def test_the_core_knows_no_method() -> None:
     """Neither by importing one nor by its name; what a method is to others, it says of itself."""
     for top in ("components", "tasks", "flows", "troupe", "infra"):
         paths = [path for path in (ROOT / top).rglob("*.py") if not _may_know_methods(path)]
-        assert breaches(_named_methods, paths) == {}
+        assert breaches(_find_named_methods, paths) == {}
     inside = (ROOT / "components").rglob("*.py")
     below = [path for path in inside if path.relative_to(ROOT / "components").parts[0] != METHODS]
     assert (
-        breaches(lambda path: [m for m in imported_modules(path) if m.startswith(f"components.{METHODS}")], below) == {}
+        breaches(lambda path: [m for m in list_imported_modules(path) if m.startswith(f"components.{METHODS}")], below)
+        == {}
     )
 
 
@@ -217,7 +218,7 @@ def _may_know_methods(path: Path) -> bool:
     return path.relative_to(ROOT).as_posix().startswith(_METHODS_OWN)
 
 
-def _named_methods(path: Path) -> list[str]:
+def _find_named_methods(path: Path) -> list[str]:
     """The names of methods in code, but for imports and documentation."""
     nodes = list(ast.walk(syntax_tree(path)))
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute)} & {"population", "hybrid"}
@@ -228,7 +229,7 @@ STAGES = sorted({*(ROOT / "tasks").glob("*.py")} - {ROOT / "tasks" / name for na
 
 
 def test_every_file_of_tasks_is_a_stage_of_its_name() -> None:
-    def declared(path: Path) -> set[str]:
+    def list_declared(path: Path) -> set[str]:
         return {
             node.name
             for node in syntax_tree(path).body
@@ -237,7 +238,7 @@ def test_every_file_of_tasks_is_a_stage_of_its_name() -> None:
             if isinstance(each, ast.Call) and ast.unparse(each.func) in {"stage", "effect"}
         }
 
-    assert breaches(declared, STAGES) == {module_name(path): {path.stem} for path in STAGES}
+    assert breaches(list_declared, STAGES) == {module_name(path): {path.stem} for path in STAGES}
 
 
 def test_the_ledger_and_what_reads_it_hold_no_stages_name() -> None:
@@ -248,12 +249,12 @@ def test_the_ledger_and_what_reads_it_hold_no_stages_name() -> None:
     names = {stage.name for pipeline in pipelines for stage in pipeline.stages}
     assert names >= {path.stem for path in STAGES}, "a stage is of no flow"
 
-    def held(path: Path) -> set[str]:
+    def find_held(path: Path) -> set[str]:
         texts = list(code_strings(syntax_tree(path)))
         return {name for name in names if any(re.search(rf"{name}(?!\.)", text) for text in texts)}
 
     readers = [path for folder in LEDGER for path in (ROOT / folder).rglob("*.py")]
-    assert breaches(held, readers) == {}
+    assert breaches(find_held, readers) == {}
     assert [*code_strings(ast.parse('"""a"""\ndef f(b="c"):\n    "d"\n    "e"\n    return f"g{b}"'))] == ["c", "g"]
 
 
@@ -271,7 +272,9 @@ def code_strings(tree: ast.AST) -> Iterator[str]:
 def test_only_one_folder_knows_the_inside_of_prefect() -> None:
     private = ("prefect._", "prefect.flow_engine", "prefect.task_engine", "prefect.utilities")
     others = [path for path in SOURCES if path.parent != ROOT / "flows" / "prefect_runtime"]
-    assert breaches(lambda path: [each for each in imported_modules(path) if each.startswith(private)], others) == {}
+    assert (
+        breaches(lambda path: [each for each in list_imported_modules(path) if each.startswith(private)], others) == {}
+    )
 
 
 def test_no_file_is_longer_than_the_hard_limit() -> None:
@@ -300,11 +303,11 @@ def num_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_text_files_are_utf_8_under_any_locale() -> None:
-    def unencoded(path: Path) -> list[int]:
+    def find_unencoded(path: Path) -> list[int]:
         calls = (node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call))
         return [call.lineno for call in calls if takes_the_locale(call)]
 
-    assert breaches(unencoded) == {}
+    assert breaches(find_unencoded) == {}
     found = [takes_the_locale(call) for call in ast.walk(ast.parse(OPENING)) if isinstance(call, ast.Call)]
     assert found.count(True) == OPENING.count("# no")
 
@@ -410,7 +413,7 @@ STILL_IMPORTED_BY_FACADES = {
 @pytest.mark.parametrize("facade", sorted(STILL_IMPORTED_BY_FACADES))
 def test_facades_import_flows_methods_and_readers(facade: str) -> None:
     """An exemption that nobody needs fails, too."""
-    modules = {each for path in (ROOT / "flows" / "api" / facade).rglob("*.py") for each in imported_modules(path)}
+    modules = {each for path in (ROOT / "flows" / "api" / facade).rglob("*.py") for each in list_imported_modules(path)}
     parts = [each.split(".") for each in modules]
     assert {each[0] for each in parts} & {"tasks", "infra", "troupe"} == set()
     used = {each[1] for each in parts if each[0] == "components" and len(each) > 1} - {*LEAVES, *READERS}

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HEAVY = ("torch", "prefect", "mlflow", "transformers", "deepspeed")
 
 
-def told(code: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def run_code(code: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """What a script in `cwd` that holds `code` prints."""
     (cwd / "script.py").write_text(code) if cwd != ROOT else None
     script = [str(cwd / "script.py")] if cwd != ROOT else ["-c", code]
@@ -38,7 +38,7 @@ def test_the_public_names_are_these_and_each_is_documented() -> None:
 
 def test_importing_them_loads_no_heavy_library() -> None:
     code = f"import sys, troupe\nfrom troupe import *\nprint([name for name in {HEAVY!r} if name in sys.modules])"
-    assert told(code).stdout.strip() == "[]"
+    assert run_code(code).stdout.strip() == "[]"
 
 
 def test_a_notebook_completes_the_public_names_and_no_others(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_notebook_completes_the_public_names_and_no_others(tmp_path: Path) -> 
         "found = rlcompleter.Completer(vars())\n"
         "print([found.complete('troupe.load', number) for number in range(5)], troupe.testing.check_environment)"
     )
-    finished = told(code, tmp_path)
+    finished = run_code(code, tmp_path)
     assert finished.stdout.startswith(
         "['troupe.load_config(', 'troupe.load_metrics(', 'troupe.load_rollouts(', 'troupe.load_team(', None] <function"
     ), finished.stderr
@@ -59,7 +59,7 @@ def test_a_folder_of_the_librarys_name_does_not_hide_it(tmp_path: Path) -> None:
     """Whoever clones into `troupe` has such a folder, in the folder that holds the clone."""
     (tmp_path / "troupe" / "flows").mkdir(parents=True)
     (tmp_path / "flows").mkdir()
-    finished = told("import troupe; print(troupe.load_config('tiny').preset)", tmp_path)
+    finished = run_code("import troupe; print(troupe.load_config('tiny').preset)", tmp_path)
     assert finished.stdout.strip() == "tiny", finished.stderr
 
 
@@ -79,7 +79,7 @@ def test_the_examples_of_the_functions_hold() -> None:
 def test_a_script_beside_a_file_that_hides_a_package_is_told_its_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("")
-    failed = told("import troupe\ntroupe.load_config('tiny')", tmp_path)
+    failed = run_code("import troupe\ntroupe.load_config('tiny')", tmp_path)
     assert failed.stderr.splitlines()[-1] == (
         f"ImportError: {tmp_path / name} hides Troupe's package {name.partition('/')[0].removesuffix('.py')!r}: "
         "give it another name"

@@ -25,7 +25,7 @@ OWN_CODE_BY_PATH = {
 }
 
 
-def built_wheel(folder: Path) -> Path:
+def build_wheel(folder: Path) -> Path:
     """The wheel of this source tree, built without a network in a copy of it."""
     source = folder / "source"
     source.mkdir()
@@ -42,7 +42,7 @@ def built_wheel(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    with zipfile.ZipFile(built_wheel(tmp_path_factory.mktemp("wheel"))) as wheel:
+    with zipfile.ZipFile(build_wheel(tmp_path_factory.mktemp("wheel"))) as wheel:
         assert wheel.read("flows/prefect.yaml") == (ROOT / "prefect.yaml").read_bytes()
         return set(wheel.namelist())
 
@@ -61,16 +61,16 @@ def test_it_holds_every_file_that_is_read_by_path(names: set[str]) -> None:
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "package_file":
-                    patterns.append("/".join(map(spelled, node.args)))
+                    patterns.append("/".join(map(describe_argument, node.args)))
     assert len(patterns) >= 4
     for pattern in patterns:
         assert fnmatch.filter(names, pattern) or fnmatch.filter(names, f"{pattern}/*"), pattern
 
 
-def spelled(argument: ast.expr) -> str:
+def describe_argument(argument: ast.expr) -> str:
     """The text of an argument, with * for what is filled in."""
     if isinstance(argument, ast.JoinedStr):
-        return "".join(spelled(part) if isinstance(part, ast.Constant) else "*" for part in argument.values)
+        return "".join(describe_argument(part) if isinstance(part, ast.Constant) else "*" for part in argument.values)
     assert isinstance(argument, ast.Constant), ast.dump(argument)
     return str(argument.value)
 

@@ -11,8 +11,8 @@ from flows.presets import preset_config
 from troupe.consoles import console
 from troupe.runs.summary import TrainingReport
 from troupe.teams.evaluation import evaluate as evaluate
-from troupe.teams.run_team import Team, run_team, stored_run
-from troupe.training.in_process import run_training, stored_in
+from troupe.teams.run_team import Team, find_run, run_team
+from troupe.training.in_process import place_store, run_training
 
 # Prefect reads this on import, at the first run: its messages about each task go to its own pages.
 os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
@@ -67,7 +67,7 @@ def train(
     shown = console()
     shown.quiet = not (shown.is_jupyter if display is None else display)
     return run_training(
-        stored_in(config, store, ()),
+        place_store(config, store, ()),
         config.preset if run_id is None else run_id,
         console=shown,
         on_step=on_step,
@@ -87,4 +87,4 @@ def load_team(run: str, *, step: int | None = None, store: str | None = None) ->
     >>> [(node.group.agent, node.candidates[0].text) for node in episode.path], episode.success  # doctest: +SKIP
     ([('tool_agent', 'R,R,D'), ('plan_agent', 'R,R,D')], True)
     """
-    return run_team(stored_run(run, store), step)
+    return run_team(find_run(run, store), step)

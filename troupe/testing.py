@@ -18,7 +18,7 @@ from components.environments.contract import (
 )
 from components.environments.environment import Environment
 from components.environments.family import Family
-from components.environments.registry import validated
+from components.environments.registry import validate_options
 from components.environments.turn_orders import check_team
 from components.errors import ConfigurationError
 from components.schema import Limits
@@ -57,7 +57,7 @@ def check_environment(
     try:
         check_team(environment.__qualname__, environment)
         family = Family(environment.__qualname__, environment(), answer_format)
-        settings = validated(family.options_type, options or {})
+        settings = validate_options(family.options_type, options or {})
         family = family.under(settings)
         problems = draw_problems(family, settings, num_problems)
         check_variety(problems)

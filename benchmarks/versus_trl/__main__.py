@@ -32,13 +32,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.origin import measured_by
+from benchmarks.origin import read_origin
 from benchmarks.versus_trl.game import TINY
 from benchmarks.versus_trl.order import AS_SHIPPED, COMPONENTS, FLOAT32_ADAPTER, TRL, TROUPE, Order
 from benchmarks.versus_trl.outcomes import Outcome, outcome
 from benchmarks.versus_trl.registry import TASKS
 from benchmarks.versus_trl.report import curve, speed, table, verdicts, write_raw
-from benchmarks.versus_trl.runs import ARMS, Ran, run, started
+from benchmarks.versus_trl.runs import ARMS, Ran, make_start, run
 
 GROUP_SIZE = 8
 WARM_START_SUCCESS = 0.5
@@ -50,7 +50,7 @@ def main() -> None:
     out: Path = asked.out or Path(tempfile.mkdtemp(prefix="troupe-versus-trl-raw-"))
     with tempfile.TemporaryDirectory(prefix="troupe-versus-trl-") as name:
         folder = Path(name)
-        start = started(order_of(asked, folder, arm="start", number=0, dtype=asked.dtype[0]))
+        start = make_start(order_of(asked, folder, arm="start", number=0, dtype=asked.dtype[0]))
         print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.2f}; "
               f"trl {version('trl')}, torch {version('torch')}, transformers {version('transformers')}")  # fmt: skip
         print(f"{task.told}, one agent, {asked.problems} problems x {GROUP_SIZE} candidates per step, {asked.steps} steps, "
@@ -69,7 +69,7 @@ def compare(asked: argparse.Namespace, folder: Path, dtype: str, start: Mapping[
     # First: what was measured outlasts a report that fails.
     write_raw(outcomes, {key: each.result for key, each in ran.items()}, out)
     facts = {"start": start, "load": os.getloadavg(), "options": vars(asked) | {"out": str(out)}}
-    facts |= {**measured_by(), "python": platform.python_version()}
+    facts |= {**read_origin(), "python": platform.python_version()}
     (out / "machine.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
     print_report(outcomes, ran, asked)
     print(f"\nraw numbers: {out}")

@@ -30,7 +30,7 @@ from components.training.base import MODEL_FOLDER, UpdateJob
 from components.training.checkpoint import read_manifest, write_initial_checkpoint
 
 
-def played(session: Session, step: int, folder: Path) -> tuple[RolloutShard, ScoredShard]:
+def play_step(session: Session, step: int, folder: Path) -> tuple[RolloutShard, ScoredShard]:
     """The step's episodes by the weights in `folder`, and their rewards."""
     config, scenario = session.config, session.scenario
     manifest = read_manifest(folder)
@@ -48,7 +48,7 @@ def played(session: Session, step: int, folder: Path) -> tuple[RolloutShard, Sco
     return shard, score_shard(shard, family=family, rubric=rubric)
 
 
-def updated(session: Session, step: int, folder: Path, batch: TrainBatch, work: Path) -> Path:
+def update_policy(session: Session, step: int, folder: Path, batch: TrainBatch, work: Path) -> Path:
     """The checkpoint folder after one update."""
     manifest, config = read_manifest(folder), session.config
     batch_file, output = work / "batch", work / f"checkpoint-{step + 1}"
@@ -75,12 +75,12 @@ def train(order: Order) -> dict[str, Any]:
     ended_at, steps = [], []
     session.trainers.warm_up()
     for step in range(config.num_steps):
-        shard, scored = played(session, step, folder)
+        shard, scored = play_step(session, step, folder)
         batches, _ = train_batches(
             [shard], [scored], algorithm=config.algorithm, policies=[POLICY],
             with_silent_groups=config.loss.trains_silent_groups,
         )  # fmt: skip
-        folder = updated(session, step, folder, batches[POLICY], work)
+        folder = update_policy(session, step, folder, batches[POLICY], work)
         ended_at.append(time.perf_counter())
         steps.append(step_metrics([shard], [scored]))
     session.close()

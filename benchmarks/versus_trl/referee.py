@@ -48,9 +48,9 @@ class Referee:
         seat = seat_of(self._config, self._role)
         rows = []
         for number, problem in enumerate(self._problems):
-            observation = seat.shown(self._family.build(problem).observe(self._role))
+            observation = seat.apply_prompt(self._family.build(problem).observe(self._role))
             tokens = encode_observation(observation, ours, seat.prompt_format, seat.chat_template_arguments)
-            text = observation.state if seat.prompt_format == "compact" else ours.spelled(tokens)
+            text = observation.state if seat.prompt_format == "compact" else ours.decode_with_specials(tokens)
             assert tuple(theirs(text)["input_ids"]) == tokens, f"{text!r} has other tokens than {tokens}"
             rows.append({"prompt": text, "number": number})
         return rows

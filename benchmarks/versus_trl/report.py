@@ -36,7 +36,7 @@ def table(outcomes: Sequence[Outcome], arms: Sequence[str], *, goal: Goal) -> st
             f"{speed(values['samples_per_second']):>10}{values['tokens_per_second']:10.0f}{values['pss_mib']:9.0f}"
             f"{values['services_pss_mib']:9.0f}{values['rss_mib']:9.0f}{values['num_processes']:7.0f}{values['cpu_seconds']:8.1f}"
         )
-        lines.append(f"{arm:24}{numbers}{reached(mine):>20}{success:9.3f}")
+        lines.append(f"{arm:24}{numbers}{describe_reached(mine):>20}{success:9.3f}")
     return "\n".join(lines)
 
 
@@ -56,7 +56,7 @@ def curve(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     return "\n".join(lines)
 
 
-def reached(mine: Sequence[Outcome]) -> str:
+def describe_reached(mine: Sequence[Outcome]) -> str:
     """The median over seeds, and how many of them came there.
 
     **Example** three runs that took 5120 and 6144 samples and more than 10240: "6144 (2/3)".
@@ -72,10 +72,10 @@ def verdicts(outcomes: Sequence[Outcome], ours: str, theirs: str, *, goal: Goal)
     mine, other = ([each for each in outcomes if each.arm == arm] for arm in (ours, theirs))
     speed, memory = (median_ratio(mine, other, field) for field in ("samples_per_second", "whole_pss_mib"))
     rows = [
-        (f"samples/s: {speed:.2f} times (at least {LEAST_SPEED_RATIO})", held(speed >= LEAST_SPEED_RATIO)),
+        (f"samples/s: {speed:.2f} times (at least {LEAST_SPEED_RATIO})", describe_verdict(speed >= LEAST_SPEED_RATIO)),
         (
             f"peak memory with services: {memory:.2f} times (at most {MOST_MEMORY_RATIO})",
-            held(memory <= MOST_MEMORY_RATIO),
+            describe_verdict(memory <= MOST_MEMORY_RATIO),
         ),
         goal_verdict(mine, other, goal),
     ]
@@ -98,10 +98,10 @@ def goal_verdict(mine: Sequence[Outcome], other: Sequence[Outcome], goal: Goal) 
         return f"samples to {goal.success}: {other[0].arm} did not come there in its {most} samples", "not compared"
     ratio, low, high = goal_ratio(mine, other)
     text = f"samples to {goal.success}: {ratio:.2f} times, 95% interval {low:.2f} to {high:.2f} (not above 1)"
-    return text, held(low <= 1.0 and all(each.samples_to_goal is not None for each in mine))
+    return text, describe_verdict(low <= 1.0 and all(each.samples_to_goal is not None for each in mine))
 
 
-def held(holds: bool) -> str:
+def describe_verdict(holds: bool) -> str:
     """A verdict as a word."""
     return "held" if holds else "MISSED"
 

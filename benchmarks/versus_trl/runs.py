@@ -38,22 +38,22 @@ def run(order: Order, home: Path) -> Ran:
     """Run one arm to its end. Raises RuntimeError with the end of its log when it fails."""
     Path(order.work_folder).mkdir(parents=True)
     with services(home, wanted=order.arm == TROUPE) as found:
-        footprint = watched(f"{_PACKAGE}.{ARMS[order.arm]}", order, found)
+        footprint = run_watched(f"{_PACKAGE}.{ARMS[order.arm]}", order, found)
         held = services_memory(home) if found else 0.0
     return Ran(
         result=json.loads(order.result_file.read_text(encoding="utf-8")), footprint=footprint, services_pss_mib=held
     )
 
 
-def started(order: Order) -> Mapping[str, Any]:
+def make_start(order: Order) -> Mapping[str, Any]:
     """Make the model that all arms start from; what it is, and how its making went."""
     named = replace(order, arm="start")
     Path(named.work_folder).mkdir(parents=True)
-    watched(f"{_PACKAGE}.{TASKS[order.task].start_module}", named, {})
+    run_watched(f"{_PACKAGE}.{TASKS[order.task].start_module}", named, {})
     return dict(json.loads(named.result_file.read_text(encoding="utf-8")))
 
 
-def watched(module: str, order: Order, found: Mapping[str, str]) -> Footprint:
+def run_watched(module: str, order: Order, found: Mapping[str, str]) -> Footprint:
     """Run `module` on `order`."""
     folder = Path(order.work_folder)
     order_file, log = folder / "order.json", folder / "log"

@@ -11,7 +11,7 @@ from components.algorithms.loss_inputs import LossInputs, PolicyLoss, token_log_
 from components.config import LossConfig
 
 
-def weighted_likelihood(inputs: LossInputs, config: LossConfig) -> Tensor:
+def compute_cispo_loss(inputs: LossInputs, config: LossConfig) -> Tensor:
     """The loss of each token (N,).
 
     **Example** clip_high 4, a token of probability .5, ratio 9 and advantage 1: -5 * log .5 = 3.466, its slope in the
@@ -26,4 +26,4 @@ def _bound(ratios_N: Tensor, advantages_N: Tensor, config: LossConfig) -> Tensor
     return (ratios_N > 1.0 + config.clip_high) | (ratios_N < 1.0 - config.clip_low)
 
 
-CISPO = PolicyLoss(losses=weighted_likelihood, clipped=_bound)
+CISPO = PolicyLoss(losses=compute_cispo_loss, clipped=_bound)

@@ -7,7 +7,7 @@ candidate's own reward. The reference code takes the sample's deviation (n - 1) 
 
 from collections.abc import Sequence
 
-from components.algorithms.grouping import Advantages, Rewards, action_rewards, compared, flatten, unflatten
+from components.algorithms.grouping import Advantages, Rewards, action_rewards, compare_equal_keys, flatten, unflatten
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
@@ -25,4 +25,4 @@ def compare_agents(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorith
         for _ in node.candidates
     ]
     earned = flatten(action_rewards(episodes, rewards_E_N_K))
-    return unflatten(compared(earned, agents, algorithm), rewards_E_N_K)
+    return unflatten(compare_equal_keys(earned, agents, algorithm), rewards_E_N_K)

@@ -11,7 +11,7 @@ its number of steps, takes the sample's deviation, or none, and adds 1e-6.
 
 from collections.abc import Sequence
 
-from components.algorithms.grouping import Advantages, Rewards, compared, episode_returns, flatten, unflatten
+from components.algorithms.grouping import Advantages, Rewards, compare_equal_keys, episode_returns, flatten, unflatten
 from components.algorithms.grpo import grpo_advantages
 from components.config import AlgorithmConfig, Gigpo
 from components.schema import Episode
@@ -32,7 +32,7 @@ def gigpo_advantages(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algori
         for node in episode.nodes
         for _ in node.candidates
     ]
-    by_step = compared(flatten(step_returns(episodes, rewards_E_N_K, discount)), states, algorithm)
+    by_step = compare_equal_keys(flatten(step_returns(episodes, rewards_E_N_K, discount)), states, algorithm)
     by_episode = flatten(grpo_advantages(episodes, rewards_E_N_K, algorithm))
     pairs = zip(by_episode, by_step, strict=True)
     return unflatten((None if e is None or s is None else e + weight * s for e, s in pairs), rewards_E_N_K)

@@ -60,7 +60,7 @@ def to_every_action(values_E: Sequence[Value], rewards_E_N_K: Rewards) -> list[t
     ]
 
 
-def compared(earned: Group, keys: Iterable[Hashable], algorithm: AlgorithmConfig) -> list[float | None]:
+def compare_equal_keys(earned: Group, keys: Iterable[Hashable], algorithm: AlgorithmConfig) -> list[float | None]:
     """The advantage of each of `earned` among those with an equal key.
 
     **Example** earned (1, 0, 5), keys (a, a, b), nothing divided: (.5, -.5, 0).

@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 
 from components.algorithms.at_grpo import at_grpo_advantages
-from components.algorithms.grouping import Advantages, Rewards, compared, episode_returns, is_tree, to_every_action
+from components.algorithms.grouping import (
+    Advantages,
+    Rewards,
+    compare_equal_keys,
+    episode_returns,
+    is_tree,
+    to_every_action,
+)
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
@@ -15,7 +22,7 @@ def grpo_advantages(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorit
     """
     problems = [episode.problem.problem_id for episode in episodes]
     returns_E = episode_returns(episodes, rewards_E_N_K)
-    return to_every_action(compared(returns_E, problems, algorithm), rewards_E_N_K)
+    return to_every_action(compare_equal_keys(returns_E, problems, algorithm), rewards_E_N_K)
 
 
 def compare_siblings(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:

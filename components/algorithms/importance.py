@@ -42,7 +42,7 @@ def correction(
     lengths = torch.tensor(lengths_B, dtype=torch.int64, device=device)
     completions_N = torch.repeat_interleave(torch.arange(len(lengths_B), device=device), lengths)
     log_ratios_N = (trainer_logprobs_N - sampler_logprobs_N).detach().double()
-    kept_B = _kept(log_ratios_N, completions_N, len(lengths_B), config)
+    kept_B = _find_kept(log_ratios_N, completions_N, len(lengths_B), config)
     if config.importance_level == "token":
         log_weights, kept = log_ratios_N, kept_B[completions_N]
     else:
@@ -84,7 +84,7 @@ def correction_metrics(sums: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def _kept(log_ratios_N: Tensor, completions_N: Tensor, num_completions: int, config: LossConfig) -> Tensor:
+def _find_kept(log_ratios_N: Tensor, completions_N: Tensor, num_completions: int, config: LossConfig) -> Tensor:
     """The completions without a token below the veto (B,)."""
     if config.importance_veto is None:
         return log_ratios_N.new_ones(num_completions, dtype=torch.bool)

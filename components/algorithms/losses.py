@@ -37,7 +37,7 @@ class MinibatchSize:
     num_tokens: int
 
 
-def aggregated(losses_N: Tensor, lengths_N: Tensor, size: MinibatchSize, config: LossConfig) -> Tensor:
+def aggregate_losses(losses_N: Tensor, lengths_N: Tensor, size: MinibatchSize, config: LossConfig) -> Tensor:
     """The contribution of one micro-batch to the loss; `lengths_N` is the length of each token's completion.
 
     **Example** completions with token losses (1, 3) and (5,): token_mean 3, sequence_mean 3.5, sequence_sum 4.5, fixed_length
@@ -60,7 +60,7 @@ def minibatch_loss(inputs: LossInputs, config: LossConfig, *, size: MinibatchSiz
     **Example** token_mean, two tokens with ratio 1 and advantages 1 and -3, as one of two micro-batches of a minibatch of 4
     tokens: (-1 + 3) / 4 = 0.5.
     """
-    return aggregated(token_losses(inputs, config), inputs.lengths_N, size, config)
+    return aggregate_losses(token_losses(inputs, config), inputs.lengths_N, size, config)
 
 
 def token_losses(inputs: LossInputs, config: LossConfig) -> Tensor:

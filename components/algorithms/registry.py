@@ -72,7 +72,7 @@ def _own(name: str, source: str | None) -> Estimator:
             found = function(episodes, rewards_E_N_K, algorithm)
         try:
             return [
-                _checked(
+                _check_custom_advantages(
                     found_N_K, rewards_N_K, f"{episode.problem.problem_id}, episode {episode.episode}", _INNER_AXES
                 )
                 for episode, rewards_N_K, found_N_K in zip(
@@ -85,13 +85,13 @@ def _own(name: str, source: str | None) -> Estimator:
     return estimate
 
 
-def _checked(found: Any, rewards: Any, where: str, axes: Sequence[str]) -> Any:
+def _check_custom_advantages(found: Any, rewards: Any, where: str, axes: Sequence[str]) -> Any:
     """Own code's advantages along `axes`, with the shape of the rewards. Raises ValueError where they are none."""
     if not axes:
         return _advantage(found, rewards, where)
     listed = _list(found, len(rewards), where, axes[0])
     return tuple(
-        _checked(each, reward, f"{where}, {axes[0]} {index}", axes[1:])
+        _check_custom_advantages(each, reward, f"{where}, {axes[0]} {index}", axes[1:])
         for index, (each, reward) in enumerate(zip(listed, rewards, strict=True))
     )
 

@@ -9,7 +9,7 @@ critic is (`gae`).
 
 from collections.abc import Sequence
 
-from components.algorithms.grouping import Advantages, Rewards, compared, flatten, unflatten
+from components.algorithms.grouping import Advantages, Rewards, compare_equal_keys, flatten, unflatten
 from components.config import AlgorithmConfig
 from components.mathematics.returns import discount_returns
 from components.schema import Episode
@@ -54,7 +54,7 @@ def less_role_mean(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorith
     keys = [
         (node.group.agent, node.group.turn) for episode in episodes for node in episode.nodes for _ in node.candidates
     ]
-    return unflatten(compared(flatten(rewards_E_N_K), keys, algorithm), rewards_E_N_K)
+    return unflatten(compare_equal_keys(flatten(rewards_E_N_K), keys, algorithm), rewards_E_N_K)
 
 
 def less_replica_mean(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
@@ -68,4 +68,4 @@ def less_replica_mean(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algor
         for node in episode.nodes
         for _ in node.candidates
     ]
-    return unflatten(compared(flatten(rewards_E_N_K), keys, algorithm), rewards_E_N_K)
+    return unflatten(compare_equal_keys(flatten(rewards_E_N_K), keys, algorithm), rewards_E_N_K)

@@ -16,7 +16,7 @@ from safetensors.numpy import load, save
 from components.artifacts.columns import Columns, is_record, record_adapter
 from components.artifacts.records import first_complaint
 from components.errors import ArtifactCorrupt, StoreRefused
-from components.text.bounded_json import MAX_VALUES, bounded_json
+from components.text.bounded_json import MAX_VALUES, parse_bounded_json
 
 T = TypeVar("T")
 _DAMAGED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
@@ -48,7 +48,7 @@ def encode(value: Any) -> bytes:
     except ValidationError as error:
         raise TypeError(f"{cls.__qualname__}: {first_complaint(error)}") from error
     columns = Columns()
-    structure = {"version": SCHEMA_VERSION, "type": cls.__qualname__, "value": columns.written(checked)}
+    structure = {"version": SCHEMA_VERSION, "type": cls.__qualname__, "value": columns.write(checked)}
     text = json.dumps(structure, separators=(",", ":"), check_circular=False).encode()
     ints = np.array(columns.ints, dtype=np.int64)
     narrow = ints.astype(np.int32)
@@ -79,9 +79,9 @@ def decode(content: bytes, as_type: type[T]) -> T:
 
 
 def _decode(content: bytes, as_type: type[T]) -> T:
-    tensors = load(_unpacked(content))
+    tensors = load(_unpack(content))
     columns = Columns(ints=tensors["ints"].tolist(), floats=tensors["floats"].tolist())
-    structure = bounded_json(
+    structure = parse_bounded_json(
         tensors["structure"].tobytes(), max_values=max(MAX_VALUES, len(content)), object_hook=columns.read
     )
     if structure["version"] != SCHEMA_VERSION:
@@ -95,7 +95,7 @@ def _decode(content: bytes, as_type: type[T]) -> T:
     return value
 
 
-def _unpacked(content: bytes) -> bytes:
+def _unpack(content: bytes) -> bytes:
     """The content of a frame that states its size, within the limit."""
     num_bytes, allowed = zstandard.frame_content_size(content), _max_unpacked_bytes(content)
     if not 0 <= num_bytes <= allowed:

@@ -30,7 +30,7 @@ def record_adapter(cls: Any) -> TypeAdapter[Any]:
 class Columns:
     """All tuples of ints and of floats, concatenated in the order of the JSON, and how many numbers have been read.
 
-    **Example** `written((7, 8, 9))` returns `{"$ints": 3}` and appends the numbers to `ints`; `read` reverses this.
+    **Example** `write((7, 8, 9))` returns `{"$ints": 3}` and appends the numbers to `ints`; `read` reverses this.
     """
 
     ints: list[int] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Columns:
     num_ints_read: int = 0
     num_floats_read: int = 0
 
-    def written(self, value: Any) -> Any:
+    def write(self, value: Any) -> Any:
         """A validated value as JSON. Raises TypeError for a value that JSON cannot represent."""
         kind: Any = type(value)
         if kind in _PLAIN:
@@ -48,7 +48,7 @@ class Columns:
         if kind is dict:
             return self._mapping_written(value)
         if kind is list:
-            return [each if type(each) in _PLAIN else self.written(each) for each in value]
+            return [each if type(each) in _PLAIN else self.write(each) for each in value]
         if is_record(kind):
             return self._record_written(value)
         if isinstance(value, float):  # numpy's
@@ -86,7 +86,7 @@ class Columns:
         if kinds == {int} and min(value) in _INT64 and max(value) in _INT64:
             self.ints.extend(value)
             return {_INTS: len(value)}
-        return {_TUPLE: [each if type(each) in _PLAIN else self.written(each) for each in value]}
+        return {_TUPLE: [each if type(each) in _PLAIN else self.write(each) for each in value]}
 
     def _record_written(self, value: Any) -> dict[str, Any]:
         tree = {}
@@ -94,7 +94,7 @@ class Columns:
         for name, default in _defaults(kind):
             each = getattr(value, name)
             if type(each) not in _PLAIN:
-                tree[name] = self.written(each)
+                tree[name] = self.write(each)
             elif each != default:
                 tree[name] = each
         return tree
@@ -103,7 +103,7 @@ class Columns:
         if not _STR.issuperset(map(type, value)):
             raise TypeError(f"a mapping must have str keys to be stored, not {sorted(map(repr, value))}")
         # Sorted: equal mappings must give equal bytes in any insertion order.
-        tree = {key: each if type(each := value[key]) in _PLAIN else self.written(each) for key in sorted(value)}
+        tree = {key: each if type(each := value[key]) in _PLAIN else self.write(each) for key in sorted(value)}
         if len(tree) == 1 and (key := next(iter(tree))).startswith("$"):
             return {f"${key}": tree[key]}  # escaped: the marks are objects of one key too
         return tree

@@ -25,17 +25,17 @@ def with_digest(value: Mapping[str, Any], *, indent: int | None = None) -> bytes
     return json.dumps({**plain, DIGEST: _digest(plain)}, indent=indent).encode()
 
 
-def verified(key: str, content: bytes) -> dict[str, Any]:
+def read_verified(key: str, content: bytes) -> dict[str, Any]:
     """The fields of the record at `key`. Raises ArtifactCorrupt with the remedy."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise damaged(key, f"its {len(content)} bytes are no record ({error})") from error
+        raise make_damage_error(key, f"its {len(content)} bytes are no record ({error})") from error
     if not isinstance(value, dict):
-        raise damaged(key, f"it holds a {type(value).__name__}, no record")
+        raise make_damage_error(key, f"it holds a {type(value).__name__}, no record")
     promised = value.pop(DIGEST, None)
     if promised is not None and promised != _digest(value):
-        raise damaged(key, "its content differs from its digest, so it was changed after it was written")
+        raise make_damage_error(key, "its content differs from its digest, so it was changed after it was written")
     return value
 
 
@@ -43,12 +43,14 @@ def read_as(key: str, content: bytes, as_type: type[M], upgrade: Callable[[Any],
     """The record at `key` as a pydantic value; `upgrade` brings the values of earlier versions into today's form. Raises
     ArtifactCorrupt if it is damaged or has another type."""
     try:
-        return as_type.model_validate(upgrade(verified(key, content)))
+        return as_type.model_validate(upgrade(read_verified(key, content)))
     except ValidationError as error:
-        raise damaged(key, f"no {as_type.__name__} of this version of Troupe ({first_complaint(error)})") from error
+        raise make_damage_error(
+            key, f"no {as_type.__name__} of this version of Troupe ({first_complaint(error)})"
+        ) from error
 
 
-def damaged(key: str, what: str) -> ArtifactCorrupt:
+def make_damage_error(key: str, what: str) -> ArtifactCorrupt:
     """The error for a damaged record, with the remedy for its kind of key."""
     return ArtifactCorrupt(f"{key}: {what}; {remedy(key)}")
 

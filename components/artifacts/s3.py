@@ -16,7 +16,7 @@ from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.local_files import store_errors, write_part
 from components.artifacts.refs import ArtifactRef
 from components.artifacts.s3_connection import PART_BYTES, Addressing, ObjectExists, ObjectMissing, S3Connection
-from components.artifacts.s3_errors import answered_status
+from components.artifacts.s3_errors import read_status
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, StoreUnavailable
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class S3ArtifactStore(ArtifactStore):
             return content
 
         try:
-            return self._transferred("read", key, attempt)
+            return self._transfer("read", key, attempt)
         except ArtifactMissing:
             return None
 
@@ -106,7 +106,7 @@ class S3ArtifactStore(ArtifactStore):
                 num_bytes += len(chunk)
             return digest.hexdigest(), num_bytes
 
-        return self._transferred("read", key, attempt)
+        return self._transfer("read", key, attempt)
 
     def create(self, key: str, content: bytes) -> bool:
         """Write a record unless it exists: a PUT with `If-None-Match: *`.
@@ -179,7 +179,7 @@ class S3ArtifactStore(ArtifactStore):
             with store_errors(target, use="filled"):
                 return write_part(target, body.iter_chunks(_CHUNK_BYTES), sync=False)
 
-        return self._transferred("download", key, attempt)
+        return self._transfer("download", key, attempt)
 
     def _impatient(self) -> "S3ArtifactStore":
         """The same store with little patience: at the start of a run the user waits for the answer."""
@@ -195,7 +195,7 @@ class S3ArtifactStore(ArtifactStore):
     def _address(self, key: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + key}
 
-    def _transferred(self, action: str, key: str, attempt: Callable[[Any], T]) -> T:
+    def _transfer(self, action: str, key: str, attempt: Callable[[Any], T]) -> T:
         """What `attempt` reads of an object. Raises ArtifactMissing; ArtifactCorrupt if only this object fails."""
         try:
             return self._connection.call(f"{action} {key}", attempt)
@@ -207,7 +207,7 @@ class S3ArtifactStore(ArtifactStore):
 
     def _check_corrupt(self, key: str, error: StoreUnavailable) -> None:
         """Raise ArtifactCorrupt if the server fails at this object and returns others: the stored bytes are damaged."""
-        if answered_status(error.__cause__) != HTTPStatus.INTERNAL_SERVER_ERROR:
+        if read_status(error.__cause__) != HTTPStatus.INTERNAL_SERVER_ERROR:
             return
         page = self._once(
             lambda s3: s3.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=_NUM_WITNESSES)

@@ -57,7 +57,7 @@ class S3Connection:
     @property
     def place(self) -> str:
         """Bucket and server, for messages. AWS's own settings may name another server, too."""
-        server = self.endpoint_url or str(self._connected().meta.endpoint_url)
+        server = self.endpoint_url or str(self._connect().meta.endpoint_url)
         is_aws = (urlsplit(server).hostname or "").endswith((".amazonaws.com", ".amazonaws.com.cn"))
         return f"s3://{self.bucket} at {'AWS' if is_aws else server}"
 
@@ -72,7 +72,7 @@ class S3Connection:
         since, delay_seconds = None, _FIRST_DELAY_SECONDS
         while True:
             try:
-                result = attempt(self._connected())
+                result = attempt(self._connect())
             except self._complaints() as error:
                 verdict = verdict_on(error)
                 if verdict.meaning != "retry":
@@ -105,7 +105,7 @@ class S3Connection:
         if not getattr(refusal, "operation_name", "").startswith("Head"):
             return None
         try:
-            self._connected().list_objects_v2(Bucket=self.bucket, MaxKeys=1)
+            self._connect().list_objects_v2(Bucket=self.bucket, MaxKeys=1)
         except self._complaints() as error:
             verdict = verdict_on(error)
             return verdict.line if verdict.meaning == "refused" else None
@@ -145,7 +145,7 @@ class S3Connection:
 
         return (BotoCoreError, ClientError, ResponseParserError, HTTPError, ConnectionError)
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         with self._lock:
             if self._client is None:
                 self._client = self._new_client()

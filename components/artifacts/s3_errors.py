@@ -48,7 +48,7 @@ def verdict_on(error: Exception) -> Verdict:
     from botocore import exceptions
 
     if isinstance(error, exceptions.ClientError):
-        return _answer(error.response, answered_status(error))
+        return _answer(error.response, read_status(error))
     if isinstance(error, exceptions.NoCredentialsError | exceptions.PartialCredentialsError):
         return Verdict("refused", f"no AWS credentials found: {_CREDENTIALS_REMEDY}")
     if isinstance(error, exceptions.CredentialRetrievalError | exceptions.ProfileNotFound):
@@ -59,7 +59,7 @@ def verdict_on(error: Exception) -> Verdict:
     return Verdict("retry", type(error).__name__)
 
 
-def answered_status(error: object) -> int:
+def read_status(error: object) -> int:
     """The HTTP status of the response behind a botocore exception; 0 if there was none."""
     response = getattr(error, "response", None)
     return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if isinstance(response, dict) else 0
@@ -76,7 +76,7 @@ def _answer(response: Any, status: int) -> Verdict:
         return Verdict("exists", code)
     if status == 404:
         return Verdict("missing", code)
-    if reason := _named_cause(code, response):
+    if reason := _find_cause(code, response):
         return Verdict("refused", reason)
     if code in _CREDENTIAL_CODES:
         return Verdict("refused", f"the server does not accept the credentials ({code}): {_CREDENTIALS_REMEDY}")
@@ -91,7 +91,7 @@ def _answer(response: Any, status: int) -> Verdict:
     return Verdict("refused", f"the server answered {status} {code}".removesuffix(f" {status}"))
 
 
-def _named_cause(code: str, response: Any) -> str | None:
+def _find_cause(code: str, response: Any) -> str | None:
     """What else than missing rights is behind a refusal, and its remedy."""
     if code in _EXPIRED_CODES:
         return f"the session token has expired ({code}): get new credentials, as by `aws sso login`, or set AWS_SESSION_TOKEN"

@@ -195,9 +195,9 @@ class WriteBehindStore(ArtifactStore):
             try:
                 write.context.run(write.work)
             except BaseException as error:
-                self._ended(write, error)
+                self._end_write(write, error)
             else:
-                self._ended(write, None)
+                self._end_write(write, None)
 
     def _next(self) -> _Write | None:
         with self._changed:
@@ -206,7 +206,7 @@ class WriteBehindStore(ArtifactStore):
             self._is_writing = bool(self._writes) and self._error is None
             return self._writes[0] if self._is_writing else None
 
-    def _ended(self, write: _Write, error: BaseException | None) -> None:
+    def _end_write(self, write: _Write, error: BaseException | None) -> None:
         with self._changed:
             if self._writes and self._writes[0] is write:  # unless dropped by `close`
                 self._error = error

@@ -29,7 +29,7 @@ def with_chat_defaults(values: Any, unread: Collection[str] = ()) -> Any:
     if not isinstance(values, Mapping) or not _is_chat_team(values.get("policies")):
         return values
     filled = dict(values)
-    if _given(values.get("training", {}), "learning_rate") is None:
+    if _read_field(values.get("training", {}), "learning_rate") is None:
         filled["policies"] = {name: _with_rate(policy) for name, policy in values["policies"].items()}
     for section, defaults in (*_DEFAULTS.items(), *_precision(values), *_rate(values["policies"])):
         if section in unread:
@@ -53,15 +53,15 @@ def _is_chat_team(policies: Any) -> bool:
     if not isinstance(policies, Mapping) or not policies:
         return False
     given = list(policies.values())
-    are_chat = all(_given(policy, "prompt_format") == "chat" for policy in given)
-    return are_chat and any(_given(policy, "api") is None for policy in given)
+    are_chat = all(_read_field(policy, "prompt_format") == "chat" for policy in given)
+    return are_chat and any(_read_field(policy, "api") is None for policy in given)
 
 
 def _precision(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """bfloat16 on the CPU if no dtype is given, and with bfloat16 what it asks of the loss and of the engine's probe."""
     sections = [values.get(name, {}) for name in _DTYPES]
-    dtypes = [_given(section, "dtype") for section in sections]
-    is_on_cpu = all(_given(section, "device") in (None, "cpu") for section in sections)
+    dtypes = [_read_field(section, "dtype") for section in sections]
+    is_on_cpu = all(_read_field(section, "device") in (None, "cpu") for section in sections)
     is_chosen = dtypes == [None, None] and is_on_cpu
     if is_chosen:
         yield from ((name, {"dtype": "bfloat16"}) for name in _DTYPES)
@@ -72,17 +72,21 @@ def _precision(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
 
 def _rate(policies: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The rate of whole models, which would lose what they know at that of a model built here."""
-    if any(_given(policy, "adapter") is None for policy in policies.values()):
+    if any(_read_field(policy, "adapter") is None for policy in policies.values()):
         yield "training", {"learning_rate": LEARNING_RATE}
 
 
 def _with_rate(policy: Any) -> Any:
-    return _fill(policy, {"learning_rate": ADAPTER_LEARNING_RATE}) if _given(policy, "adapter") is not None else policy
+    return (
+        _fill(policy, {"learning_rate": ADAPTER_LEARNING_RATE})
+        if _read_field(policy, "adapter") is not None
+        else policy
+    )
 
 
 def _with_limit(agent: Any, policies: Mapping[str, Any]) -> Any:
     """A model behind an API may count its thinking, so it has no limit from here."""
-    is_behind_api = _given(policies.get(_given(agent, "policy"), {}), "api") is not None
+    is_behind_api = _read_field(policies.get(_read_field(agent, "policy"), {}), "api") is not None
     return agent if is_behind_api else _fill(agent, {"max_new_tokens": MAX_NEW_TOKENS})
 
 
@@ -90,6 +94,6 @@ def _fill(section: Any, defaults: Mapping[str, Any]) -> Any:
     return {**defaults, **section} if isinstance(section, Mapping) else section
 
 
-def _given(section: Any, field: str) -> Any:
+def _read_field(section: Any, field: str) -> Any:
     """The value of a field in a section of plain values, or in one that is already built."""
     return section.get(field) if isinstance(section, Mapping) else getattr(section, field, None)

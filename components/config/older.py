@@ -57,9 +57,9 @@ def _population(section: Mapping[str, Any]) -> dict[str, Any]:
     strategy = updates.get("strategy", "asynchronous")
     return {
         "type": "population",
-        "training_mode": {"type": mode} | _given(section, of_mode[mode]),
-        "weight_updates": {"type": strategy} | _given(updates, of_strategy[strategy]),
-        **_given(section, ("rotates_seats", "opponents")),
+        "training_mode": {"type": mode} | _pick_given(section, of_mode[mode]),
+        "weight_updates": {"type": strategy} | _pick_given(updates, of_strategy[strategy]),
+        **_pick_given(section, ("rotates_seats", "opponents")),
     }
 
 
@@ -74,14 +74,14 @@ def _hybrid(section: Mapping[str, Any]) -> dict[str, Any]:
     of_game = {"twin": ("starts",), "crystal": ("rom",)}.get(game, ())
     return {
         "type": "hybrid",
-        "mode": {"type": mode} | _given(section, of_mode),
-        "game": {"type": game} | _given(section, of_game),
+        "mode": {"type": mode} | _pick_given(section, of_mode),
+        "game": {"type": game} | _pick_given(section, of_game),
         "learner": {**learner, "network": {"type": network, **of_network}},
-        **_given(section, ("num_games", "subgoals", "keeps_decisions", "weights")),
+        **_pick_given(section, ("num_games", "subgoals", "keeps_decisions", "weights")),
     }
 
 
-def _given(section: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _pick_given(section: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: section[name] for name in names if name in section}
 
 

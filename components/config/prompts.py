@@ -68,7 +68,7 @@ class PromptConfig(Frozen):
             )
         return self
 
-    def applied_to(self, instructions: str) -> str:
+    def apply(self, instructions: str) -> str:
         """The instructions that the role is shown. **Example** extend "Be brief." after "Plan." is "Plan.\\n\\nBe brief." """
         if self.replace is not None:
             return self.replace

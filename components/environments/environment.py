@@ -132,7 +132,7 @@ class Environment(ABC):
         """
         return problem
 
-    def completed(self, options: Any, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
+    def complete_problem(self, options: Any, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
         """The whole problem, where `draw` gives only its deciding part because the rest costs more; by default what was drawn.
         None if it cannot be completed within `options`."""
         return drawn
@@ -251,6 +251,6 @@ class Demonstrator(ABC):
     def random_answer(self, state: Any, agent: str, rng: Random) -> str:
         """A well-formed random answer."""
 
-    def scrambled(self, state: Any, rng: Random, tools: Tools) -> Any:
+    def scramble(self, state: Any, rng: Random, tools: Tools) -> Any:
         """A random unsolved state of the same problem that can still be solved, to vary what is cloned; by default the same."""
         return state

@@ -114,7 +114,7 @@ class Family:
         """
         assert isinstance(options, self.options_type), f"{self.name} got options {options!r}"
         read = self.rules.call("problem", self._read, options, split, index, seed)
-        found = self._drawn(options, split, index, seed) if read is None else self._checked("problem", read)
+        found = self._draw(options, split, index, seed) if read is None else self._check_problem("problem", read)
         payload = dict(found)
         kind = "own" if self.rules.is_own else self.name
         return Problem(problem_id=content_id(kind, payload), environment=self.name, payload=payload)
@@ -174,38 +174,38 @@ class Family:
         letters = [letter for letter in self.environment.alphabet if _kind(letter) in kinds]
         return "".join(rng.choices(letters, k=len(answer))) if letters else ""
 
-    def scrambled(self, position: Position, rng: Random, tools: Tools = NO_TOOLS) -> Position:
+    def scramble(self, position: Position, rng: Random, tools: Tools = NO_TOOLS) -> Position:
         """A random unsolved position of the same problem that can still be solved; the same one without a `Demonstrator`."""
         if not isinstance(self.environment, Demonstrator):
             return position
-        state = self.rules.copied(position.state)
-        return Position(state=self.rules.call("scrambled", self.environment.scrambled, state, rng, tools))
+        state = self.rules.copy_state(position.state)
+        return Position(state=self.rules.call("scramble", self.environment.scramble, state, rng, tools))
 
     def _read(self, options: Frozen, split: Split, index: int, seed: int) -> Mapping[str, Any] | None:
         return self.environment.problem(options, split=split, index=index, seed=seed)
 
-    def _drawn(self, options: Frozen, split: Split, index: int, seed: int) -> Mapping[str, Any]:
+    def _draw(self, options: Frozen, split: Split, index: int, seed: int) -> Mapping[str, Any]:
         rules, environment = self.rules, self.environment
         for attempt in range(_MAX_DRAWS):
             rng = Random(seed_for(seed, self.name, split, index, attempt))
             drawn = rules.call("draw", environment.draw, options, rng)
             if drawn is None:
                 continue
-            drawn = dict(self._checked("draw", drawn))
-            deciding = rules.call("deciding", environment.deciding, rules.copied(drawn))
+            drawn = dict(self._check_problem("draw", drawn))
+            deciding = rules.call("deciding", environment.deciding, rules.copy_state(drawn))
             if rules.is_own:
                 rules.refuse("deciding", find_json_fault(deciding))
             if split_of({"deciding": deciding} if rules.is_own else deciding) != split:
                 continue
-            payload = rules.call("completed", environment.completed, options, drawn, rng)
+            payload = rules.call("complete_problem", environment.complete_problem, options, drawn, rng)
             if payload is not None:
-                return self._checked("completed", payload)
+                return self._check_problem("complete_problem", payload)
         raise ConfigurationError(
             f"environment.name {self.name!r} with the options {options.model_dump()!r}: no problem of the {split} split in "
             f"{_MAX_DRAWS} draws; {environment.remedy}"
         )
 
-    def _checked(self, what: str, problem: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _check_problem(self, what: str, problem: Mapping[str, Any]) -> Mapping[str, Any]:
         """A problem that is plain JSON. Raises ConfigurationError for another one of a user's environment."""
         if self.rules.is_own:
             self.rules.refuse(what, find_problem_fault(problem))

@@ -18,7 +18,7 @@ from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.text.escaping import show_value
 from components.text.suggestions import suggest
-from components.user_code import imported, is_own, source_digest, suggest_own, user_code_error
+from components.user_code import import_object, is_own, source_digest, suggest_own, user_code_error
 
 FAMILIES: Mapping[str, str] = {
     "plan_path": "components.environments.games.plan_path:PlanPathEnvironment",
@@ -84,7 +84,7 @@ def _own_place(name: str) -> str:
 @cache
 def _own(name: str, place: str, answer_format: AnswerFormat) -> Family:
     source_digest(place.partition(":")[0])  # before the import: the file may change later
-    found = imported("environment.name", place)
+    found = import_object("environment.name", place)
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise ConfigurationError(f"environment.name {name!r}: {place} is no subclass of troupe.Environment")
     check_team(name, found)
@@ -104,7 +104,7 @@ def _load_built_in(name: str, place: str, answer_format: AnswerFormat) -> Family
 
 def family_options(name: str, options: Mapping[str, Any]) -> Frozen:
     """`options` of the family `name`, with defaults. Raises ConfigurationError: one line per fault, with a remedy."""
-    return validated(family(name).options_type, options)
+    return validate_options(family(name).options_type, options)
 
 
 def anchor_options(name: str, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _anchor(value: Any, folder: Path) -> Any:
     return {**value, "path": anchored} if isinstance(value, Mapping) else anchored
 
 
-def validated(options_type: type[Frozen], options: Mapping[str, Any]) -> Frozen:
+def validate_options(options_type: type[Frozen], options: Mapping[str, Any]) -> Frozen:
     """`options` as a value of `options_type`. Raises ConfigurationError like `family_options`."""
     try:
         return options_type.model_validate(dict(options))

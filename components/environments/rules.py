@@ -15,7 +15,7 @@ from components.environments.returned_values import (
     find_text_fault,
 )
 from components.environments.shared.answer_extraction import reasoning_instructions
-from components.environments.shared.text import shown
+from components.environments.shared.text import quote_start
 from components.errors import ConfigurationError, MalformedAction, TroupeError
 from components.schema import Observation
 from components.text.escaping import show_value
@@ -66,11 +66,11 @@ class Rules:
 
     def start(self, payload: Mapping[str, Any]) -> Any:
         """The initial state of a problem."""
-        return self.call("start", self.environment.start, self.copied(payload))
+        return self.call("start", self.environment.start, self.copy_state(payload))
 
     def next_agents(self, state: Any) -> tuple[str, ...]:
         """The roles from `next_role`. Raises ConfigurationError, with its place, for an unknown role."""
-        chosen = self.call("next_role", self.environment.next_role, self.copied(state))
+        chosen = self.call("next_role", self.environment.next_role, self.copy_state(state))
         agents = () if chosen is None else (chosen,) if isinstance(chosen, str) else chosen
         unknown = (
             [agent for agent in agents if agent not in self.roles] if isinstance(agents, tuple | list) else [chosen]
@@ -96,7 +96,7 @@ class Rules:
 
     def choices(self, state: Any, agent: str) -> tuple[str, ...] | None:
         """All well-formed answers of `agent`; None for free text. Raises ConfigurationError for what is no list of them."""
-        told = self.call("choices", self.environment.choices, self.copied(state), agent)
+        told = self.call("choices", self.environment.choices, self.copy_state(state), agent)
         if told is None:
             return None
         self.refuse("choices", find_choices_fault(told, agent))
@@ -123,7 +123,7 @@ class Rules:
         if not isinstance(self.environment, ToolEnvironment):
             return ()
         self.check(answer)
-        calls = self.call("tool_calls", self.environment.tool_calls, self.copied(state), agent, answer)
+        calls = self.call("tool_calls", self.environment.tool_calls, self.copy_state(state), agent, answer)
         listed = self.call("tool_calls", lambda: list(calls))
         self.refuse("tool_calls", find_calls_fault(listed))
         return tuple(listed)
@@ -133,15 +133,15 @@ class Rules:
         self.check(answer)
         environment = self.environment
         if isinstance(environment, ToolEnvironment):
-            step = self.call("step", environment.step, self.copied(state), agent, answer, tools)
+            step = self.call("step", environment.step, self.copy_state(state), agent, answer, tools)
         else:
-            step = self.call("step", environment.step, self.copied(state), agent, answer)
-        return self._checked("step", step)
+            step = self.call("step", environment.step, self.copy_state(state), agent, answer)
+        return self._check_step("step", step)
 
     def step_together(self, state: Any, answers: Mapping[str, str | None], tools: Tools) -> JointStep:
         """The result of answers at once. Raises ExecutionFailed if a tool failed."""
         extra = (tools,) if isinstance(self.environment, ToolEnvironment) else ()
-        step = self.call("step_together", self.environment.step_together, self.copied(state), answers, *extra)
+        step = self.call("step_together", self.environment.step_together, self.copy_state(state), answers, *extra)
         self.refuse("step_together", find_joint_step_fault(step))
         if unknown := step.local.keys() - answers.keys():
             self.refuse("step_together", f": local names {sorted(unknown)}, but {sorted(answers)} acted")
@@ -161,14 +161,14 @@ class Rules:
 
     def after_malformed(self, state: Any, agent: str, error: MalformedAction) -> Step:
         """The result of a malformed answer."""
-        step = self.call("after_malformed", self.environment.after_malformed, self.copied(state), agent, error)
-        return self._checked("after_malformed", step)
+        step = self.call("after_malformed", self.environment.after_malformed, self.copy_state(state), agent, error)
+        return self._check_step("after_malformed", step)
 
     def picture(self, state: Any, *, color: bool) -> str:
         """A state for people."""
         return self.text("render", lambda own: self.environment.picture(own, color=color), state)
 
-    def copied(self, state: T) -> T:
+    def copy_state(self, state: T) -> T:
         """A state that the environment may change. Raises ConfigurationError for one that cannot be copied."""
         if self.environment.states_are_immutable:
             return state
@@ -201,7 +201,7 @@ class Rules:
 
     def text(self, what: str, function: Callable[..., Any], state: Any, *arguments: Any) -> str:
         """The text that the environment's own function gives."""
-        text = self.call(what, function, self.copied(state), *arguments)
+        text = self.call(what, function, self.copy_state(state), *arguments)
         self.refuse(what, find_text_fault(text), about=f", for {arguments[0]!r}" if arguments else "")
         return str(text)
 
@@ -219,7 +219,7 @@ class Rules:
             if agent not in self.roles:
                 self.refuse(what, f": payoffs name {agent!r}, which is no role; {suggest(agent, self.roles)}")
 
-    def _checked(self, what: str, step: Any) -> Step:
+    def _check_step(self, what: str, step: Any) -> Step:
         """`step` with its end decided. Raises ConfigurationError for what is no step, and a component without a weight."""
         self.refuse(what, find_step_fault(step))
         self._check_payoffs(what, step)
@@ -241,7 +241,7 @@ def _one_of(choices: Sequence[str], answer: str) -> str:
     ]
     if len(found) != 1:
         more = f" and {len(choices) - _NUM_NAMED} more" if len(choices) > _NUM_NAMED else ""
-        raise MalformedAction(f"{shown(answer)} is none of {', '.join(choices[:_NUM_NAMED])}{more}")
+        raise MalformedAction(f"{quote_start(answer)} is none of {', '.join(choices[:_NUM_NAMED])}{more}")
     return found[0]
 
 

@@ -22,7 +22,7 @@ class Onlooker(Protocol):
 
     def began(self, playthrough: Playthrough) -> None: ...
 
-    def acted(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None: ...
+    def show_action(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None: ...
 
     def turn_ended(self, playthrough: Playthrough, turn: int) -> None: ...
 
@@ -155,7 +155,7 @@ class _Table:
             self._turns.add(phase.turn)
             self._num_answers += 1
             if onlooker is not None:
-                onlooker.acted(phase.turn, role, action, outcome)
+                onlooker.show_action(phase.turn, role, action, outcome)
         return phase
 
     @property

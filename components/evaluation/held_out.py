@@ -10,7 +10,7 @@ from components import metrics
 from components.environments.base import NO_TOOLS, Tools
 from components.environments.family import Family
 from components.evaluation.statistics import rate_interval
-from components.evaluation.suite_play import SuitePlay, joined, suite_play
+from components.evaluation.suite_play import SuitePlay, join_plays, suite_play
 from components.rewards.base import Rubric
 from components.rollout.failure_budget import check_failures
 from components.rollout.play import ProblemProgress, block_progress, play
@@ -73,7 +73,7 @@ class Setting:
 
 def success_rate(plan: EvalPlan, setting: Setting) -> float:
     """The share of episodes that succeed."""
-    play = joined([play_block(plan, block, setting) for block in plan.blocks])
+    play = join_plays([play_block(plan, block, setting) for block in plan.blocks])
     return metrics.mean(solved for solved_K in play.solved_P_K for solved in solved_K)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import damaged, read_as, with_digest
+from components.artifacts.records import make_damage_error, read_as, with_digest
 from components.evaluation.nightly import SuiteNight, night_document, night_from
 from components.frozen import Frozen
 
@@ -48,4 +48,4 @@ def _read(store: ArtifactStore, key: str) -> SuiteNight:
     try:
         return night_from(read_as(key, content, _NightRecord).night)
     except ValidationError as error:
-        raise damaged(key, "is no night of this version of Troupe") from error
+        raise make_damage_error(key, "is no night of this version of Troupe") from error

@@ -178,7 +178,7 @@ def is_checkpoint(agent: str) -> bool:
     return "@" in agent and "=" not in agent
 
 
-def appointed(reports: Sequence[EvalReport]) -> str | None:
+def appoint_champion(reports: Sequence[EvalReport]) -> str | None:
     """The champion of a first night: the checkpoint of a run with the highest success, ties to the first; None without one."""
     runs = [each for each in reports if is_checkpoint(each.agent)]
     return max(runs, key=lambda each: each.success_rate).agent if runs else None
@@ -201,7 +201,7 @@ def night_markdown(nights: Sequence[SuiteNight], unplayed: Sequence[str] = ()) -
         lines += [f"- {return_sentence(each)}" for each in night.returns]
         lines += [f"- {decision_sentence(each)}" for each in night.decisions]
         lines += [f"- {subject} was not played: {reason}" for subject, reason in night.failures.items()]
-    closing = [each for each in (idle_sentence(nights), unplayed_sentence(unplayed)) if each]
+    closing = [each for each in (idle_sentence(nights), describe_unplayed(unplayed)) if each]
     return "\n".join([*lines, *(line for each in closing for line in ("", each))]) + "\n"
 
 
@@ -225,7 +225,7 @@ def regression_lines(nights: Sequence[SuiteNight]) -> Iterator[str]:
         yield from (f"{night.name}: {return_sentence(each)}" for each in night.losses)
 
 
-def unplayed_sentence(unplayed: Sequence[str]) -> str:
+def describe_unplayed(unplayed: Sequence[str]) -> str:
     """**Example** "Active, and played by no suite: own (environment guess)."; empty without any."""
     return f"Active, and played by no suite: {', '.join(unplayed)}." if unplayed else ""
 

@@ -10,13 +10,13 @@ from components.evaluation.nightly import (
     SuiteNight,
     by_success,
     decision_sentence,
+    describe_unplayed,
     idle_sentence,
     is_champion,
     is_idle,
     list_played_suites,
     regression_lines,
     return_sentence,
-    unplayed_sentence,
     verdict_sentence,
 )
 from components.schema import EvalReport
@@ -59,7 +59,7 @@ def night_page(nights: Sequence[SuiteNight], unplayed: Sequence[str] = ()) -> st
             for night in nights
             if not is_idle(night)
         ],
-        closing=[each for each in (idle_sentence(nights), unplayed_sentence(unplayed)) if each],
+        closing=[each for each in (idle_sentence(nights), describe_unplayed(unplayed)) if each],
     )
 
 

@@ -15,7 +15,7 @@ from components.rollout.play import ProblemProgress
 SCRIPTED = ("expert", "random", "noop")
 
 
-def scripted_answer(script: str, family: Family, seed: int) -> Answer:
+def make_scripted_answer(script: str, family: Family, seed: int) -> Answer:
     """The answers of the expert, random or idle player in one episode. Raises ConfigurationError if there is no expert."""
     rng = Random(seed)
     if script == "noop":
@@ -40,7 +40,7 @@ def play_scripted(
     ended = play_answers(
         [problem for problem in plan.problems for _ in range(plan.num_samples)],
         [
-            scripted_answer(script, family, seed_for(plan.seed, "play", plan.split, problem.problem_id, k))
+            make_scripted_answer(script, family, seed_for(plan.seed, "play", plan.split, problem.problem_id, k))
             for problem in plan.problems
             for k in range(plan.num_samples)
         ],

@@ -80,13 +80,13 @@ def suite_play(
         num_repaired=handed.num_repaired,
         num_not_solving=handed.num_not_solving,
         agents=_answer_counts(episodes),
-        payoffs_P_K=group_payoffs([_earned(episode) for episode in episodes], num_samples),
+        payoffs_P_K=group_payoffs([_sum_earnings(episode) for episode in episodes], num_samples),
         usage=usage,
         seconds=seconds,
     )
 
 
-def joined(plays: Sequence[SuitePlay]) -> SuitePlay:
+def join_plays(plays: Sequence[SuitePlay]) -> SuitePlay:
     """The plays of parts of a suite as one: columns one after the other, counts added up."""
     assert plays, "no part of the suite was played"
     agents = dict.fromkeys(agent for play in plays for agent in play.agents)
@@ -94,7 +94,7 @@ def joined(plays: Sequence[SuitePlay]) -> SuitePlay:
     for each in fields(SuitePlay):
         values = [getattr(play, each.name) for play in plays]
         if each.name == "agents":
-            whole["agents"] = {agent: _added([play.agents.get(agent) for play in plays]) for agent in agents}
+            whole["agents"] = {agent: _add_counts([play.agents.get(agent) for play in plays]) for agent in agents}
         elif each.name in ("payoffs_P_K", "measures_P_K"):
             whole[each.name] = _join_columns(plays, each.name)
         elif each.name == "usage":
@@ -117,7 +117,7 @@ def group_payoffs(
     return {agent: _by_problem([earned.get(agent, 0.0) for earned in earned_E], num_samples) for agent in agents}
 
 
-def _earned(episode: Episode) -> dict[str, float]:
+def _sum_earnings(episode: Episode) -> dict[str, float]:
     """What each agent earned in an episode. The payoffs of a joint step are told by each of its nodes, and count once."""
     earned: dict[str, float] = {}
     told = None
@@ -164,9 +164,9 @@ def _answer_counts(episodes: Sequence[Episode]) -> dict[str, AnswerCounts]:
                 num_tokens=len(answer.tokens),
             )
             made.setdefault(node.group.agent, []).append(counted)
-    return {agent: _added(counts) for agent, counts in made.items()}
+    return {agent: _add_counts(counts) for agent, counts in made.items()}
 
 
-def _added(counts: Sequence[AnswerCounts | None]) -> AnswerCounts:
+def _add_counts(counts: Sequence[AnswerCounts | None]) -> AnswerCounts:
     known = [each for each in counts if each is not None]
     return AnswerCounts(**{f.name: sum(getattr(each, f.name) for each in known) for f in fields(AnswerCounts)})

@@ -89,11 +89,11 @@ def card(facts: CardFacts) -> str:
         undefined=StrictUndefined,
         autoescape=False,  # Markdown; what was recorded goes through `code` and `fenced`
     )
-    texts.filters.update(code=_code, fenced=_fenced, bounded=_bound, literal=repr)
+    texts.filters.update(code=_code, fenced=_fence, bounded=_bound, literal=repr)
     return texts.get_template("card.md.jinja").render(
         facts=facts,
         head=_head(facts),
-        asked=_asked(facts),
+        asked=_make_example_request(facts),
         command=vllm_command(facts),
         prompt_format=_FORMATS[facts.prompt_format],
     )
@@ -150,7 +150,7 @@ def _own_settings(facts: CardFacts) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value}
 
 
-def _asked(facts: CardFacts) -> dict[str, Any] | None:
+def _make_example_request(facts: CardFacts) -> dict[str, Any] | None:
     """A prompt of training, its token limit and stop strings, for the code that shows how to ask; None if no exact prompt is
     short enough."""
     for role, node in facts.nodes.items():
@@ -168,7 +168,7 @@ def _bound(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}… ({len(text)} characters)"
 
 
-def _fenced(text: str, language: str = "") -> str:
+def _fence(text: str, language: str = "") -> str:
     """A code block that nothing in `text` can close."""
     shown = printable(text).rstrip("\n")
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", shown)), default=0))

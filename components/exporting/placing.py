@@ -38,7 +38,7 @@ def check_place(text: str, *, argument: str) -> Path:
 
 
 @contextmanager
-def filled_at_once(place: Path, *, argument: str) -> Iterator[Path]:
+def fill_at_once(place: Path, *, argument: str) -> Iterator[Path]:
     """A working folder beside `place`. At the end its `WHOLE` becomes `place`; after an error nothing does.
 
     Working folders left there by killed processes of this host are removed, and an existing empty `place` is filled. Raises

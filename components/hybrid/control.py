@@ -77,7 +77,7 @@ class Control:
     def end_episode(self, game: int) -> None:
         """An episode of a game is over."""
         if self._measures:
-            self._keep(game, end_episode(self._shared(game)))
+            self._keep(game, end_episode(self._share_arbiter(game)))
 
     def learn_from(self, other: "Control") -> None:
         """Know what another control has measured, whatever the number of its games: its open segments are left out."""
@@ -87,7 +87,7 @@ class Control:
         """All that decides later choices, as values of JSON."""
         arbiters = [arbiter.to_json() for arbiter in self._arbiters]
         return {"arbiters": [each | {"bandit": each["bandit"] | {"tallies": []}} for each in arbiters]} | {
-            "tallies": self._shared(0).to_json()["bandit"]["tallies"],
+            "tallies": self._share_arbiter(0).to_json()["bandit"]["tallies"],
             "num_segments": self._num_segments,
         }
 
@@ -103,7 +103,7 @@ class Control:
 
     def _next_actor(self, game: int, phase: str, is_stuck: bool, explore: bool) -> Actor:
         if self._measures:
-            self._keep(game, next_actor(self._shared(game), phase, emergency=is_stuck, explore=explore))
+            self._keep(game, next_actor(self._share_arbiter(game), phase, emergency=is_stuck, explore=explore))
         elif self.rule.strategy is not None:
             decision, seed = self._arbiters[game].num_decisions, seed_for(self._seed, "game", game)
             self._count(game, Actor.LLM if llm_decides(self.rule.strategy, decision, seed) else Actor.RL)
@@ -111,7 +111,7 @@ class Control:
             self._count(game, Actor.LLM if self.rule.mode is Mode.LLM_ONLY else Actor.RL)
         return self._arbiters[game].actor
 
-    def _shared(self, game: int) -> ArbiterState:
+    def _share_arbiter(self, game: int) -> ArbiterState:
         """The arbiter of a game with what all games know."""
         arbiter = self._arbiters[game]
         bandit = replace(arbiter.bandit, tallies=self._tallies, num_segments=self._num_segments)

@@ -119,7 +119,7 @@ def new_learner_state(settings: HybridSettings, seed: int, *, open_games: GamesO
     """The state before the first step."""
     learner = MaskedPPO(settings.learner, seed=seed_for(seed, "weights"))
     with open_games(settings, seed) as games:
-        return learner.to_arrays() | _prefixed("games.", games.snapshot())
+        return learner.to_arrays() | _prefix("games.", games.snapshot())
 
 
 def collect_experience(
@@ -158,7 +158,7 @@ def collect_experience(
         rollout, advantages_T_N = learner.collect_with_advantages(watched, watched.choose)
         if advised is not None:
             advised.draws_T_N, advised.advantages_T_N = watched.draws_T_N, advantages_T_N
-        after = _prefixed("games.", games.snapshot())
+        after = _prefix("games.", games.snapshot())
     after["agent"] = np.frombuffer(json.dumps(agent.state_dict()).encode(), np.uint8)
     if curriculum is not None:
         after |= curriculum.to_arrays()
@@ -221,7 +221,7 @@ def _learner_from(settings: HybridSettings, state: Mapping[str, NDArray[Any]]) -
     return learner
 
 
-def _prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> LearnerState:
+def _prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> LearnerState:
     return {f"{prefix}{name}": values for name, values in arrays.items()}
 
 

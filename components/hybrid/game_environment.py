@@ -88,7 +88,7 @@ class GameBoyEnvironment(Demonstrator, Environment):
         # A problem that names no game is of the rules alone: stored ones are, whatever the default of the option.
         values = {"game": "twin", **{name: value for name, value in problem.items() if name != "seed"}}
         seed, options = int(problem["seed"]), GameBoyOptions(**values)
-        game = _twin(seed).snapshot() if options.game == "twin" else _emulated(options).begun(seed)
+        game = _twin(seed).snapshot() if options.game == "twin" else _open_emulated(options).start_at_seed(seed)
         return GameBoyState(seed=seed, goal_badges=options.goal_badges, game=game, options=options)
 
     def deciding(self, problem: Mapping[str, Any]) -> Any:
@@ -138,7 +138,7 @@ def question(state: GameBoyState) -> Question:
 
 def _games(state: GameBoyState) -> SnapshotGames:
     """One game that stands where the state does. That of an emulator stays there until the next call."""
-    games: SnapshotGames = _twin(state.seed) if state.options.game == "twin" else _emulated(state.options)
+    games: SnapshotGames = _twin(state.seed) if state.options.game == "twin" else _open_emulated(state.options)
     games.restore(state.game)
     return games
 
@@ -147,7 +147,7 @@ def _twin(seed: int) -> Twin:
     return Twin(1, seed=seed, max_steps=_ENDLESS, goal_badges=_ENDLESS)
 
 
-def _emulated(options: GameBoyOptions) -> "OneGame":
+def _open_emulated(options: GameBoyOptions) -> "OneGame":
     """The game on the emulator. Raises ServiceMissing without it, which for our own cartridge names the rules that do."""
     try:
         from components.hybrid.game_boy.one_game import one_game

@@ -51,19 +51,19 @@ def play_held_out(
 
     **Example** 100 episodes of at most 600 steps: 600 decisions of 100 games at most.
     """
-    goal = held_out_settings(settings, num_episodes)
-    agent = trained_agent(settings, state, num_episodes, seed=seed, is_greedy=is_greedy, adviser=adviser)
+    goal = make_held_out_settings(settings, num_episodes)
+    agent = make_trained_agent(settings, state, num_episodes, seed=seed, is_greedy=is_greedy, adviser=adviser)
     with open_games(goal, seed) as games:
         paid = _PaidGames(games, num_episodes)
         return HeldOut(played=play_episodes(agent, paid, explore=False), rewards_N=paid.rewards_N)
 
 
-def held_out_settings(settings: HybridSettings, num_episodes: int) -> HybridSettings:
+def make_held_out_settings(settings: HybridSettings, num_episodes: int) -> HybridSettings:
     """The settings of so many episodes from the true start that no training plays."""
     return replace(settings, num_games=num_episodes, starts=None, keeps_decisions=False, is_held_out=True)
 
 
-def trained_agent(
+def make_trained_agent(
     settings: HybridSettings,
     state: Mapping[str, NDArray[Any]],
     num_games: int,

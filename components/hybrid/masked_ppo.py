@@ -149,7 +149,7 @@ def mask_logprobs(logits_B_A: Tensor, masks_B_A: Tensor) -> Tensor:
     return torch.log_softmax(logits_B_A.masked_fill(~masks_B_A, lowest), -1)
 
 
-def generalised_advantages(
+def estimate_advantages(
     rewards_T_N: Tensor, values_T_N: Tensor, last_values_N: Tensor, over_T_N: Tensor, discount: float, trace: float
 ) -> Tensor:
     """The advantage of each step (T, N): `sum over k of (discount * trace)^k * delta_(t+k)`, up to where an episode is over.
@@ -189,7 +189,7 @@ class MaskedPPO:
 
         **Example** a new learner, 8 of 9 actions allowed: each has a probability of about 1/8, the ninth exactly 0.
         """
-        actions_N, logprobs_N_A = self._draw(self._seen(states_N_S), torch.as_tensor(masks_N_A))
+        actions_N, logprobs_N_A = self._draw(self._encode_states(states_N_S), torch.as_tensor(masks_N_A))
         return actions_N.numpy(), logprobs_N_A.exp().numpy()
 
     def collect(self, games: Games, choose: Chooser | None = None) -> Rollout:
@@ -209,19 +209,22 @@ class MaskedPPO:
         rule = self.rule
         rows: list[tuple[Tensor, ...]] = []
         for _ in range(rule.steps):
-            states_N_S, masks_N_A = self._seen(games.states()), torch.as_tensor(games.masks())
+            states_N_S, masks_N_A = self._encode_states(games.states()), torch.as_tensor(games.masks())
             actions_N, own_N, logprobs_N = self._play(states_N_S, masks_N_A, choose)
             step = games.step(actions_N.numpy())
             with torch.no_grad():
-                values_N, final_values_N = self._values(states_N_S), self._values(self._seen(step.final_states_N_S))
+                values_N, final_values_N = (
+                    self._values(states_N_S),
+                    self._values(self._encode_states(step.final_states_N_S)),
+                )
             cut_N = torch.as_tensor(step.cut_N)
             paid_N = rule.reward_scale * _tensor(step.rewards_N) + rule.discount * cut_N * final_values_N
             over_N = torch.as_tensor(step.ended_N) | cut_N
             rows.append((states_N_S, masks_N_A, actions_N, own_N, logprobs_N, values_N, paid_N, over_N))
         states, masks, actions, own, logprobs, values, rewards, over = map(torch.stack, zip(*rows, strict=True))
         with torch.no_grad():
-            last_values_N = self._values(self._seen(games.states()))
-        advantages = generalised_advantages(rewards, values, last_values_N, over, rule.discount, rule.trace)
+            last_values_N = self._values(self._encode_states(games.states()))
+        advantages = estimate_advantages(rewards, values, last_values_N, over, rule.discount, rule.trace)
         rollout = Rollout(
             states_B_S=states[own],
             masks_B_A=masks[own],
@@ -334,7 +337,7 @@ class MaskedPPO:
         values_B: Tensor = self._value(self._inputs(states_B_S)).squeeze(-1)
         return values_B
 
-    def _seen(self, states_N_S: NDArray[Any]) -> Tensor:
+    def _encode_states(self, states_N_S: NDArray[Any]) -> Tensor:
         """What the policy sees, as it is kept: bytes of a screen, numbers else."""
         return torch.as_tensor(states_N_S, dtype=torch.uint8 if self.rule.sees_screens else torch.float32)
 
@@ -351,7 +354,7 @@ def _network(rule: PPORule, outputs: int, gain: float, generator: torch.Generato
     gains = (*(_HIDDEN_GAIN for _ in sizes[2:]), gain)
     for inputs, size, layer_gain in zip(sizes, sizes[1:], gains, strict=False):
         linear: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, size)  # type: ignore[no-untyped-call]
-        layers += [_drawn(linear, layer_gain, generator), nn.Tanh()]
+        layers += [_draw_weights(linear, layer_gain, generator), nn.Tanh()]
     return nn.Sequential(*layers[:-1])
 
 
@@ -360,11 +363,11 @@ def _convolutions(generator: torch.Generator) -> list[nn.Module]:
     layers: list[nn.Module] = []
     for inputs, channels, size, stride in ((1, 16, 8, 4), (16, 32, 4, 2)):
         made: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, inputs, channels, size, stride=stride)  # type: ignore[no-untyped-call]
-        layers += [_drawn(made, _HIDDEN_GAIN, generator), nn.ReLU()]
+        layers += [_draw_weights(made, _HIDDEN_GAIN, generator), nn.ReLU()]
     return [*layers, nn.Flatten()]
 
 
-def _drawn(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator) -> nn.Module:
+def _draw_weights(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator) -> nn.Module:
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)

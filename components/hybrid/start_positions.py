@@ -38,7 +38,7 @@ class PositionedGames(Protocol):
     def begin_at(self, game: int, position: dict[str, NDArray[Any]]) -> None: ...
 
 
-def helped_starts(
+def make_helped_starts(
     *, share: float = 0.75, last_share: float = 0.25, goal_rate: float = 0.8, decay: float = 0.999
 ) -> CurriculumRule:
     """A curriculum whose help is the share of episodes that begin at a position: `share` at first, `last_share` at last.
@@ -57,7 +57,7 @@ def helped_starts(
 class StartRule:
     """How many positions of a section are kept, and how often episodes begin at one: fixed for a run."""
 
-    curriculum: CurriculumRule = field(default_factory=helped_starts)
+    curriculum: CurriculumRule = field(default_factory=make_helped_starts)
     kept: int = 8
 
 

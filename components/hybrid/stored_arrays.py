@@ -37,7 +37,7 @@ class StoredArrays:
             if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
                 floats += array.ravel().tolist()
             elif array.dtype.kind in "iub":
-                ints += _signed(array).ravel().tolist()
+                ints += _view_signed(array).ravel().tolist()
             else:
                 raise TypeError(f"array {name}: a {array.dtype} cannot be stored exactly")
         return cls(
@@ -59,7 +59,7 @@ class StoredArrays:
                 array: NDArray[Any] = floats[num_floats : num_floats + size].astype(dtype)
                 num_floats += size
             else:
-                array = _typed(ints[num_ints : num_ints + size], dtype)
+                array = _view_typed(ints[num_ints : num_ints + size], dtype)
                 num_ints += size
             if len(array) != size:
                 raise ArtifactCorrupt(f"array {name} of shape {shape}: {len(array)} of its {size} values are there")
@@ -71,10 +71,10 @@ class StoredArrays:
         return arrays
 
 
-def _signed(array: NDArray[Any]) -> NDArray[np.int64]:
+def _view_signed(array: NDArray[Any]) -> NDArray[np.int64]:
     contiguous = np.ascontiguousarray(array)
     return contiguous.view(np.int64) if array.dtype == np.uint64 else contiguous.astype(np.int64)
 
 
-def _typed(values: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _view_typed(values: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
     return values.view(np.uint64) if dtype == np.uint64 else values.astype(dtype)

@@ -34,7 +34,9 @@ class VisitedMap:
     num_games: dict[tuple[int, int], int]
 
 
-def visited_maps(experience: "Experience", *, is_homebrew: bool, sees_screens: bool = False) -> tuple[VisitedMap, ...]:
+def list_visited_maps(
+    experience: "Experience", *, is_homebrew: bool, sees_screens: bool = False
+) -> tuple[VisitedMap, ...]:
     """The maps on which a step's games have been, by number. `is_homebrew`: the game is our own cartridge, whose maps are
     known.
 

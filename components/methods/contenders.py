@@ -141,7 +141,7 @@ def open_contender(
     config = adjust(played if team.script else _playing(team, played))
     with ExitStack() as opened:
         caches: dict[StoreConfig, CheckpointCache] = {}
-        weights = {name: _prepared(player, opened, caches) for name, player in team.players.items()}
+        weights = {name: _prepare_weights(player, opened, caches) for name, player in team.players.items()}
         versions = list_fixed_versions(config) if team.players else {}
         # Written behind it, so that a store that takes no results loses no evaluation.
         run = Run(run_id="evaluation", config=config.model_copy(update={"store": store.config}))
@@ -263,11 +263,13 @@ def _agents(team: Team, played: RunConfig) -> dict[str, AgentConfig]:
     """The agents of the team; those of models that have none as in `played`."""
     if team.agents is None:
         (player,) = team.players.values()
-        return {role: _asked(played, role, player, policy=_TEAM) for role in scenario_of(played).family.roles}
-    return {role: agent or _asked(played, role, team.players[role], policy=role) for role, agent in team.agents.items()}
+        return {role: _make_agent(played, role, player, policy=_TEAM) for role in scenario_of(played).family.roles}
+    return {
+        role: agent or _make_agent(played, role, team.players[role], policy=role) for role, agent in team.agents.items()
+    }
 
 
-def _asked(played: RunConfig, role: str, player: Player, *, policy: str) -> AgentConfig:
+def _make_agent(played: RunConfig, role: str, player: Player, *, policy: str) -> AgentConfig:
     """How a model is asked: as in `played`, whose limits and prompts are for models of its own prompt format; else by
     default."""
     if _policy_alike(played, role, player) is None:
@@ -317,7 +319,7 @@ class _Checkpoint:
         load_checkpoint(session, self.checkpoint.model_copy(update={"policy": policy}), self.copies)
 
 
-def _prepared(
+def _prepare_weights(
     player: Player, opened: ExitStack, caches: dict[StoreConfig, CheckpointCache]
 ) -> _Checkpoint | LocalModel | None:
     """The weights of a player, in folders that are removed when `opened` closes; those of one store in one of `caches`, where
@@ -343,7 +345,7 @@ def load_missing(session: Session, versions: Mapping[str, PolicyVersion], player
             if policy not in players or policy not in session.config.policies:
                 continue
             if session.config.policies[policy].api is None and session.engines.of(policy).version != version:
-                found = _prepared(players[policy], opened, caches)
+                found = _prepare_weights(players[policy], opened, caches)
                 assert found is not None, f"{policy} has no weights to load"
                 found.load(session, policy)
 

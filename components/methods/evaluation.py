@@ -45,7 +45,7 @@ class Evaluation:
         self, session: Session, plan: EvalPlan, versions: Versions, weights: Weights, seating: Seating = None
     ) -> dict[str, Any]:
         """What decides the answers of each role that acts: weights, and how it is asked. Names of policies decide nothing."""
-        seats = session.scenario.seats if seating is None else session.scenario.seated(seating)
+        seats = session.scenario.seats if seating is None else session.scenario.fill_seats(seating)
         acting = [role for role in agents_of(plan.turn_order, session.scenario.family.roles) if role in seats]
         return {role: _asked(seats[role]) | {"weights": versions[seats[role].policy].weights_digest} for role in acting}
 

@@ -64,7 +64,7 @@ def _check_linear(model: "nn.Module", policy: str) -> None:
     tensors have other names and shapes, which no checkpoint would hold."""
     from torch import nn
 
-    for layer in _adapted_layers(model):
+    for layer in _list_adapted_layers(model):
         base = layer.get_base_layer()
         if not isinstance(base, nn.Linear):
             raise ConfigurationError(
@@ -74,7 +74,7 @@ def _check_linear(model: "nn.Module", policy: str) -> None:
 
 def _mark_frozen(model: "nn.Module", policy: str, freeze_a: bool) -> None:
     """Note at the adapter's A whether it stays as it is, for `use_adapter`."""
-    for layer in _adapted_layers(model):
+    for layer in _list_adapted_layers(model):
         if module_name(policy) in layer.lora_A:
             setattr(layer.lora_A[module_name(policy)], _FREEZE_A, freeze_a)
 
@@ -91,7 +91,7 @@ def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
     if not has_adapter(model, policy):
         add_adapter(model, policy, config, seed=0)
     _mark_frozen(model, policy, config.freeze_a)
-    stored = stored_adapter(folder)
+    stored = read_stored_adapter(folder)
     live = adapter_tensors(model, policy)
     if {name: tensor.shape for name, tensor in stored.items()} != {name: tensor.shape for name, tensor in live.items()}:
         raise ArtifactCorrupt(f"the adapter in {folder} has other layers or shapes than that of policy {policy!r}")
@@ -103,7 +103,7 @@ def load_adapter(model: "nn.Module", policy: str, folder: Path) -> str:
     return tensors_digest(live if same_types else stored)
 
 
-def stored_adapter(folder: Path) -> "dict[str, Tensor]":
+def read_stored_adapter(folder: Path) -> "dict[str, Tensor]":
     """The tensors of the adapter in `folder`, by their names there. Raises ArtifactCorrupt."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -168,7 +168,7 @@ def has_adapter(model: "nn.Module", policy: str) -> bool:
     return bool(adapter_tensors(model, policy))
 
 
-def adapted_digest(base_digest: str, adapter_digest: str) -> str:
+def compute_adapted_digest(base_digest: str, adapter_digest: str) -> str:
     """The weights digest of a policy that is an adapter on a base."""
     return join_digests([base_digest, adapter_digest])
 
@@ -176,7 +176,7 @@ def adapted_digest(base_digest: str, adapter_digest: str) -> str:
 def use_adapter(model: "nn.Module", policy: str) -> None:
     """Activate this adapter in `model`. Only its tensors require gradients afterwards, without A if that is frozen."""
     name = module_name(policy)
-    for layer in _adapted_layers(model):
+    for layer in _list_adapted_layers(model):
         layer.set_adapter(name)
         if name in layer.lora_A and getattr(layer.lora_A[name], _FREEZE_A, False):
             layer.lora_A[name].requires_grad_(False)
@@ -185,7 +185,7 @@ def use_adapter(model: "nn.Module", policy: str) -> None:
 @contextmanager
 def base_alone(model: "nn.Module") -> Iterator[None]:
     """Disable all adapters of `model` inside."""
-    layers = _adapted_layers(model)
+    layers = _list_adapted_layers(model)
     for layer in layers:
         layer.enable_adapters(False)
     try:
@@ -195,7 +195,7 @@ def base_alone(model: "nn.Module") -> Iterator[None]:
             layer.enable_adapters(True)
 
 
-def _adapted_layers(model: "nn.Module") -> list[Any]:
+def _list_adapted_layers(model: "nn.Module") -> list[Any]:
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]

@@ -104,7 +104,7 @@ def _check_hub_name(name: str, *, policy: str) -> frozenset[str] | None:
     from huggingface_hub import snapshot_download
 
     try:
-        if (cached := cached_hub_folder(name)) is not None and any(cached.glob("*.safetensors")):
+        if (cached := find_cached_hub_folder(name)) is not None and any(cached.glob("*.safetensors")):
             return frozenset(_matrices(cached))
     except (OSError, ValueError, SafetensorError):
         pass  # incomplete: ask the hub
@@ -115,7 +115,7 @@ def _check_hub_name(name: str, *, policy: str) -> frozenset[str] | None:
     return None
 
 
-def cached_hub_folder(name: str) -> Path | None:
+def find_cached_hub_folder(name: str) -> Path | None:
     """The folder of a hub model in the local cache, perhaps incomplete; None if it is not there."""
     from huggingface_hub import snapshot_download
 

@@ -45,7 +45,7 @@ class Messages:
                 failure = failure or error
                 continue
             if all(mark in text.lower() for mark in _MARKS):
-                return cls(has_system=has_system, marked=text, marked_state=_marked_state(rendered))
+                return cls(has_system=has_system, marked=text, marked_state=_find_state_marks(rendered))
         if isinstance(failure, ConfigurationError):
             raise failure
         told = f"fails ({failure})" if failure else "leaves them out"
@@ -105,7 +105,7 @@ def dateless(template: str | None) -> str | None:
     return fixed
 
 
-def _marked_state(rendered: Callable[[Sequence[Mapping[str, str]]], str]) -> str | None:
+def _find_state_marks(rendered: Callable[[Sequence[Mapping[str, str]]], str]) -> str | None:
     """What a template writes of a state alone; None if it needs another message beside it."""
     try:
         text = rendered(_state_alone(_MARKS[1]))

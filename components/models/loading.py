@@ -38,7 +38,7 @@ def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into
         shutil.copytree(policy.base, into, dirs_exist_ok=True)
     else:
         with bars_in_terminals_only():
-            write_model_folder(*_downloaded(policy.base), into)
+            write_model_folder(*_download(policy.base), into)
     return False
 
 
@@ -84,7 +84,7 @@ def _smollm2() -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _downloaded(name: str) -> tuple[Any, Any]:
+def _download(name: str) -> tuple[Any, Any]:
     """A hub model from the network or the cache. Loading by name would retry a failed lookup for a minute."""
     try:
         folder = snapshot_download(name, allow_patterns=HUB_FILES)

@@ -10,7 +10,7 @@ EXACT_BASES = "choose a base with full attention in every layer, such as Llama 3
 """The remedy for a model that the in-process engine or the trainer does not compute exactly."""
 
 
-def stored_model(folder: Path) -> Any:
+def load_stored_model(folder: Path) -> Any:
     """The causal language model in `folder`, in its stored type, without dropout.
 
     Raises ConfigurationError when there is no such folder, ArtifactCorrupt when it cannot be read.
@@ -35,11 +35,15 @@ def most_tokens(config: Any) -> int | None:
 
     `config` is a text configuration. **Example** SmolLM2-135M: 8192.
     """
-    known = (getattr(config, "max_position_embeddings", None), fixed_positions(config), chosen_beyond(config))
+    known = (
+        getattr(config, "max_position_embeddings", None),
+        find_fixed_positions(config),
+        find_choosing_length(config),
+    )
     return min((each for each in known if each is not None), default=None)
 
 
-def fixed_positions(config: Any) -> int | None:
+def find_fixed_positions(config: Any) -> int | None:
     """The most tokens up to which rotary positions do not depend on the longest row of a batch; None if they never do.
 
     `config` is a text configuration. **Example** "longrope" of Phi-3-mini-128k: 4096.
@@ -50,7 +54,7 @@ def fixed_positions(config: Any) -> int | None:
     return int(rope.get("original_max_position_embeddings") or config.max_position_embeddings)
 
 
-def chosen_beyond(config: Any) -> int | None:
+def find_choosing_length(config: Any) -> int | None:
     """The most tokens up to which every token sees all before it, in a model that chooses what longer rows see; else None.
 
     `config` is a text configuration. **Example** Doge: its keep_window_size, 2048.

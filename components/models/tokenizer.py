@@ -202,14 +202,14 @@ class HuggingFaceTokenizer:
         added = self._tokenizer.added_tokens_decoder.values()
         return frozenset(token.content for token in added if token.special)
 
-    def spelled(self, tokens: Sequence[int]) -> str:
+    def decode_with_specials(self, tokens: Sequence[int]) -> str:
         """The text of `tokens` including special tokens, as in a prompt under a chat template."""
         return str(self._tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
 
     def opens_thinking(self, prompt_tokens: Sequence[int]) -> bool:
         """Whether the chat template ends the prompt with <think>. A message that ends with it does not: the template's own
         tokens follow."""
-        return self.spelled(prompt_tokens[-_LAST_OF_PROMPT:]).rstrip().endswith(OPENING)
+        return self.decode_with_specials(prompt_tokens[-_LAST_OF_PROMPT:]).rstrip().endswith(OPENING)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of `tokens` without special and end tokens."""

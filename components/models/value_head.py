@@ -44,7 +44,7 @@ def is_value_head(name: str) -> bool:
     return name.startswith(CRITICS)
 
 
-def expected(model: "nn.Module", policy: str, hidden: "Tensor") -> "Tensor":
+def predict_values(model: "nn.Module", policy: str, hidden: "Tensor") -> "Tensor":
     """What the head of `policy` expects at each of the hidden states [C, width], float32 [C]."""
     values: Tensor = _heads(model)[module_name(policy)](hidden)
     return values[:, 0].float()

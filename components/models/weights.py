@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.models.buffers import cast
 from components.models.digests import model_digest, model_tensors, tensors_digest
-from components.models.stored_models import EXACT_BASES, stored_model
+from components.models.stored_models import EXACT_BASES, load_stored_model
 from components.schema import PolicyVersion
 
 _NOT_ARCHITECTURE = ("transformers_version", "_name_or_path", "torch_dtype", "dtype")
@@ -53,9 +53,9 @@ def check_weights(folder: Path, digest: str, version: PolicyVersion) -> None:
 def build_tiny_model(folder: Path, *, device: str, dtype: torch.dtype) -> tuple[Any, str]:
     """The model in `folder`, ready for inference, and the digest of its weights as stored.
 
-    Raises what `stored_model` raises, and ConfigurationError for a model that the in-process engine does not compute.
+    Raises what `load_stored_model` raises, and ConfigurationError for a model that the in-process engine does not compute.
     """
-    model = stored_model(folder)
+    model = load_stored_model(folder)
     kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
         raise ConfigurationError(

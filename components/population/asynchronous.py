@@ -11,7 +11,7 @@ from dataclasses import replace
 from components.schema import TrainBatch
 
 
-def played_step(place: int, step: int, *, every: int) -> int:
+def find_played_step(place: int, step: int, *, every: int) -> int:
     """The step before whose update member number `place` was as it plays in `step`.
 
     **Example** every 3, member 1: in the steps 2 to 4 it plays as before the update of step 2, then as before that of step 5.

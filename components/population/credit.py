@@ -13,8 +13,8 @@ from components.config import AlgorithmConfig, CreditedConfig, PopulationMethod,
 from components.config.population import Hierarchical
 from components.errors import ConfigurationError
 from components.mathematics.returns import discount_returns
-from components.metrics import agent_return, mixed_return
-from components.population.interaction_graph import InteractionGraph, played_episode
+from components.metrics import agent_return, name_mixed_return
+from components.population.interaction_graph import InteractionGraph, make_played_episode
 from components.population.move_rewards import Move
 from components.population.opponents import OpponentPool
 from components.population.payoffs import PayoffMatrix, games_by_pair
@@ -182,8 +182,8 @@ def credit_step(
         credits.append(found)
         if raw_A is not None:
             raw_E_A.append(raw_A)
-            met.append(played_episode(episode.moves, agents, episode.members_A, raw_A, order=state.num_episodes))
-            followed += [] if leader is None else _followed(episode, agents, leader)
+            met.append(make_played_episode(episode.moves, agents, episode.members_A, raw_A, order=state.num_episodes))
+            followed += [] if leader is None else _mark_followed(episode, agents, leader)
     return CreditedStep(
         credits_E_N_K=credits,
         state=replace(state, num_steps=state.num_steps + 1, interactions=state.interactions.after_episodes(met)),
@@ -216,7 +216,7 @@ def _bonuses(episode: Played, agents: Sequence[str], leader: str, bonus: float) 
     return compliance_bonuses(episode.moves, leader=agents.index(leader), num_agents=len(agents), bonus=bonus)
 
 
-def _followed(episode: Played, agents: Sequence[str], leader: str) -> list[float]:
+def _mark_followed(episode: Played, agents: Sequence[str], leader: str) -> list[float]:
     """1 for each answer of a follower that was the leader's, else 0."""
     ones, place = _bonuses(episode, agents, leader, 1.0), agents.index(leader)
     return [
@@ -236,7 +236,7 @@ def _metrics(
 ) -> dict[str, float]:
     metrics = {agent_return(agent): _mean([raw[a] for raw in raw_E_A]) for a, agent in enumerate(agents)}
     metrics |= {
-        mixed_return(agent): _mean([float(matrix[a] @ raw) for raw in raw_E_A]) for a, agent in enumerate(agents)
+        name_mixed_return(agent): _mean([float(matrix[a] @ raw) for raw in raw_E_A]) for a, agent in enumerate(agents)
     }
     metrics |= {
         "population/correlation": state.correlation.value,

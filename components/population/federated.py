@@ -36,7 +36,7 @@ from components.population.adapters import (
 def synchronize_learners(learners: Mapping[str, Learner]) -> Learner:
     """The learner that every member continues with: means of all weights and of both moments, over members by name.
 
-    A and B are averaged apart, and the product of means is not the mean of products (`merged_adapter` has that). For
+    A and B are averaged apart, and the product of means is not the mean of products (`merge_adapters` has that). For
     replicas that start each round equal the difference is of second order in their steps.
 
     Raises ConfigurationError if members cannot be mixed, hold a moment that is not finite, or have taken different
@@ -119,7 +119,7 @@ def round_shares(
     return {name: weight / total for name, weight in weights.items()}
 
 
-def merged_adapter(adapters: Mapping[str, Adapter], shares: Mapping[str, float], rank: int | None = None) -> Merge:
+def merge_adapters(adapters: Mapping[str, Adapter], shares: Mapping[str, float], rank: int | None = None) -> Merge:
     """The weighted mean of the members' weight changes, of one rank: by default that of the members.
 
     The scale stays, so that an adapter of another rank is to be saved with alpha = scale x rank. Raises
@@ -175,7 +175,7 @@ def federate_learners(learners: Mapping[str, Learner], shares: Mapping[str, floa
     Under `mean` both moments are averaged with the same shares, and the numbers of updates must be equal. Under `stack`
     the basis of the adapter is a new one, in which old moments mean nothing: the learner starts with none.
     """
-    merge = merged_adapter({name: learner.adapter for name, learner in learners.items()}, shares)
+    merge = merge_adapters({name: learner.adapter for name, learner in learners.items()}, shares)
     if merge.method == "stack":
         return Learner(adapter=merge.adapter), merge
     learner = Learner(
@@ -192,4 +192,4 @@ def pull_adapter(own: Adapter, towards: Adapter, share: float) -> Merge:
 
     **Example** one shared A, B of 1 towards 2 by .3: 1.3.
     """
-    return merged_adapter({"own": own, "towards": towards}, {"own": 1 - share, "towards": share})
+    return merge_adapters({"own": own, "towards": towards}, {"own": 1 - share, "towards": share})

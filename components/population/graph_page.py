@@ -64,7 +64,7 @@ def graph_picture(graph: InteractionGraph, *, title: str = "Interactions") -> by
         style = {"arrowstyle": "-|>", "color": edge_color(edge), "linewidth": edge_width(edge)}
         bend = {"connectionstyle": f"arc3,rad={2 * _BEND}", "shrinkA": 8, "shrinkB": 8, "alpha": 0.7}
         axes.annotate("", xy=places[target], xytext=places[source], arrowprops={**style, **bend})
-    for one, other, value in undirected(graph):
+    for one, other, value in list_undirected(graph):
         (x, other_x), (y, other_y) = zip(places[one], places[other], strict=True)
         axes.plot([x, other_x], [y, other_y], ":", color=_color((1 + value) / 2), alpha=0.7)
     for name, (x, y) in places.items():
@@ -84,7 +84,7 @@ def edges(graph: InteractionGraph) -> list[tuple[str, str, Edge]]:
     return sorted((each for each in found if each[2] != Edge()), key=lambda each: each[:2])
 
 
-def undirected(graph: InteractionGraph) -> list[tuple[str, str, float]]:
+def list_undirected(graph: InteractionGraph) -> list[tuple[str, str, float]]:
     """The pairs without an edge whose returns are correlated, by name, as all are in a game without cooperation."""
     return [
         (one, other, value)
@@ -129,7 +129,7 @@ def edge_width(edge: Edge) -> float:
 
 def rows(graph: InteractionGraph) -> list[tuple[str, ...]]:
     """The table: source, target, the four counts, and the correlation of both returns; pairs without an edge come last."""
-    shown, alone = [], [(one, other, Edge()) for one, other, _ in undirected(graph)]
+    shown, alone = [], [(one, other, Edge()) for one, other, _ in list_undirected(graph)]
     for source, target, edge in edges(graph) + alone:
         correlation = graph.correlation(source, target)
         counts = (edge.num_cooperated, edge.num_competed, edge.num_transfers, f"{edge.transferred_share:.3g}")
@@ -148,7 +148,7 @@ def _arrows(graph: InteractionGraph) -> list[dict[str, Any]]:
         path = _arrow(places[source], places[target])
         words = f"{source} to {target}: cooperated {edge.num_cooperated}, competed {edge.num_competed}"
         arrows.append({"path": path, "color": edge_color(edge), "width": edge_width(edge), "words": printable(words)})
-    for one, other, value in undirected(graph):
+    for one, other, value in list_undirected(graph):
         (x, y), (to_x, to_y) = places[one], places[other]
         words = printable(f"{one} and {other}: correlation {value:.2f}")
         path = f"M {x:.1f} {y:.1f} L {to_x:.1f} {to_y:.1f}"

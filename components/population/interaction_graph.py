@@ -126,7 +126,7 @@ class InteractionGraph:
         return tuple(sorted(found))
 
 
-def played_episode(
+def make_played_episode(
     moves: Sequence[Move],
     agents: Sequence[str],
     players_A: Sequence[str],

@@ -59,7 +59,7 @@ def learner_chance(payoffs: PayoffMatrix, learner: str, opponent: str, config: O
 
     **Example** payoffs -1..1, 6 games of mean 1: (6 x 1 + 2 x .5) / 8 = .875; unplayed: .5.
     """
-    mean = payoffs.played_mean(learner, opponent)
+    mean = payoffs.compute_played_mean(learner, opponent)
     if mean is None:
         return 0.5
     num, lowest, highest = payoffs.num_games(learner, opponent), config.lowest_payoff, config.highest_payoff
@@ -82,7 +82,7 @@ def payoff_outside(payoffs: PayoffMatrix, config: OpponentConfig) -> tuple[str, 
     for row in (payoffs.first, payoffs.second):
         for player, opponents in row.items():
             for opponent in opponents:
-                mean = payoffs.played_mean(player, opponent)
+                mean = payoffs.compute_played_mean(player, opponent)
                 if mean is not None and not config.lowest_payoff <= mean <= config.highest_payoff:
                     return player, opponent, mean
     return None

@@ -84,7 +84,7 @@ class PayoffMatrix:
         """The games of two players in both seats."""
         return sum(each.num_games for each in self._seats(player, opponent))
 
-    def played_mean(self, player: str, opponent: str) -> float | None:
+    def compute_played_mean(self, player: str, opponent: str) -> float | None:
         """What `player` earns a game in the seats that it has played, each counting half; None without a game.
 
         For draws of opponents, not for comparisons: where one seat was played alone, it leaves in what that is worth.

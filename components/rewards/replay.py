@@ -77,7 +77,7 @@ class Replay:
         node = self.episode.nodes[n]
         place = self._place(node)
         phase = self._check_phase(n, place)
-        acted_K = self._acted(n, place.position)
+        acted_K = self._act(n, place.position)
         outcomes_K = [outcome for outcome, _ in acted_K]
         self.outcomes_N_K.append(tuple(self._scorable(node, k, outcome) for k, outcome in enumerate(outcomes_K)))
         self._replayed_N_K.append(outcomes_K)
@@ -95,7 +95,7 @@ class Replay:
             if goes_on:
                 self._newest = reached
 
-    def _acted(self, n: int, position: Position) -> list[tuple[ActionOutcome, Position]]:
+    def _act(self, n: int, position: Position) -> list[tuple[ActionOutcome, Position]]:
         """The outcome of each candidate of a node, and the position after it."""
         node = self.episode.nodes[n]
         if beside := self._joint.get(n):
@@ -204,13 +204,13 @@ def _repeats(replayed: ActionOutcome, recorded: ActionOutcome) -> bool:
         return True
     as_recorded = replace(
         replayed,
-        team=_named_in(recorded.team, replayed.team),
-        local=_named_in(recorded.local, replayed.local),
-        team_from_start=recorded.team_from_start and _named_in(recorded.team_from_start, replayed.team_of_episode),
+        team=_pick_named(recorded.team, replayed.team),
+        local=_pick_named(recorded.local, replayed.local),
+        team_from_start=recorded.team_from_start and _pick_named(recorded.team_from_start, replayed.team_of_episode),
         value_gain=None if recorded.value_gain is None else replayed.value_gain,
     )
     return as_recorded == recorded
 
 
-def _named_in(recorded: Mapping[str, float], replayed: Mapping[str, float]) -> dict[str, float]:
+def _pick_named(recorded: Mapping[str, float], replayed: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in replayed.items() if name in recorded}

@@ -62,7 +62,7 @@ def score_shard(
     check_unscorable(shard.episodes, rewards_E_N_K, max_fraction=max_unscorable_fraction)
     if shuffle_seed is not None:
         seed = seed_for(shuffle_seed, "shuffle", shard.step, shard.shard)
-        rewards_E_N_K = shuffled(shard.episodes, rewards_E_N_K, seed=seed)
+        rewards_E_N_K = shuffle_rewards(shard.episodes, rewards_E_N_K, seed=seed)
     num_overlong = None if overlong is None else sum(score.num_overlong for score in scores)
     return ScoredShard(
         step=shard.step,
@@ -83,7 +83,7 @@ def check_unscorable(episodes: Sequence[Episode], rewards_E_N_K: Rewards, *, max
         )
 
 
-def shuffled(episodes: Sequence[Episode], rewards_E_N_K: Rewards, *, seed: int) -> Rewards:
+def shuffle_rewards(episodes: Sequence[Episode], rewards_E_N_K: Rewards, *, seed: int) -> Rewards:
     """The same rewards in the same shape, randomly permuted among the compared candidates that have one."""
     values = [reward for reward in _of_compared(episodes, rewards_E_N_K) if reward is not None]
     random.Random(seed).shuffle(values)
@@ -116,7 +116,9 @@ class _Scores:
         credited_N_K = credit_rewards(replay.episode, replay.outcomes_N_K, rubric, credit)
         self.rewards_N_K = [
             tuple(
-                None if reward is None else _finite(reward - self._lost(n, k, overlong), replay.episode.nodes[n].group)
+                None
+                if reward is None
+                else _finite(reward - self._compute_lost(n, k, overlong), replay.episode.nodes[n].group)
                 for k, reward in enumerate(rewards_K)
             )
             for n, rewards_K in enumerate(credited_N_K)
@@ -136,7 +138,7 @@ class _Scores:
         ]
         return values_N_K
 
-    def _lost(self, n: int, k: int, overlong: Overlong | None) -> float:
+    def _compute_lost(self, n: int, k: int, overlong: Overlong | None) -> float:
         if overlong is None:
             return 0.0
         node = self._replay.episode.nodes[n]

@@ -109,7 +109,7 @@ class Branch:
             self._live = phase is not None
             if phase is not None:
                 self._record_turn_start(phase)
-                self._pending, self._after = self._opened(phase, router), phase
+                self._pending, self._after = self._open(phase, router), phase
         if not self._live:
             self._resample_turn()
             return ()
@@ -200,7 +200,7 @@ class Branch:
         unscorable candidates fails its line.
         """
         opened, doing = answer.node, _doing(answer.node)
-        after = self._attempt(doing, lambda: self._stepped(opened.group.agent, answer.texts_K))
+        after = self._attempt(doing, lambda: self._step(opened.group.agent, answer.texts_K))
         if after is None:
             return
         rewards = {text: rubric.reward(outcome) for text, (outcome, _) in after.items()}
@@ -303,7 +303,7 @@ class Branch:
         phase = self._referee.next_phase(self._position, rules.turn_order, after=self._after, max_turns=rules.max_turns)
         return None if phase is None or (self._last_turn is not None and phase.turn > self._last_turn) else phase
 
-    def _opened(self, phase: Phase, router: Router) -> tuple[PendingNode, ...]:
+    def _open(self, phase: Phase, router: Router) -> tuple[PendingNode, ...]:
         nodes = []
         first = place_of(self._rules.turn_order, phase) if self._rules.turn_order else 0
         for parallel_index, group in enumerate(phase.groups(self._start.problem.problem_id, self._start.episode)):
@@ -340,7 +340,7 @@ class Branch:
     def _fans_out(self, phase: Phase) -> bool:
         return phase.turn == self._expanded_turn
 
-    def _stepped(self, agent: str, texts_K: Sequence[str]) -> dict[str, tuple[ActionOutcome, Position]]:
+    def _step(self, agent: str, texts_K: Sequence[str]) -> dict[str, tuple[ActionOutcome, Position]]:
         """The outcome of each different text and the position after it. Raises NothingScorable if no text can be scored."""
         after = {text: self._referee.act_or_unscorable(self._position, agent, text) for text in dict.fromkeys(texts_K)}
         reasons = [outcome.unscorable for outcome, _ in after.values()]

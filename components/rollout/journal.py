@@ -46,7 +46,7 @@ class Journal:
         """
         key = f"{self._prefix}/blocks/{index:06d}.json"
         try:
-            if recorded := self._recorded(key):
+            if recorded := self._read_block(key):
                 return recorded
         except (ArtifactCorrupt, ArtifactMissing) as error:
             _log.warning("%s: this block cannot be read and is played again: %s", key, error)
@@ -54,9 +54,9 @@ class Journal:
         ref = put(self._store, played)
         if not self._store.create(key, with_digest(ref.model_dump(mode="json"))):
             with suppress(ArtifactCorrupt, ArtifactMissing):
-                return self._recorded(key) or played
+                return self._read_block(key) or played
         return played
 
-    def _recorded(self, key: str) -> FinishedBlock | None:
+    def _read_block(self, key: str) -> FinishedBlock | None:
         content = self._store.read(key)
         return None if content is None else get(self._store, read_as(key, content, ArtifactRef), FinishedBlock)

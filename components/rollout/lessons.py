@@ -34,9 +34,9 @@ def step_warnings(
     a signal."""
     answers = {agent: list(_answers(shards, agent)) for agent in config.agents}
     telling = {agent: given for agent, given in answers.items() if len(given) >= _MIN_ANSWERS}
-    malformed = [agent for agent in telling if values.get(metrics.malformed_rate(agent), 0.0) >= NEARLY_ALL]
+    malformed = [agent for agent in telling if values.get(metrics.name_malformed_rate(agent), 0.0) >= NEARLY_ALL]
     for agent in malformed:
-        yield StepWarning(subject=agent, text=_malformed(agent, telling[agent], config))
+        yield StepWarning(subject=agent, text=_describe_malformed(agent, telling[agent], config))
     silent = values.get(metrics.ZERO_GROUP_FRACTION, 0.0)
     if telling and not malformed and silent < NEARLY_ALL and not has_solved(shards) and not _pays(telling):
         yield StepWarning(subject=UNSOLVED, text=_explain_unsolved(telling, values, config))
@@ -89,8 +89,8 @@ def _explain_unsolved(
     answers: Mapping[str, Sequence[Candidate]], values: Mapping[str, float], config: RunConfig
 ) -> str:
     """What the answers of a step are in which nobody solves anything, one of the agent that is read least, and the remedy."""
-    least = max(answers, key=lambda agent: values.get(metrics.malformed_rate(agent), 0.0))
-    share = values.get(metrics.malformed_rate(least), 0.0)
+    least = max(answers, key=lambda agent: values.get(metrics.name_malformed_rate(agent), 0.0))
+    share = values.get(metrics.name_malformed_rate(least), 0.0)
     wrong = [each for each in answers[least] if each.outcome.error is not None]
     example = (wrong or answers[least])[0]
     reason = f": {quote_answer(example.outcome.error)}" if example.outcome.error else ""
@@ -175,7 +175,7 @@ def _answers(shards: Sequence[RolloutShard], agent: str) -> Iterator[Candidate]:
                 yield from (each for each in node.candidates if each.outcome.unscorable is None)
 
 
-def _malformed(agent: str, answers: Sequence[Candidate], config: RunConfig) -> str:
+def _describe_malformed(agent: str, answers: Sequence[Candidate], config: RunConfig) -> str:
     """What the answers are, what the reader found in one of them, and the remedy."""
     wrong = [answer for answer in answers if answer.outcome.error is not None]
     return (

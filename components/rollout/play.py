@@ -61,7 +61,7 @@ def play(
             tools.prepare([call for line, _, answered in moving for answer in answered for call in line.calls(answer)])
             for line, nodes, answered in moving:
                 line.act(answered, waiting=nodes[number + 1 :], router=router, rubric=rubric)
-    return tuple(tree.finished() for tree in trees)
+    return tuple(tree.finish() for tree in trees)
 
 
 @contextmanager

@@ -39,11 +39,11 @@ class RoleBinding:
         """Maximal tokens of thinking and answer."""
         return (self.max_thinking_tokens or 0) + self.max_new_tokens
 
-    def shown(self, observation: Observation) -> Observation:
+    def apply_prompt(self, observation: Observation) -> Observation:
         """What the role sees: the observation, with instructions of its own."""
         if self.prompt is None:
             return observation
-        return replace(observation, instructions=self.prompt.applied_to(observation.instructions))
+        return replace(observation, instructions=self.prompt.apply(observation.instructions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,9 @@ class Router:
         """The prompt of `role` for an observation."""
         seat = self._seats[role]
         tokenizer = self._generators[seat.policy].tokenizer
-        return encode_observation(seat.shown(observation), tokenizer, seat.prompt_format, seat.chat_template_arguments)
+        return encode_observation(
+            seat.apply_prompt(observation), tokenizer, seat.prompt_format, seat.chat_template_arguments
+        )
 
     def encode_choices(self, role: str, choices: Sequence[str]) -> Choices:
         """The answers that `role` chooses among, as tokens with an end; none for a policy behind an API, which answers in text.
@@ -160,7 +162,7 @@ class Router:
             positions.setdefault(self.policy_of(request.role), []).append(position)
         answers: dict[int, tuple[Completion, ...]] = {}
         for policy, at in positions.items():
-            asked = [self._asked(requests[position], temperature) for position in at]
+            asked = [self._make_request(requests[position], temperature) for position in at]
             with part_of_work(len(answers) / len(requests), (len(answers) + len(at)) / len(requests)):
                 answers.update(zip(at, self._answer(policy, asked), strict=True))
         return [answers[position] for position in range(len(requests))]
@@ -170,7 +172,7 @@ class Router:
         engines = {policy: engine for policy, engine in self._generators.items() if isinstance(engine, Metered)}
         return {policy: engine.take_usage() for policy, engine in engines.items()}
 
-    def _asked(self, request: RoleRequest, temperature: float) -> GenerationRequest:
+    def _make_request(self, request: RoleRequest, temperature: float) -> GenerationRequest:
         seat, own = self._seats[request.role], self.own_temperature(request.role, temperature)
         return GenerationRequest(
             prompt_tokens=request.prompt_tokens,

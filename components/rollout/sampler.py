@@ -72,18 +72,18 @@ def collect_shard(
     playing = {router.policy_of(role) for role in agents_of(order, family.roles)}
     is_long = len(plan.problems) > settings.problems_per_block or settings.max_resamples > 0
 
-    def played(block: Sequence[NumberedProblem]) -> FinishedBlock:
+    def play_block(block: Sequence[NumberedProblem]) -> FinishedBlock:
         episodes = play(
             episode_starts(block, settings), rules, family=family, router=router, rubric=rubric, tools=tools
         )
         return FinishedBlock(episodes=episodes, tools=tools.take_record(), api_usage=router.take_usage())
 
-    blocks = _Blocks(plan, played, journal if is_long else None, progress)
+    blocks = _Blocks(plan, play_block, journal if is_long else None, progress)
     episodes_P = blocks.play(plan.problems)
     refills = None
     if settings.max_resamples:
         assert refilling is not None, "rollout.max_resamples needs `refilling`"
-        episodes_P, refills = _refilled(episodes_P, blocks, refilling, settings.max_resamples)
+        episodes_P, refills = _refill(episodes_P, blocks, refilling, settings.max_resamples)
     return RolloutShard(
         step=plan.step,
         shard=plan.shard,
@@ -95,7 +95,7 @@ def collect_shard(
     )
 
 
-def _refilled(
+def _refill(
     episodes_P: list[tuple[Episode, ...]], blocks: "_Blocks", refilling: Refilling, max_resamples: int
 ) -> tuple[list[tuple[Episode, ...]], Refills]:
     """The episodes of each problem after silent problems were replaced up to `max_resamples` times."""

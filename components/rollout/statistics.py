@@ -162,7 +162,7 @@ def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     for agent, candidates in by_agent.items():
         if known := _scorable(candidates):
             values[metrics.solve_rate(agent)] = metrics.mean(c.outcome.solves for c in known)
-            values[metrics.malformed_rate(agent)] = metrics.mean(c.outcome.error is not None for c in known)
+            values[metrics.name_malformed_rate(agent)] = metrics.mean(c.outcome.error is not None for c in known)
         values[metrics.completion_length(agent)] = metrics.mean(len(c.tokens) for c in candidates)
     return values
 

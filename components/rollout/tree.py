@@ -16,7 +16,7 @@ class Tree:
         self._start, self._referee, self._rules = start, referee, rules
         self._nodes: list[Node] = []
         self._build_error: str | None = None
-        begun = self._begun()
+        begun = self._find_start()
         self._lines = [] if begun is None else [self._line(BranchPoint(position=begun))]
 
     def lines(self) -> Iterator[Branch]:
@@ -29,7 +29,7 @@ class Tree:
             if number == len(self._lines):
                 self._begin()
 
-    def finished(self) -> Episode:
+    def finish(self) -> Episode:
         """The episode with the nodes played so far. A failed one is no success."""
         cuts = tuple(cut for line in self._lines if (cut := line.cut) is not None)
         error = self._lines[0].error if self._lines else self._build_error
@@ -52,7 +52,7 @@ class Tree:
     def _line(self, fork: BranchPoint) -> Branch:
         return Branch(self._referee, self._start, self._rules, self._nodes, fork)
 
-    def _begun(self) -> Position | None:
+    def _find_start(self) -> Position | None:
         try:
             return self._referee.start(self._start.problem)
         except (ConfigurationError, TransientError):

@@ -76,7 +76,7 @@ def collect_garbage(
         raise ConfigurationError(
             f"keep_checkpoints {keep_checkpoints}: a run needs at least its newest one to continue"
         )
-    content, found = listed(store)
+    content, found = list_objects(store)
     records = Records(store, found)
     keep = partial(_needless, records, content, keep_checkpoints=keep_checkpoints)
     needless = keep(grace_seconds=grace_seconds, shared_seconds=max(shared_seconds, grace_seconds))
@@ -101,7 +101,7 @@ def collect_garbage(
 
 def remove_expired_checkpoints(store: ArtifactStore, run_id: str) -> None:
     """Remove at once the checkpoints that this run does not keep by its retention. Files that other records name stay."""
-    content, found = listed(store)
+    content, found = list_objects(store)
     records, own = Records(store, found), f"runs/{run_id}/"
     expired = [each for each in records.expired(keep_checkpoints=None, grace_seconds=0) if each.key.startswith(own)]
     needless = records.references_in(expired) - records.references(without=expired)
@@ -139,7 +139,7 @@ def _report(needless: "_Needless", *, num_before: int, num_bytes_before: int) ->
     )
 
 
-def listed(store: ArtifactStore) -> tuple[list[StoredObject], list[StoredObject]]:
+def list_objects(store: ArtifactStore) -> tuple[list[StoredObject], list[StoredObject]]:
     """All content and all records of a store."""
     by_kind: dict[bool, list[StoredObject]] = {True: [], False: []}
     for found in store.scan(""):
@@ -174,7 +174,7 @@ def _needless(
     rollouts = records.list_expired_rollouts(grace_seconds=grace_seconds)
     shared = records.list_unused_shared(age_seconds=shared_seconds)
     gone = [*expired, *rollouts, *shared]
-    unused = _unused(content, records.references(without=gone), grace_seconds=grace_seconds)
+    unused = _find_unused(content, records.references(without=gone), grace_seconds=grace_seconds)
     if records.damaged:
         known = records.references_in([*expired, *rollouts])
         unused = [found for found in unused if name_of(found.key) in known]
@@ -200,7 +200,9 @@ def _by_run(expired: Iterable[StoredObject]) -> dict[str, tuple[int, ...]]:
     return {run_id: tuple(sorted(steps)) for run_id, steps in sorted(updates.items())}
 
 
-def _unused(content: Sequence[StoredObject], referenced: frozenset[str], *, grace_seconds: float) -> list[StoredObject]:
+def _find_unused(
+    content: Sequence[StoredObject], referenced: frozenset[str], *, grace_seconds: float
+) -> list[StoredObject]:
     """Unreferenced objects. A folder is removed as a whole, when its youngest file is old enough."""
     youngest: dict[str, float] = {}
     for found in content:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.parallel import in_parallel
-from components.artifacts.records import damaged, first_complaint, read_as, verified
+from components.artifacts.records import first_complaint, make_damage_error, read_as, read_verified
 from components.artifacts.refs import StageManifest
 from components.config import RetentionConfig
 from components.errors import ArtifactCorrupt
@@ -72,7 +72,7 @@ class Records:
         restarts: dict[str, list[int]] = defaultdict(list)
         for key, content in self._contents.items():
             if (match := _LINEAGE.fullmatch(key)) and match[1] not in self.damaged:
-                restarts[match[1]].append(int(verified(key, content)["from_step"]))
+                restarts[match[1]].append(int(read_verified(key, content)["from_step"]))
         keys = [each.key for each in self._found if _run(each.key) not in self.damaged]
 
         def retention(run_id: str) -> RetentionConfig:
@@ -84,7 +84,7 @@ class Records:
             retention=retention,
             evaluations=self._evaluations(keys),
             restarts=restarts,
-            needed=self._needed_steps(keys),
+            needed=self._list_needed_steps(keys),
             roles=self._roles,
         )
         return [each for each in self._found if each.key in expired and each.age_seconds >= grace_seconds]
@@ -127,7 +127,7 @@ class Records:
                 return found
         return RetentionConfig()
 
-    def _needed_steps(self, keys: Iterable[str]) -> dict[tuple[str, int], set[int]]:
+    def _list_needed_steps(self, keys: Iterable[str]) -> dict[tuple[str, int], set[int]]:
         """(run_id, step) -> the steps before which policies must be known to go on after it."""
         found: dict[tuple[str, int], set[int]] = defaultdict(set)
         for key in keys:
@@ -144,7 +144,7 @@ class Records:
         for key in keys:
             match = RESULT.fullmatch(key) if key.endswith("/manifest.json") else None
             if match and key in self._contents and self._roles(match["run"])[match["stage"]].writes == "evaluations":
-                found[match["run"]].append(_evaluated(int(match["step"]), self._contents[key]))
+                found[match["run"]].append(_read_evaluation(int(match["step"]), self._contents[key]))
         return found
 
     def _contestants(self) -> list[re.Match[str]]:
@@ -189,8 +189,8 @@ def _check(key: str, content: bytes) -> None:
         return
     if key.endswith("/manifest.json"):
         read_as(key, content, StageManifest)
-    elif not isinstance(verified(key, content).get("from_step", 0), int):
-        raise damaged(key, "its from_step is not a number")
+    elif not isinstance(read_verified(key, content).get("from_step", 0), int):
+        raise make_damage_error(key, "its from_step is not a number")
     elif SESSION_START.fullmatch(key) or key.endswith("/config.json"):
         _retention_in(key, content)
         _parse_roles(key, content)
@@ -198,23 +198,27 @@ def _check(key: str, content: bytes) -> None:
 
 def _retention_in(key: str, content: bytes) -> RetentionConfig | None:
     """The retention that a session or a configuration names; None for one without."""
-    value = verified(key, content)
+    value = read_verified(key, content)
     found = (value.get("config", value) if "/lineages/" in key else value).get("retention")
     try:
         return None if found is None else RetentionConfig.model_validate(found)
     except ValidationError as error:
-        raise damaged(key, f"its retention is none of this version of Troupe ({first_complaint(error)})") from error
+        raise make_damage_error(
+            key, f"its retention is none of this version of Troupe ({first_complaint(error)})"
+        ) from error
 
 
 def _parse_roles(key: str, content: bytes) -> Roles:
     """The roles of stages that the start of a session names; none for another record."""
     try:
-        return Roles.model_validate(verified(key, content).get("roles", {}))
+        return Roles.model_validate(read_verified(key, content).get("roles", {}))
     except ValidationError as error:
-        raise damaged(key, f"its roles are none of this version of Troupe ({first_complaint(error)})") from error
+        raise make_damage_error(
+            key, f"its roles are none of this version of Troupe ({first_complaint(error)})"
+        ) from error
 
 
-def _evaluated(step: int, manifest: bytes) -> Evaluated:
+def _read_evaluation(step: int, manifest: bytes) -> Evaluated:
     """The evaluation with this manifest; without a rate if its output is no report."""
     report = json.loads(manifest)["output"]
     rate = report.get("success_rate") if isinstance(report, dict) else None
@@ -226,7 +230,7 @@ def _evaluated(step: int, manifest: bytes) -> Evaluated:
 def _contestants_after(key: str, night: bytes) -> list[str]:
     """RUN@STEP of the champion after a night and of those on trial; none for a night without, or one that cannot be read."""
     try:
-        after = verified(key, night)["night"]["after"]
+        after = read_verified(key, night)["night"]["after"]
         return [str(after["champion"]), *(str(each["challenger"]) for each in after["trials"])] if after else []
     except (ArtifactCorrupt, KeyError, TypeError):
         return []

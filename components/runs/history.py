@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
-from components.artifacts.records import damaged, read_as, with_digest
+from components.artifacts.records import make_damage_error, read_as, with_digest
 from components.artifacts.refs import StageManifest
 from components.errors import ArtifactCorrupt
 from components.frozen import Frozen
@@ -85,7 +85,7 @@ def read_history(
 
     **Example** 1,234 steps, an evaluation every 100: 12 blocks, 34 steps, one evaluation and three listings.
     """
-    reading = _Reading(store, run, _indexed(store, run), progress=lambda done: progress(done, num_finished))
+    reading = _Reading(store, run, _read_indexed(store, run), progress=lambda done: progress(done, num_finished))
     num_blocks = num_finished // STEPS_PER_BLOCK
     blocks = in_parallel(reading.block, range(num_blocks))
     stretches = [found or reading.stretch(*_steps_of(block)) for block, found in enumerate(blocks)]
@@ -114,7 +114,7 @@ def extend_history(store: ArtifactStore, run: RunAddress, num_finished: int) -> 
     existing = set(store.list(f"runs/{run.run_id}/history/"))
     missing = [block for block in range(num_finished // STEPS_PER_BLOCK) if block_key(run, block) not in existing]
     for block in missing[-_MAX_REBUILT_BLOCKS:]:
-        reading = _Reading(store, run, _indexed(store, run))
+        reading = _Reading(store, run, _read_indexed(store, run))
         content = reading.stretch(*_steps_of(block))
         if reading.errors:
             _log.warning("%s is not written: %s", block_key(run, block), reading.errors[0])
@@ -195,12 +195,12 @@ class _Reading:
             self.errors.append(str(error))
             return None
         except ValidationError:
-            self.errors.append(str(damaged(key, "no evaluation of this version of Troupe")))
+            self.errors.append(str(make_damage_error(key, "no evaluation of this version of Troupe")))
             return None
         return None if report is None else {**report, "interval": list(report["interval"])}
 
 
-def _indexed(store: ArtifactStore, run: RunAddress) -> frozenset[str]:
+def _read_indexed(store: ArtifactStore, run: RunAddress) -> frozenset[str]:
     return frozenset(manifest_keys(run, map(name_evaluation, store.list(f"runs/{run.run_id}/evaluations/"))))
 
 

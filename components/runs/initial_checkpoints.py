@@ -6,7 +6,7 @@ from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.frozen import Frozen
 from components.runs.pipeline import Pipeline
 from components.runs.run import Run, RunAddress, stage_key
-from components.runs.stage_protocol import committed, manifest_key
+from components.runs.stage_protocol import manifest_key, read_committed
 
 
 class InitialRecord(Frozen):
@@ -25,7 +25,7 @@ class InitialRecord(Frozen):
 def record_initial_checkpoints(store: ArtifactStore, run: Run, pipeline: Pipeline) -> dict[str, CheckpointRef]:
     """The policies with which the run's newest restart begins, recorded. Their warm start is committed."""
     key = stage_key(pipeline.first, run)
-    found = committed(store, key, dict[str, CheckpointRef])
+    found = read_committed(store, key, dict[str, CheckpointRef])
     assert found is not None, f"run {run.run_id} has no committed warm start in {store.uri}"
     record = InitialRecord(manifest=manifest_key(key), checkpoints=found)
     newest = run.lineages[-1].lineage if run.lineages else 0

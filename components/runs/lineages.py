@@ -156,10 +156,10 @@ def drop_lineage(store: ArtifactStore, run_id: str, number: int) -> None:
     """
     standing = [lineage.lineage for lineage in read_lineages(store, run_id)]
     if standing and standing[-1] == number:
-        store.create(_dropped_key(run_id, number), with_digest({"lineage": number}))
+        store.create(_name_dropped_key(run_id, number), with_digest({"lineage": number}))
     elif number in standing:
         raise ConfigurationError(f"--lineage {number}: restart {standing[-1]} began after it; drop that one first")
-    elif store.read(_dropped_key(run_id, number)) is None:
+    elif store.read(_name_dropped_key(run_id, number)) is None:
         known = ", ".join(map(str, standing)) or "none"
         raise ConfigurationError(f"--lineage {number}: run {run_id!r} has no such restart; it has {known}")
 
@@ -231,5 +231,5 @@ def index_key(run_id: str) -> str:
     return f"{_INDEX}{run_id}.json"
 
 
-def _dropped_key(run_id: str, lineage: int) -> str:
+def _name_dropped_key(run_id: str, lineage: int) -> str:
     return f"runs/{run_id}/dropped/{lineage:06d}.json"

@@ -58,7 +58,10 @@ def provenance(pipeline: Pipeline) -> Provenance:
 
 def library_versions() -> dict[str, str]:
     """Name -> version of Python and the libraries that decide results, without importing them."""
-    return {"python": platform.python_version(), **{name: found for name in LIBRARIES if (found := _installed(name))}}
+    return {
+        "python": platform.python_version(),
+        **{name: found for name in LIBRARIES if (found := _read_installed_version(name))},
+    }
 
 
 def version_line() -> str:
@@ -70,7 +73,7 @@ def version_line() -> str:
 
 def troupe_version() -> str:
     """The installed version."""
-    return _installed("troupe") or "unknown"
+    return _read_installed_version("troupe") or "unknown"
 
 
 def checkout() -> tuple[str | None, bool | None]:
@@ -102,7 +105,7 @@ def list_changed_libraries(before: Mapping[str, str], after: Mapping[str, str]) 
     ]
 
 
-def _installed(name: str) -> str | None:
+def _read_installed_version(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:

@@ -8,7 +8,7 @@ from components.artifacts.base import ArtifactStore, StoredObject
 from components.artifacts.layout import REUSE_SECONDS
 from components.frozen import Frozen
 from components.identity import config_key
-from components.runs.gc import listed, name_of, num_bytes_of
+from components.runs.gc import list_objects, name_of, num_bytes_of
 from components.runs.gc_records import Records
 from components.runs.lineages import index_key
 from components.runs.session_records import SESSION_START
@@ -82,7 +82,7 @@ def remove(store: ArtifactStore, removal: Removal, *, spare_young: bool) -> Remo
 
 
 def _removal(store: ArtifactStore, run_id: str, is_own: Callable[[str], bool]) -> Removal:
-    content, records = listed(store)
+    content, records = list_objects(store)
     own = [found for found in records if is_own(found.key)]
     others = Records(store, [found for found in records if not is_own(found.key)])
     named, needed = Records(store, own).references(), others.references()

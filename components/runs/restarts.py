@@ -60,9 +60,9 @@ def check_restart(store: ArtifactStore, run: Run, restart: Restart, pipeline: Pi
             f"step {restart.step} of run {run.run_id!r} cannot be restarted with {'; '.join(changed)}: the policies before "
             "training would be others, and it begins with those; restart a later step, or train under another --run-id"
         )
-    if lost := lost_checkpoint(store, run, restart.step):
+    if lost := find_lost_checkpoint(store, run, restart.step):
         steps = range(min(num_finished + 1, run.config.num_steps))
-        possible = [str(step) for step in steps if lost_checkpoint(store, run, step) is None]
+        possible = [str(step) for step in steps if find_lost_checkpoint(store, run, step) is None]
         raise ConfigurationError(
             f"step {restart.step} of run {run.run_id!r} cannot be restarted: {lost} (`troupe gc` removes old checkpoints). "
             f"Steps that can: {', '.join(possible) or 'none'}"
@@ -70,7 +70,7 @@ def check_restart(store: ArtifactStore, run: Run, restart: Restart, pipeline: Pi
     _check_results_before(store, run, restart, pipeline)
 
 
-def lost_checkpoint(store: ArtifactStore, run: Run, step: int) -> str | None:
+def find_lost_checkpoint(store: ArtifactStore, run: Run, step: int) -> str | None:
     """The first incomplete checkpoint at the beginning of a step, in words; None if all are complete."""
     for begun in _checkpoints_read(run, step):
         checkpoints = checkpoints_after(store, run, begun)

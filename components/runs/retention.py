@@ -53,7 +53,9 @@ def list_expired_updates(
     updates = [match for match in _match_expiring(keys, "checkpoints", roles) if match["name"] == "manifest.json"]
     kept = {run: retention(run) for run in {update["run"] for update in updates}}
     evaluated = {
-        (run, step - 1) for run in kept for step in _kept_evaluations(evaluations.get(run, ()), kept[run].evaluated)
+        (run, step - 1)
+        for run in kept
+        for step in _find_kept_evaluations(evaluations.get(run, ()), kept[run].evaluated)
     }
     resumed = {(run, step) for run, steps in restarts.items() for start in steps for step in (start - 1, start)}
     steps_by_series: dict[tuple[str, ...], set[int]] = defaultdict(set)
@@ -113,7 +115,7 @@ def _first_kept(retention: RetentionConfig, num_finished: Callable[[str], int], 
     return 0 if retention.rollouts is None else num_finished(run) - retention.rollouts
 
 
-def _kept_evaluations(evaluations: Iterable[Evaluated], which: str) -> set[int]:
+def _find_kept_evaluations(evaluations: Iterable[Evaluated], which: str) -> set[int]:
     """The steps whose checkpoints an evaluation keeps. One without a known report keeps its own."""
     found = list(evaluations)
     best: dict[tuple[str, ...], float] = {}

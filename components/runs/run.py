@@ -30,7 +30,7 @@ class Run(RunAddress):
 
     config: RunConfig
 
-    def kept_in(self, store: StoreConfig) -> "Run":
+    def bind_to_store(self, store: StoreConfig) -> "Run":
         """The run as found in `store`, wherever it was started: a store's location affects no result."""
         moved = self.config.store.move_to(store)
         return self.model_copy(update={"config": self.config.model_copy(update={"store": moved})})

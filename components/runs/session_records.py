@@ -146,7 +146,7 @@ def effective_run(store: ArtifactStore, run: Run) -> Run:
     if len(lineages) == len(run.lineages):
         return run
     config = lineages[-1].config if lineages else read_config(store, run.run_id)
-    return Run(run_id=run.run_id, config=config or run.config, lineages=lineages).kept_in(run.config.store)
+    return Run(run_id=run.run_id, config=config or run.config, lineages=lineages).bind_to_store(run.config.store)
 
 
 def standing_lineages(store: ArtifactStore, run_id: str, lineages: tuple[Lineage, ...]) -> tuple[Lineage, ...]:

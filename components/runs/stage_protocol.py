@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import damaged, read_as, with_digest
+from components.artifacts.records import make_damage_error, read_as, with_digest
 from components.artifacts.refs import StageManifest
 from components.errors import StoreUnavailable
 from components.identity import StageKey
@@ -90,7 +90,7 @@ def run_stage(
     return found
 
 
-def committed(store: ArtifactStore, key: StageKey, as_type: type[T]) -> T | None:
+def read_committed(store: ArtifactStore, key: StageKey, as_type: type[T]) -> T | None:
     """The output of `key` if it is committed, else None. Raises ArtifactCorrupt when the manifest cannot be read."""
     found = _find(store, key, as_type)
     return None if found is None else found.output
@@ -103,7 +103,7 @@ def read_manifest(store: ArtifactStore, key: StageKey) -> StageManifest | None:
         return None
     manifest = read_as(manifest_key(key), content, StageManifest)
     if manifest.key != key.path:
-        raise damaged(manifest_key(key), f"is the manifest of {manifest.key}")
+        raise make_damage_error(manifest_key(key), f"is the manifest of {manifest.key}")
     return manifest
 
 
@@ -151,4 +151,4 @@ def _from_json(manifest: StageManifest, as_type: Any) -> Any:
     try:
         return _adapter(as_type).validate_python(manifest.output)
     except ValidationError as error:
-        raise damaged(f"{manifest.key}/manifest.json", f"the committed output is no {as_type}") from error
+        raise make_damage_error(f"{manifest.key}/manifest.json", f"the committed output is no {as_type}") from error

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from pydantic import Field, ValidationError
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import damaged, read_as
+from components.artifacts.records import make_damage_error, read_as
 from components.artifacts.refs import CheckpointRef, StageManifest
 from components.frozen import Frozen
 from components.runs.lineages import lineage_at_end, lineage_for
@@ -48,7 +48,9 @@ def read_step_record(store: ArtifactStore, run: RunAddress, step: int) -> StepRe
     return None if content is None else read_as(key, content, StepRecord)
 
 
-def summarised(store: ArtifactStore, run: RunAddress, step: int, report: IterationReport | None = None) -> StepSummary:
+def summarise_step(
+    store: ArtifactStore, run: RunAddress, step: int, report: IterationReport | None = None
+) -> StepSummary:
     """The summary of a step from its stages' records: one listing, and one read unless `report` is given."""
     keys = list(store.list(f"runs/{run.run_id}/steps/{step:06d}/"))
     roles = read_roles(store, run.run_id)
@@ -68,7 +70,7 @@ def summarised(store: ArtifactStore, run: RunAddress, step: int, report: Iterati
     try:
         return StepSummary(metrics=output["metrics"], timings=output["timings"], attempts=attempts)
     except (ValidationError, TypeError, KeyError) as error:
-        raise damaged(reported, "no report of this version of Troupe") from error
+        raise make_damage_error(reported, "no report of this version of Troupe") from error
 
 
 def most_attempts(stages: Iterable[StageManifest]) -> dict[str, int]:

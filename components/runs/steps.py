@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import damaged, read_as, verified, with_digest
+from components.artifacts.records import make_damage_error, read_as, read_verified, with_digest
 from components.artifacts.refs import CheckpointRef, StageManifest
 from components.errors import TroupeError
 from components.runs.history import STEPS_PER_BLOCK, extend_history
@@ -16,7 +16,7 @@ from components.runs.step_records import (
     most_attempts,
     read_step_record,
     step_record_key,
-    summarised,
+    summarise_step,
 )
 from components.schema import IterationReport
 
@@ -44,7 +44,7 @@ def finish_step(
     if report is not None and stages is not None:
         summary = StepSummary(metrics=report.metrics, timings=report.timings, attempts=most_attempts(stages))
     else:
-        summary = summarised(store, run, step, report)
+        summary = summarise_step(store, run, step, report)
     record = StepRecord(checkpoints=checkpoints, summary=summary)
     key = step_record_key(run, step)
 
@@ -95,9 +95,9 @@ def first_step(store: ArtifactStore, run: Run, *, flow_run_id: str) -> int:
         store.create(key, with_digest({"first_step": first_unfinished_step(store, run)}))
         content = store.read(key)
     assert content is not None, f"{key} was written and cannot be read"
-    value = verified(key, content).get("first_step")
+    value = read_verified(key, content).get("first_step")
     if not isinstance(value, int):
-        raise damaged(key, f"it names {value!r} as the first step")
+        raise make_damage_error(key, f"it names {value!r} as the first step")
     return value
 
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import DIGEST, damaged, first_complaint, read_as, remedy, verified
+from components.artifacts.records import DIGEST, first_complaint, make_damage_error, read_as, read_verified, remedy
 from components.artifacts.refs import ArtifactRef, StageManifest, references_in
 from components.config import RunConfig
 from components.config.older import upgrade_values
@@ -99,9 +99,9 @@ def _read_facts(store: ArtifactStore, key: str) -> RecordFacts:
     content = store.read(key)
     if content is None:
         raise ArtifactMissing(key)
-    fields = verified(key, content)
+    fields = read_verified(key, content)
     if f'"{DIGEST}"'.encode() not in content:
-        raise damaged(key, "it has no digest, so nobody knows whether it was changed")
+        raise make_damage_error(key, "it has no digest, so nobody knows whether it was changed")
     as_type = next(as_type for pattern, as_type in _TYPES if pattern.fullmatch(key))
     value = None
     if as_type is not None:
@@ -109,10 +109,12 @@ def _read_facts(store: ArtifactStore, key: str) -> RecordFacts:
             read_as(key, content, as_type, upgrade_values) if as_type is RunConfig else read_as(key, content, as_type)
         )
     if isinstance(value, StageManifest) and f"{value.key}/manifest.json" != key:
-        raise damaged(key, f"it is the manifest of {value.key}")
+        raise make_damage_error(key, f"it is the manifest of {value.key}")
     try:
         kept = tuple(references_in(fields)) if isinstance(value, _KEEPING) else ()
     except ValidationError as error:
-        raise damaged(key, f"its output is none of this version of Troupe ({first_complaint(error)})") from error
+        raise make_damage_error(
+            key, f"its output is none of this version of Troupe ({first_complaint(error)})"
+        ) from error
     shared = () if isinstance(value, HistoryBlock) else tuple(list_shared_manifests(content))
     return RecordFacts(key=key, value=value if isinstance(value, _REMEMBERED) else None, content=kept, shared=shared)

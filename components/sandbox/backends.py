@@ -15,7 +15,7 @@ from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.container import check_limits_kept, open_containers
 from components.sandbox.daemon import INSTALL, dockerd_program, ensure_daemon, running_daemon
 from components.sandbox.pool import BoxPool
-from components.sandbox.rootfs import cached_rootfs
+from components.sandbox.rootfs import find_or_build_rootfs
 from components.schema import Limits
 
 BOXES_PER_CORE = 2
@@ -66,7 +66,7 @@ def open_sandbox(
         return pool
 
     def bubblewrap() -> BoxPool:
-        rootfs, digest = cached_rootfs(state_folder)
+        rootfs, digest = find_or_build_rootfs(state_folder)
         return open_bubblewrap(
             rootfs, num_boxes=num_boxes, image_digest=digest, limits=BoxLimits.around(limits or Limits())
         )
@@ -121,7 +121,7 @@ def _probe_docker(state_folder: Path, docker_host: str | None) -> str:
 
 def _probe_bubblewrap(state_folder: Path) -> str:
     state_folder.mkdir(parents=True, exist_ok=True)
-    rootfs, digest = cached_rootfs(state_folder)
+    rootfs, digest = find_or_build_rootfs(state_folder)
     with closing(open_bubblewrap(rootfs, num_boxes=1, image_digest=digest)) as pool:
         result = pool.run("print(6 * 7)")
         if result.stdout != "42\n":

@@ -54,7 +54,7 @@ class BoxRoots:
             yield BoxRoot(self._folder, Path("/dev"))
             return
         try:
-            place = self._mounted()
+            place = self._mount()
         except OSError as error:
             if self.own:
                 raise
@@ -67,7 +67,7 @@ class BoxRoots:
         finally:
             _check(_LIBC.umount2(os.fsencode(place), _MNT_DETACH))
 
-    def _mounted(self) -> Path:
+    def _mount(self) -> Path:
         """One of `PLACES`, with an empty file system or the folder mounted on it for this thread and what it starts."""
         place = next((place for place in map(Path, PLACES) if place.is_dir() and _lets_others_through(place)), None)
         if place is None:

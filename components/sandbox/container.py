@@ -136,7 +136,7 @@ class _Containers:
     def make(self) -> Box:
         """A new box. Raises SandboxUnavailable; the next call then reconnects to the daemon."""
         with self._lock:
-            link = self._link = self._link or self._linked_again()
+            link = self._link = self._link or self._link_again()
         config = container_config(
             self._tag,
             limits=self._limits,
@@ -165,7 +165,7 @@ class _Containers:
             link.remove_own(self._pool)
             link.api.close()
 
-    def _linked_again(self) -> DaemonLink:
+    def _link_again(self) -> DaemonLink:
         self._daemon = revive_daemon(self._daemon, self._state_folder)
         link = DaemonLink(self._daemon)
         _, digest = ensure_image(link.api, self._state_folder)

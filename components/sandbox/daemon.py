@@ -13,7 +13,7 @@ from components.sandbox.docker_api import DockerApi
 from components.sandbox.dockerd import (
     Places,
     dockerd_process,
-    locked,
+    lock_daemon,
     log_tail,
     start_dockerd,
     stop_dockerd,
@@ -85,8 +85,8 @@ def _private_daemon(places: Places, reason: str) -> Daemon:
     """The private daemon, started unless it runs. `reason` says why there is no other."""
     if dockerd_process(places) is None:
         dockerd_program(reason)  # raises before anything is created
-    with locked(places):  # held until a daemon that is started answers
-        return (dockerd_process(places) and _answering(places)) or _started(places, dockerd_program(reason))
+    with lock_daemon(places):  # held until a daemon that is started answers
+        return (dockerd_process(places) and _answering(places)) or _start(places, dockerd_program(reason))
 
 
 def stop_daemon(state_folder: Path) -> bool:
@@ -94,7 +94,7 @@ def stop_daemon(state_folder: Path) -> bool:
     places = Places(state_folder)
     if not places.folder.exists():
         return False
-    with locked(places):
+    with lock_daemon(places):
         return stop_dockerd(places)
 
 
@@ -119,7 +119,7 @@ def dockerd_program(reason: str) -> str:
     return program
 
 
-def _started(places: Places, program: str) -> Daemon:
+def _start(places: Places, program: str) -> Daemon:
     _log.warning("starting a private Docker daemon", extra=NEWS)
     start_dockerd(places, program)
     deadline = time.monotonic() + _START_SECONDS

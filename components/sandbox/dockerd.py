@@ -69,7 +69,7 @@ class Places:
 
 
 @contextmanager
-def locked(places: Places) -> Iterator[None]:
+def lock_daemon(places: Places) -> Iterator[None]:
     """Hold the daemon's lock: one process at a time starts or stops it. Raises SandboxUnavailable after 90 s of waiting."""
     places.folder.mkdir(parents=True, exist_ok=True)
     with (places.folder / "lock").open("w", encoding="utf-8") as file:

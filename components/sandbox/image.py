@@ -7,7 +7,7 @@ from pathlib import Path
 from components.errors import SandboxUnavailable
 from components.reporting.progress import NEWS
 from components.sandbox.docker_api import DockerApi, is_missing
-from components.sandbox.rootfs import cached_rootfs, write_tar
+from components.sandbox.rootfs import find_or_build_rootfs, write_tar
 
 REPOSITORY = "troupe-sandbox"
 DIGEST_LABEL = "troupe.rootfs"
@@ -21,7 +21,7 @@ def ensure_image(api: DockerApi, state_folder: Path) -> tuple[str, str]:
 
     The digest is that of bubblewrap's boxes, too: they have the same file system. Raises SandboxUnavailable.
     """
-    root, digest = cached_rootfs(state_folder)
+    root, digest = find_or_build_rootfs(state_folder)
     tag = digest[:_TAG_CHARACTERS]
     if _digest_of(api, f"{REPOSITORY}:{tag}") != digest:
         _log.warning("building the sandbox (once): its image in the Docker daemon", extra=NEWS)

@@ -132,7 +132,9 @@ def decode_answer(payload: bytes, *, outputs: tuple[str, ...], limits: Limits) -
         header = _Header.model_validate(raw)
     except ValidationError as error:
         odd = error.errors(include_url=False, include_context=False)[0]
-        raise BoxGone(f"{'.'.join(map(str, odd['loc']))} is {_shown(odd['input'])}: {odd['msg'][:200]}") from error
+        raise BoxGone(
+            f"{'.'.join(map(str, odd['loc']))} is {_format_value(odd['input'])}: {odd['msg'][:200]}"
+        ) from error
     for name in ("stdout", "stderr"):
         if getattr(header, name) > limits.output_kib << 10:
             raise BoxGone(f"{name} is {getattr(header, name)}; at most {limits.output_kib << 10} bytes were allowed")
@@ -204,11 +206,11 @@ def _split(payload: bytes) -> tuple[dict[str, Any], memoryview]:
     if not isinstance(header, dict):
         raise BoxGone(f"the header is a {type(header).__name__}")
     if "internal" in header:
-        raise BoxGone(f"the runner failed: {_shown(header['internal'])}")
+        raise BoxGone(f"the runner failed: {_format_value(header['internal'])}")
     return header, memoryview(payload)[end:]
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value of an answer for a message: short, and never deep."""
     return repr(value)[:100] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
 

@@ -90,7 +90,7 @@ def build_rootfs(into: Path, *, python: Path | None = None) -> str:
         raise
 
 
-def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
+def find_or_build_rootfs(state_folder: Path) -> tuple[Path, str]:
     """The read-only file system of this interpreter and runner below `state_folder`, and its digest; built if missing.
 
     Several processes may call this at once: the first one to finish provides it for all.
@@ -115,7 +115,7 @@ def cached_rootfs(state_folder: Path) -> tuple[Path, str]:
     return folder / "root", ready.read_text(encoding="utf-8")
 
 
-def built_digests(state_folder: Path) -> tuple[str, ...]:
+def list_built_digests(state_folder: Path) -> tuple[str, ...]:
     """The digests of the file systems below `state_folder`, the newest first. Builds none."""
     ready = [path for path in _cache(state_folder).glob("*/digest") if not path.parent.name.startswith(_PART_PREFIX)]
     newest_first = sorted(ready, key=lambda path: path.stat().st_mtime, reverse=True)
@@ -125,7 +125,7 @@ def built_digests(state_folder: Path) -> tuple[str, ...]:
 def rootfs_digest(root: Path) -> str:
     """SHA-256 of everything below `root`, in order of path: kind, permissions, and content or link target."""
     digest = hashlib.sha256()
-    for path in _sorted_tree(root):
+    for path in _list_tree(root):
         mode = path.lstat().st_mode
         content, permissions = b"", stat.S_IMODE(mode)
         if stat.S_ISLNK(mode):
@@ -146,7 +146,7 @@ def write_tar(root: Path, out: IO[bytes]) -> None:
         return member
 
     with tarfile.open(fileobj=out, mode="w") as archive:
-        for path in _sorted_tree(root):
+        for path in _list_tree(root):
             archive.add(path, path.relative_to(root), recursive=False, filter=anonymous)
 
 
@@ -201,7 +201,7 @@ def _fill(root: Path, interpreter: _Interpreter) -> None:
         (root / name).write_text(text, encoding="utf-8")
     modules = list(_standard_library(interpreter.standard_library))
     binaries = [interpreter.executable, *(path for path in modules if path.suffix == ".so")]
-    programs = {interpreter.executable, *_shared_libraries([*binaries, *interpreter.loaded_at_run_time])}
+    programs = {interpreter.executable, *_find_shared_libraries([*binaries, *interpreter.loaded_at_run_time])}
     for path in sorted({*programs, *interpreter.loaded_at_run_time, *modules}):
         _copy(path, root / path.relative_to("/"), root, mode=0o755 if path in programs else 0o644)
     if str(interpreter.executable) != _PYTHON:
@@ -211,7 +211,7 @@ def _fill(root: Path, interpreter: _Interpreter) -> None:
     for path in root.glob("etc/*"):
         path.chmod(0o644)
     _compile(interpreter, root)
-    for path in _sorted_tree(root):
+    for path in _list_tree(root):
         if not path.is_symlink():
             os.utime(path, (0, 0))
 
@@ -222,7 +222,7 @@ def _standard_library(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, name) for name in names if not _LEFT_OUT_FILE.fullmatch(name))
 
 
-def _shared_libraries(binaries: Iterable[Path]) -> set[Path]:
+def _find_shared_libraries(binaries: Iterable[Path]) -> set[Path]:
     """The files that the dynamic loader loads for `binaries`, including itself."""
     command = ["ldd", *map(str, binaries)]
     try:
@@ -278,6 +278,6 @@ def _compile(interpreter: _Interpreter, root: Path) -> None:
             compiled.chmod(0o644)
 
 
-def _sorted_tree(root: Path) -> list[Path]:
+def _list_tree(root: Path) -> list[Path]:
     """Everything below `root`, in order of path, folders before what they hold."""
     return sorted(root.rglob("*"), key=lambda path: path.relative_to(root).parts)

@@ -6,7 +6,7 @@ from components.environments.family import is_cloned, require_expert
 from components.models.base_checks import check_base
 from components.runs.pipeline import Stage
 from components.runs.run import SHARED, Run, stage_key
-from components.runs.stage_protocol import committed
+from components.runs.stage_protocol import read_committed
 from components.session.scenario import Scenario
 
 
@@ -17,7 +17,10 @@ def check_bases(store: ArtifactStore, scenario: Scenario, warm_start: Stage) -> 
     the answer format. A run with first checkpoints no longer needs the base model.
     """
     config = scenario.config
-    if committed(store, stage_key(warm_start, Run(run_id=SHARED, config=config)), dict[str, CheckpointRef]) is None:
+    if (
+        read_committed(store, stage_key(warm_start, Run(run_id=SHARED, config=config)), dict[str, CheckpointRef])
+        is None
+    ):
         for policy, settings in config.policies.items():
             check_base(policy, settings)
             is_new = settings.api is None and settings.base == "tiny"

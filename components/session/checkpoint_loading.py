@@ -13,7 +13,7 @@ from components.config import PolicyConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.evaluation.subjects import is_model_folder, models_in
 from components.generation.refresh import refresh
-from components.models.adapters import ADAPTER_FOLDER, adapted_digest, load_adapter, read_adapter_config
+from components.models.adapters import ADAPTER_FOLDER, compute_adapted_digest, load_adapter, read_adapter_config
 from components.schema import PolicyVersion
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.session import Session
@@ -113,7 +113,7 @@ def local_model(base: str, *, into: Path) -> LocalModel:
     shutil.copytree(base, adapter)
     try:
         read_adapter_config(adapter)
-        digest = adapted_digest(digest, load_adapter(model, "team", adapter))
+        digest = compute_adapted_digest(digest, load_adapter(model, "team", adapter))
     except ArtifactCorrupt as error:
         raise ConfigurationError(f"{base}: {error}; name a LoRA adapter's folder in PEFT's format") from error
     return LocalModel(folder=model_folder, adapter=adapter, weights_digest=digest)

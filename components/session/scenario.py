@@ -67,7 +67,7 @@ class Scenario:
         """Which policy plays each role."""
         return bind_roles(self.config, max_action_characters=self.family.max_action_characters(self.options))
 
-    def seated(self, seating: Mapping[str, str]) -> Mapping[str, RoleBinding]:
+    def fill_seats(self, seating: Mapping[str, str]) -> Mapping[str, RoleBinding]:
         """The seats with other players: members, or their past selves, asked as the member is."""
         policies = self.config.policies
         return {

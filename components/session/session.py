@@ -148,7 +148,7 @@ class Session(Freed):
 
     def router(self, versions: dict[str, PolicyVersion], seating: Mapping[str, str] | None = None) -> Router:
         """Routes roles to policies and their engines, at the given versions; with a `seating`, to the players that it names."""
-        seats = self.scenario.seats if seating is None else self.scenario.seated(seating)
+        seats = self.scenario.seats if seating is None else self.scenario.fill_seats(seating)
         players = {*self.config.policies, *(seat.policy for seat in seats.values())}
         return Router({player: self.engines.of(player) for player in players}, seats=seats, versions=versions)
 

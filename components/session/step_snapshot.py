@@ -33,7 +33,7 @@ class StepSnapshot:
         """Whether no stage of the step had started. What a step may lack does not count."""
         return all(self._roles[stage_of(key)].optional for key in self._keys)
 
-    def seen_attempts(self, key: StageKey) -> int | None:
+    def read_attempts_so_far(self, key: StageKey) -> int | None:
         """The number of attempts, if the stage had no manifest. None if unknown."""
         if not key.path.startswith(self._prefix) or key.path in self._asked:
             return None
@@ -43,7 +43,7 @@ class StepSnapshot:
         return sum(other.startswith(f"{key.path}/attempts/") for other in self._keys)
 
     @contextmanager
-    def used(self) -> Iterator[None]:
+    def use_here(self) -> Iterator[None]:
         """Within the block, stages of this step without a manifest skip their first request for one.
 
         If another process commits a stage meanwhile, this process finds out at its own commit.
@@ -93,7 +93,7 @@ def list_own_stages(session: Session, step: int) -> list[StageManifest] | None:
     return None if stages is None else [each for each in stages if not session.roles[each.stage].optional]
 
 
-def seen_attempts(key: StageKey) -> int | None:
+def read_attempts_so_far(key: StageKey) -> int | None:
     """The current look's number of attempts of a stage without a manifest; None if unknown."""
     look = _current.get()
-    return None if look is None else look.seen_attempts(key)
+    return None if look is None else look.read_attempts_so_far(key)

@@ -41,5 +41,7 @@ def _run_before(store: ArtifactStore, run: Run, number: int) -> Run | None:
     lineages = run.lineages[:number]
     config = lineages[-1].config if lineages else read_config(store, run.run_id)
     return (
-        None if config is None else Run(run_id=run.run_id, config=config, lineages=lineages).kept_in(run.config.store)
+        None
+        if config is None
+        else Run(run_id=run.run_id, config=config, lineages=lineages).bind_to_store(run.config.store)
     )

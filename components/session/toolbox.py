@@ -86,7 +86,7 @@ class Toolbox:
         if fraction == 0.0 or not isinstance(used, ExecutionLedger):
             return
         title = f"shard {shard.shard} of step {shard.step}"
-        recalled = used.recalled()
+        recalled = used.recall_results()
         content = fingerprint({key: [result.status, result.stdout] for key, (_, result) in recalled.items()})
         done = spot_check(
             recalled,

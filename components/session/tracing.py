@@ -16,7 +16,7 @@ from components.tracking.episode_traces import (
     ToolCalls,
     ToolCallTrace,
     episode_trace,
-    sampled_episodes,
+    sample_episodes,
 )
 
 
@@ -31,7 +31,7 @@ class Tracing:
 
     def traces(self, step: int, shards: Sequence[RolloutShard], scores: Sequence[ScoredShard]) -> list[EpisodeTrace]:
         """Traces of `tracking.traces_per_step` episodes of the step."""
-        sampled = sampled_episodes(shards, scores, self._run.config.tracking.traces_per_step)
+        sampled = sample_episodes(shards, scores, self._run.config.tracking.traces_per_step)
         played = {node.policy for each in sampled for node in each.episode.nodes}
         policies = self._run.config.policies
         if missing := {name: policies[name] for name in policies if name in played - set(self._prompts)}:

@@ -11,7 +11,7 @@ from components.errors import ConfigurationError
 from components.machine.process_variables import read_variable, without_variables
 from components.tracking.base import Tracker
 from components.tracking.null import NoTracker
-from components.user_code import as_config_error, imported, is_own
+from components.user_code import as_config_error, import_object, is_own
 
 if TYPE_CHECKING:
     from components.tracking.mlflow import MlflowTracker
@@ -67,7 +67,7 @@ def own_tracker(config: TrackingConfig) -> Tracker:
     lacks a method.
     """
     field = "tracking.kind"
-    made = imported(field, config.kind)
+    made = import_object(field, config.kind)
     with as_config_error(f"{field} {config.kind!r}"):
         tracker = made(config)
     methods = [name for name in vars(Tracker) if not name.startswith("_")]

@@ -20,7 +20,7 @@ def vllm_generation(config: RunConfig) -> VllmGeneration:
     return config.generation
 
 
-def served_models(config: RunConfig) -> dict[str, tuple[str, ...]]:
+def name_served_models(config: RunConfig) -> dict[str, tuple[str, ...]]:
     """Served name -> policies. Adapters on one base share its servers, unless they are merged.
 
     **Example** planner and solver with adapters on "tiny": `{"planner+solver": ("planner", "solver")}`; with
@@ -34,7 +34,7 @@ def served_models(config: RunConfig) -> dict[str, tuple[str, ...]]:
 
 def name_served_model(config: RunConfig, policy: str) -> str:
     """The served name of a policy."""
-    return next(name for name, policies in served_models(config).items() if policy in policies)
+    return next(name for name, policies in name_served_models(config).items() if policy in policies)
 
 
 def server_urls(config: RunConfig, environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ _MARKS = ("[", "{", ",")
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
-def bounded_json(
+def parse_bounded_json(
     content: str | bytes,
     *,
     max_length: int | None = None,

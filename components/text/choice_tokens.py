@@ -25,7 +25,7 @@ def with_token(choices: Choices, place: int, token: int) -> Choices:
 
 
 @lru_cache(maxsize=4096)
-def allowed_tokens(choices: Choices, answer: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def list_allowed_tokens(choices: Choices, answer: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """The tokens among which each token of `answer` was drawn. The answer begins one of the choices.
 
     **Example** (5, 7, 2) of the above: ((5,), (2, 7), (2,)).

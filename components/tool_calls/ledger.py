@@ -102,7 +102,7 @@ class ExecutionLedger:
             passages={key: self._passages[key] for key in used if key in self._passages},
         )
 
-    def recalled(self) -> Recalled:
+    def recall_results(self) -> Recalled:
         """The executions so far whose results were in `known`, with these results."""
         return {key: (execution, self._executions[key]) for key, execution in self._recalled.items()}
 
@@ -128,7 +128,7 @@ class ExecutionLedger:
         executions: dict[str, ExecutionResult] = {}
         passages: dict[str, tuple[Passage, ...]] = {}
         try:
-            for key, answer in self._asked(missing):
+            for key, answer in self._ask(missing):
                 if not isinstance(answer, ExecutionResult):
                     passages[key] = answer
                 elif answer.status == "sandbox_error":
@@ -142,7 +142,7 @@ class ExecutionLedger:
             if self._journal and (executions or passages):
                 self._journal.append(ToolRecord(executions=executions, passages=passages))
 
-    def _asked(self, missing: Mapping[str, ToolCall]) -> Iterator[tuple[str, ExecutionResult | tuple[Passage, ...]]]:
+    def _ask(self, missing: Mapping[str, ToolCall]) -> Iterator[tuple[str, ExecutionResult | tuple[Passage, ...]]]:
         """The answers as they come, each with its key."""
         if len(missing) == 1:
             for key, call in missing.items():

@@ -101,8 +101,8 @@ def _is_confirmed(
             break
     digest = hashlib.sha256(execution.program.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     raise RecordRefuted(
-        f"{title}: program {digest} (execution {key}) is recorded as {_shown(recorded)}, and ended {ends.total()} times of "
-        f"{ends.total()} here as {_shown(newest)}; the host that played the shard is faulty or hostile: play the step again "
+        f"{title}: program {digest} (execution {key}) is recorded as {_describe(recorded)}, and ended {ends.total()} times of "
+        f"{ends.total()} here as {_describe(newest)}; the host that played the shard is faulty or hostile: play the step again "
         "without it, as `troupe resume RUN --from-stage collect_rollouts --step STEP`"
     )
 
@@ -117,6 +117,6 @@ def _end(result: ExecutionResult) -> str:
     return hashlib.sha256(canonical_json(list(parts))).hexdigest()
 
 
-def _shown(result: ExecutionResult) -> str:
+def _describe(result: ExecutionResult) -> str:
     stdout = result.stdout if len(result.stdout) <= _SHOWN_CHARACTERS else f"{result.stdout[:_SHOWN_CHARACTERS]}..."
     return f"{result.status}, exit code {result.exit_code}, stdout {stdout!r}"

@@ -34,7 +34,7 @@ class ScoredEpisode:
     rewards_N_K: Sequence[Sequence[float | None]]
 
 
-def sampled_episodes(
+def sample_episodes(
     shards: Sequence[RolloutShard], scores: Sequence[ScoredShard], num_episodes: int
 ) -> list[ScoredEpisode]:
     """`num_episodes` of a step, evenly spread over its shards and problems; all if there are fewer.
@@ -70,7 +70,13 @@ def episode_trace(
         at = len(spans)
         spans.append(_answer(scored, n, prompts, parent=turns[turn]))
         spans += [
-            TracedSpan(kind="tool", name=each.name, parent=at, inputs=_shown(each.inputs), outputs=_shown(each.outputs))
+            TracedSpan(
+                kind="tool",
+                name=each.name,
+                parent=at,
+                inputs=_format_values(each.inputs),
+                outputs=_format_values(each.outputs),
+            )
             for each in calls.get((n, node.chosen), ())
         ]
     key = f"{shard.step}/{shard.shard}/{episode.problem.problem_id}/{episode.episode}"
@@ -89,8 +95,8 @@ def _whole(scored: ScoredEpisode) -> TracedSpan:
         kind="episode",
         name=printable(episode.problem.environment, keep=""),
         parent=None,
-        inputs=_shown({"problem": episode.problem.problem_id, "payload": dict(episode.problem.payload)}),
-        outputs=_shown(
+        inputs=_format_values({"problem": episode.problem.problem_id, "payload": dict(episode.problem.payload)}),
+        outputs=_format_values(
             {
                 "success": episode.success,
                 "answer": None if final is None else final.candidates[final.chosen].text,
@@ -116,12 +122,12 @@ def _answer(scored: ScoredEpisode, n: int, prompts: Mapping[str, PromptText], *,
         name=printable(node.group.agent, keep=""),
         parent=parent,
         inputs={} if text is None else {"prompt": _cut(text(node.prompt_tokens))},
-        outputs=_shown({"answer": taken.text, "reward": scored.rewards_N_K[n][node.chosen]}),
+        outputs=_format_values({"answer": taken.text, "reward": scored.rewards_N_K[n][node.chosen]}),
         facts={
             "policy": node.policy,
             "weights_digest": None if version is None else version.weights_digest,
             "candidates": [_cut(candidate.text) for candidate in node.candidates],
-            "rewards": _shown_value(scored.rewards_N_K[n]),
+            "rewards": _format_value(scored.rewards_N_K[n]),
             "taken": node.chosen,
             "solves": taken.outcome.solves,
             "malformed": None if taken.outcome.error is None else _cut(taken.outcome.error),
@@ -132,18 +138,18 @@ def _answer(scored: ScoredEpisode, n: int, prompts: Mapping[str, PromptText], *,
     )
 
 
-def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {printable(str(name), keep=""): _shown_value(value) for name, value in values.items()}
+def _format_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {printable(str(name), keep=""): _format_value(value) for name, value in values.items()}
 
 
-def _shown_value(value: Any) -> Any:
+def _format_value(value: Any) -> Any:
     match value:
         case str():
             return _cut(value)
         case Mapping():
-            return _shown(value)
+            return _format_values(value)
         case list() | tuple():
-            return [_shown_value(each) for each in value]
+            return [_format_value(each) for each in value]
         case float():
             return float(f"{value:.6g}")  # nobody reads 0.16000000000000003
         case _:

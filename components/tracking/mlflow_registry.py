@@ -65,7 +65,7 @@ class MlflowRegistry:
 
     def set_alias(self, model: str, alias: str, version: int) -> None:
         """Let `alias` name this version. Raises ConfigurationError if there is none, PermanentError for a reserved alias."""
-        with self._server.requests(), _known_place(f"models:/{model}/{version}"):
+        with self._server.requests(), _name_unknown_place(f"models:/{model}/{version}"):
             self._client.set_registered_model_alias(model, alias, str(version))
 
     def version_of(self, model: str, alias: str) -> int | None:
@@ -98,7 +98,7 @@ class MlflowRegistry:
         place = _PLACE.fullmatch(uri)
         if place is None:
             raise ConfigurationError(f"{show_value(uri)}: write models:/NAME@ALIAS or models:/NAME/VERSION")
-        with self._server.requests(), _known_place(uri):
+        with self._server.requests(), _name_unknown_place(uri):
             if place["alias"]:
                 found = self._client.get_model_version_by_alias(place["model"], place["alias"])
             else:
@@ -111,7 +111,7 @@ class MlflowRegistry:
         """A version of the model, unless the run has registered these weights at this step. MLflow's alias `latest` is the
         newest version. `source` gives what the version is made from."""
         model, step, digest = checkpoint.model, str(checkpoint.step), checkpoint.digest
-        known = self._known.pop((model, run_id), None) or self._registered(model, run_id)
+        known = self._known.pop((model, run_id), None) or self._find_registered(model, run_id)
         if (step, digest) in known.teams:
             self._without_twins(model, run_id, step, digest)
             return
@@ -180,7 +180,7 @@ class MlflowRegistry:
     def _client(self) -> Any:
         return self._server.client
 
-    def _registered(self, model: str, run_id: str) -> _Registered:
+    def _find_registered(self, model: str, run_id: str) -> _Registered:
         """The run's versions of the model, which is created if needed."""
         found = self._versions(model, {RUN_ID_TAG: run_id})
         if not found:
@@ -274,7 +274,7 @@ _UNKNOWN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
 @contextmanager
-def _known_place(uri: str) -> Iterator[None]:
+def _name_unknown_place(uri: str) -> Iterator[None]:
     """Name the address in the error for one that does not exist."""
     try:
         yield

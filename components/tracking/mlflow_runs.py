@@ -55,12 +55,12 @@ class MlflowRuns:
     def open(self, run_id: str, about: About) -> None:
         """Find or create the run, and mark it RUNNING."""
         self._about[run_id] = about
-        self.mlflow_ids[run_id] = self._opened(run_id)
+        self.mlflow_ids[run_id] = self._open(run_id)
 
     def mlflow_id(self, run_id: str) -> str:
         """The id of the one MLflow run of `run_id`, which is opened if needed."""
         if run_id not in self.mlflow_ids:
-            self.mlflow_ids[run_id] = self._opened(run_id)
+            self.mlflow_ids[run_id] = self._open(run_id)
         return self.mlflow_ids[run_id]
 
     def log(self, run_id: str, points: Mapping[str, float], step: int, timestamp_ms: int) -> None:
@@ -156,7 +156,7 @@ class MlflowRuns:
 
     def existing(self, run_id: str) -> list[Any]:
         """The live MLflow runs of `run_id`, oldest first; none without the experiment."""
-        return self._found(run_id) if self._known_experiment_id() is not None else []
+        return self._find(run_id) if self._read_experiment_id() is not None else []
 
     def remove(self, run_id: str) -> list[str]:
         """Move the run to MLflow's trash; the ids of what was moved."""
@@ -168,11 +168,11 @@ class MlflowRuns:
 
     def experiment_id(self) -> str:
         """The id of the experiment, which is created if needed."""
-        found = self._known_experiment_id()
+        found = self._read_experiment_id()
         if found is None:
             with tolerating("RESOURCE_ALREADY_EXISTS"):
                 self._client.create_experiment(self._experiment)
-            found = self._known_experiment_id()
+            found = self._read_experiment_id()
             assert found is not None, f"MLflow has created the experiment {self._experiment!r} and does not find it"
         return found
 
@@ -180,17 +180,17 @@ class MlflowRuns:
     def _client(self) -> Any:
         return self._server.client
 
-    def _known_experiment_id(self) -> str | None:
+    def _read_experiment_id(self) -> str | None:
         if self._cached_experiment_id is None:
             experiment = self._client.get_experiment_by_name(self._experiment)
             self._cached_experiment_id = None if experiment is None else str(experiment.experiment_id)
         return self._cached_experiment_id
 
-    def _found(self, run_id: str) -> list[Any]:
+    def _find(self, run_id: str) -> list[Any]:
         found = self._client.search_runs([self.experiment_id()], f"tags.`{RUN_ID_TAG}` = '{run_id}'")
         return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
 
-    def _opened(self, run_id: str) -> str:
+    def _open(self, run_id: str) -> str:
         """The id of the one MLflow run of `run_id`, created if needed, RUNNING, with its parameters.
 
         MLflow cannot create a run at most once, so concurrent creators make twins. The oldest is kept. A process that sees
@@ -201,7 +201,7 @@ class MlflowRuns:
         attempt = 0
         while True:
             attempt += 1
-            winner, *twins = self._found_or_created(run_id)
+            winner, *twins = self._find_or_create(run_id)
             for twin in twins:
                 deleted[twin.info.run_id] = None
                 self._client.delete_run(twin.info.run_id)
@@ -220,14 +220,14 @@ class MlflowRuns:
                 if error.error_code != "BAD_REQUEST" and self._is_live(winner.info.run_id):
                     raise
 
-    def _found_or_created(self, run_id: str) -> list[Any]:
-        runs = self._found(run_id)
+    def _find_or_create(self, run_id: str) -> list[Any]:
+        runs = self._find(run_id)
         if not runs:
             tags = self._about[run_id].tags if run_id in self._about else {}
             tags = {**tags, **_description(tags), RUN_ID_TAG: run_id}
             started = int(tags[STARTED_TAG]) if STARTED_TAG in tags else None
             self._client.create_run(self.experiment_id(), run_name=run_id, tags=tags, start_time=started)
-            runs = self._found(run_id)
+            runs = self._find(run_id)
         return runs
 
     def _mark_running(self, run_id: str, info: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import damaged, read_as, with_digest
+from components.artifacts.records import make_damage_error, read_as, with_digest
 from components.artifacts.refs import ArtifactRef
 from components.errors import PermanentError, StoreUnavailable, TrackingNotConfigured, TrackingUnavailable
 from components.frozen import Frozen
@@ -230,7 +230,9 @@ class Outbox:
                     content = self._store.get_bytes(ArtifactRef.model_validate(entry.report["content"]))
                     tracker.publish_file(self._run_id, str(entry.report["name"]), content)
         except ValidationError as error:
-            raise damaged(self._key(name, "json"), f"no {entry.kind} report of this version of Troupe") from error
+            raise make_damage_error(
+                self._key(name, "json"), f"no {entry.kind} report of this version of Troupe"
+            ) from error
 
     def _key(self, name: str, ending: Literal["json", "published"]) -> str:
         return f"runs/{self._run_id}/outbox/{name}.{ending}"

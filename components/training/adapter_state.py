@@ -14,11 +14,11 @@ from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt
 from components.models.adapters import (
     ADAPTER_FOLDER,
-    adapted_digest,
+    compute_adapted_digest,
     load_adapter,
     module_name,
     read_adapter_config,
-    stored_adapter,
+    read_stored_adapter,
     write_adapter,
 )
 from components.models.digests import join_digests, tensors_digest
@@ -71,7 +71,7 @@ def read_adapter_state(folder: Path, policy: str) -> AdapterState:
     except (OSError, SafetensorError) as error:
         raise ArtifactCorrupt(f"{folder / TRAINING_FOLDER} cannot be read: {error}") from error
     return AdapterState(
-        weights=stored_adapter(folder / ADAPTER_FOLDER),
+        weights=read_stored_adapter(folder / ADAPTER_FOLDER),
         shape=read_adapter_config(folder / ADAPTER_FOLDER),
         base_digest=manifest.base_digest,
         optimizer=optimizer,
@@ -103,7 +103,7 @@ def write_adapter_checkpoint(
     manifest = CheckpointManifest(
         policy=policy,
         step=step,
-        weights_digest=adapted_digest(state.base_digest, adapter_digest),
+        weights_digest=compute_adapted_digest(state.base_digest, adapter_digest),
         optimizer_digest=join_digests(digests) if digests else NO_OPTIMIZER,
         probe=probe_for(model),
         base_digest=state.base_digest,

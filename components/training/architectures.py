@@ -12,7 +12,7 @@ from torch import nn
 from components.config.training import LEAST_ROW
 from components.errors import ConfigurationError
 from components.identity import GroupKey
-from components.models.stored_models import EXACT_BASES, fixed_positions
+from components.models.stored_models import EXACT_BASES, find_fixed_positions
 from components.schema import TrainGroup
 from components.training.forward import completion_logprobs, device_of
 from components.training.packing import pack_groups
@@ -56,7 +56,7 @@ def check_trainable(model: Any, *, share_prompts: bool, longest_row: int) -> Non
             f"{name} sees a window of {window} tokens, and training.tokens_per_micro_batch {longest_row} allows longer prompts "
             f"with completions, in which the trainer would let every token see all: {shorter}{EXACT_BASES}"
         )
-    fixed = fixed_positions(text)
+    fixed = find_fixed_positions(text)
     if fixed is not None and fixed < longest_row:
         raise ConfigurationError(
             f"{name} encodes the positions of a whole batch in another way when one row is longer than {fixed} tokens, as "

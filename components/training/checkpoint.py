@@ -18,9 +18,15 @@ from torch import nn
 from components.config import AdapterConfig, TrainingConfig
 from components.errors import ArtifactCorrupt
 from components.identity import GroupKey
-from components.models.adapters import ADAPTER_FOLDER, adapted_digest, adapter_tensors, add_adapter, write_adapter
+from components.models.adapters import (
+    ADAPTER_FOLDER,
+    adapter_tensors,
+    add_adapter,
+    compute_adapted_digest,
+    write_adapter,
+)
 from components.models.digests import model_digest, tensors_digest
-from components.models.stored_models import stored_model
+from components.models.stored_models import load_stored_model
 from components.schema import TrainGroup
 from components.training.architectures import check_attention, check_trainable
 from components.training.base import MANIFEST_FILE, MODEL_FOLDER, CheckpointManifest, Probe
@@ -68,7 +74,7 @@ def write_initial_adapter(
     add_adapter(model, policy, adapter, seed=seed)
     tensors = adapter_tensors(model, policy)
     write_adapter(tensors, adapter, output_folder / ADAPTER_FOLDER)
-    digest = adapted_digest(base_digest, tensors_digest(tensors))
+    digest = compute_adapted_digest(base_digest, tensors_digest(tensors))
     return _initial_manifest(output_folder, policy, model, weights_digest=digest, base_digest=base_digest)
 
 
@@ -97,7 +103,7 @@ def load_model(folder: Path) -> nn.Module:
     Raises ConfigurationError when there is no such folder or the model takes no mask from the trainer, ArtifactCorrupt when it
     cannot be read.
     """
-    model: nn.Module = stored_model(folder)
+    model: nn.Module = load_stored_model(folder)
     check_attention(model)
     return model
 

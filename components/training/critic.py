@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from components.algorithms.gae import Credited, gae_advantages
 from components.algorithms.losses import MinibatchSize
-from components.models.value_head import expected, hidden_states
+from components.models.value_head import hidden_states, predict_values
 from components.schema import TrainGroup
 from components.training.base import CriticTerms, UpdateJob
 from components.training.forward import completion_logprobs, device_of, predicting_cells
@@ -26,7 +26,7 @@ def record_values(model: nn.Module, groups: Sequence[TrainGroup], job: UpdateJob
         with hidden_states(model) as hidden:
             completion_logprobs(model, micro_batch, temperature=job.temperature)
         cells_N = torch.from_numpy(predicting_cells(micro_batch)[1])
-        return expected(model, job.policy, hidden[-1])[cells_N.to(hidden[-1].device)]
+        return predict_values(model, job.policy, hidden[-1])[cells_N.to(hidden[-1].device)]
 
     return record(values, groups, training=job.training, ranks=ranks, device=device_of(model))
 
@@ -88,5 +88,5 @@ def value_loss(
     assert job.critic is not None, "a value loss without a critic"
     first_N = torch.from_numpy(micro_batch.offsets_N == 0).to(hidden_C.device)
     cells_N = torch.from_numpy(predicting_cells(micro_batch)[1]).to(hidden_C.device)
-    errors_B = expected(model, job.policy, hidden_C[cells_N[first_N]]) - targets.of(micro_batch)[first_N]
+    errors_B = predict_values(model, job.policy, hidden_C[cells_N[first_N]]) - targets.of(micro_batch)[first_N]
     return job.critic.value_coefficient * errors_B.square().sum() / max(size.num_completions, 1)

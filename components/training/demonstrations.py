@@ -91,7 +91,7 @@ class Teacher:
             problem = self._problem(rng.randrange(_NUM_PROBLEMS))
             start = self._referee.start(problem)
             if rng.random() < _SCRAMBLED_FRACTION:
-                start = self.family.scrambled(start, rng, self.tools)
+                start = self.family.scramble(start, rng, self.tools)
             times = self._times(start, role, rng)
             if times is not None:
                 return problem, *times
@@ -113,7 +113,7 @@ class Teacher:
         for _ in range(last):
             phase = phase_after(self.turn_order, phase)
             assert phase is not None, f"{self.turn_order} has no next phase"
-            position, solving = self._played(position, phase, rng)
+            position, solving = self._play_phase(position, phase, rng)
         return None if position.is_done else (position, solving)
 
     def _whole_play(self, position: Position, role: str, rng: Random) -> Iterator[tuple[Position, str | None]]:
@@ -125,9 +125,9 @@ class Teacher:
                 return
             if role in phase.agents:
                 yield position, solving
-            position, solving = self._played(position, phase, rng)
+            position, solving = self._play_phase(position, phase, rng)
 
-    def _played(self, position: Position, phase: Phase, rng: Random) -> tuple[Position, str | None]:
+    def _play_phase(self, position: Position, phase: Phase, rng: Random) -> tuple[Position, str | None]:
         """The position after the agents of a phase acted as the noisy expert would; the last proposal if it solves."""
         proposals = [self._demonstration(position, agent, rng) for agent in phase.agents]
         outcomes, after = self._referee.advance(position, phase, proposals)

@@ -12,8 +12,8 @@ from components.errors import ArtifactCorrupt
 from components.identity import seed_for
 from components.models.adapters import (
     ADAPTER_FOLDER,
-    adapted_digest,
     adapter_tensors,
+    compute_adapted_digest,
     load_adapter,
     read_adapter_config,
     write_adapter,
@@ -59,7 +59,7 @@ def load_learner(deepspeed: DeepSpeed, job: UpdateJob, ranks: Ranks, base: nn.Mo
         _check(folder, "weights", job.weights_digest, model_digest(model))
     else:
         adapter = load_adapter(model, job.policy, folder / ADAPTER_FOLDER)
-        _check(folder, "weights", job.weights_digest, adapted_digest(job.base_digest, adapter))
+        _check(folder, "weights", job.weights_digest, compute_adapted_digest(job.base_digest, adapter))
     if job.critic is not None:
         add_value_head(model, job.policy)
     learner = deepspeed.learner(model.to(getattr(torch, job.training.dtype)), job)
@@ -95,7 +95,7 @@ def save_learner(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: 
     manifest = CheckpointManifest(
         policy=job.policy,
         step=job.step + 1,
-        weights_digest=digest if base_digest is None else adapted_digest(base_digest, digest),
+        weights_digest=digest if base_digest is None else compute_adapted_digest(base_digest, digest),
         optimizer_digest=optimizer,
         probe=probe,
         base_digest=base_digest,

@@ -40,7 +40,7 @@ def minibatches(
     return [order[start:end] for start, end in pairwise(bounds)]
 
 
-def balanced(costs: Sequence[int], num_ranks: int) -> list[list[int]]:
+def balance_costs(costs: Sequence[int], num_ranks: int) -> list[list[int]]:
     """The indices of `costs` by rank: largest first, each to the rank with the least so far (R. Graham, 1969).
 
     A rank may get none. **Example** costs (5, 3, 3, 2) over 2 ranks: [[0, 3], [1, 2]].

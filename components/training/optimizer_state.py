@@ -57,7 +57,7 @@ def write_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
         tensors = _pieces(learner, ranks)
         digest = tensors_digest(tensors)
         _save(tensors, folder / f"optimizer-{ranks.rank:05d}-of-{num_files:05d}.safetensors")
-    return join_digests(str(part) for part in ranks.gathered(digest)[:num_files])
+    return join_digests(str(part) for part in ranks.gather(digest)[:num_files])
 
 
 def read_optimizer(learner: Any, folder: Path, ranks: Ranks) -> str:
@@ -90,7 +90,7 @@ def make_fresh(learner: Any) -> None:
 def places(learner: Any, ranks: Ranks) -> Iterator[Place]:
     """This rank's parts of the parameters that require gradients, in the order of the model."""
     optimizer = learner.optimizer
-    whole = _unpartitioned(optimizer)
+    whole = _list_unpartitioned(optimizer)
     for name, parameter in learner.module.named_parameters():
         if not parameter.requires_grad:
             continue
@@ -119,7 +119,7 @@ def places(learner: Any, ranks: Ranks) -> Iterator[Place]:
             )
 
 
-def _unpartitioned(optimizer: Any) -> dict[int, Tensor]:
+def _list_unpartitioned(optimizer: Any) -> dict[int, Tensor]:
     """By parameter id, what ZeRO 0's optimizer updates: the parameter or its float32 copy; empty for other stages."""
     if isinstance(optimizer, torch.optim.Optimizer):
         return {id(parameter): parameter for group in optimizer.param_groups for parameter in group["params"]}
@@ -172,7 +172,7 @@ def _digest(paths: list[Path], ranks: Ranks) -> str:
 
     mine = {number: tensors_digest(load_file(paths[number])) for number in range(ranks.rank, len(paths), ranks.size)}
     digests: dict[str, str] = {}
-    for text in ranks.gathered(json.dumps(mine)):
+    for text in ranks.gather(json.dumps(mine)):
         digests.update(json.loads(str(text)))
     return join_digests(digests[str(number)] for number in range(len(paths)))
 

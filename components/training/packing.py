@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from components.errors import ConfigurationError
 from components.schema import TrainGroup
-from components.text.choice_tokens import allowed_tokens
+from components.text.choice_tokens import list_allowed_tokens
 from components.text.prefixes import common_length, read_tokens, token_order
 
 Ints = npt.NDArray[np.int64]
@@ -167,7 +167,7 @@ def _without_truncated(group: TrainGroup) -> TrainGroup:
     )
 
 
-def packed_length(group: TrainGroup) -> int:
+def measure_packed_length(group: TrainGroup) -> int:
     """Columns that `group` takes alone when its completions share what they begin with."""
     sequences = _sequences([group], None)
     return sum(s.length for s in sequences) - sum(_in_common(sequences))
@@ -313,7 +313,7 @@ def _micro_batch(groups: Sequence[TrainGroup], rows: Sequence[_Row]) -> MicroBat
             positions[number, path[shared:]] = np.arange(shared, sequence.length)
             group, candidate = groups[sequence.group], sequence.candidate
             completion = group.completions_K_T[candidate]
-            drawn_among = allowed_tokens(group.choices, completion) if group.choices else ()
+            drawn_among = list_allowed_tokens(group.choices, completion) if group.choices else ()
             allowed_N += drawn_among or [()] * len(completion)
             flat["columns_N"].append(path[sequence.num_prompt_tokens - 1 :])
             flat["targets_N"].append(np.asarray(completion, np.int64))
@@ -331,11 +331,11 @@ def _micro_batch(groups: Sequence[TrainGroup], rows: Sequence[_Row]) -> MicroBat
         ends_S_T=ends,
         **joined,
         temperatures_N=temperatures_G[joined["groups_N"]] if temperatures_G.any() else None,
-        allowed_N_A=_padded(allowed_N) if any(allowed_N) else None,
+        allowed_N_A=_pad_rows(allowed_N) if any(allowed_N) else None,
     )
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> Ints:
+def _pad_rows(rows: Sequence[Sequence[int]]) -> Ints:
     """The rows as an array, with `PADDING` beyond the end of each."""
     padded = np.full((len(rows), max(map(len, rows))), PADDING, np.int64)
     for row, values in enumerate(rows):

@@ -12,8 +12,8 @@ from components.config import LossConfig, TrainingConfig
 from components.reporting.share_done import tell_share
 from components.schema import TrainBatch, TrainGroup
 from components.training.forward import completion_logprobs, device_of
-from components.training.minibatches import balanced
-from components.training.packing import Ints, MicroBatch, empty_micro_batch, pack_groups, packed_length
+from components.training.minibatches import balance_costs
+from components.training.packing import Ints, MicroBatch, empty_micro_batch, measure_packed_length, pack_groups
 from components.training.ranks import Ranks, scalar
 
 
@@ -56,8 +56,8 @@ def rank_micro_batches(
     """
     share = list(indices)
     if ranks.size > 1:
-        costs = [packed_length(groups[index]) for index in indices]
-        share = [indices[place] for place in balanced(costs, ranks.size)[ranks.rank]]
+        costs = [measure_packed_length(groups[index]) for index in indices]
+        share = [indices[place] for place in balance_costs(costs, ranks.size)[ranks.rank]]
     packed = pack_groups(
         [groups[index] for index in share],
         tokens_per_micro_batch=training.tokens_per_micro_batch,
@@ -124,7 +124,7 @@ def record(
     return RecordedValues(ranks.sum(values).to(device), starts_G_K)
 
 
-def recorded_sampler(groups: Sequence[TrainGroup]) -> tuple[Tensor, list[int]]:
+def join_sampler_logprobs(groups: Sequence[TrainGroup]) -> tuple[Tensor, list[int]]:
     """The sampler's log-probabilities in the order of recorded values, float32, and the lengths of the completions."""
     completions = [logprobs_T for group in groups for logprobs_T in group.sampler_logprobs_K_T]
     flat = torch.tensor([p for logprobs_T in completions for p in logprobs_T], dtype=torch.float32)

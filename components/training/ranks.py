@@ -26,17 +26,17 @@ class Ranks:
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over ranks of a CPU tensor."""
-        return self._reduced(tensor, dist.ReduceOp.SUM)
+        return self._reduce(tensor, dist.ReduceOp.SUM)
 
     def max(self, tensor: Tensor) -> Tensor:
         """The elementwise maximum over ranks of a CPU tensor."""
-        return self._reduced(tensor, dist.ReduceOp.MAX)
+        return self._reduce(tensor, dist.ReduceOp.MAX)
 
     def broadcast(self, text: str | None) -> str | None:
         """Rank 0's `text` on every rank."""
-        return self.gathered(text)[0]
+        return self.gather(text)[0]
 
-    def gathered(self, text: str | None) -> list[str | None]:
+    def gather(self, text: str | None) -> list[str | None]:
         """Every rank's `text` in the order of ranks, on every rank."""
         if self.size == 1:
             return [text]
@@ -44,7 +44,7 @@ class Ranks:
         dist.all_gather_object(texts, text, group=self.control)
         return texts
 
-    def _reduced(self, tensor: Tensor, operation: Any) -> Tensor:
+    def _reduce(self, tensor: Tensor, operation: Any) -> Tensor:
         reduced = tensor.detach().to("cpu", copy=True)
         if self.size > 1:
             dist.all_reduce(reduced, op=operation, group=self.control)

@@ -13,7 +13,7 @@ from components.schema import TrainGroup
 from components.training.base import UpdateJob
 from components.training.forward import logprobs_and_entropies
 from components.training.packing import Floats, Ints, MicroBatch
-from components.training.rank_batches import RecordedValues, record_logprobs, recorded_sampler
+from components.training.rank_batches import RecordedValues, join_sampler_logprobs, record_logprobs
 from components.training.ranks import Ranks
 
 
@@ -41,7 +41,7 @@ def record_batch(
     if job.loss.importance_cap is None:
         return recorded
     old = record_logprobs(model, groups, training=job.training, temperature=job.temperature, ranks=ranks)
-    sampler_N, lengths_B = recorded_sampler(groups)
+    sampler_N, lengths_B = join_sampler_logprobs(groups)
     sampler = old.others(sampler_N.to(old.values.device))
     corrected = correction(old.values, sampler.values, lengths_B, job.loss)
     return replace(
@@ -94,7 +94,7 @@ def loss_inputs(model: torch.nn.Module, micro_batch: MicroBatch, job: UpdateJob,
     )
 
 
-def corrected_here(inputs: LossInputs, micro_batch: MicroBatch, job: UpdateJob) -> tuple[LossInputs, Correction]:
+def correct_here(inputs: LossInputs, micro_batch: MicroBatch, job: UpdateJob) -> tuple[LossInputs, Correction]:
     """`inputs`, whose old log-probabilities are the sampler's, corrected by their own; and the correction.
 
     It is what `record_batch` gives before the first step: until then the weights are those from before the update, so an

@@ -26,7 +26,7 @@ from components.training.minibatches import minibatches_of
 from components.training.packing import without_truncated
 from components.training.rank_batches import RecordedValues, count_size, rank_micro_batches
 from components.training.ranks import Ranks, scalar
-from components.training.reference_logprobs import Recorded, corrected_here, loss_inputs, record_batch, record_reference
+from components.training.reference_logprobs import Recorded, correct_here, loss_inputs, record_batch, record_reference
 
 _MOST_ROUNDING = 2.0
 """The largest difference of log-probabilities, in nats, that rounding in bfloat16 may explain."""
@@ -59,7 +59,7 @@ class Update:
         rank when a metric is not finite.
         """
         if self.job.proximal and not self.anchor:
-            before = {name: weight.detach().clone() for name, weight in self._trained_weights()}
+            before = {name: weight.detach().clone() for name, weight in self._list_trained_weights()}
             return replace(self, anchor=before).run()
         if self.job.critic is not None and self.batch.num_tokens:
             return self._with_critic(self.job.critic)
@@ -86,7 +86,7 @@ class Update:
         counts["sampler_lag"] = float(self._sampler_lag())
         training, job = self.job.training, self.job
         with part_of_work(0.0, _RECORDING_SHARE):
-            recorded = self._recorded()
+            recorded = self._record()
         began = _RECORDING_SHARE if recorded.old is not None or recorded.reference is not None else 0.0
         if recorded.old is not None:
             self._measure_mismatch_of_batch(recorded, totals)
@@ -109,7 +109,7 @@ class Update:
             raise UpdateFailed(f"policy {job.policy}, step {job.step}: {broken} are not finite; nothing was saved")
         return metrics
 
-    def _trained_weights(self) -> list[tuple[str, Tensor]]:
+    def _list_trained_weights(self) -> list[tuple[str, Tensor]]:
         return [
             (name, weight)
             for name, weight in self.learner.module.named_parameters()
@@ -120,7 +120,7 @@ class Update:
     def _has_one_step(self) -> bool:
         return self.job.training.num_epochs * self.job.training.num_minibatches == 1
 
-    def _recorded(self) -> Recorded:
+    def _record(self) -> Recorded:
         groups, job = self.batch.groups, self.job
         if self._has_one_step:
             return record_reference(groups, job, ranks=self.ranks, reference=self.reference)
@@ -143,7 +143,7 @@ class Update:
             with judged as hidden:
                 inputs = loss_inputs(self.learner, micro_batch, self.job, recorded)
             if loss_config.importance_cap is not None and recorded.old is None:
-                inputs, corrected = corrected_here(inputs, micro_batch, self.job)
+                inputs, corrected = correct_here(inputs, micro_batch, self.job)
                 totals.add_correction(corrected.sums)
             loss = minibatch_loss(inputs, loss_config, size=size)
             if self.targets is not None:
@@ -152,7 +152,7 @@ class Update:
                 )
             totals.shares.watch(inputs.logprobs_N)
             if self.anchor and number == len(micro_batches):  # once a step; each rank adds its part
-                weights = dict(self._trained_weights())
+                weights = dict(self._list_trained_weights())
                 loss = loss + proximal_term(weights, self.anchor, self.job.proximal) / self.ranks.size
             # DeepSpeed averages gradients over ranks; the loss is already divided by the tokens of all ranks.
             self.learner.backward(loss * self.ranks.size, scale_wrt_gas=False)
@@ -164,7 +164,7 @@ class Update:
                 totals.add_mismatch(inputs.logprobs_N, sampler_N)
         if totals.num_updates == 0 and recorded.old is None:
             self._check_mismatch(totals)
-        grad_norm = unclipped_grad_norm(self.learner)
+        grad_norm = read_unclipped_grad_norm(self.learner)
         for parameters in self.learner.optimizer.param_groups:
             parameters["lr"] = totals.learning_rate
         self.learner.step()
@@ -238,7 +238,7 @@ def _cause_of_mismatch(largest: float) -> str:
     )
 
 
-def unclipped_grad_norm(learner: Learner) -> float | None:
+def read_unclipped_grad_norm(learner: Learner) -> float | None:
     """The norm of the reduced gradient; None if DeepSpeed reports it after the step.
 
     It does not for plain float32 without ZeRO, where the gradients are in the parameters.

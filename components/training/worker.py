@@ -18,7 +18,7 @@ from components.models.adapters import (
     adapter_tensors,
     base_alone,
     has_adapter,
-    stored_adapter,
+    read_stored_adapter,
     use_adapter,
 )
 from components.models.buffers import cast
@@ -76,13 +76,13 @@ class Worker:
 
     def _update_or_release(self, job: UpdateJob) -> UpdateResult:
         try:
-            return self._updated(job)
+            return self._update(job)
         except BaseException:
             # A gradient of the refused update would remain in the base, which other policies share.
             self._release_all()
             raise
 
-    def _updated(self, job: UpdateJob) -> UpdateResult:
+    def _update(self, job: UpdateJob) -> UpdateResult:
         clock = [time.perf_counter()]
         if is_own(job.loss.policy_loss) and self._own_code_folder is not None:
             make_findable(job.loss.policy_loss.partition(":")[0], self._own_code_folder)
@@ -107,7 +107,7 @@ class Worker:
         """The policy's learner in the state that the job identifies, with its adapter active."""
         if self._held.get(job.policy) != (job.weights_digest, job.optimizer_digest):
             self._held.pop(job.policy, None)
-            base = self._shared_base(job)
+            base = self._find_shared_base(job)
             if base is None:
                 self._release_all()
             elif job.policy in self._learners:
@@ -121,7 +121,7 @@ class Worker:
             use_value_head(learner.module, job.policy)
         return learner
 
-    def _shared_base(self, job: UpdateJob) -> nn.Module | None:
+    def _find_shared_base(self, job: UpdateJob) -> nn.Module | None:
         """The base shared by the learners of several adapters; None for a policy with full weights."""
         digest = job.base_digest
         if digest is None or not self._shares_base:
@@ -145,7 +145,7 @@ class Worker:
         assert job.reference_folder is not None, "loss.kl_coefficient is set and the job has no reference"
         if adapts:
             if self._past_adapter is None or self._past_adapter[0] != job.reference_folder:
-                self._past_adapter = job.reference_folder, stored_adapter(job.reference_folder / ADAPTER_FOLDER)
+                self._past_adapter = job.reference_folder, read_stored_adapter(job.reference_folder / ADAPTER_FOLDER)
             return PastAdapter(learner, adapter_tensors(learner.module, job.policy), self._past_adapter[1])
         if self._reference is None or self._reference[0] != job.reference_folder:
             self._reference = None  # before the next one needs its memory

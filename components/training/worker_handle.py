@@ -46,7 +46,7 @@ class Processes:
 
     def ask(self, job: UpdateJob, deadline: float) -> Answer:
         """The result or failure of `job`. The listener of this thread hears the shares that are done before it."""
-        connection = self._connected()
+        connection = self._connect()
         try:
             connection.send_bytes(job.model_dump_json().encode())
             while True:
@@ -73,7 +73,7 @@ class Processes:
             _end_group(launcher)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         while self.connection is None:
             try:

@@ -21,12 +21,12 @@ def gave(who: str, things: str, r: random.Random) -> tuple[str, int]:
     return f"{who} had {given + left} {things} and gave away {given}. How many {things} are left?", left
 
 
-def packed(who: str, things: str, r: random.Random) -> tuple[str, int]:
+def make_packing(who: str, things: str, r: random.Random) -> tuple[str, int]:
     num, each, place = r.randint(3, 12), r.randint(4, 15), r.choice(PLACES)
     return f"{who} fills {num} {place}s with {each} {things} each. How many {things} is that in all?", num * each
 
 
-def shared(who: str, things: str, r: random.Random) -> tuple[str, int]:
+def make_sharing(who: str, things: str, r: random.Random) -> tuple[str, int]:
     friends, each = r.randint(2, 9), r.randint(3, 15)
     return f"{who} shares {friends * each} {things} equally among {friends} friends. How many does each get?", each
 
@@ -48,18 +48,18 @@ def bought_and_lost(who: str, things: str, r: random.Random) -> tuple[str, int]:
     return asks, have + more - lost
 
 
-def packed_and_loose(who: str, things: str, r: random.Random) -> tuple[str, int]:
+def make_packing_with_rest(who: str, things: str, r: random.Random) -> tuple[str, int]:
     num, each, loose, place = r.randint(2, 9), r.randint(4, 12), r.randint(2, 20), r.choice(PLACES)
     asks = f"{who} has {num} {place}s of {each} {things} each, and {loose} loose ones. How many {things} is that?"
     return asks, num * each + loose
 
 
 WORDS: tuple[Callable[[str, str, random.Random], tuple[str, int]], ...] = (
-    *(bought, gave, packed, shared, paid, between, bought_and_lost, packed_and_loose),
+    *(bought, gave, make_packing, make_sharing, paid, between, bought_and_lost, make_packing_with_rest),
 )
 
 
-def summed(r: random.Random) -> tuple[str, int]:
+def make_sum(r: random.Random) -> tuple[str, int]:
     numbers, signs = [r.randint(1, 20) for _ in range(3)], [r.choice("+-*") for _ in range(2)]
     expression = f"{numbers[0]}{signs[0]}{numbers[1]}{signs[1]}{numbers[2]}"
     return f"Compute {expression}.", eval(expression)  # made of digits and signs above
@@ -72,7 +72,7 @@ def problems(kind: str, num: int, seed: int) -> dict[str, int]:
         if kind == "words":
             question, answer = WORDS[len(found) % len(WORDS)](r.choice(NAMES), r.choice(THINGS), r)
         else:
-            question, answer = summed(r)
+            question, answer = make_sum(r)
         found[question] = answer
     return found
 

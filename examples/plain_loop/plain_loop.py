@@ -34,20 +34,20 @@ def train(config: RunConfig, work: Path) -> dict[str, str]:
         first = {policy: session.copies.path(ref) for policy, ref in initial_policies(session).items()}
         folders = dict(first)
         for step in range(config.num_steps):
-            versions = {policy: loaded(session, policy, folder) for policy, folder in folders.items()}
-            shards = [played(session, step, shard, versions) for shard in range(config.rollout.num_shards)]
-            scores = [scored(session, shard) for shard in shards]
+            versions = {policy: load_weights(session, policy, folder) for policy, folder in folders.items()}
+            shards = [play_shard(session, step, shard, versions) for shard in range(config.rollout.num_shards)]
+            scores = [score(session, shard) for shard in shards]
             batches, metrics = train_batches(
                 shards, scores, algorithm=config.algorithm, policies=list(folders),
                 with_silent_groups=config.loss.trains_silent_groups,
             )  # fmt: skip
             for policy, batch in batches.items():
-                folders[policy] = updated(session, step, folders[policy], encode(batch), first[policy], work)
+                folders[policy] = update_policy(session, step, folders[policy], encode(batch), first[policy], work)
             print(f"step {step}: success {step_metrics(shards, scores)['rollout/success_rate']:.3f}", metrics)
         return {policy: read_manifest(folder).weights_digest for policy, folder in folders.items()}
 
 
-def loaded(session, policy, folder):
+def load_weights(session, policy, folder):
     """The version now in the policy's engine, proved by its digest and by a probe of log-probabilities."""
     manifest = read_manifest(folder)
     version = PolicyVersion(policy=policy, step=manifest.step, weights_digest=manifest.weights_digest)
@@ -59,7 +59,7 @@ def loaded(session, policy, folder):
     return version
 
 
-def played(session, step, shard, versions):
+def play_shard(session, step, shard, versions):
     """The episodes of one shard: a tree of candidates for every problem."""
     scenario = session.scenario
     return collect_shard(
@@ -68,7 +68,7 @@ def played(session, step, shard, versions):
     )  # fmt: skip
 
 
-def scored(session, shard):
+def score(session, shard):
     """The rewards of a shard, computed from its recorded episodes."""
     scenario = session.scenario
     return score_shard(
@@ -78,7 +78,7 @@ def scored(session, shard):
     )  # fmt: skip
 
 
-def updated(session, step, folder, batch, first, work):
+def update_policy(session, step, folder, batch, first, work):
     """The checkpoint after one update, in a folder of its own."""
     manifest, config = read_manifest(folder), session.config
     batch_file, output = work / f"{manifest.policy}-{step}.batch", work / f"{manifest.policy}-{step}"

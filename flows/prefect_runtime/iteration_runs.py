@@ -107,7 +107,7 @@ class _IterationRuns:
         assert self._ahead is not None
         engine, self._ahead = self._ahead.result(), None
         self._newest = engine
-        engine.parameters = self._named(arguments)
+        engine.parameters = self._name_arguments(arguments)
         with engine.start():
             while engine.is_running():
                 with engine.run_context():
@@ -116,7 +116,7 @@ class _IterationRuns:
 
     def make(self, *arguments: Any) -> None:
         """Create an iteration's flow run in the background."""
-        engine = _IterationEngine(flow=self._iteration, parameters=self._named(arguments), behind=self.behind)
+        engine = _IterationEngine(flow=self._iteration, parameters=self._name_arguments(arguments), behind=self.behind)
         before = self._newest.flow_run if self._newest is not None else None
         self._ahead = self.behind.submit(lambda: self._parent.copy().run(engine.made, before))
 
@@ -129,7 +129,7 @@ class _IterationRuns:
         except (httpx.HTTPError, PrefectException, TroupeError) as error:
             _log.warning("a flow run created ahead stays pending: %s", error)
 
-    def _named(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+    def _name_arguments(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         return dict(inspect.signature(self._iteration.fn).bind(*arguments).arguments)
 
 

@@ -37,7 +37,9 @@ def prune_flow_runs(*, older_than_days: float, at_most: int, flows: Sequence[str
     pruned = PrunedFlowRuns()
     with get_client(sync_client=True) as client:
         while left := at_most - pruned.num_flow_runs:
-            found = _finished(client, flows, datetime.now(UTC) - timedelta(days=older_than_days), pruned.num_at_work)
+            found = _list_finished(
+                client, flows, datetime.now(UTC) - timedelta(days=older_than_days), pruned.num_at_work
+            )
             at_work = _at_work(client, found)
             old = [each for each in found if each.id not in at_work][:left]
             num_pages = sum(_remove(client, each) for each in old)
@@ -68,7 +70,7 @@ def prune_results(home: Path, *, older_than_days: float) -> int:
     return len(old)
 
 
-def _finished(client: SyncPrefectClient, flows: Sequence[str], before: datetime, offset: int) -> list[FlowRun]:
+def _list_finished(client: SyncPrefectClient, flows: Sequence[str], before: datetime, offset: int) -> list[FlowRun]:
     from prefect.client.schemas import filters
     from prefect.client.schemas.objects import TERMINAL_STATES
     from prefect.client.schemas.sorting import FlowRunSort

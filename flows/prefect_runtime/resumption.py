@@ -13,7 +13,7 @@ RESUMING = "Resuming"
 """The name of the scheduled state in which a crashed flow run waits for a worker."""
 
 
-def cancelled_before_resuming() -> State[Any] | None:
+def find_cancelled_state() -> State[Any] | None:
     """The state in which to end a flow run that the user cancelled and that was resumed all the same; None for all others.
 
     A process that is killed before it can say that it was cancelled is reported as crashed, and the crash is answered before

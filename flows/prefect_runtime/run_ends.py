@@ -34,7 +34,7 @@ def end_flow_run(flow_run_id: str, *, run_count: int, message: str) -> bool:
             if found.run_count != run_count or not _may_be_unfinished(found):
                 return False
             was_running = found.state is not None and not found.state.is_final()
-            ended = _ended_like(found, message)
+            ended = _make_end_state(found, message)
             if was_running:
                 client.set_flow_run_state(found.id, ended, force=True)
             return end_children(client, flow_run_id, ended) or was_running
@@ -80,7 +80,7 @@ def _may_be_unfinished(flow_run: FlowRun) -> bool:
     return state.is_running() or state.is_cancelling() or state.is_final()
 
 
-def _ended_like(flow_run: FlowRun, message: str) -> State[Any]:
+def _make_end_state(flow_run: FlowRun, message: str) -> State[Any]:
     """The state in which a dead process leaves a flow run, or what is unfinished below one that has ended."""
     from prefect.states import Cancelled, Crashed
 

@@ -9,7 +9,7 @@ from components.config import PolicyConfig, RunConfig
 from components.environments.environment import Environment
 from components.environments.family import scratch_alphabet
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.models.base_checks import cached_hub_folder
+from components.models.base_checks import find_cached_hub_folder
 from components.rollout.prompts import encode_observation
 from components.rollout.router import RoleBinding
 from components.schema import Observation
@@ -93,7 +93,7 @@ def _folder_of(policy: PolicyConfig) -> Path | None:
     if policy.base == "smollm2-135m":
         return None
     folder = Path(policy.base)
-    return folder if (folder / "config.json").is_file() else cached_hub_folder(policy.base)
+    return folder if (folder / "config.json").is_file() else find_cached_hub_folder(policy.base)
 
 
 def _check_against(folder: Path, role: str, seat: RoleBinding, scenario: Scenario) -> None:
@@ -120,7 +120,7 @@ def _positions(folder: Path, config: RunConfig) -> Mapping[str, int]:
 def _check_length(
     role: str, seat: RoleBinding, scenario: Scenario, tokenizer: "HuggingFaceTokenizer", positions: Mapping[str, int]
 ) -> None:
-    observation = seat.shown(_first_observation(role, scenario))
+    observation = seat.apply_prompt(_first_observation(role, scenario))
     prompt = encode_observation(observation, tokenizer, seat.prompt_format, seat.chat_template_arguments)
     for name, most in positions.items():
         if len(prompt) + seat.longest_answer > most:
@@ -143,7 +143,8 @@ def longest_first_prompt(scenario: Scenario) -> int:
         if policy.api is None:
             num_tokens = _token_counter(seat, policy)
             found += [
-                num_tokens(seat.shown(_first_observation(role, scenario, index=index))) for index in range(num_problems)
+                num_tokens(seat.apply_prompt(_first_observation(role, scenario, index=index)))
+                for index in range(num_problems)
             ]
     return max(found)
 

@@ -1,6 +1,6 @@
 """The middleware in front of a local server: who may ask, and what to do when its database is busy.
 
-`guarded` refuses foreign hosts, foreign pages, and requests without the password; a browser that opens a page comes to
+`guard_app` refuses foreign hosts, foreign pages, and requests without the password; a browser that opens a page comes to
 `login.py`. `RepeatingBusyRequests` repeats requests that
 found the database busy inside the server, instead of seconds later by the client: SQLite refuses a transaction that reads and
 then writes after another has written; Prefect answers 503, and its client waits two seconds before it retries. The transaction
@@ -32,7 +32,7 @@ NUM_ATTEMPTS = 7
 """They take 1.3 s with doubled delays. The client gets the last answer, and may retry later."""
 
 
-def guarded(app: ASGIApp, login: Login | None = None, *, open_path: str | None = None) -> ASGIApp:
+def guard_app(app: ASGIApp, login: Login | None = None, *, open_path: str | None = None) -> ASGIApp:
     """`app` behind checks on HTTP and websocket requests: no foreign host name (DNS rebinding), no page of another origin.
 
     A browser without the password of `login` that opens a page is sent to the login page. Where the browser keeps the password,

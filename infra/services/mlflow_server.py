@@ -51,7 +51,7 @@ def serve_mlflow(port: str, database_file: str, artifacts: str) -> None:
         from mlflow.server.handlers import initialize_backend_stores
 
         from infra.services.login import Login
-        from infra.services.middleware import guarded
+        from infra.services.middleware import guard_app
 
     database, root = f"sqlite:///{database_file}", "mlflow-artifacts:/"
     os.environ[server.BACKEND_STORE_URI_ENV_VAR] = database
@@ -63,7 +63,7 @@ def serve_mlflow(port: str, database_file: str, artifacts: str) -> None:
         from mlflow.server.fastapi_app import app
 
     login = Login(title="MLflow", password=os.environ[PASSWORD_VARIABLE])
-    guard = guarded(app, login, open_path=MlflowService.health_path)
+    guard = guard_app(app, login, open_path=MlflowService.health_path)
     uvicorn.run(guard, host=LOOPBACK, port=int(port), log_config=str(server._UVICORN_LOG_CONFIG))
 
 

@@ -121,7 +121,7 @@ def serve_prefect(port: str) -> None:
 
         from infra.services.busy_automations import evaluate_in_immediate_transactions
         from infra.services.login import Login
-        from infra.services.middleware import RepeatingBusyRequests, guarded
+        from infra.services.middleware import RepeatingBusyRequests, guard_app
 
     evaluate_in_immediate_transactions()
     # An old cursor, freed on the event loop, waits for a connection that waits for another one, which waits for the event loop.
@@ -130,7 +130,7 @@ def serve_prefect(port: str) -> None:
     assert settings.api.auth_string is not None, "the server would accept anybody"
     login = Login(title="Prefect", password=settings.api.auth_string.get_secret_value(), storage_key=STORAGE_KEY)
     uvicorn.run(
-        guarded(RepeatingBusyRequests(create_app(final=True)), login),
+        guard_app(RepeatingBusyRequests(create_app(final=True)), login),
         host=LOOPBACK,
         port=int(port),
         timeout_keep_alive=settings.api.keepalive_timeout,

@@ -81,7 +81,7 @@ def listens_on(pid: int, ports: Mapping[str, int]) -> bool:
 
 def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
     """End the process, its group and all others with `mark`: SIGTERM, SIGKILL after `grace_seconds`. A reused pid stays."""
-    owned = {process.pid: process for process in marked(mark)}
+    owned = {process.pid: process for process in find_marked(mark)}
     leader = _the_process(record)
     if leader is not None:
         owned[leader.pid] = leader
@@ -95,7 +95,7 @@ def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
     while any(_runs(process) for process in owned.values()) and time.monotonic() < deadline:
         collect(record.pid)
         time.sleep(0.05)
-    last = list({**owned, **{late.pid: late for late in marked(mark)}}.values())
+    last = list({**owned, **{late.pid: late for late in find_marked(mark)}}.values())
     for process in last:
         with suppress(psutil.NoSuchProcess):
             process.kill()
@@ -108,7 +108,7 @@ def stop(record: ProcessRecord, *, mark: str, grace_seconds: float) -> None:
     collect(record.pid)
 
 
-def marked(mark: str) -> Iterator[psutil.Process]:
+def find_marked(mark: str) -> Iterator[psutil.Process]:
     """All running processes of this user with `mark` in their environment."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -151,7 +151,7 @@ def write_record(home: Path, record: ProcessRecord) -> None:
 
 
 @contextmanager
-def locked(home: Path) -> Iterator[None]:
+def lock_home(home: Path) -> Iterator[None]:
     """Hold the lock of the home folder, made private first; a second command waits for the first."""
     make_private(home)
     with (home / "services" / "lock").open("w", encoding="utf-8") as file:

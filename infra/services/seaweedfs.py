@@ -101,7 +101,15 @@ def server_command(folder: Path, ports: Ports) -> tuple[str, ...]:
         "s3.allowedOrigins": local_url(ports["s3"]),
     }
     flags = (f"-{name}={value}" for name, value in options.items())
-    return (str(weed()), f"-config_dir={write_security(folder)}", f"-logdir={logs}", "server", "-filer", "-s3", *flags)
+    return (
+        str(find_weed()),
+        f"-config_dir={write_security(folder)}",
+        f"-logdir={logs}",
+        "server",
+        "-filer",
+        "-s3",
+        *flags,
+    )
 
 
 def sockets_of(ports: Ports) -> tuple[Path, ...]:
@@ -119,7 +127,7 @@ def _is_own_socket(path: Path) -> bool:
     return stat.S_ISSOCK(found.st_mode) and found.st_uid == os.getuid()
 
 
-def weed() -> Path:
+def find_weed() -> Path:
     """The SeaweedFS program. Raises ServiceMissing."""
     beside_python = Path(sys.executable).parent / "weed"
     found = str(beside_python) if beside_python.is_file() else shutil.which("weed")

@@ -23,7 +23,7 @@ from infra.services.lifecycle import ports_of, start_all, stop_all
 from infra.services.loopback import ANSWER_SECONDS, local_url
 from infra.services.mlflow_server import MlflowService
 from infra.services.prefect_server import POOL, WORKER_NAME, PrefectService, WorkerService, api_url, prefect_command
-from infra.services.process import ProcessRecord, is_alive, locked, read_record
+from infra.services.process import ProcessRecord, is_alive, lock_home, read_record
 from infra.services.seaweedfs import BUCKET, SeaweedService
 from infra.services.service import Ports, Service
 
@@ -60,7 +60,7 @@ def up(home: Path, *, only: Collection[str] = ALL) -> StackStatus:
     assert "prefect" in only or "worker" not in only, (
         "the worker takes its runs from the local Prefect server: start both"
     )
-    with locked(home), ExitStack() as reserved:
+    with lock_home(home), ExitStack() as reserved:
         servers: list[Service] = [
             server for server in (SeaweedService(), MlflowService(), PrefectService()) if server.name in only
         ]
@@ -80,7 +80,7 @@ def down(home: Path) -> list[str]:
     home = home.absolute()
     if not home.exists():
         return []
-    with locked(home):
+    with lock_home(home):
         stopped = stop_all(home, {name: _KINDS[name] for name in reversed(ALL)})
     return [*stopped, *(["Docker daemon"] if stop_daemon(home / "sandbox") else [])]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from components.config import RunConfig
 from components.identity import fingerprint
-from components.session.vllm_models import served_models, vllm_generation
+from components.session.vllm_models import name_served_models, vllm_generation
 from infra.services.lifecycle import ports_of, start_all, stop_all
 from infra.services.loopback import local_url
-from infra.services.process import is_alive, locked, read_record
+from infra.services.process import is_alive, lock_home, read_record
 from infra.services.vllm_server import ServedModel, VllmService, check_head_size, vllm_python
 
 
@@ -23,7 +23,7 @@ def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
         return {f"vllm-{index}": url for index, url in enumerate(generation.server_urls)}
     vllm_python()
     home = home.absolute()
-    models = [_model(home, config, name, policies) for name, policies in served_models(config).items()]
+    models = [_model(home, config, name, policies) for name, policies in name_served_models(config).items()]
     for model in models:
         check_head_size(model.folder, generation.device)
     placed = [model for model in models for _ in range(generation.vllm.num_replicas)]
@@ -33,7 +33,7 @@ def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
 def start_servers(home: Path, servers: list[VllmService]) -> dict[str, str]:
     """Start these servers and stop all others of `home`; name -> address, once all of them serve."""
     home = home.absolute()
-    with locked(home), ExitStack() as reserved:
+    with lock_home(home), ExitStack() as reserved:
         wanted = {server.name for server in servers}
         stop_all(home, {name: VllmService for name in _names(home) if name not in wanted})
         start_all(home, servers, {server.name: ports_of(home, server, reserved) for server in servers})
@@ -45,7 +45,7 @@ def down_vllm(home: Path) -> list[str]:
     home = home.absolute()
     if not home.exists():
         return []
-    with locked(home):
+    with lock_home(home):
         return stop_all(home, dict.fromkeys(_names(home), VllmService))
 
 

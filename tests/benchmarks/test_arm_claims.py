@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
 from benchmarks.arm_claims import claims, falls
-from benchmarks.arm_pairs import ARMS, GREEDY, NESTED, OWN_START, PAIRS, SINGLE, TEAM, compared, comparisons
+from benchmarks.arm_pairs import ARMS, GREEDY, NESTED, OWN_START, PAIRS, SINGLE, TEAM, compare_arms, comparisons
 from benchmarks.arm_runs import Trained
-from benchmarks.intervals import adjusted_by_holm
-from benchmarks.power import paired_p_value
+from benchmarks.intervals import adjust_by_holm
+from benchmarks.power import compute_paired_p_value
 
 RECORD = Path(__file__).parents[2] / "benchmarks" / "measured" / "arms" / "rows"
 P_VALUES = st.lists(st.floats(0, 1), max_size=7)
@@ -37,16 +37,16 @@ def test_holms_correction_is_the_closed_test_of_bonferronis(p_values: list[float
         max(min(1.0, len(each) * min(p_values[other] for other in each)) for each in subsets if index in each)
         for index in everyone
     ]
-    assert adjusted_by_holm(p_values) == pytest.approx(closed)
+    assert adjust_by_holm(p_values) == pytest.approx(closed)
 
 
 @given(st.lists(st.integers(-1000, 1000).map(lambda value: value / 8), min_size=2, max_size=6))
 def test_the_p_value_is_that_of_a_paired_t_test(differences: list[float]) -> None:
     if len(set(differences)) == 1:
-        assert paired_p_value(differences) == (1.0 if differences[0] == 0 else 0.0)
+        assert compute_paired_p_value(differences) == (1.0 if differences[0] == 0 else 0.0)
     else:
-        assert paired_p_value(differences) == pytest.approx(ttest_1samp(differences, 0).pvalue)
-    assert paired_p_value(differences[:1]) == 1.0
+        assert compute_paired_p_value(differences) == pytest.approx(ttest_1samp(differences, 0).pvalue)
+    assert compute_paired_p_value(differences[:1]) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_only_runs_that_began_at_one_start_are_a_pair(
 ) -> None:
     rows = [ran("c3", 0, 0.1, 0.5), ran("at-grpo-greedy", 0, 0.1, 0.4)]
     rows += [replace(ran("c3", 1, 0.1, 0.9), **mine), replace(ran("at-grpo-greedy", 1, 0.1, 0.2), **theirs)]
-    found = compared(rows, NESTED, GREEDY, "plan-path", "sample")
+    found = compare_arms(rows, NESTED, GREEDY, "plan-path", "sample")
     assert found.differences == pytest.approx([10.0, 70.0] if is_pair else [10.0])
     assert found.num_left_out == (0 if is_pair else 1)
     told = (
@@ -76,7 +76,7 @@ def test_only_runs_that_began_at_one_start_are_a_pair(
 def test_arms_with_a_start_of_their_own_by_design_are_compared_by_number_of_seed_and_by_gain() -> None:
     rows = [ran("single", seed, 0.3, 0.6) for seed in range(2)]
     rows += [ran("at-grpo-greedy", seed, 0.1 + 0.1 * seed, 0.5) for seed in range(2)]
-    found = compared(rows, GREEDY, SINGLE, "plan-path", "greedy")
+    found = compare_arms(rows, GREEDY, SINGLE, "plan-path", "greedy")
     assert (found.differences, found.num_left_out) == (pytest.approx([-10.0, -10.0]), 0)
     told = "less *single agent, GRPO*: plan-path, sample +5.0; plan-path, greedy +5.0"
     assert told in claims(rows, budget_tokens=1000).partition("by gain over the start of each")[2]

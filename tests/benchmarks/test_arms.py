@@ -16,14 +16,14 @@ from benchmarks.arm_runs import (
     Trained,
     dose,
     keep,
-    kept,
+    load_row,
     num_steps_within,
     orders,
-    trained,
+    train_arm,
 )
 from benchmarks.arm_table import difference_table, dose_table, success_table
-from benchmarks.arms import estimate_seconds, listed
-from benchmarks.kept import RECORD, told_of_record, write
+from benchmarks.arms import estimate_seconds, list_orders
+from benchmarks.kept import RECORD, describe_record, write
 from benchmarks.power import detectable_difference
 
 
@@ -143,13 +143,13 @@ def test_a_run_interrupted_anywhere_trains_no_step_twice_and_ends_with_the_same_
     row = None
     while row is None:
         try:
-            row = trained(order, tmp_path)
+            row = train_arm(order, tmp_path)
         except Interrupted:
-            assert kept(order, tmp_path) is None
+            assert load_row(order, tmp_path) is None
     # 40, 47, 54... tokens: 516 after 8 steps, 612 after 9. By the mean of the first steps it would take 11.
     assert (row.num_steps, row.num_tokens, row.num_updates, row.num_rows_with_signal) == (9, 612, 18, 36)
     assert row.after == {"sample": 0.009, "greedy": 0.009}
-    assert kept(order, tmp_path) == row
+    assert load_row(order, tmp_path) == row
     assert row.start == {"team": f"start of {order.run_id}"}
     assert row.processor is not None
     assert row.commit is not None
@@ -158,14 +158,14 @@ def test_a_run_interrupted_anywhere_trains_no_step_twice_and_ends_with_the_same_
 
 
 def test_the_claim_rests_on_five_seeds_and_other_runs_have_three() -> None:
-    def counted(game: str, most: int | None = None) -> dict[str, int]:
+    def count_runs(game: str, most: int | None = None) -> dict[str, int]:
         found = [order.run for order in orders([game], list(RUNS), budget_tokens=1, most_seeds=most)]
         return {run: found.count(run) for run in RUNS}
 
     claimed = {"single": 5, "team-grpo": 5, "at-grpo-greedy": 5, "at-grpo-mixed": 5, "per-role": 3, "c3": 3}
-    assert counted("sokoban") == claimed
-    assert counted(GAMES[-1]) == dict.fromkeys(RUNS, 3)
-    assert counted("plan-path", most=1) == dict.fromkeys(RUNS, 1)
+    assert count_runs("sokoban") == claimed
+    assert count_runs(GAMES[-1]) == dict.fromkeys(RUNS, 3)
+    assert count_runs("plan-path", most=1) == dict.fromkeys(RUNS, 1)
     seeds = [order.seed for order in orders(["sokoban"], list(RUNS), budget_tokens=1)]
     assert seeds == sorted(seeds)
 
@@ -176,21 +176,21 @@ def test_a_row_is_found_only_for_the_settings_the_budget_and_the_stages_that_it_
     order = Order(game="plan-path", run="at-grpo-greedy", seed=0, budget_tokens=1000)
     row = ran("at-grpo-greedy", 0, 0.1, 0.3)
     keep(row, order, tmp_path)
-    assert kept(order, tmp_path) == row
+    assert load_row(order, tmp_path) == row
     others = [
         replace(order, budget_tokens=2000),
         replace(order, seed=1),
         replace(order, run="at-grpo-mixed"),
         replace(order, overrides=("training.learning_rate=0.1",)),
     ]
-    assert [kept(other, tmp_path) for other in others] == [None] * 4
+    assert [load_row(other, tmp_path) for other in others] == [None] * 4
     assert replace(order, budget_tokens=2000).run_id == order.run_id  # a larger budget continues the run
     other_evaluation = replace(order, overrides=("evaluation.problems_per_block=100",))
     assert other_evaluation.run_id == order.run_id
-    assert kept(other_evaluation, tmp_path) is None
+    assert load_row(other_evaluation, tmp_path) is None
     assert len({order.run_id, *(other.run_id for other in others[1:])}) == 4
     monkeypatch.setattr(arm_runs, "versions_of_stages", lambda: {"collect_rollouts": 2})
-    assert kept(order, tmp_path) is None
+    assert load_row(order, tmp_path) is None
 
 
 def test_a_record_is_printed_whatever_decides_results_today_and_nothing_is_added_to_it(
@@ -199,15 +199,15 @@ def test_a_record_is_printed_whatever_decides_results_today_and_nothing_is_added
     order = Order(game="plan-path", run="at-grpo-greedy", seed=0, budget_tokens=1000)
     row = ran("at-grpo-greedy", 0, 0.1, 0.3)
     keep(row, order, tmp_path)
-    assert told_of_record(tmp_path, only_list=False) == ""
+    assert describe_record(tmp_path, only_list=False) == ""
     write(tmp_path / RECORD, {"commit": "abc1234", "stages": {"collect_rollouts": 1}})
     monkeypatch.setattr(arm_runs, "versions_of_stages", lambda: {"collect_rollouts": 2})
-    assert kept(order, tmp_path) == row
+    assert load_row(order, tmp_path) == row
     others = (replace(order, seed=1), replace(order, budget_tokens=2000), replace(order, run="at-grpo-mixed"))
-    assert [kept(other, tmp_path) for other in others] == [None] * 3
-    assert "commit abc1234 (versions of stages: collect_rollouts 1)" in told_of_record(tmp_path, only_list=True)
+    assert [load_row(other, tmp_path) for other in others] == [None] * 3
+    assert "commit abc1234 (versions of stages: collect_rollouts 1)" in describe_record(tmp_path, only_list=True)
     with pytest.raises(SystemExit, match="is a record of finished runs: add --list"):
-        told_of_record(tmp_path, only_list=False)
+        describe_record(tmp_path, only_list=False)
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -226,16 +226,16 @@ def test_every_run_of_the_table_is_a_valid_configuration_with_a_valid_name(game:
 def test_the_list_tells_what_is_done_and_estimates_the_rest_from_runs_like_it(tmp_path: Path) -> None:
     wanted = orders(["plan-path"], ["single", "team-grpo"], budget_tokens=1000, most_seeds=2)
     keep(ran("single", 0, 0.1, 0.3), wanted[0], tmp_path)
-    found = listed(wanted, tmp_path, jobs=1).splitlines()
+    found = list_orders(wanted, tmp_path, jobs=1).splitlines()
     assert [line.split()[0] for line in found] == ["done", "missing", "missing", "missing", "about"]
     assert found[-1] == "about 3 minutes left with --jobs 1, warm starts not counted"
     unknown = orders(["sokoban"], ["single"], budget_tokens=1000, most_seeds=1)
-    assert listed([*wanted, *unknown], tmp_path, jobs=2).endswith(
+    assert list_orders([*wanted, *unknown], tmp_path, jobs=2).endswith(
         "and 1 runs of games of which nothing is measured yet"
     )
-    nothing_measured = listed(unknown, tmp_path, jobs=1).splitlines()
+    nothing_measured = list_orders(unknown, tmp_path, jobs=1).splitlines()
     assert nothing_measured[1:] == ["left: 1 runs of games of which nothing is measured yet"]
-    all_done = listed(wanted[:1], tmp_path, jobs=1).splitlines()
+    all_done = list_orders(wanted[:1], tmp_path, jobs=1).splitlines()
     assert all_done[1:] == ["about 0 minutes left with --jobs 1, warm starts not counted"]
     rows = [ran("single", 0, 0.1, 0.3), ran("team-grpo", 2, 0.1, 0.3)]
     order = Order(game="plan-path", run="team-grpo", seed=1, budget_tokens=1)

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from benchmarks import credit, credit_study
-from benchmarks.counterfactual import Rest, Valued, valued
+from benchmarks.counterfactual import Rest, Valued, value_candidates
 from benchmarks.credit import report, table
-from benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, played
+from benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, play_shard
 from benchmarks.fidelity import Ranked, noise_ceiling, pool_correlations
-from benchmarks.own_rollouts import Sampled, advantages, sampled
+from benchmarks.own_rollouts import Sampled, advantages, sample_rollouts
 from components.config.parsing import parse_config
 from components.environments.base import NO_TOOLS
 from components.environments.math.observations import COMPACT_ALPHABET
@@ -29,7 +29,7 @@ from components.session.scenario import scenario_of
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
 from tests.benchmarks.lottery import MAX_TURNS, VERSION, drawing_engine, lottery_config, worth
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
-from tests.components.sandbox.scripted import ScriptedSandbox, printed
+from tests.components.sandbox.scripted import ScriptedSandbox, make_printed
 
 NUM_DECISIONS = 30
 NUM_CONTINUATIONS = 32
@@ -55,13 +55,13 @@ def team() -> Team:
 
 @pytest.fixture(scope="module")
 def decisions(team: Team) -> list[Episode]:
-    drawn = played(lottery_config(), team, num_problems=40)
+    drawn = play_shard(lottery_config(), team, num_problems=40)
     return decisions_of(drawn.episodes, NUM_DECISIONS, roles=team.scenario.turn_order, seed=0)
 
 
 @pytest.fixture(scope="module")
 def values(team: Team, decisions: list[Episode]) -> list[Valued]:
-    return valued(
+    return value_candidates(
         decisions,
         Rest(
             turn_order=team.scenario.turn_order, max_turns=MAX_TURNS, temperature=1.0,
@@ -79,7 +79,7 @@ def rollouts(team: Team, decisions: list[Episode]) -> Callable[[str], Sampled]:
 
     @cache
     def of_sampling(kind: str) -> Sampled:
-        return sampled(decisions, lottery_config(**KINDS[kind]), team.generators, team.versions)
+        return sample_rollouts(decisions, lottery_config(**KINDS[kind]), team.generators, team.versions)
 
     return lambda kind: of_sampling("grpo" if KINDS[kind].get("rollout") == {"mode": "independent"} else kind)
 
@@ -188,18 +188,18 @@ def test_what_is_computed_is_kept_and_an_interrupted_study_goes_on(
     monkeypatch.setattr(Study, "config", lambda self, changed=(): configs[tuple(changed)])
     monkeypatch.setattr(Study, "run_id", "study")
     monkeypatch.setattr(Study, "estimators", few)
-    monkeypatch.setattr(credit_study, "trained_team", lambda config, run_id: nullcontext(team))
+    monkeypatch.setattr(credit_study, "train_team", lambda config, run_id: nullcontext(team))
     study = Study(game="lottery", seed=0, num_steps=1, num_decisions=20, num_continuations=4, home=tmp_path)
     asked: list[int] = []
-    real = credit_study.valued
+    real = credit_study.value_candidates
 
-    def stopped_after_one_block(some: Sequence[Episode], *rest: Any, **named: Any) -> list[Valued]:
+    def stop_after_one_block(some: Sequence[Episode], *rest: Any, **named: Any) -> list[Valued]:
         asked.append(len(some))
         if len(asked) == 2:
             raise KeyboardInterrupt
         return real(some, *rest, **named)
 
-    monkeypatch.setattr(credit_study, "valued", stopped_after_one_block)
+    monkeypatch.setattr(credit_study, "value_candidates", stop_after_one_block)
     with pytest.raises(KeyboardInterrupt):
         study.complete()
     assert not study.is_complete
@@ -236,7 +236,7 @@ def test_with_tools_a_program_is_worth_what_the_reasoner_makes_of_it_and_each_ru
     scenario = scenario_of(config)
     engine = ScriptedGenerator(answer_of_programmer_or_reasoner, CharacterTokenizer(COMPACT_ALPHABET))
     engine.load(None, VERSION)  # type: ignore[arg-type]
-    sandbox = ScriptedSandbox(lambda program, stdin: printed(f"{eval(program.strip()[6:-1])}\n"))
+    sandbox = ScriptedSandbox(lambda program, stdin: make_printed(f"{eval(program.strip()[6:-1])}\n"))
     sources = ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits())
     math_team = Team(
         scenario=scenario,
@@ -245,16 +245,16 @@ def test_with_tools_a_program_is_worth_what_the_reasoner_makes_of_it_and_each_ru
         tools=ExecutionLedger(sources),
         start={},
     )
-    drawn = played(config, math_team, num_problems=12)
+    drawn = play_shard(config, math_team, num_problems=12)
     found = decisions_of(drawn.episodes, 10, roles=scenario.turn_order, seed=0)
     rest = Rest(turn_order=scenario.turn_order, max_turns=1, temperature=1.0, num_continuations=64, seed=0)
     rubric = rubric_for(scenario.family, config.rewards, from_start=True)
-    worth_N = valued(
+    worth_N = value_candidates(
         found, rest, family=scenario.family, router=math_team.router(), rubric=rubric, tools=math_team.tools
     )
     given = advantages(
         found,
-        sampled(found, config, math_team.generators, math_team.versions, math_team.tools),
+        sample_rollouts(found, config, math_team.generators, math_team.versions, math_team.tools),
         config,
         math_team.tools,
     )
@@ -270,7 +270,7 @@ def test_with_tools_a_program_is_worth_what_the_reasoner_makes_of_it_and_each_ru
 
 
 def test_a_problem_drawn_again_gives_no_decision(team: Team) -> None:
-    (first, *_) = played(lottery_config(), team, num_problems=2).episodes
+    (first, *_) = play_shard(lottery_config(), team, num_problems=2).episodes
     nodes = tuple(replace(node, candidates=(node.candidates[0],) * 8) for node in first.nodes)
     episodes = [replace(first, nodes=nodes), first]
     assert decisions_of(episodes, 2, roles=team.scenario.turn_order, seed=0) == []

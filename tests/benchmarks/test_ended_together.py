@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from benchmarks import arms
-from benchmarks.arm_runs import Order, Trained, keep, kept
+from benchmarks.arm_runs import Order, Trained, keep, load_row
 from tests.processes import runs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ if __name__ == "__main__":
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+def start_benchmark(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
     """A benchmark with three trainings, two at once, in a group of its own as in a terminal; and the two that run."""
     script = folder / "benchmark.py"
     script.write_text(BENCHMARK)
@@ -57,7 +57,7 @@ def started(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.P
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_trainings_end_with_their_benchmark_however_it_is_ended(number: signal.Signals, tmp_path: Path) -> None:
-    with started(tmp_path) as (benchmark, trainings):
+    with start_benchmark(tmp_path) as (benchmark, trainings):
         benchmark.send_signal(number)
         output, errors = benchmark.communicate(timeout=60)  # a training takes 300 s
         assert output == ""  # the third one never began
@@ -70,14 +70,14 @@ def test_trainings_end_with_their_benchmark_however_it_is_ended(number: signal.S
 
 
 def test_ctrl_c_in_a_terminal_reaches_the_trainings_too_and_they_say_nothing(tmp_path: Path) -> None:
-    with started(tmp_path) as (benchmark, _):
+    with start_benchmark(tmp_path) as (benchmark, _):
         os.killpg(benchmark.pid, signal.SIGINT)
         assert benchmark.communicate(timeout=60) == ("", "")
         assert benchmark.returncode == 128 + signal.SIGINT
 
 
 def test_several_signals_end_the_trainings_like_one(tmp_path: Path) -> None:
-    with started(tmp_path) as (benchmark, trainings):
+    with start_benchmark(tmp_path) as (benchmark, trainings):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
             benchmark.send_signal(number)
         assert benchmark.communicate(timeout=60) == ("", "")
@@ -88,7 +88,7 @@ def test_several_signals_end_the_trainings_like_one(tmp_path: Path) -> None:
 def test_a_training_that_fails_stops_no_other_and_every_finished_row_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def trained(order: Order, home: Path) -> Trained:
+    def train(order: Order, home: Path) -> Trained:
         if order.seed == 1:
             raise ValueError("no gradient")
         row = Trained(
@@ -103,12 +103,12 @@ def test_a_training_that_fails_stops_no_other_and_every_finished_row_is_told(
         with ThreadPoolExecutor(number) as pool:
             yield pool
 
-    monkeypatch.setattr(arms, "trained", trained)
+    monkeypatch.setattr(arms, "train_arm", train)
     monkeypatch.setattr(arms, "processes_ended_together", threads)
     wanted = [Order(game="tiny", run="single", seed=seed, budget_tokens=1) for seed in range(4)]
     with pytest.raises(BaseExceptionGroup, match="1 of 4 runs failed"):
         arms.train_missing(wanted, tmp_path, jobs=1)
-    assert [kept(order, tmp_path) is not None for order in wanted] == [True, False, True, True]
+    assert [load_row(order, tmp_path) is not None for order in wanted] == [True, False, True, True]
     told = capsys.readouterr()
     assert len(told.out.splitlines()) == 3
     assert f"{wanted[1].run_id} failed: no gradient" in told.err

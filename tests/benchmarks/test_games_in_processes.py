@@ -9,12 +9,12 @@ from benchmarks.games_in_processes import GamesInProcesses
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_boy.games import EpisodeRule
 from components.machine.process_variables import read_variables
-from tests.components.hybrid.game_boy.one_game import mixed_actions, opened_games
+from tests.components.hybrid.game_boy.one_game import mix_actions, open_games
 
 RULE = EpisodeRule(max_steps=20)
 
 
-def opened(num_games: int = 4, num_processes: int = 2) -> GamesInProcesses:
+def open_homebrew(num_games: int = 4, num_processes: int = 2) -> GamesInProcesses:
     return GamesInProcesses(
         homebrew_cartridge(),
         num_games,
@@ -27,15 +27,15 @@ def opened(num_games: int = 4, num_processes: int = 2) -> GamesInProcesses:
 
 @pytest.fixture(scope="module")
 def games() -> Iterator[GamesInProcesses]:
-    with opened() as games:
+    with open_homebrew() as games:
         yield games
 
 
 def test_games_in_processes_play_as_games_in_one(games: GamesInProcesses) -> None:
     rng = np.random.default_rng(0)
-    with opened_games(4, seed=4, rule=RULE) as together:
+    with open_games(4, seed=4, rule=RULE) as together:
         for _ in range(45):
-            actions = mixed_actions(together, rng)
+            actions = mix_actions(together, rng)
             one, other = together.step(actions), games.step(actions)
             for name in ("states_N_S", "final_states_N_S", "rewards_N", "ended_N", "cut_N", "starter_N", "lengths_N"):
                 np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

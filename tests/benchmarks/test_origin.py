@@ -29,7 +29,7 @@ def test_what_measured_a_row_names_processor_and_commit(monkeypatch: pytest.Monk
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "BEADS")
     for checkout, commit in (((None, None), "no checkout"), (("abc", False), "abc"), (("abc", True), "abc-dirty")):
         monkeypatch.setattr("components.runs.provenance.checkout", lambda checkout=checkout: checkout)
-        assert origin.measured_by.__wrapped__() == {"processor": "abacus, BEADS", "commit": commit}
+        assert origin.read_origin.__wrapped__() == {"processor": "abacus, BEADS", "commit": commit}
 
 
 def test_the_start_is_the_digest_of_each_policy_before_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,15 +12,15 @@ import pytest
 
 from benchmarks.population_report import (
     PokerRun,
+    compute_mean_payoff,
     correlation_of_coins,
-    expected_mean_payoff,
+    find_endpoint,
     lines_of,
-    predicted,
-    reached,
+    predict_equilibria,
     rules_of,
     scenario_of_game,
 )
-from benchmarks.population_runs import GAMES, LED, MODES, POKERS, Order, Row, kept, orders
+from benchmarks.population_runs import GAMES, LED, MODES, POKERS, Order, Row, load_row, orders
 from benchmarks.population_tables import Decision, chances_of_choices, decisions, mean_table, spiel_decisions
 from benchmarks.spiel_policies import (
     SpielTable,
@@ -28,11 +28,11 @@ from benchmarks.spiel_policies import (
     average_policy,
     exploitability,
     information_states,
-    played_game,
+    play_game,
     spiel_tables,
 )
 from components.generation.base import GenerationRequest
-from tests.components.generation.local.test_engine import loaded
+from tests.components.generation.local.test_engine import load_engine
 from tests.components.generation.tiny_models import random_model
 from tests.kuhn_poker import equilibrium
 
@@ -45,7 +45,7 @@ WORDS = {"p": "passes", "b": "bets"}
 CARDS = {"J": "Jack", "Q": "Queen", "K": "King"}
 
 
-def told(information: str) -> str:
+def describe_information(information: str) -> str:
     """What the environment tells of an information set of Kuhn poker."""
     past = [f"player_{turn % 2} {WORDS[act]}" for turn, act in enumerate(information[1:])]
     card = f"your card: {CARDS[information[0]]} of Jack Queen King"
@@ -58,7 +58,7 @@ def kuhn(policy: Any) -> SpielTable:
     return {f"{'JQK'.index(name[0])}{name[1:]}": {0: at["p"], 1: at["b"]} for name, at in policy.items()}
 
 
-def averaged(*policies: Any) -> SpielTable:
+def average_tables(*policies: Any) -> SpielTable:
     return average_policy(information_states(KUHN), [kuhn(each) for each in policies])
 
 
@@ -67,7 +67,10 @@ def row(game: str, *tables: Any, seed: int = 0, **more: Any) -> Row:
 
 
 def kuhn_row(*policies: Any) -> Row:
-    tables = [{told(name): {"Pass": at["p"], "Bet": at["b"]} for name, at in policy.items()} for policy in policies]
+    tables = [
+        {describe_information(name): {"Pass": at["p"], "Bet": at["b"]} for name, at in policy.items()}
+        for policy in policies
+    ]
     return row("kuhn", *tables)
 
 
@@ -99,7 +102,7 @@ def test_the_prompts_of_poker_tell_all_information_states_apart_but_by_suits() -
 
 
 def test_chances_of_choices_are_those_that_the_engine_draws_by(tmp_path: Path) -> None:
-    engine, version = loaded(random_model(), tmp_path)
+    engine, version = load_engine(random_model(), tmp_path)
     choices = tuple((*each, engine.tokenizer.end_token) for each in ((5,), (5, 7), (5, 7, 3), (8, 9), (8, 4)))
     prompts = [(3, 4), (1, 6, 6)]
     found = chances_of_choices(engine, prompts, [choices, choices[:3]])
@@ -123,7 +126,7 @@ def test_exploitabilities_are_those_known_of_plain_policies() -> None:
     assert exploitability(LEDUC, folding) == pytest.approx(1, abs=1e-9), "who folds to each raise loses its ante"
     raising = leduc(lambda at: {"Fold": 0.0, "Call": 0.0 if "Raise" in at.choices else 1.0, "Raise": 1.0})
     assert advantage(LEDUC, raising, folding) == pytest.approx(1, abs=1e-9)
-    assert [played_game(LEDUC, *pair, Random(0)) for pair in ((raising, folding), (folding, raising))] == [1, -1]
+    assert [play_game(LEDUC, *pair, Random(0)) for pair in ((raising, folding), (folding, raising))] == [1, -1]
 
 
 def test_the_average_is_of_trained_policies_and_the_last_iterate_stands_beside_it() -> None:
@@ -133,7 +136,7 @@ def test_the_average_is_of_trained_policies_and_the_last_iterate_stands_beside_i
     assert run.averages[1] == pytest.approx(0, abs=1e-12), "the untrained one is not in it"
     assert run.averages[3] < 1
     assert PokerRun(kuhn_row(PASSES, PASSES, BETS, equilibrium(0.1))).late() == pytest.approx(
-        exploitability(KUHN, averaged(BETS, equilibrium(0.1)))
+        exploitability(KUHN, average_tables(BETS, equilibrium(0.1)))
     )
     assert (
         f"0.458 (0.458) after 0, 0.000 (0.000) after 1, {run.averages[2]:.3f} ({run.last(2):.3f}) after 2, "
@@ -142,10 +145,10 @@ def test_the_average_is_of_trained_policies_and_the_last_iterate_stands_beside_i
 
 
 def test_who_never_passes_has_no_say_about_what_follows_a_pass() -> None:
-    average = averaged(PASSES | {"Kpb": {"p": 0.0, "b": 1.0}}, BETS | {"Kpb": {"p": 1.0, "b": 0.0}})
+    average = average_tables(PASSES | {"Kpb": {"p": 0.0, "b": 1.0}}, BETS | {"Kpb": {"p": 1.0, "b": 0.0}})
     assert average["2pb"] == {0: 0.0, 1: 1.0}
     assert average["2"] == average["2b"] == {0: 0.5, 1: 0.5}
-    assert averaged(BETS, BETS)["2pb"] == {0: 0.0, 1: 1.0}, "where nobody passes, plainly"
+    assert average_tables(BETS, BETS)["2pb"] == {0: 0.0, 1: 1.0}, "where nobody passes, plainly"
 
 
 def test_an_average_plays_like_one_of_its_policies_picked_before_the_game() -> None:
@@ -164,7 +167,7 @@ def test_played_games_pay_what_openspiel_expects() -> None:
     rng = Random(0)
     for one, other in ((UNIFORM, equilibrium(0.2)), (PASSES, UNIFORM), (BETS, equilibrium(0.2))):
         mine, theirs = kuhn(one), kuhn(other)
-        earned = [played_game(KUHN, mine, theirs, rng) - played_game(KUHN, theirs, mine, rng) for _ in range(4000)]
+        earned = [play_game(KUHN, mine, theirs, rng) - play_game(KUHN, theirs, mine, rng) for _ in range(4000)]
         assert sum(earned) / 8000 == pytest.approx(advantage(KUHN, mine, theirs), abs=0.06)
 
 
@@ -177,16 +180,18 @@ def test_checkpoints_are_ordered_alike_by_games_and_by_openspiel() -> None:
 
 
 def test_an_equilibrium_is_reached_by_the_average_of_the_late_half() -> None:
-    assert expected_mean_payoff(rules_of("coop_compete, 2"), (0.5, 0.5)) == pytest.approx(0.7125)
+    assert compute_mean_payoff(rules_of("coop_compete, 2"), (0.5, 0.5)) == pytest.approx(0.7125)
     early, late = cooperating(0.0, 0.0), cooperating(0.96, 1.0)
-    found = reached(row("coop_compete, 2", early, early, early, late, cooperating(1.0, 0.96)))
+    found = find_endpoint(row("coop_compete, 2", early, early, early, late, cooperating(1.0, 0.96)))
     assert found.cooperation_A == pytest.approx((0.98, 0.98))
     assert (found.equilibrium, found.equilibrium_payoff) == ("CC", pytest.approx(0.85))
     assert found.is_within
-    assert not reached(row("coop_compete, 2", early, cooperating(0.6, 0.6))).is_within, "half way is no equilibrium"
-    battle = reached(row("team_battle, 8", early, cooperating(*[0.0] * 4, *[1.0] * 4)))
+    assert not find_endpoint(row("coop_compete, 2", early, cooperating(0.6, 0.6))).is_within, (
+        "half way is no equilibrium"
+    )
+    battle = find_endpoint(row("team_battle, 8", early, cooperating(*[0.0] * 4, *[1.0] * 4)))
     assert (battle.equilibrium, battle.is_within) == ("DDDDCCCC", True)
-    staged = reached(row("staged, 8", early, cooperating(0.0, 0.0, *[1.0] * 6)))
+    staged = find_endpoint(row("staged, 8", early, cooperating(0.0, 0.0, *[1.0] * 6)))
     assert (staged.equilibrium, staged.mean_payoff) == ("DDCCCCCC", pytest.approx(0.97875))
 
 
@@ -209,10 +214,15 @@ def test_a_run_is_named_by_what_decides_it_and_kept_only_when_it_is_finished(tmp
     first, other = (Order(game="kuhn", seed=0, num_steps=2, overrides=each) for each in ((), ("loss.clip_high=0.3",)))
     assert first.run_id != other.run_id
     assert first.run_id == Order(game="kuhn", seed=0, num_steps=2).run_id
-    assert kept(first, tmp_path) is None
+    assert load_row(first, tmp_path) is None
     assert [order.seed for order in orders(["kuhn", "maze"], seeds=2, num_steps=None)] == [0, 0, 1, 1]
     for game in GAMES | POKERS:
         assert Order(game=game, seed=0, num_steps=1).config().method.type == "population"
     assert {f"public_goods, {mode}" for mode in MODES} <= GAMES.keys()
-    assert [predicted(mode, rules_of(f"public_goods, {mode}")) for mode in MODES] == ["CCCC", "DDDD", "CCCC", "CDDD"]
+    assert [predict_equilibria(mode, rules_of(f"public_goods, {mode}")) for mode in MODES] == [
+        "CCCC",
+        "DDDD",
+        "CCCC",
+        "CDDD",
+    ]
     assert correlation_of_coins(rules_of("public_goods, mixed")) == pytest.approx(0.96 / 1.96)

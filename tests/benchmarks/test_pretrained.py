@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks import pretrained, pretrained_runs
 from benchmarks.kept import write
-from benchmarks.pretrained import failures, listed, report, rows_of, run_missing
-from benchmarks.pretrained_play import Parts, played_as
+from benchmarks.pretrained import failures, list_orders, report, rows_of, run_missing
+from benchmarks.pretrained_play import Parts, configure_suite
 from benchmarks.pretrained_runs import (
     ARMS,
     HELD_OUT,
@@ -38,12 +38,12 @@ from benchmarks.pretrained_runs import (
     UNTRAINED_SINGLE,
     Order,
     Row,
-    dosed,
-    kept,
+    load_row,
     orders,
+    set_dose,
     start_of,
 )
-from benchmarks.pretrained_table import curves, gain, gain_of, gain_table, pass_at, pass_table, pooled, verdict
+from benchmarks.pretrained_table import curves, gain, gain_of, gain_table, pass_at, pass_table, pool_gains, verdict
 from components.errors import ServiceMissing
 from components.identity import check_run_id
 
@@ -138,16 +138,16 @@ def test_a_row_is_that_of_its_settings_its_dose_and_its_problems() -> None:
 
 def test_suites_change_what_is_played_and_not_the_weights() -> None:
     config = Order(arm=PER_ROLE, num_steps=3, num_problems=4).config()
-    assert played_as(config, HELD_OUT) == config
-    assert played_as(config, LONGER).environment.options["level"] == 1
-    swapped = played_as(config, SWAPPED)
+    assert configure_suite(config, HELD_OUT) == config
+    assert configure_suite(config, LONGER).environment.options["level"] == 1
+    swapped = configure_suite(config, SWAPPED)
     assert {role: agent.policy for role, agent in swapped.agents.items()} == {
         TOOL_AGENT: REASONER,
         REASONER: TOOL_AGENT,
     }
     for suite in SUITES:
-        assert played_as(config, suite).policies == config.policies
-    reworded = played_as(Order(arm=MAIN, num_steps=3, num_problems=4).config(), "reworded")
+        assert configure_suite(config, suite).policies == config.policies
+    reworded = configure_suite(Order(arm=MAIN, num_steps=3, num_problems=4).config(), "reworded")
     assert all(agent.prompt != config.agents[role].prompt for role, agent in reworded.agents.items())
 
 
@@ -198,9 +198,9 @@ def test_gains_are_paired_with_the_start_of_the_same_kind_of_team() -> None:
 
 
 def test_seeds_together_are_resampled_by_problem() -> None:
-    same = pooled("0000", ["1111", "1111"])
+    same = pool_gains("0000", ["1111", "1111"])
     assert (same.points, same.low, same.high) == (100.0, 100.0, 100.0)
-    half = pooled("0" * 100, ["1" * 50 + "0" * 50] * 2)
+    half = pool_gains("0" * 100, ["1" * 50 + "0" * 50] * 2)
     assert half.points == 50.0
     normal = 1.96 * math.sqrt(0.25 / 100) * 100  # the seeds agree: as many problems as one
     assert half.low == pytest.approx(50 - normal, abs=1.5)
@@ -239,7 +239,7 @@ def test_a_run_that_raises_is_named_and_ends_no_other_and_is_tried_again(
 ) -> None:
     broken, ran = {SHUFFLED}, list[Order]()
 
-    def finished(order: Order, home: Path) -> Row:
+    def finish(order: Order, home: Path) -> Row:
         ran.append(order)
         if order.arm in broken:
             raise ValueError("no memory left")
@@ -250,7 +250,7 @@ def test_a_run_that_raises_is_named_and_ends_no_other_and_is_tried_again(
     def in_this_process(num_processes: int) -> Iterator[FakeProcesses]:
         yield FakeProcesses()
 
-    monkeypatch.setattr(pretrained, "finished", finished)
+    monkeypatch.setattr(pretrained, "finish_run", finish)
     monkeypatch.setattr(pretrained, "processes_ended_together", in_this_process)
     wanted = smoke([MAIN, SHUFFLED, SINGLE])
     run_missing(wanted, tmp_path, jobs=1)
@@ -259,7 +259,7 @@ def test_a_run_that_raises_is_named_and_ends_no_other_and_is_tried_again(
     why = "shuffled, seed 0: ValueError: no memory left (after 0 steps, 0 tokens; {})"
     assert failures(wanted, tmp_path) == why.format("not finished")
     assert "shuffled, seed 0 FAILED: ValueError: no memory left" in capsys.readouterr().out
-    assert "missing  shuffled, seed 0: 0% of the training; ValueError: no memory left" in listed(
+    assert "missing  shuffled, seed 0: 0% of the training; ValueError: no memory left" in list_orders(
         wanted, tmp_path, jobs=1
     )
 
@@ -274,16 +274,16 @@ def test_a_run_that_raises_is_named_and_ends_no_other_and_is_tried_again(
 @pytest.mark.parametrize("lone", LONE)
 def test_a_lone_agent_waits_for_the_tokens_of_main(lone: str, tmp_path: Path) -> None:
     main, single = (Order(arm=arm, num_steps=3, num_problems=4) for arm in (MAIN, lone))
-    assert dosed(single, tmp_path) is None
-    nothing_measured = listed([single], tmp_path, jobs=1)
+    assert set_dose(single, tmp_path) is None
+    nothing_measured = list_orders([single], tmp_path, jobs=1)
     assert "waits for the tokens of main" in nothing_measured
     assert nothing_measured.splitlines()[-1] == "left: 1 runs of which nothing is measured yet"
     keep(main, tmp_path, row(MAIN))
-    given = dosed(single, tmp_path)
+    given = set_dose(single, tmp_path)
     assert given is not None
     assert given.budget_tokens == 1000
-    assert dosed(main, tmp_path) == main
-    assert kept(main, tmp_path) == row(MAIN)
+    assert set_dose(main, tmp_path) == main
+    assert load_row(main, tmp_path) == row(MAIN)
 
 
 def test_the_report_holds_every_part_and_no_line_of_a_transcript_breaks_it() -> None:

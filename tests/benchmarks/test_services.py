@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.training import services_to_go_on
 from infra.services.lifecycle import mark_of
-from infra.services.process import marked
+from infra.services.process import find_marked
 from infra.services.stack import ALL, down
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,10 +32,10 @@ def test_a_benchmark_that_is_ended_leaves_no_service(tmp_path: Path) -> None:
     assert benchmark.stdout is not None
     try:
         assert benchmark.stdout.readline() == "serving\n"
-        assert [process for name in ALL for process in marked(mark_of(tmp_path, name))]
+        assert [process for name in ALL for process in find_marked(mark_of(tmp_path, name))]
         benchmark.send_signal(signal.SIGTERM)
         assert benchmark.wait(120) == 128 + signal.SIGTERM
-        assert [process for name in ALL for process in marked(mark_of(tmp_path, name))] == []
+        assert [process for name in ALL for process in find_marked(mark_of(tmp_path, name))] == []
     finally:
         benchmark.kill()
         benchmark.wait()

@@ -12,10 +12,10 @@ from benchmarks.versus_trl.order import COMPONENTS, FLOAT32_ADAPTER, SMALL_BATCH
 from benchmarks.versus_trl.outcomes import Goal, Outcome, goal_ratio, median_ratio, outcome, samples_to_goal
 from benchmarks.versus_trl.referee import Referee
 from benchmarks.versus_trl.registry import TASKS, run_config
-from benchmarks.versus_trl.report import curve, reached, speed, verdicts
+from benchmarks.versus_trl.report import curve, describe_reached, speed, verdicts
 from benchmarks.versus_trl.sums import Sums
 from benchmarks.versus_trl.task import problems
-from tests.components.generation.tiny_models import tagged_tokenizer
+from tests.components.generation.tiny_models import make_tagged_tokenizer
 from troupe import MalformedAnswer
 
 GOAL = Goal(success=0.9, window_samples=2560)
@@ -76,7 +76,7 @@ def test_what_is_lost_is_called_missed() -> None:
     assert verdicts([*fast, *unfinished], "troupe", "trl", goal=GOAL).count("not compared") == 1
     neither = verdicts([*slow, *unfinished], "troupe", "trl", goal=GOAL)
     assert "samples to 0.9: neither came there in 8000 samples" in neither
-    assert (reached(slow), reached(fast)) == (">8000 (0/3)", "4000 (3/3)")
+    assert (describe_reached(slow), describe_reached(fast)) == (">8000 (0/3)", "4000 (3/3)")
 
 
 def test_success_is_the_mean_of_the_window_of_the_task() -> None:
@@ -160,7 +160,7 @@ def test_an_answer_without_a_number_is_malformed() -> None:
 def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tokenizer of bytes that has a chat template."""
     folder = tmp_path_factory.mktemp("chat")
-    tagged_tokenizer().save_pretrained(folder)
+    make_tagged_tokenizer().save_pretrained(folder)
     return folder
 
 

@@ -9,7 +9,7 @@ from components.environments.games import parsing
 from components.text import bounded_json
 from flows.preflight.checks import imitates_bfloat16
 from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap, cost_of
-from tests.slow_regex_inputs import patterns_of, pumped
+from tests.slow_regex_inputs import patterns_of, pump
 
 PACKAGES = ("components.environments", "components.artifacts", "components.text.think_tags")
 LENGTH = 8192
@@ -40,7 +40,7 @@ def uses(name: str, pattern: re.Pattern[str], num_characters: int) -> Iterator[P
     ways: list[Callable[[str], object]] = [pattern.match, pattern.fullmatch]
     if name.partition("[")[0] not in AT_THE_START_ALONE | MADE_ON_DEMAND.keys() - {"strings"} and KEYS not in name:
         ways += [pattern.findall]
-    for text in pumped(pattern, num_characters):
+    for text in pump(pattern, num_characters):
         for way in ways:
             yield f"{text[:40]!r}...{text[-3:]!r}", lambda way=way, text=text: way(text)  # type: ignore[misc]
 

@@ -11,7 +11,7 @@ import pytest
 from components import user_code
 from components.environments.registry import family
 from components.errors import ConfigurationError
-from components.user_code import imported, is_own, source_digest, suggest_own
+from components.user_code import import_object, is_own, source_digest, suggest_own
 
 _numbers = itertools.count()
 
@@ -100,28 +100,28 @@ def test_the_digest_is_of_what_was_read_first(module: str, tmp_path: Path) -> No
 
 
 def test_modules_of_the_current_folder_are_found_and_hide_no_installed_one(module: str, tmp_path: Path) -> None:
-    assert imported("field", f"{module}:ANSWER") == 42
+    assert import_object("field", f"{module}:ANSWER") == 42
     (tmp_path / "json.py").write_text("loads = None\n")
-    assert imported("field", "json:loads") is not None
+    assert import_object("field", "json:loads") is not None
 
 
 def test_a_module_that_fails_is_told_with_its_line(module: str) -> None:
     with pytest.raises(
         ConfigurationError, match=r"^field 'unrelated:x': .*unrelated\.py:1: ZeroDivisionError: division"
     ):
-        imported("field", "unrelated:x")
+        import_object("field", "unrelated:x")
 
 
 def test_a_mistake_that_a_library_finds_is_told_where_own_code_made_it(module: str, tmp_path: Path) -> None:
     (tmp_path / f"{module}_rules.py").write_text("import json\n\njson.loads('x')\n")
     with pytest.raises(ConfigurationError, match=r"_rules\.py:3: JSONDecodeError: Expecting value"):
-        imported("field", f"{module}:ANSWER")
+        import_object("field", f"{module}:ANSWER")
 
 
 def test_a_missing_module_inside_is_not_taken_for_the_module(module: str, tmp_path: Path) -> None:
     (tmp_path / f"{module}_rules.py").write_text("import not_installed_anywhere\n")
     with pytest.raises(ConfigurationError, match=r"_rules\.py:1: ModuleNotFoundError: No module named 'not_installed"):
-        imported("field", f"{module}:ANSWER")
+        import_object("field", f"{module}:ANSWER")
 
 
 def test_names_with_a_colon_are_own_code() -> None:

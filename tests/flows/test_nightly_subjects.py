@@ -30,7 +30,7 @@ from flows.nightly_subjects import (
 )
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.components.runs import whole_runs
-from tests.components.runs.whole_runs import resumed, whole_run
+from tests.components.runs.whole_runs import resume, whole_run
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalArtifactS
         return found.model_copy(update={"weights_digest": f"other{found.step}"})
 
     monkeypatch.setattr(whole_runs, "checkpoint", other)
-    resumed(store, tmp_path / "store")
+    resume(store, tmp_path / "store")
     return store
 
 
@@ -71,16 +71,16 @@ def test_weights_are_found_under_their_name_before_and_after_a_restart(
     assert is_there(kept, Contestant(name="r@2", weights=before))
     assert not any(is_there(kept, each) for each in (Contestant(name="r@2", weights="x"), Contestant(name="s@2")))
 
-    def registered(digest: str) -> int:
+    def count_lineages(digest: str) -> int:
         version = TeamVersion(
             model="tiny", version=3, run_id="r", step=2, weights_digests={"team": digest}, folder_uris={}
         )
         monkeypatch.setattr("flows.evaluate.resolve_model", lambda uri: version)
         return len(find_stored_run(kept, RegisteredSubject("tiny@champion"))[0].lineages)
 
-    assert (registered("w2"), registered("other2")) == (0, 1)
+    assert (count_lineages("w2"), count_lineages("other2")) == (0, 1)
     with pytest.raises(ConfigurationError, match=r"models:/tiny@champion: version 3 has other weights than step 2"):
-        registered("gone")
+        count_lineages("gone")
     shutil.rmtree(tmp_path / "store/folders")
     assert not is_there(kept, Contestant(name="r@2", weights=before))
 

@@ -9,10 +9,10 @@ import pytest
 
 from components.config import RunConfig
 from components.errors import ConfigurationError
-from tests.tasks.stored_runs import config_in, stored_run
+from tests.tasks.stored_runs import config_in, store_run
 from tests.troupe.cli.test_cli import troupe
 from tests.waits import lines_without_waits
-from troupe.training.in_process import stored_in
+from troupe.training.in_process import place_store
 
 
 class AnsweringPrefect:
@@ -69,7 +69,7 @@ def test_what_cannot_start_is_one_line_and_no_flow_run(
     arguments: list[str], line: str, prefect_server: AnsweringPrefect, tmp_path: Path
 ) -> None:
     root = tmp_path / "store"
-    stored_run(root, "r")
+    store_run(root, "r")
     for batch in root.glob("runs/r/steps/000002/compute_advantages-v*/*/*/manifest.json"):
         for payload in root.glob("payloads/*/*"):
             if payload.name in batch.read_text():
@@ -90,15 +90,15 @@ def test_what_cannot_start_is_one_line_and_no_flow_run(
 
 def test_a_store_is_named_once(tmp_path: Path) -> None:
     config = config_in(tmp_path)
-    assert stored_in(config, None, ["store.prefix=x"]) == config
-    moved: RunConfig = stored_in(config, "s3://models/team", ["seed=1"])
+    assert place_store(config, None, ["store.prefix=x"]) == config
+    moved: RunConfig = place_store(config, "s3://models/team", ["seed=1"])
     assert (moved.store.kind, moved.store.bucket, moved.store.prefix) == ("s3", "models", "team")
     assert moved.result_fields() == config.result_fields()
     for override in ("store.kind=local", "store={kind: local, root: /x}"):
         with pytest.raises(ConfigurationError, match=r"--set store.* and --store s3://models .* both name a store"):
-            stored_in(config, "s3://models", [override])
+            place_store(config, "s3://models", [override])
 
 
 def test_a_folder_with_spaces_and_signs_is_found_by_its_address(tmp_path: Path) -> None:
     root = tmp_path / "my runs #1, 100%"
-    assert stored_in(config_in(tmp_path), root.as_uri(), []).store.root == str(root)
+    assert place_store(config_in(tmp_path), root.as_uri(), []).store.root == str(root)

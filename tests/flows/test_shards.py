@@ -74,7 +74,7 @@ def test_all_shards_of_a_step_are_played_with_its_weights(calls: RecordedCalls) 
     assert shards.collect_all(session, 5, CHECKPOINTS) == ["a reference"]
     played = [(session, 5, shard, "the versions") for shard in range(3)]
     assert calls == [
-        refreshed(session, 5),
+        make_refresh_call(session, 5),
         call("run_all", task=shards.collect_rollouts, calls=played, resources="the resources"),
     ]
 
@@ -97,7 +97,7 @@ WORK: Call = call("the update")
 WAIT: Call = call("wait", futures=["a future"])
 
 
-def refreshed(session: Any, step: int) -> Call:
+def make_refresh_call(session: Any, step: int) -> Call:
     return call("refresh_weights", session=session, step=step, checkpoints=CHECKPOINTS)
 
 
@@ -119,7 +119,7 @@ def test_the_next_step_is_played_during_the_block_whose_end_waits_unless_interru
     assert caught is error
     ahead = [(session, step + 1, shard, "the versions") for shard in range(3)]
     submitted = {"task": shards.collect_rollouts, "calls": ahead, "resources": "the resources"}
-    assert calls == [refreshed(session, step + 1), ("submit_all", submitted), WORK, *ending]
+    assert calls == [make_refresh_call(session, step + 1), ("submit_all", submitted), WORK, *ending]
 
 
 GIVEN = [(11,), (12,), (13,), (14,), (15,)]

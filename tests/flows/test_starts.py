@@ -13,7 +13,7 @@ from components.runs.run import Run
 from flows.presets import preset_config, preset_values
 from flows.starts import StartRequest, overridden_config, read_requested_restart, read_requested_run
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tests.tasks.stored_runs import config_in, stored_run
+from tests.tasks.stored_runs import config_in, store_run
 
 SET = "rollout.group_size=2"
 
@@ -28,7 +28,7 @@ def request(
 @pytest.fixture
 def config(tmp_path: Path) -> RunConfig:
     """That of a stored run `r` with three finished steps."""
-    stored_run(tmp_path, "r")
+    store_run(tmp_path, "r")
     return config_in(tmp_path)
 
 

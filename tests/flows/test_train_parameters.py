@@ -22,7 +22,7 @@ from flows.prefect_runtime.resumption import RESUMING, is_cancelled_resumption
 from flows.presets import preset_values
 from flows.steps import STEPS
 from flows.train import train
-from tests.tasks.stored_runs import config_in, stored_run
+from tests.tasks.stored_runs import config_in, store_run
 
 RESUMED = Scheduled(name=RESUMING)
 
@@ -98,7 +98,7 @@ class Trained:
 
 @pytest.fixture
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trained:
-    stored_run(tmp_path, "r")
+    store_run(tmp_path, "r")
     found = Trained(LocalArtifactStore(tmp_path))
     monkeypatch.setattr(module, "open_checked_session", found.session)
     monkeypatch.setattr(module, "train_in_session", found.train)

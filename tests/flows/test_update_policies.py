@@ -27,9 +27,9 @@ class Updates:
         return self
 
     def submit(self, run: Any, step: int, policy: str, checkpoint: Any, ref: Any) -> PrefectConcurrentFuture[str]:
-        return PrefectConcurrentFuture(uuid4(), self.threads.submit(self.updated, policy))
+        return PrefectConcurrentFuture(uuid4(), self.threads.submit(self.update, policy))
 
-    def updated(self, policy: str) -> State[Any]:
+    def update(self, policy: str) -> State[Any]:
         self.begun[policy].set()
         assert self.released[policy].wait(60)
         return Failed(data=ValueError(policy)) if policy in self.failing else Completed(data=policy.upper())
@@ -45,7 +45,7 @@ def updates(monkeypatch: pytest.MonkeyPatch) -> Iterator[Updates]:
     stub.threads.shutdown()
 
 
-def updated(at_once: int) -> dict[str, Any]:
+def update(at_once: int) -> dict[str, Any]:
     resources = SimpleNamespace(runner="thread", max_updates_at_once=at_once)
     run: Any = SimpleNamespace(config=SimpleNamespace(resources=resources))
     batches: Any = SimpleNamespace(batches=dict.fromkeys("abc"))
@@ -54,7 +54,7 @@ def updated(at_once: int) -> dict[str, Any]:
 
 def test_a_slow_policy_holds_up_no_other(updates: Updates) -> None:
     with ThreadPoolExecutor(1) as caller:
-        answer = caller.submit(updated, 2)
+        answer = caller.submit(update, 2)
         assert updates.begun["a"].wait(60)
         assert updates.begun["b"].wait(60)
         assert not updates.begun["c"].wait(0.05)
@@ -69,5 +69,5 @@ def test_after_a_failure_no_update_begins(updates: Updates) -> None:
     updates.failing.add("a")
     updates.released["a"].set()
     with pytest.raises(ValueError, match="a"):
-        updated(2)
+        update(2)
     assert not updates.begun["c"].is_set()

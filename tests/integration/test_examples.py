@@ -51,14 +51,14 @@ def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return Path(shutil.copytree(ROOT / "examples" / getattr(request, "param", "guess"), tmp_path / "mine"))
 
 
-def told(project: Path, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_command(project: Path, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """What a command said, from the project's folder."""
     return subprocess.run(
         [*TROUPE, *arguments], cwd=project, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
 
 
-def shown(store: str, run: str = "guess") -> dict[str, Any]:
+def show(store: str, run: str = "guess") -> dict[str, Any]:
     """The run's document."""
     return run_document(LocalArtifactStore(Path(store.removeprefix("file://"))), run)
 
@@ -73,24 +73,24 @@ def test_an_environment_of_ones_own_is_trained_from_its_folder(
 ) -> None:
     store = f"file://{project.parent / 'store'}"
     train = training("guess.yaml", store)
-    first = told(project, client_environment, *train)
+    first = run_command(project, client_environment, *train)
     assert first.returncode == 0, first.stderr
-    document = shown(store)
+    document = show(store)
     assert (document["state"], len(document["steps"])) == ("completed", 2)
     assert f"checkpoint {document['steps'][-1]['checkpoint_digest']['team'][:12]}" in first.stdout
 
     rules = project / "guess.py"
     text = rules.read_text()
     rules.write_text(text.replace("10_000", "9_000"))
-    changed = told(project, client_environment, *train)
+    changed = run_command(project, client_environment, *train)
     assert changed.returncode == 2, changed.stderr
     assert "another source of guess:Guess" in changed.stderr
     assert "Traceback" not in changed.stderr
 
     restart = ("resume", "guess", "--from-stage", "collect_rollouts", "--step", "1", "--store", store)
-    restarted = told(project, client_environment, *restart)
+    restarted = run_command(project, client_environment, *restart)
     assert restarted.returncode == 0, restarted.stderr
-    after = shown(store)
+    after = show(store)
     assert (after["state"], len(after["lineages"]), len(after["steps"])) == ("completed", 1, 2)
 
 
@@ -99,7 +99,9 @@ def test_a_mistake_in_the_environment_is_one_line_before_anything_starts(
 ) -> None:
     rules = project / "guess.py"
     rules.write_text(rules.read_text().replace("rng.randrange(10_000)", "rng.randrang(10_000)"))
-    failed = told(project, client_environment, "train", "guess.yaml", "--store", f"file://{project.parent / 'store'}")
+    failed = run_command(
+        project, client_environment, "train", "guess.yaml", "--store", f"file://{project.parent / 'store'}"
+    )
     assert failed.returncode == 2
     (line,) = lines_without_waits(failed.stderr)
     assert "guess.py:" in line
@@ -113,9 +115,9 @@ def test_agents_side_by_side_and_who_decides_are_trained_and_shown(
     project: Path, client_environment: dict[str, str]
 ) -> None:
     store = f"file://{project.parent / 'store'}"
-    done = told(project, client_environment, *training("team.yaml", store))
+    done = run_command(project, client_environment, *training("team.yaml", store))
     assert done.returncode == 0, done.stderr
-    document = shown(store, "team")
+    document = show(store, "team")
     assert (document["state"], len(document["steps"])) == ("completed", 2)
     for step in document["steps"]:
         assert step["metrics"]["rollout/num_candidates"] == 4 * 4 * 4, "4 problems, 4 agents, 4 candidates"
@@ -152,12 +154,14 @@ def test_both_players_of_a_game_earn_more_against_their_partners_start(
     project: Path, client_environment: dict[str, str]
 ) -> None:
     store = f"file://{project.parent / 'store'}"
-    done = told(project, client_environment, "train", "hands.yaml", "--store", store, "--set", "tracking.kind=none")
+    done = run_command(
+        project, client_environment, "train", "hands.yaml", "--store", store, "--set", "tracking.kind=none"
+    )
     assert done.returncode == 0, done.stderr
     gains = dict(re.findall(r"(\w+) earns .* start \((.\d\.\d\d) to", done.stdout))
     assert {agent: float(low) > 0.2 for agent, low in gains.items()} == {"ann": True, "bob": True}
     assert f"troupe view hands --store {store} --graph" in done.stdout
-    shown = told(project, client_environment, "view", "hands", "--store", store)
+    shown = run_command(project, client_environment, "view", "hands", "--store", store)
     assert shown.returncode == 0, shown.stderr
     assert "after 20 of 20 steps" in (project / "hands-interactions.html").read_text()
 
@@ -169,16 +173,16 @@ def test_programs_of_an_own_environment_run_in_the_sandbox_and_their_results_are
 ) -> None:
     store = f"file://{project.parent / 'store'}"
     train = training("functions.yaml", store)
-    done = told(project, client_environment, *train)
+    done = run_command(project, client_environment, *train)
     assert done.returncode == 0, done.stderr
-    before = shown(store, "functions")
+    before = show(store, "functions")
     assert (before["state"], len(before["steps"])) == ("completed", 2)
     assert before["steps"][0]["metrics"]["rollout/num_executions"] > 0
 
     restart = ("resume", "functions", "--from-stage", "compute_rewards", "--step", "0", "--store", store)
-    restarted = told(project, client_environment, *restart)
+    restarted = run_command(project, client_environment, *restart)
     assert restarted.returncode == 0, restarted.stderr
-    after = shown(store, "functions")
+    after = show(store, "functions")
     digests = [[step["checkpoint_digest"] for step in each["steps"]] for each in (before, after)]
     assert digests[0] == digests[1]
 
@@ -189,9 +193,9 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
 ) -> None:
     store = f"file://{project.parent / 'store'}"
     train = [*training("own_rewards.yaml", store), "--set", "evaluation.sampling=[greedy]"]
-    trained = told(project, client_environment, *train)
+    trained = run_command(project, client_environment, *train)
     assert trained.returncode == 0, trained.stderr
-    document = shown(store, "own_rewards")
+    document = show(store, "own_rewards")
     metrics = document["steps"][0]["metrics"]
     for agent in ("tool_agent", "plan_agent"):
         assert metrics[f"reward/{agent}/own.brevity"] < 0.0 <= metrics[f"reward/{agent}/own.teamwork"]
@@ -199,7 +203,7 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
 
     learning = project / "learning.py"
     learning.write_text(f"{learning.read_text()}\n# another thought\n")
-    changed = told(project, client_environment, *train)
+    changed = run_command(project, client_environment, *train)
     assert changed.returncode == 2
     *_, line = lines_without_waits(changed.stderr)
     assert "another source of learning:winners, learning:reinforce" in line
@@ -235,7 +239,7 @@ def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
     env, store = reaching(judge, client_environment), f"file://{project.parent / 'store'}"
     train = [*training("judge.yaml", store), "--set", "evaluation.sampling=[greedy]"]
     quiet = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}  # as for users
-    capped = told(project, {**env, **quiet, "JUDGE_MAX_COST_DOLLARS": "0.00025"}, *train)
+    capped = run_command(project, {**env, **quiet, "JUDGE_MAX_COST_DOLLARS": "0.00025"}, *train)
     assert capped.returncode == 2, capped.stderr
     *_, line = lines_without_waits(capped.stderr)
     assert "of 0.00025 dollars are spent" in line
@@ -243,20 +247,22 @@ def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
     num_before = len(judge.exchanges)
     assert 0 < sum(row["dollars"] for row in rows_of_grades(project)) <= 0.00025
 
-    trained = told(project, env, *train)
+    trained = run_command(project, env, *train)
     assert trained.returncode == 0, trained.stderr
     prompts = Counter(body["messages"][-1]["content"] for body in judge.bodies)
     assert 0 < num_before < len(prompts)
     assert set(prompts.values()) == {1}, "a text is paid for once"
     spent = sum(row["dollars"] for row in rows_of_grades(project))
     assert spent == pytest.approx(len(prompts) * (wire_server.NUM_PROMPT_TOKENS * 0.15 + 3 * 0.60) / 1e6)
-    before = shown(store, "judge")
+    before = show(store, "judge")
     assert 0 < before["steps"][0]["metrics"]["reward/clerk/own.helpfulness"] < 1
 
-    again = told(project, env, "resume", "judge", "--from-stage", "compute_rewards", "--step", "0", "--store", store)
+    again = run_command(
+        project, env, "resume", "judge", "--from-stage", "compute_rewards", "--step", "0", "--store", store
+    )
     assert again.returncode == 0, again.stderr
     assert len(judge.exchanges) == len(prompts)
-    after = shown(store, "judge")
+    after = show(store, "judge")
     assert len(after["lineages"]) == len(before["lineages"]) + 1
     assert [step["checkpoint_digest"] for step in after["steps"]] == [
         step["checkpoint_digest"] for step in before["steps"]
@@ -320,10 +326,12 @@ def test_own_problems_are_written_and_trained_with_a_chat_model(
         "tracking.kind=none",
     )
     overrides = [word for each in small for word in ("--set", each)]
-    done = told(project, client_environment, "train", "own_problems.yaml", "--steps", "1", "--store", store, *overrides)
+    done = run_command(
+        project, client_environment, "train", "own_problems.yaml", "--steps", "1", "--store", store, *overrides
+    )
     assert done.returncode == 0, done.stderr
     assert "GGUF" not in done.stderr
-    document = shown(store, "own_problems")
+    document = show(store, "own_problems")
     assert (document["state"], len(document["steps"])) == ("completed", 1)
 
 
@@ -363,7 +371,7 @@ def test_a_chat_model_that_is_told_nothing_is_named_before_after_the_first_evalu
 ) -> None:
     (tmp_path / "silent.py").write_text(SILENT)
     (tmp_path / "silent.yaml").write_text(SILENT_CONFIGURATION)
-    tried = told(tmp_path, client_environment, "try", "silent.yaml", "--problems", "8", "--json")
+    tried = run_command(tmp_path, client_environment, "try", "silent.yaml", "--problems", "8", "--json")
     assert tried.returncode == 0, tried.stderr
     trial = json.loads(tried.stdout)
     writer = trial["agents"]["writer"]
@@ -372,7 +380,7 @@ def test_a_chat_model_that_is_told_nothing_is_named_before_after_the_first_evalu
     assert 0.0 < writer["malformed"] < 1.0
     assert "has no instructions for writer" in trial["remarks"][0]
 
-    done = told(tmp_path, client_environment, "train", "silent.yaml", "--store", f"file://{tmp_path / 'store'}")
+    done = run_command(tmp_path, client_environment, "train", "silent.yaml", "--store", f"file://{tmp_path / 'store'}")
     assert done.returncode == 0, done.stderr
     warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
     for words in (

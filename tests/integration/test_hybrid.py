@@ -195,24 +195,24 @@ def test_pictures_of_episodes_are_kept_the_same_killed_or_not_until_the_run_is_r
     assert verify_document(other, "cut")["state"] == "whole"
     file = cut / "episode.gif"
 
-    def viewed() -> str:
+    def view() -> str:
         to = ["--to", str(cut / "page.html"), "--gif", str(file), "--store", other.uri]
         return CliRunner().invoke(app, ["view", "cut", *to], catch_exceptions=False).output
 
     monkeypatch.setattr(episode_gif, "episode_picture", None)
-    assert "an episode after 1 updates, kept by its evaluation" in viewed()
+    assert "an episode after 1 updates, kept by its evaluation" in view()
     assert file.read_bytes() == kept[1]
     monkeypatch.undo()
-    monkeypatch.setattr(episode_gif, "committed", lambda *_: None)
+    monkeypatch.setattr(episode_gif, "read_committed", lambda *_: None)
     file.unlink()
-    assert "an episode after 1 updates, played now" in viewed()
+    assert "an episode after 1 updates, played now" in view()
     assert file.read_bytes() == kept[1], "the same episode"
     remove(other, removal_of_run(other, "cut"), spare_young=False)
     assert not any(other.read(key) in kept.values() for key in other.list("payloads/"))
 
 
 def test_its_history_is_made_anew_from_the_store(whole: Path, tmp_path: Path) -> None:
-    with stored_session(whole) as session:
+    with open_stored_session(whole) as session:
         assert record_step(session, 0, tmp_path) == 0, "no episode has ended"
         num_decisions = record_step(session, 2, tmp_path)
         assert num_decisions == 2 * 4 * 30
@@ -235,7 +235,7 @@ def test_its_history_is_made_anew_from_the_store(whole: Path, tmp_path: Path) ->
 
 
 def test_every_array_is_under_one_of_its_two_digests(whole: Path) -> None:
-    with stored_session(whole) as session:
+    with open_stored_session(whole) as session:
         checkpoint = reflexes(whole)
         state = read_learner(session, checkpoint)
         assert store_learner(session, state, step=3) == checkpoint
@@ -250,7 +250,7 @@ def test_every_array_is_under_one_of_its_two_digests(whole: Path) -> None:
             read_learner(session, checkpoint.model_copy(update={"weights_digest": "0" * 64}))
 
 
-def evaluated(whole: Path, *arguments: str, command: str = "evaluate", subjects: tuple[str, ...] = ("whole",)) -> Any:
+def evaluate(whole: Path, *arguments: str, command: str = "evaluate", subjects: tuple[str, ...] = ("whole",)) -> Any:
     uri = LocalArtifactStore(whole / "store").uri
     done = CliRunner().invoke(app, [command, *subjects, "--store", uri, "--json", *arguments], catch_exceptions=False)
     return json.loads(done.stdout)
@@ -260,28 +260,28 @@ def test_its_own_games_are_played_once_whoever_asks(whole: Path, monkeypatch: py
     said = ("agent", "suite", "suite_digest", "sampling", "seed", "n", "num_successes", "mean_reward", "metrics")
     own = run_document(LocalArtifactStore(whole / "store"), "whole")["evaluations"]
     wanted = {(each["step"], each["sampling"]): {name: each[name] for name in said} for each in own}
-    more = evaluated(whole, "--problems", "9", "--step", "2")
-    other = evaluated(whole, "--seed", "1", "--sampling", "sample")
+    more = evaluate(whole, "--problems", "9", "--step", "2")
+    other = evaluate(whole, "--seed", "1", "--sampling", "sample")
     assert (more["n"], more["agent"], other["seed"]) == (9, "whole@2", 1)
     assert other["mean_reward"] != wanted[3, "sample"]["mean_reward"], "other starts"
     monkeypatch.setattr(HeldOutGames, "play", None)
     for step, sampling in wanted:
-        read = evaluated(whole, "--step", str(step), "--sampling", sampling)
+        read = evaluate(whole, "--step", str(step), "--sampling", sampling)
         assert {name: read[name] for name in said} == wanted[step, sampling]
-    assert evaluated(whole, "--problems", "9", "--step", "2") == more
+    assert evaluate(whole, "--problems", "9", "--step", "2") == more
 
 
 def test_a_policy_of_the_rules_plays_the_cartridge(whole: Path) -> None:
     pytest.importorskip("pyboy")
     on_rules, on_cartridge = (
-        evaluated(whole, "--sampling", "sample", "--set", f"method.game={game}") for game in ("twin", "homebrew")
+        evaluate(whole, "--sampling", "sample", "--set", f"method.game={game}") for game in ("twin", "homebrew")
     )
     assert on_rules["suite_digest"] != on_cartridge["suite_digest"]
     assert on_rules["mean_reward"] == pytest.approx(on_cartridge["mean_reward"]), "the same rules, button by button"
 
 
 def test_two_of_its_checkpoints_are_a_pair(whole: Path) -> None:
-    report = evaluated(
+    report = evaluate(
         whole, "--problems", "12", "--sampling", "sample", command="compare", subjects=("whole@0", "whole")
     )
     (pair,) = report["comparisons"]
@@ -305,7 +305,7 @@ NO_EFFECT = {
 @pytest.mark.parametrize("arguments", NO_EFFECT)
 def test_what_changes_none_of_its_games_is_refused_by_name(whole: Path, arguments: str) -> None:
     with pytest.raises(ConfigurationError, match=NO_EFFECT[arguments]):
-        evaluated(whole, *arguments.split())
+        evaluate(whole, *arguments.split())
 
 
 def test_commands_for_language_models_refuse_it_by_name(whole: Path, tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_commands_for_language_models_refuse_it_by_name(whole: Path, tmp_path: P
         export("whole@3", str(tmp_path), policy=None, is_merged=False, store_uri=store.uri, progress=lambda *_: None)
 
 
-def stored_session(root: Path) -> Session:
+def open_stored_session(root: Path) -> Session:
     return Session(read_run(LocalArtifactStore(root / "store"), "whole"))
 
 

@@ -93,13 +93,13 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     assert outcome(one, "p") == outcome(other, "p")
     states = [_state(store, 2) for store in (one, other)]
     assert states[0] == states[1]
-    assert len(_played(one, 2) - set(MEMBERS)) > 0, "nobody met a past self"
+    assert len(_list_played(one, 2) - set(MEMBERS)) > 0, "nobody met a past self"
     assert set(states[0].pools) == set(MEMBERS)
     gains = [_gains(store) for store in (one, other)]
     assert [each["agent"] for each in gains[0]] == [f"player_{number}" for number in range(6)]
     assert gains[0] == gains[1]
-    drawn = _drawn(one)
-    assert drawn == _drawn(other), "the files are equal to the byte"
+    drawn = _read_drawn(one)
+    assert drawn == _read_drawn(other), "the files are equal to the byte"
     check_interactions(one, "p", whole / "store" / drawn.key, members=MEMBERS, own_share=0.25)
     updated = {
         str(each.output["checkpoint"]["weights_digest"]) for each in _manifests(one, 1) if each.stage == "update_policy"
@@ -107,7 +107,7 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     for step, parents in ((1, set()), (2, updated), (3, set())):
         after = checkpoints_before(one, read_run(one, "p"), step)
         assert [set(after[member].parents) for member in MEMBERS] == [parents] * len(MEMBERS)
-    assert _mixed(other, 2).needed_steps == (1, 2)
+    assert _read_mixed(other, 2).needed_steps == (1, 2)
     collect_garbage(other, keep_checkpoints=2, grace_seconds=0, dry_run=False)
     kept = {step: checkpoints_before(other, read_run(other, "p"), step)["fifth"].folder for step in range(4)}
     assert [step for step, folder in kept.items() if [*other.list(folder.key)]] == [0, 1, 2, 3], "a past self is gone"
@@ -211,16 +211,16 @@ def test_selective_updates_change_the_best_alone(trainings: Trainings, tmp_path:
     for step in (0, 1, 2):
         before, after = weights(tmp_path, "p", step), weights(tmp_path, "p", step + 1)
         changed = sorted(member for member in MEMBERS if before[member] != after[member])
-        assert changed == _mixed(store, step).learning
+        assert changed == _read_mixed(store, step).learning
         assert len(changed) == 3
 
 
-def _mixed(store: LocalArtifactStore, step: int) -> MixedStep:
+def _read_mixed(store: LocalArtifactStore, step: int) -> MixedStep:
     (found,) = [each for each in _manifests(store, step) if each.stage == "mix_returns"]
     return MixedStep.model_validate(found.output)
 
 
-def _drawn(store: LocalArtifactStore) -> ArtifactRef:
+def _read_drawn(store: LocalArtifactStore) -> ArtifactRef:
     (found,) = [each for each in _manifests(store, 3) if each.stage == "draw_interactions"]
     return ArtifactRef.model_validate(found.output)
 
@@ -230,10 +230,10 @@ def _manifests(store: LocalArtifactStore, step: int) -> list[StageManifest]:
 
 
 def _state(store: LocalArtifactStore, step: int) -> PopulationState:
-    return get(store, _mixed(store, step).state, PopulationState)
+    return get(store, _read_mixed(store, step).state, PopulationState)
 
 
-def _played(store: LocalArtifactStore, step: int) -> set[str]:
+def _list_played(store: LocalArtifactStore, step: int) -> set[str]:
     """Everybody who played in a step."""
     return {node.policy for episode in _episodes(store, "p", step) for node in episode.nodes}
 

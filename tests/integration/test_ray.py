@@ -66,7 +66,7 @@ def ray_address(client_environment: dict[str, str]) -> Iterator[str]:
             raise
 
 
-def visited(address: str, there: Path) -> dict[str, Any]:
+def visit(address: str, there: Path) -> dict[str, Any]:
     """What one more connection to the cluster finds. Connections are numbered: each is a job of the cluster."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -91,7 +91,7 @@ Path(told).write_text(json.dumps([report, os.getpid()]))
 """
 
 
-def evaluated(store: Path, overrides: tuple[str, ...], env: dict[str, str]) -> tuple[dict[str, Any], set[bool]]:
+def evaluate(store: Path, overrides: tuple[str, ...], env: dict[str, str]) -> tuple[dict[str, Any], set[bool]]:
     """The report of the flow `evaluate`, without times, and whether its blocks were played in the process of the flow."""
     attempts = "runs/_shared/steps/000000/play_suite-v*/sample/*/attempts/*"
     before, told = set(store.glob(attempts)), store.with_suffix(".report")
@@ -120,17 +120,17 @@ def test_a_cluster_gives_what_threads_give(
         f"resources.ray_address={ray_address}",
         "resources.max_shards_at_once=2",
     )
-    before = visited(ray_address, tmp_path)
+    before = visit(ray_address, tmp_path)
     assert trainings.run(order(tmp_path, "cluster", overrides=overrides)).code == 0, trainings.log()
-    after = visited(ray_address, tmp_path)
+    after = visit(ray_address, tmp_path)
     assert after["job"] - before["job"] == 2, "a run of several steps connects to the cluster once"
     assert (after["own"], after["seeing"], after["blind"]) == ([], [], [after["here"]])
     assert outcome(LocalArtifactStore(tmp_path / "store"), "cluster") == outcome(
         LocalArtifactStore(threads / "store"), "threads"
     )
     shutil.copytree(tmp_path / "store", tmp_path / "copy")
-    apart, on_cluster = evaluated(tmp_path / "store", (), client_environment)
-    here, in_flow = evaluated(tmp_path / "copy", ("resources.runner=thread",), client_environment)
+    apart, on_cluster = evaluate(tmp_path / "store", (), client_environment)
+    here, in_flow = evaluate(tmp_path / "copy", ("resources.runner=thread",), client_environment)
     assert apart == here
     assert (on_cluster, in_flow) == ({False}, {True}), (
         "the run's configuration places blocks of problems as it does shards"

@@ -20,7 +20,7 @@ from infra.services.environment import StackStatus
 from tests.components.sandbox.leftovers import clean_leftovers
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings, await_no_workers, kill, tree
-from tests.processes import named
+from tests.processes import read_name
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,21 +41,21 @@ SMALL = (
 )
 
 
-def wanted(root: Path, run_id: str, backend: str, **more: Any) -> dict[str, Any]:
+def make_order(root: Path, run_id: str, backend: str, **more: Any) -> dict[str, Any]:
     return order(root, run_id, overrides=(*SMALL, f"sandbox.backend={backend}"), preset="math-tiny", **more)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     root = tmp_path_factory.mktemp("undisturbed")
-    assert trainings.run(wanted(root, "whole", "bubblewrap")).code == 0, trainings.log()
+    assert trainings.run(make_order(root, "whole", "bubblewrap")).code == 0, trainings.log()
     return outcome(LocalArtifactStore(root / "store"), "whole")
 
 
 def boxes_of(pid: int, backend: str, home: Path) -> list[psutil.Process]:
     """The processes whose end is the end of a box of the training `pid`."""
     if backend == "bubblewrap":
-        return [each for each in tree(pid) if named(each) == "bwrap"]
+        return [each for each in tree(pid) if read_name(each) == "bwrap"]
     daemon = running_daemon(home / "sandbox")
     assert daemon is not None
     found = []
@@ -87,17 +87,17 @@ def test_killed_in_the_middle_of_a_reward_stage(
     backend: str, victim: str, trainings: Trainings, undisturbed: dict[str, Any], services: StackStatus, tmp_path: Path
 ) -> None:
     rollouts = {"part": "/steps/000000/collect_rollouts-v*/0/", "moment": "committed"}
-    assert trainings.run(wanted(tmp_path, "cut", backend, stop=rollouts)).stopped, trainings.log()
+    assert trainings.run(make_order(tmp_path, "cut", backend, stop=rollouts)).stopped, trainings.log()
     await_no_workers("cut")
     started = time.monotonic()
-    pid = trainings.start(wanted(tmp_path, "cut", backend, stop_at_program=10))
+    pid = trainings.start(make_order(tmp_path, "cut", backend, stop_at_program=10))
     trainings.await_stop(pid)
     home = services.home
     if victim == "driver":
         kill(tree(pid))
         assert trainings.wait(pid).code == -signal.SIGKILL
         await_no_workers("cut")
-        assert trainings.run(wanted(tmp_path, "cut", backend)).code == 0, trainings.log()
+        assert trainings.run(make_order(tmp_path, "cut", backend)).code == 0, trainings.log()
     else:
         victims = daemon_of(home) if victim == "daemon" else boxes_of(pid, backend, home)
         assert victims, f"no {victim} of {backend} to kill"

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.arm_runs import SAMPLINGS
 from benchmarks.pretrained import report
-from benchmarks.pretrained_play import evaluated
+from benchmarks.pretrained_play import evaluate_run
 from benchmarks.pretrained_runs import (
     ARMS,
     HELD_OUT,
@@ -58,7 +58,7 @@ SMALL = Order(
 )
 
 
-def ordered(home: Path, run_id: str, **more: Any) -> dict[str, Any]:
+def make_order(home: Path, run_id: str, **more: Any) -> dict[str, Any]:
     config = SMALL.config(home / "store").model_dump(mode="json")
     return {"run_id": run_id, "config": config, "summary": str(home / f"{run_id}.json"), **more}
 
@@ -67,7 +67,7 @@ def ordered(home: Path, run_id: str, **more: Any) -> dict[str, Any]:
 def home(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the small run has been trained undisturbed."""
     home = tmp_path_factory.mktemp("smollm")
-    assert trainings.run(ordered(home, SMALL.run_id)).code == 0, trainings.log()
+    assert trainings.run(make_order(home, SMALL.run_id)).code == 0, trainings.log()
     return home
 
 
@@ -79,11 +79,11 @@ def test_a_pretrained_team_that_is_killed_twice_ends_as_an_undisturbed_one(train
     store = LocalArtifactStore(home / "store")
     for stage, moment in KILLS:
         stop = {"part": f"/steps/000001/{stage}-", "moment": moment}
-        ended = trainings.run(ordered(home, "cut", stop=stop))
+        ended = trainings.run(make_order(home, "cut", stop=stop))
         assert (ended.code, ended.stopped) == (-9, True), f"{stage}: {trainings.log()}"
         await_no_workers("cut")
         assert len(outcome(store, "cut")["steps"]) == 1
-    assert trainings.run(ordered(home, "cut")).code == 0, trainings.log()
+    assert trainings.run(make_order(home, "cut")).code == 0, trainings.log()
     undisturbed = outcome(store, SMALL.run_id)
     assert outcome(store, "cut") == undisturbed
     one, other = (step["checkpoint_digest"]["team"] for step in undisturbed["steps"])
@@ -137,7 +137,7 @@ def test_a_pretrained_team_plays_what_its_report_is_made_of(home: Path, monkeypa
     )
     config, steps = SMALL.config(home / "store"), outcome(LocalArtifactStore(home / "store"), SMALL.run_id)["steps"]
     check_base()
-    found = evaluated(SMALL, config, home)
+    found = evaluate_run(SMALL, config, home)
     row = Row(
         arm=MAIN,
         seed=0,

@@ -22,7 +22,7 @@ KILLS = {
 }
 
 
-def ordered(root: Path, run_id: str, level: str, *more: str, **stop: Any) -> dict[str, Any]:
+def make_order(root: Path, run_id: str, level: str, *more: str, **stop: Any) -> dict[str, Any]:
     root.mkdir(exist_ok=True)
     overrides = (LEVELS[level], AGENTS, "num_steps=2", "evaluation={num_problems: 8, problems_per_block: 8}", *more)
     return order(root, run_id, overrides=overrides, **stop)
@@ -30,19 +30,19 @@ def ordered(root: Path, run_id: str, level: str, *more: str, **stop: Any) -> dic
 
 @pytest.mark.parametrize("level", ["L2", pytest.param("L3", marks=pytest.mark.long)])
 def test_killed_between_two_policies_updates(level: str, trainings: Trainings, tmp_path: Path) -> None:
-    whole = trainings.run(ordered(tmp_path / "whole", "whole", level))
+    whole = trainings.run(make_order(tmp_path / "whole", "whole", level))
     assert whole.code == 0, trainings.log()
     expected = outcome(LocalArtifactStore(tmp_path / "whole" / "store"), "whole")
     assert [len(set(step["checkpoint_digest"].values())) for step in expected["steps"]] == [2, 2]
     for policy, moment in KILLS[level]:
         stop = {"part": f"/steps/000001/update_policy-v*/{policy}/", "moment": moment}
-        ended = trainings.run(ordered(tmp_path / "cut", "cut", level, stop=stop))
+        ended = trainings.run(make_order(tmp_path / "cut", "cut", level, stop=stop))
         assert (ended.code, ended.stopped) == (-9, True), trainings.log()
         await_no_workers("cut")
         store = LocalArtifactStore(tmp_path / "cut" / "store")
         assert [step["step"] for step in outcome(store, "cut")["steps"]] == [0], "half a step counts as none"
     together = "resources.max_updates_at_once=2"
-    assert trainings.run(ordered(tmp_path / "cut", "cut", level, together)).code == 0, trainings.log()
+    assert trainings.run(make_order(tmp_path / "cut", "cut", level, together)).code == 0, trainings.log()
     assert outcome(LocalArtifactStore(tmp_path / "cut" / "store"), "cut") == expected
 
 

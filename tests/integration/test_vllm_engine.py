@@ -24,14 +24,14 @@ from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
 from components.generation.vllm.engine import VllmGenerator
 from components.generation.vllm.loaded_weights import LoadedWeights
-from components.generation.vllm.transport import Transport, encoded
+from components.generation.vllm.transport import Transport, encode_json
 from components.generation.vllm.weight_loader import RELOAD
 from infra.services.process import read_record
 from infra.services.secrets import ensure_secret
 from infra.services.vllm_server import ServedModel, VllmService, key_file
 from infra.services.vllm_stack import down_vllm, start_servers, vllm_addresses
-from tests.exported_runs import ExportedRun, exported_run
-from tests.integration.vllm_servers import config_of, needs_vllm, processes_of, saved_adapter, saved_model
+from tests.exported_runs import ExportedRun, export_run
+from tests.integration.vllm_servers import config_of, needs_vllm, processes_of, save_adapter, save_model
 from troupe.exporting.export import export
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_vllm]
@@ -57,7 +57,7 @@ class Running:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     home = tmp_path_factory.mktemp("vllm-home")
-    exported = exported_run(home / "run")
+    exported = export_run(home / "run")
     for place, is_merged in (("out", False), ("merged", True)):
         order = {"policy": None, "is_merged": is_merged, "store_uri": exported.store.uri}
         export("team@0", str(home / place), **order, progress=lambda done, total: None)
@@ -90,13 +90,13 @@ def largest_difference(ours: list[tuple[float, ...]], theirs: list[tuple[float, 
     return max(abs(a - b) for x, y in zip(ours, theirs, strict=True) for a, b in zip(x, y, strict=True))
 
 
-def posted(home: Path, url: str, path: str, body: Any) -> Any:
+def post(home: Path, url: str, path: str, body: Any) -> Any:
     """What a server answers to a POST."""
 
     async def call() -> Any:
         transport = Transport(ensure_secret(key_file(home)))
         try:
-            return await transport.call(url, path, encoded(body), timeout_seconds=60)
+            return await transport.call(url, path, encode_json(body), timeout_seconds=60)
         finally:
             await transport.close()
 
@@ -106,7 +106,7 @@ def posted(home: Path, url: str, path: str, body: Any) -> Any:
 TEXTS = (("AB\nCD ", "FEED"), ("G", "A"), ("GAG A\n" * 9, "BCDEFG\n "))
 
 
-def served_scores(call: Callable[[str, dict[str, Any]], Any], model: str) -> list[tuple[float, ...]]:
+def read_served_scores(call: Callable[[str, dict[str, Any]], Any], model: str) -> list[tuple[float, ...]]:
     """The log-probabilities that a server gives to texts, which its own tokenizer reads."""
     found = []
     for prompt, answer in TEXTS:
@@ -123,27 +123,27 @@ def test_exported_folders_are_served_as_they_lie(running: Running) -> None:
     exported, url = running.exported, vllm_addresses(running.home)["vllm-0"]
 
     def call(path: str, body: dict[str, Any]) -> Any:
-        return posted(running.home, url, path, body)
+        return post(running.home, url, path, body)
 
     whole, adapted = (exported.scores(policy, 0, TEXTS) for policy in ("tool", "plan"))
     assert largest_difference(whole, adapted) > 0.05
-    assert largest_difference(whole, served_scores(call, "team")) <= TOLERANCE
+    assert largest_difference(whole, read_served_scores(call, "team")) <= TOLERANCE
     call("/v1/load_lora_adapter", {"lora_name": "plan", "lora_path": str(running.home / "out" / "plan")})
-    assert largest_difference(adapted, served_scores(call, "plan")) <= TOLERANCE
+    assert largest_difference(adapted, read_served_scores(call, "plan")) <= TOLERANCE
     call("/v1/unload_lora_adapter", {"lora_name": "plan"})
     call("/collective_rpc", {"method": RELOAD, "args": [str(running.home / "merged" / "plan")]})
     call("/reset_prefix_cache", {})
-    assert largest_difference(adapted, served_scores(call, "team")) <= TOLERANCE
+    assert largest_difference(adapted, read_served_scores(call, "team")) <= TOLERANCE
 
 
 @pytest.mark.parametrize("kind", ["full", "adapter"])
 def test_tokens_and_log_probabilities_are_those_of_the_in_process_engine(
     kind: str, running: Running, tmp_path: Path
 ) -> None:
-    version, _ = saved_model(0, tmp_path / "base")
+    version, _ = save_model(0, tmp_path / "base")
     adapter = tmp_path / "adapter" if kind == "adapter" else None
     if adapter:
-        version, _ = saved_adapter(1, adapter, policy="plan")
+        version, _ = save_adapter(1, adapter, policy="plan")
     for engine in (running.engine, running.reference):
         engine.load(tmp_path / "base", version, adapter)
     greedy = requests_of(6, 2, temperature=0.0, length=24)
@@ -165,7 +165,7 @@ def test_tokens_and_log_probabilities_are_those_of_the_in_process_engine(
 def test_stop_strings_cut_what_is_sampled_and_a_continued_answer_is_scored_alike(
     running: Running, tmp_path: Path
 ) -> None:
-    version, _ = saved_model(0, tmp_path)
+    version, _ = save_model(0, tmp_path)
     for engine in (running.engine, running.reference):
         engine.load(tmp_path, version)
     free = requests_of(3, 4, temperature=1.0, length=24)
@@ -194,7 +194,7 @@ def test_stop_strings_cut_what_is_sampled_and_a_continued_answer_is_scored_alike
 def test_tokens_are_drawn_from_the_distribution_that_the_log_probabilities_name(
     running: Running, tmp_path: Path
 ) -> None:
-    version, _ = saved_model(0, tmp_path)
+    version, _ = save_model(0, tmp_path)
     running.engine.load(tmp_path, version)
     num_draws = 600
     request = GenerationRequest(
@@ -210,7 +210,7 @@ def test_tokens_are_drawn_from_the_distribution_that_the_log_probabilities_name(
 
 
 def test_full_weights_are_refreshed_back_and_forth_with_their_tied_head(running: Running, tmp_path: Path) -> None:
-    folders = [saved_model(seed, tmp_path / str(seed), step=seed) for seed in (0, 1)]
+    folders = [save_model(seed, tmp_path / str(seed), step=seed) for seed in (0, 1)]
     seen = []
     for seed in (0, 1, 0):
         version, probe = folders[seed]
@@ -225,33 +225,33 @@ def test_full_weights_are_refreshed_back_and_forth_with_their_tied_head(running:
 
 def test_the_probe_catches_the_stale_head_that_a_plain_reload_leaves(running: Running, tmp_path: Path) -> None:
     """What the worker extension is for: without it the server samples from a mixture of two models."""
-    old, probe = saved_model(0, tmp_path / "old")
+    old, probe = save_model(0, tmp_path / "old")
     refresh(running.engine, folder=tmp_path / "old", version=old, probe=probe, tolerance=TOLERANCE)
-    new, new_probe = saved_model(1, tmp_path / "new", step=1)
+    new, new_probe = save_model(1, tmp_path / "new", step=1)
     plain = {"method": "reload_weights", "kwargs": {"weights_path": str(tmp_path / "new")}}
-    says = {"new_version": LoadedWeights(weights=new.weights_digest).spelled()}
+    says = {"new_version": LoadedWeights(weights=new.weights_digest).name_version()}
     for url in running.engine.replicas.up:
         for path, body in (("/collective_rpc", plain), ("/reset_prefix_cache", {}), ("/update_weight_version", says)):
-            posted(running.home, url, path, body)
+            post(running.home, url, path, body)
     with pytest.raises(LogprobMismatch, match="step 1"):
         refresh(running.engine, folder=tmp_path / "new", version=new, probe=new_probe, tolerance=TOLERANCE)
     for url in running.engine.replicas.up:
-        posted(running.home, url, "/update_weight_version", {"new_version": "default"})
+        post(running.home, url, "/update_weight_version", {"new_version": "default"})
     running.engine.load(tmp_path / "new", new)
     refresh(running.engine, folder=tmp_path / "new", version=new, probe=new_probe, tolerance=TOLERANCE)
 
 
 def test_adapters_are_refreshed_by_name_side_by_side(running: Running, tmp_path: Path) -> None:
-    saved_model(0, tmp_path / "base")
+    save_model(0, tmp_path / "base")
     key = ensure_secret(key_file(running.home))
     other_engine = VllmGenerator(config_of(), model="team", urls=list(vllm_addresses(running.home).values()), key=key)
-    tool, tool_probe = saved_adapter(7, tmp_path / "tool", policy="tool")
+    tool, tool_probe = save_adapter(7, tmp_path / "tool", policy="tool")
     base = tmp_path / "base"
     refresh(other_engine, folder=base, version=tool, probe=tool_probe, tolerance=TOLERANCE, adapter=tmp_path / "tool")
     seen = []
     for seed in (1, 2, 3, 1):
         adapter = tmp_path / f"plan-{seed}-{len(seen)}"
-        plan, probe = saved_adapter(seed, adapter, policy="plan")
+        plan, probe = save_adapter(seed, adapter, policy="plan")
         refresh(running.engine, folder=base, version=plan, probe=probe, tolerance=TOLERANCE, adapter=adapter)
         seen.append(running.engine.generate(requests_of(2, 1, temperature=0.0), plan)[0][0].logprobs)
         refresh(
@@ -263,8 +263,8 @@ def test_adapters_are_refreshed_by_name_side_by_side(running: Running, tmp_path:
 
 
 def test_a_merged_adapter_answers_as_the_adapter_does(running: Running, tmp_path: Path) -> None:
-    saved_model(0, tmp_path / "base")
-    plan, probe = saved_adapter(1, tmp_path / "plan", policy="plan")
+    save_model(0, tmp_path / "base")
+    plan, probe = save_adapter(1, tmp_path / "plan", policy="plan")
     urls = list(vllm_addresses(running.home).values())
     key = ensure_secret(key_file(running.home))
     merged = VllmGenerator(config_of(merge_adapters=True), model="team", urls=urls, key=key)
@@ -281,7 +281,7 @@ def test_a_merged_adapter_answers_as_the_adapter_does(running: Running, tmp_path
 
 
 def test_a_replica_killed_mid_rollout_loses_no_candidate(running: Running, tmp_path: Path) -> None:
-    version, probe = saved_model(0, tmp_path)
+    version, probe = save_model(0, tmp_path)
     running.engine.load(tmp_path, version)
     requests = requests_of(40, 8, temperature=1.0, length=32)
     undisturbed = running.engine.generate(requests, version)
@@ -305,7 +305,7 @@ def test_a_replica_killed_mid_rollout_loses_no_candidate(running: Running, tmp_p
 
 
 def test_a_replica_that_is_started_again_gets_the_weights_and_the_others_stay(running: Running, tmp_path: Path) -> None:
-    version, probe = saved_model(1, tmp_path, step=4)
+    version, probe = save_model(1, tmp_path, step=4)
     refresh(running.engine, folder=tmp_path, version=version, probe=probe, tolerance=TOLERANCE)
     before = read_record(running.home, "vllm-0")
     start_servers(running.home, running.services)
@@ -317,7 +317,7 @@ def test_a_replica_that_is_started_again_gets_the_weights_and_the_others_stay(ru
 
 
 def test_stopping_ends_every_process(running: Running, tmp_path: Path) -> None:
-    version, _ = saved_model(0, tmp_path)
+    version, _ = save_model(0, tmp_path)
     assert len(processes_of(running.home)) >= 6
     assert down_vllm(running.home) == ["vllm-0", "vllm-1"]
     assert processes_of(running.home) == []

@@ -87,7 +87,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return ["--store", f"file://{root / 'store'}", "--json"]
 
 
-def evaluated(options: list[str]) -> dict[str, Any]:
+def evaluate(options: list[str]) -> dict[str, Any]:
     told = CliRunner().invoke(app, ["evaluate", "cloned@0", "--problems", "100", "--seed", "4", *options])
     assert told.exit_code == 0, told.output
     return dict(json.loads(told.stdout))
@@ -96,14 +96,14 @@ def evaluated(options: list[str]) -> dict[str, Any]:
 @pytest.mark.parametrize("sampling", ["greedy", "sample"])
 def test_servers_solve_what_this_process_solves(stored: list[str], one_policy: tuple[str, ...], sampling: str) -> None:
     on_servers = [each for line in one_policy for each in ("--set", line)]
-    here = evaluated([*stored, "--sampling", sampling])
-    there = evaluated([*stored, "--sampling", sampling, *on_servers])
+    here = evaluate([*stored, "--sampling", sampling])
+    there = evaluate([*stored, "--sampling", sampling, *on_servers])
     assert 0 < here["success_rate"] < 1, "either engine may be better or worse"
     assert here["interval"][0] <= there["success_rate"] <= here["interval"][1]
     if sampling == "greedy":
         assert there["success_rate"] == pytest.approx(here["success_rate"], abs=0.02), "but for ties of logits"
     assert (there["suite_digest"], there["n"]) == (here["suite_digest"], 100)
-    stored_again = evaluated([*stored, "--sampling", sampling])
+    stored_again = evaluate([*stored, "--sampling", sampling])
     assert stored_again["metrics"] == here["metrics"], "play of another engine is not mistaken for one's own"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_examples import SMALL
-from tests.test_wheel import built_wheel
+from tests.test_wheel import build_wheel
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -18,12 +18,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel's files, as they lie among the installed packages."""
     folder = tmp_path_factory.mktemp("installed")
-    with zipfile.ZipFile(built_wheel(tmp_path_factory.mktemp("wheel"))) as wheel:
+    with zipfile.ZipFile(build_wheel(tmp_path_factory.mktemp("wheel"))) as wheel:
         wheel.extractall(folder / "site-packages")
     return folder / "site-packages"
 
 
-def told(
+def run_command(
     installed: Path, cwd: Path, env: dict[str, str], *arguments: str, code: str = "from troupe.cli import main; main()"
 ) -> subprocess.CompletedProcess[str]:
     """What a command says whose packages are the installed ones."""
@@ -43,20 +43,22 @@ def test_a_run_and_a_new_project_need_nothing_but_what_the_wheel_holds(
         "played = [team.play(i).problem.environment for i in range(2)]\n"
         "print(json.dumps([components.__file__, dict(report.checkpoint_digest), len(report.evaluations), team.name, played]))\n"
     )
-    ran = told(installed, tmp_path, client_environment, code=code)
+    ran = run_command(installed, tmp_path, client_environment, code=code)
     assert ran.returncode == 0, ran.stderr
     place, digests, num_evaluations, name, played = json.loads(ran.stdout)
     assert Path(place) == installed / "components" / "__init__.py"
     assert (list(digests), num_evaluations, name, played) == (["team"], 4, "few@1", ["plan_path", "plan_path"])
-    shown = json.loads(told(installed, tmp_path, client_environment, "show", "few", "--json", "--store", store).stdout)
+    shown = json.loads(
+        run_command(installed, tmp_path, client_environment, "show", "few", "--json", "--store", store).stdout
+    )
     assert (shown["state"], shown["steps"][0]["checkpoint_digest"]) == ("completed", digests)
 
-    assert told(installed, tmp_path, client_environment, "init", "mine").returncode == 0
+    assert run_command(installed, tmp_path, client_environment, "init", "mine").returncode == 0
     project = tmp_path / "mine"
     make = ["make", "test", f"PYTHON={sys.executable}"]
     env = {**client_environment, "PYTHONPATH": str(installed)}
     tested = subprocess.run(make, cwd=project, env=env, capture_output=True, text=True, check=False)
     assert tested.returncode == 0, tested.stderr
     wanted = ("evaluate", "expert", "--suite", "mine", "--problems", "5", "--json")
-    report = json.loads(told(installed, project, client_environment, *wanted).stdout)
+    report = json.loads(run_command(installed, project, client_environment, *wanted).stdout)
     assert (report["suite"], report["success_rate"]) == ("mine:Mine/test", 1.0)

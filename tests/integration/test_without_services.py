@@ -29,7 +29,7 @@ def command(home: Path, *words: str) -> tuple[list[str], dict[str, str]]:
     return call, {**service_environment({}), "TROUPE_HOME": str(home), "COLUMNS": "120"}
 
 
-def told(home: Path, *words: str) -> str:
+def run_command(home: Path, *words: str) -> str:
     call, env = command(home, *words)
     done = subprocess.run(call, cwd=home, env=env, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -61,11 +61,13 @@ def test_two_homes_train_at_once_without_services_and_end_in_equal_weights(tmp_p
     for home in homes:
         home.mkdir()
     with ThreadPoolExecutor(len(homes)) as executor:
-        for home, said in zip(homes, executor.map(lambda each: told(each, *training("r", 1)), homes), strict=True):
+        for home, said in zip(
+            homes, executor.map(lambda each: run_command(each, *training("r", 1)), homes), strict=True
+        ):
             assert (
                 f"no services are up: the run is stored in {home / 'store'}, with a Prefect server of its own" in said
             )
-    digests = [json.loads(told(home, "show", "r", "--json"))["steps"][-1]["checkpoint_digest"] for home in homes]
+    digests = [json.loads(run_command(home, "show", "r", "--json"))["steps"][-1]["checkpoint_digest"] for home in homes]
     assert digests[0] == digests[1]
 
 
@@ -74,23 +76,23 @@ def test_a_run_begins_alone_is_killed_continues_and_continues_with_services(tmp_
     home.mkdir()
     try:
         kill_in_mid_run(home, "r")
-        alone = told(home, *training("r", 4))
+        alone = run_command(home, *training("r", 4))
         assert f"no services are up: the run is stored in {home / 'store'}, with a Prefect server of its own" in alone
         assert "warm start  read from the store" in alone
         waiting = re.search(r"(\d+) reports wait for MLflow; after `troupe up` `troupe resume r --store file://", alone)
         assert waiting, alone
-        told(home, *training("whole", 6))
-        told(home, "up")
-        served = told(home, *training("r", 6))
+        run_command(home, *training("whole", 6))
+        run_command(home, "up")
+        served = run_command(home, *training("r", 6))
         assert f"this run began without services and is stored in {home / 'store'}" in served
         assert "reports wait" not in served
-        shown = {run: json.loads(told(home, "show", run, "--json")) for run in ("r", "whole")}
+        shown = {run: json.loads(run_command(home, "show", run, "--json")) for run in ("r", "whole")}
         digests = [document["steps"][-1]["checkpoint_digest"] for document in shown.values()]
         assert digests[0] == digests[1]
         outbox = {path.name for path in (home / "store" / "runs" / "r" / "outbox").iterdir()}
         posted = {name.removesuffix(".json") for name in outbox if name.endswith(".json")}
         assert posted == {name.removesuffix(".published") for name in outbox if name.endswith(".published")}
         assert status(home).mlflow is not None
-        assert "is whole" in told(home, "verify", "r")
+        assert "is whole" in run_command(home, "verify", "r")
     finally:
         down(home)

@@ -37,7 +37,7 @@ class Trainings:
             [sys.executable, "-m", "tests.integration.zygote", str(workers)],
             cwd=ROOT, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log_file,
         )  # fmt: skip
-        assert "ready" in self._told(), self.log()
+        assert "ready" in self._read_line(), self.log()
 
     def __enter__(self) -> "Trainings":
         return self
@@ -62,7 +62,7 @@ class Trainings:
         assert self._zygote.stdin is not None
         self._zygote.stdin.write(json.dumps(order) + "\n")
         self._zygote.stdin.flush()
-        self._running = int(self._told()["pid"])
+        self._running = int(self._read_line()["pid"])
         return self._running
 
     def run(self, order: dict[str, Any]) -> Ended:
@@ -73,7 +73,7 @@ class Trainings:
     def wait(self, pid: int) -> Ended:
         """Wait for a training; one that stops itself is killed with its whole tree."""
         stopped = False
-        while "code" not in (told := self._told()):
+        while "code" not in (told := self._read_line()):
             stopped = True
             kill(tree(pid))
         self._running = None
@@ -81,10 +81,10 @@ class Trainings:
 
     def await_stop(self, pid: int) -> None:
         """Return when the training has stopped itself; it stays stopped."""
-        told = self._told()
+        told = self._read_line()
         assert told.get("stopped") == pid, f"{told}: {self.log()}"
 
-    def _told(self) -> dict[str, Any]:
+    def _read_line(self) -> dict[str, Any]:
         assert self._zygote.stdout is not None
         line = self._zygote.stdout.readline()
         assert line, f"the training server ended: {self.log()}"

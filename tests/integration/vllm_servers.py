@@ -11,7 +11,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from components.config import AdapterConfig, GenerationConfig, VllmConfig
 from components.errors import ServiceMissing
-from components.models.adapters import adapted_digest, adapter_tensors, add_adapter, write_adapter
+from components.models.adapters import adapter_tensors, add_adapter, compute_adapted_digest, write_adapter
 from components.models.character_tokenizer import character_tokenizer
 from components.models.digests import model_digest, tensors_digest
 from components.models.model_folder import write_model_folder
@@ -25,7 +25,7 @@ ALPHABET = "ABCDEFG\n "
 SHAPE = AdapterConfig(rank=4, alpha=8.0)
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """Whether `make vllm` has run."""
     try:
         vllm_python()
@@ -36,7 +36,7 @@ def installed() -> bool:
 
 REQUIRED = bool(os.environ.get("TROUPE_TEST_VLLM"))
 """Where it is set, a test fails rather than be skipped for want of vLLM."""
-needs_vllm = pytest.mark.skipif(not installed() and not REQUIRED, reason="vLLM is not installed: make vllm")
+needs_vllm = pytest.mark.skipif(not is_installed() and not REQUIRED, reason="vLLM is not installed: make vllm")
 
 
 def tiny_model(seed: int) -> Any:
@@ -62,7 +62,7 @@ def tiny_model(seed: int) -> Any:
         return Qwen3ForCausalLM(config).eval()
 
 
-def saved_model(seed: int, folder: Path, *, step: int = 0) -> tuple[PolicyVersion, Any]:
+def save_model(seed: int, folder: Path, *, step: int = 0) -> tuple[PolicyVersion, Any]:
     """A model folder; its version, and the trainer's probe."""
     model = tiny_model(seed)
     write_model_folder(model, character_tokenizer(ALPHABET), folder)
@@ -70,7 +70,7 @@ def saved_model(seed: int, folder: Path, *, step: int = 0) -> tuple[PolicyVersio
     return version, probe_for(model)
 
 
-def saved_adapter(seed: int, folder: Path, *, policy: str, base_seed: int = 0) -> tuple[PolicyVersion, Any]:
+def save_adapter(seed: int, folder: Path, *, policy: str, base_seed: int = 0) -> tuple[PolicyVersion, Any]:
     """An adapter folder on the base of `base_seed`; the version of both, and the trainer's probe."""
     model = tiny_model(base_seed)
     base = model_digest(model)
@@ -81,7 +81,7 @@ def saved_adapter(seed: int, folder: Path, *, policy: str, base_seed: int = 0) -
             tensor.normal_(std=0.3)
     tensors = adapter_tensors(model, policy)
     write_adapter(tensors, SHAPE, folder)
-    digest = adapted_digest(base, tensors_digest(tensors))
+    digest = compute_adapted_digest(base, tensors_digest(tensors))
     return PolicyVersion(policy=policy, step=seed, weights_digest=digest), probe_for(model)
 
 

@@ -21,7 +21,7 @@ def config_in(root: Path, *overrides: str, num_steps: int = 3) -> RunConfig:
     return preset_config("tiny", [*local, *overrides], num_steps=num_steps)
 
 
-def stored_run(root: Path, run_id: str, *, num_finished: int = 3, config: RunConfig | None = None) -> Run:
+def store_run(root: Path, run_id: str, *, num_finished: int = 3, config: RunConfig | None = None) -> Run:
     """A run of one policy with this many finished steps, each with all records of its stages."""
     config = config or config_in(root)
     store = LocalArtifactStore(root)

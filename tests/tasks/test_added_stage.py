@@ -17,7 +17,7 @@ from components.session.reports import stage_seconds
 from components.session.session import Session
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tasks.stage import stage
-from tests.tasks.stored_runs import reread, stored_run
+from tests.tasks.stored_runs import reread, store_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect")]
 
@@ -32,7 +32,7 @@ WIDER = Pipeline((*PIPELINE.stages[:-3], coordinate_weights.stage, *PIPELINE.sta
 
 
 def test_order_versions_restarts_and_records_follow(tmp_path: Path) -> None:
-    run = stored_run(tmp_path, "r", num_finished=2)
+    run = store_run(tmp_path, "r", num_finished=2)
     with Session(run) as session:
         coordinate_weights(session, 1)
         assert coordinate_weights(session, 1, return_state=True).name == "Cached"

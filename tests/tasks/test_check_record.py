@@ -13,7 +13,7 @@ from components.session import toolbox
 from components.session.scenario import scenario_of
 from components.session.toolbox import Toolbox
 from flows.presets import preset_config
-from tests.components.sandbox.scripted import ScriptedSandbox, printed
+from tests.components.sandbox.scripted import ScriptedSandbox, make_printed
 
 PROGRAMS = [Execution(program=f"print({number})") for number in range(30)]
 
@@ -26,9 +26,9 @@ def toolbox_of(chosen: RunConfig) -> Toolbox:
     return Toolbox(scenario_of(chosen))
 
 
-def played(monkeypatch: pytest.MonkeyPatch, chosen: RunConfig) -> tuple[RolloutShard, ScriptedSandbox]:
+def play(monkeypatch: pytest.MonkeyPatch, chosen: RunConfig) -> tuple[RolloutShard, ScriptedSandbox]:
     """A shard as another host hands it over, and the sandbox of this one."""
-    sandbox = ScriptedSandbox(lambda program, stdin: printed(program))
+    sandbox = ScriptedSandbox(lambda program, stdin: make_printed(program))
     monkeypatch.setattr(toolbox, "new_sandbox", lambda config, limits: sandbox)
     tools = toolbox_of(chosen).tools()
     for execution in PROGRAMS:
@@ -45,8 +45,8 @@ def check(chosen: RunConfig, shard: RolloutShard) -> None:
     opened.check_record(shard, tools)
 
 
-def forged(shard: RolloutShard) -> RolloutShard:
-    lies = {key: printed("solved") for key in shard.tools.executions}
+def forge(shard: RolloutShard) -> RolloutShard:
+    lies = {key: make_printed("solved") for key in shard.tools.executions}
     return RolloutShard(step=7, shard=3, policy_versions={}, episodes=(), tools=ToolRecord(executions=lies))
 
 
@@ -65,7 +65,7 @@ def test_records_of_other_hosts_are_checked_and_whatever_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: tuple[str, ...], num_checked: int
 ) -> None:
     chosen = config(tmp_path, *overrides)
-    shard, sandbox = played(monkeypatch, chosen)
+    shard, sandbox = play(monkeypatch, chosen)
     check(chosen, shard)
     assert len(sandbox.asked) == num_checked
     first = dict(sandbox.asked)
@@ -73,9 +73,9 @@ def test_records_of_other_hosts_are_checked_and_whatever_is_asked_for(
     assert sandbox.asked == {call: 2 * count for call, count in first.items()}, "another attempt checks the same"
     if num_checked:
         with pytest.raises(RecordRefuted, match=r"shard 3 of step 7: program .*'solved'"):
-            check(chosen, forged(shard))
+            check(chosen, forge(shard))
     else:
-        check(chosen, forged(shard))
+        check(chosen, forge(shard))
 
 
 def test_an_environment_without_tools_has_nothing_to_check(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from components.session.publishing import run_params
 from components.session.user_sources import with_sources
 from flows.presets import preset_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tests.tasks.stored_runs import stored_run
+from tests.tasks.stored_runs import store_run
 
 CONFIG = """
 num_steps: 1
@@ -61,7 +61,7 @@ def test_the_frozen_configuration_holds_the_text_and_needs_no_file(project: Path
 
 
 def test_a_changed_file_is_a_drift_that_names_the_field_and_the_place(project: Path, tmp_path: Path) -> None:
-    stored_run(tmp_path / "store", "r", num_finished=0, config=config_of(project))
+    store_run(tmp_path / "store", "r", num_finished=0, config=config_of(project))
     store = LocalArtifactStore(tmp_path / "store")
     assert validate_start(store, "r", config_of(project), PIPELINE).run_id == "r"
     (project / "prompts" / "plan.txt").write_text("Plan the shortest path. " * 39 + "Plan any path. ")

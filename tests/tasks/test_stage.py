@@ -40,7 +40,7 @@ def local_config(root: Path, *overrides: str) -> Any:
     return preset_config("tiny", ["store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none", *overrides])
 
 
-def counted(calls: list[int], fail: Callable[[int], None] = lambda call: None, **options: Any) -> Any:
+def make_counting_stage(calls: list[int], fail: Callable[[int], None] = lambda call: None, **options: Any) -> Any:
     """A stage that notes each call and may fail."""
 
     @staged("compute_rewards", version=1, **options)
@@ -68,7 +68,7 @@ def states(stage: Any, *argument_lists: tuple[Any, ...]) -> list[str]:
 
 def test_a_second_flow_run_finds_the_stage_cached(session: Session) -> None:
     calls: list[int] = []
-    assert states(counted(calls), (session, 0, 0), (session, 0, 0), (session, 1, 0)) == [
+    assert states(make_counting_stage(calls), (session, 0, 0), (session, 0, 0), (session, 1, 0)) == [
         "Completed",
         "Cached",
         "Completed",
@@ -86,7 +86,7 @@ def test_a_retry_finds_what_a_rival_has_committed_meanwhile(session: Session) ->
         run_stage(session.store, current_key(), scored, ArtifactRef)
         raise StoreUnavailable("once")
 
-    stage = counted(calls, rival_is_faster).with_options(retry_delay_seconds=0)
+    stage = make_counting_stage(calls, rival_is_faster).with_options(retry_delay_seconds=0)
     assert states(stage, (session, 0, 0)) == ["Cached"]
     assert calls == [0]
 
@@ -94,7 +94,7 @@ def test_a_retry_finds_what_a_rival_has_committed_meanwhile(session: Session) ->
 @pytest.mark.parametrize("removed", ["store", "store/runs"])
 def test_what_was_removed_from_the_store_is_computed_again(removed: str, session: Session, tmp_path: Path) -> None:
     calls: list[int] = []
-    stage = counted(calls)
+    stage = make_counting_stage(calls)
     assert states(stage, (session, 0, 0)) == ["Completed"]
     shutil.rmtree(tmp_path / removed)
     assert states(stage, (session, 0, 0), (session, 0, 0)) == ["Completed", "Cached"]
@@ -102,13 +102,13 @@ def test_what_was_removed_from_the_store_is_computed_again(removed: str, session
 
 
 def test_prefect_stores_no_results(session: Session) -> None:
-    assert states(counted([]), (session, 0, 0), (session, 0, 0)) == ["Completed", "Cached"]
+    assert states(make_counting_stage([]), (session, 0, 0), (session, 0, 0)) == ["Completed", "Cached"]
     storage = PREFECT_RESULTS_LOCAL_STORAGE_PATH.value()
     assert not [path for path in storage.rglob("*") if path.is_file()]
 
 
 def test_a_cached_stage_returns_its_output_however_it_is_called(session: Session) -> None:
-    stage = counted([])
+    stage = make_counting_stage([])
 
     @flow(validate_parameters=False)
     def called() -> list[Any]:
@@ -127,7 +127,10 @@ def test_a_cached_stage_returns_its_output_however_it_is_called(session: Session
 def test_other_inputs_and_other_stores_are_other_work(session: Session, tmp_path: Path) -> None:
     calls: list[int] = []
     elsewhere = Session(Run(run_id="r7", config=local_config(tmp_path / "other")))
-    assert states(counted(calls), (session, 0, 0), (session, 0, 0, 2.0), (elsewhere, 0, 0)) == ["Completed"] * 3
+    assert (
+        states(make_counting_stage(calls), (session, 0, 0), (session, 0, 0, 2.0), (elsewhere, 0, 0))
+        == ["Completed"] * 3
+    )
     assert calls == [0, 0, 0]
 
 
@@ -138,7 +141,9 @@ def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(session: Se
         if call == 1:
             raise StoreUnavailable("away")
 
-    assert states(counted(calls, away_once, retries=2, delay_seconds=0.01), (session, 0, 0)) == ["Completed"]
+    assert states(make_counting_stage(calls, away_once, retries=2, delay_seconds=0.01), (session, 0, 0)) == [
+        "Completed"
+    ]
     assert len(calls) == 2
 
     refused: list[int] = []
@@ -146,7 +151,7 @@ def test_a_transient_error_is_tried_again_and_a_permanent_one_is_not(session: Se
     def refuse(call: int) -> None:
         raise ConfigurationError("wrong")
 
-    assert states(counted(refused, refuse, retries=2, delay_seconds=0.01), (session, 1, 0)) == ["Failed"]
+    assert states(make_counting_stage(refused, refuse, retries=2, delay_seconds=0.01), (session, 1, 0)) == ["Failed"]
     assert len(refused) == 1
 
 
@@ -217,7 +222,7 @@ def test_a_stage_travels_by_its_name(stage: Any) -> None:
 
 
 def test_a_thread_is_given_no_timeout_that_could_not_end_it(session: Session, caplog: pytest.LogCaptureFixture) -> None:
-    stage = counted([])
+    stage = make_counting_stage([])
 
     def complaints(submitted: Any, step: int) -> int:
         @flow
@@ -231,14 +236,14 @@ def test_a_thread_is_given_no_timeout_that_could_not_end_it(session: Session, ca
     assert (complaints(stage, 0), complaints(stage.for_threads(), 1)) == (1, 0)
 
 
-def counted_effect(calls: list[int]) -> Any:
+def make_counting_effect(calls: list[int]) -> Any:
     """A task that leaves nothing."""
     return effect("refresh_weights", retries=5, delay_seconds=2, timeout_seconds=600)(
         lambda session, step, part: calls.append(step)
     )
 
 
-@pytest.mark.parametrize("make", [counted, counted_effect])
+@pytest.mark.parametrize("make", [make_counting_stage, make_counting_effect])
 def test_a_run_in_a_thread_of_the_user_gets_no_warning_about_timeouts(
     session: Session, caplog: pytest.LogCaptureFixture, make: Any
 ) -> None:
@@ -261,7 +266,7 @@ def test_an_interruption_ends_a_task_as_cancelled_and_goes_on_to_its_caller(sess
     def interrupt_it(call: int) -> None:
         raise KeyboardInterrupt("by the user")
 
-    stage = counted([], interrupt_it)
+    stage = make_counting_stage([], interrupt_it)
     assert states(stage, (session, 0, 0)) == ["Cancelled"]
     with pytest.raises(KeyboardInterrupt, match="by the user"):
         flow(validate_parameters=False)(lambda: stage(session, 0, 0))()
@@ -270,7 +275,10 @@ def test_an_interruption_ends_a_task_as_cancelled_and_goes_on_to_its_caller(sess
 
 
 def test_a_stage_within_a_stage_has_its_result_whether_it_is_computed_read_or_interrupted(session: Session) -> None:
-    inner, interrupted = counted([]), counted([], lambda call: (_ for _ in ()).throw(KeyboardInterrupt("by the user")))
+    inner, interrupted = (
+        make_counting_stage([]),
+        make_counting_stage([], lambda call: (_ for _ in ()).throw(KeyboardInterrupt("by the user"))),
+    )
 
     @staged("compute_advantages", version=1)
     def outer(session: Session, step: int, part: int) -> ArtifactRef:

@@ -23,7 +23,7 @@ from tasks.compute_advantages import compute_advantages
 from tasks.compute_rewards import compute_rewards
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
 from tests.components.rewards.test_team_credit import calculator, math_shard
-from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
+from tests.components.sandbox.scripted import ScriptedSandbox, make_printed, sandbox_failed
 from tests.recorded_calls import RecordedCalls, call
 
 VERSION = PolicyVersion(policy="team", step=0, weights_digest="d")
@@ -44,7 +44,7 @@ def engine_of(session: Session, answer: Callable[[int], str]) -> ScriptedGenerat
     return ScriptedGenerator(lambda prompt, seed: answer(seed), tokenizer, VERSION)
 
 
-def walked(session: Session, answer: Callable[[int], str] = lambda seed: "RR") -> RolloutShard:
+def walk(session: Session, answer: Callable[[int], str] = lambda seed: "RR") -> RolloutShard:
     """The corridor, with all continuations that the configuration asks for."""
     scenario, engine = session.scenario, engine_of(session, answer)
     problem = Problem(problem_id="corridor", environment="plan_path", payload=CORRIDOR)
@@ -65,9 +65,9 @@ def test_the_reward_stage_takes_the_team_term_where_team_credit_says(
     team_credit: str, progress: float, tmp_path: Path
 ) -> None:
     with session_of(tmp_path, "rewards.team_credit=episode_end") as recording:
-        shard = walked(recording)
+        shard = walk(recording)
     with session_of(tmp_path, f"rewards.team_credit={team_credit}") as session:
-        assert of_first_decision(shard, scored_by(session, shard)) == pytest.approx((0.2 * progress + CLEAN,) * 2)
+        assert of_first_decision(shard, score(session, shard)) == pytest.approx((0.2 * progress + CLEAN,) * 2)
 
 
 CLEAN = 0.1
@@ -95,15 +95,15 @@ def test_the_reward_stage_adds_what_the_configuration_names(
     monkeypatch.syspath_prepend(str(tmp_path))
     short = ["agents.tool_agent.max_new_tokens=4", "agents.plan_agent.max_new_tokens=4"]
     with session_of(tmp_path / "store", *short, *overrides) as session:
-        shard = walked(session)
-        rewards = of_first_decision(shard, scored_by(session, shard))
+        shard = walk(session)
+        rewards = of_first_decision(shard, score(session, shard))
     assert rewards == pytest.approx((0.2 / 3 + CLEAN + more,) * 2)
 
 
 def test_the_control_permutes_the_rewards_of_the_same_rollouts(tmp_path: Path) -> None:
     def rewards(overrides: list[str]) -> list[float | None]:
         with session_of(tmp_path, "rollout.group_size=8", *overrides) as session:
-            scored = scored_by(session, walked(session, lambda seed: "R" * (1 + seed % 3)))
+            scored = score(session, walk(session, lambda seed: "R" * (1 + seed % 3)))
         return [reward for rewards_N_K in scored.rewards_E_N_K for rewards_K in rewards_N_K for reward in rewards_K]
 
     plain, shuffled = rewards([]), rewards(["rewards.shuffle_rewards=true"])
@@ -117,26 +117,26 @@ def test_the_reward_stage_takes_programs_from_the_record_runs_them_again_or_refu
     shard = math_shard("node")
     boxes: list[ScriptedSandbox] = []
 
-    def scored(run: Any, *overrides: str) -> ScoredShard:
+    def score_run(run: Any, *overrides: str) -> ScoredShard:
         boxes.append(ScriptedSandbox(run))
         monkeypatch.setattr(toolbox, "new_sandbox", lambda *_: boxes[-1])
         with session_of(tmp_path / str(len(boxes)), *overrides, preset="math-tiny") as session:
-            return scored_by(session, shard)
+            return score(session, shard)
 
-    recorded = scored(calculator)
+    recorded = score_run(calculator)
     assert boxes[-1].asked == {}
-    again = scored(calculator, "rewards.reuse_executions=false")
+    again = score_run(calculator, "rewards.reuse_executions=false")
     assert len(boxes[-1].asked) == len(shard.tools.executions) > 6
     assert again.rewards_E_N_K == recorded.rewards_E_N_K
     with pytest.raises(RecordRefuted):
-        scored(lambda program, stdin: printed("forged"), "sandbox.spot_check_fraction=1.0")
+        score_run(lambda program, stdin: make_printed("forged"), "sandbox.spot_check_fraction=1.0")
 
     def gone(program: str, stdin: str) -> ExecutionResult:
         return sandbox_failed("box gone")
 
     with pytest.raises(TooManyUnscorable, match=r"rewards\.max_failed_fraction allows 0\.25"):
-        scored(gone, "rewards.reuse_executions=false", "rewards.max_failed_fraction=0.25")
-    scored(gone, "rewards.reuse_executions=false", "rewards.max_failed_fraction=1.0")
+        score_run(gone, "rewards.reuse_executions=false", "rewards.max_failed_fraction=0.25")
+    score_run(gone, "rewards.reuse_executions=false", "rewards.max_failed_fraction=1.0")
 
 
 class Always:
@@ -166,7 +166,7 @@ def test_groups_without_a_signal_are_trained_on_where_a_term_of_the_loss_covers_
     for kl, num_groups in ((0.0, 0), (0.1, 4)):
         overrides = ("loss.average_over=all", "loss.entropy_coefficient=0", f"loss.kl_coefficient={kl}")
         with session_of(tmp_path / str(kl), *overrides) as session:
-            shard = walked(session)
+            shard = walk(session)
             rollouts = session.kept.put(shard)
             scored = compute_rewards.fn(session, 0, 0, rollouts)
             found = compute_advantages.fn(session, 0, [rollouts], [scored])
@@ -178,13 +178,13 @@ def test_the_episodes_of_a_step_are_shown_with_their_rewards(tmp_path: Path) -> 
     calls = RecordedCalls()
     with session_of(tmp_path) as session:
         session.publishing = calls.object(Publishing, "publishing")
-        shard = walked(session)
-        scored = scored_by(session, shard)
+        shard = walk(session)
+        scored = score(session, shard)
         compute_advantages.fn(session, 0, [session.kept.put(shard)], [session.kept.put(scored)])
     assert calls == [call("publishing.post_traces", step=0, shards=[shard], scores=[scored])]
 
 
-def scored_by(session: Session, shard: RolloutShard) -> ScoredShard:
+def score(session: Session, shard: RolloutShard) -> ScoredShard:
     """What the reward stage makes of `shard`."""
     return session.kept.get(compute_rewards.fn(session, 0, 0, session.kept.put(shard)), ScoredShard)
 

@@ -51,7 +51,7 @@ def test_an_address_is_a_line_of_its_own_on_any_terminal() -> None:
 def test_the_live_display_fits_the_terminal(columns: int) -> None:
     output = io.StringIO()
     terminal = console(file=output, force_terminal=True, width=columns, color_system=None)
-    with TrainingDisplay(terminal).shown():
+    with TrainingDisplay(terminal).show():
         for step in range(30):
             metrics = {name: value - step / 100 for name, value in METRICS.items()}
             report("iteration", step, step + 1, 30, metrics=metrics, timings={})

@@ -64,7 +64,7 @@ def run_command(command: Callable[[], Any]) -> int:
             code = command()
         except BaseException as error:  # the border of the command
             if interruption.signal_number is None and not isinstance(error, KeyboardInterrupt):
-                return _ended(error)
+                return _report_end(error)
         else:
             if interruption.signal_number is None:
                 return code if isinstance(code, int) else 0
@@ -76,7 +76,7 @@ def run_command(command: Callable[[], Any]) -> int:
         return interruption.exit_code
 
 
-def _ended(error: BaseException) -> int:
+def _report_end(error: BaseException) -> int:
     """Report `error` in one line; the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -84,8 +84,8 @@ def _ended(error: BaseException) -> int:
         say("troupe: no answer was given")
         return 1
     if isinstance(error, _Misuse):
-        return _misused(error)
-    known = known_error(error)
+        return _report_misuse(error)
+    known = find_known_error(error)
     if isinstance(known, ConfigurationError):
         say(f"troupe: {_in_one_line(known)}")
         return 2
@@ -98,7 +98,7 @@ def _ended(error: BaseException) -> int:
     return 1
 
 
-def _misused(error: "_Misuse") -> int:
+def _report_misuse(error: "_Misuse") -> int:
     """Report an invalid command line. **Example** "troupe: train: missing argument 'preset'; see `troupe train --help`"."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "troupe"
@@ -109,17 +109,17 @@ def _misused(error: "_Misuse") -> int:
         command = path.removeprefix("troupe").strip()
         where = f"{command}: " if command else ""
         remedy = "; write --set before each" if _SEVERAL_SETTINGS.search(message) else ""
-        say(f"troupe: {where}{message[:1].lower()}{message[1:]}{_given(error)}{remedy}; see `{path} --help`")
+        say(f"troupe: {where}{message[:1].lower()}{message[1:]}{_read_given(error)}{remedy}; see `{path} --help`")
     return error.exit_code
 
 
-def _given(error: object) -> str:
+def _read_given(error: object) -> str:
     """The refused value of an option or argument; typer names only the option."""
     fault = getattr(error, "__cause__", None)
     return f" (got {show_value(fault.errors()[0]['input'])})" if isinstance(fault, ValidationError) else ""
 
 
-def known_error(error: BaseException) -> TroupeError | None:
+def find_known_error(error: BaseException) -> TroupeError | None:
     """`error`, or its cause, as an error of our tree; None for an unexpected one."""
     for cause in causes(error):
         if isinstance(cause, TroupeError):

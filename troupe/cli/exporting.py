@@ -31,12 +31,12 @@ def export(
     if as_json:
         emit_json(report.model_dump(mode="json"))
         return
-    typer.echo(told(report))
+    typer.echo(describe_report(report))
     first = report.policies[0]
     typer.echo(f"\nnext: {first.serve}   |   {first.folder}/README.md says how to load it")
 
 
-def told(report: "ExportReport") -> str:
+def describe_report(report: "ExportReport") -> str:
     """The report as text."""
     kinds = {"model": "whole weights", "adapter": "an adapter", "merged": "an adapter merged into its base"}
     lines = [f"{report.run_id} after {report.step} update{'' if report.step == 1 else 's'}:"]

@@ -53,7 +53,7 @@ def evaluate(
     with gc_paused():
         from components.metrics import payoffs
         from troupe.teams.evaluation import evaluate as evaluate_team
-        from troupe.teams.reports import drawn, evaluation_document, success_sentence
+        from troupe.teams.reports import describe_sampling, evaluation_document, success_sentence
 
     with progress_bar(subject, doing="evaluating") as progress:
         report = evaluate_team(
@@ -72,7 +72,7 @@ def evaluate(
         emit_json(evaluation_document(report))
         return
     typer.echo(
-        f"{report.agent} on {report.suite} {report.suite_digest} ({drawn(report)}): "
+        f"{report.agent} on {report.suite} {report.suite_digest} ({describe_sampling(report)}): "
         f"{success_sentence(report, payoffs(report.metrics))}"
     )
     for k, rate in evaluation_document(report).get("pass_at", {}).items():

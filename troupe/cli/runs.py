@@ -99,13 +99,13 @@ def rm(
     """Remove a run, or its newest restart, and everything only it refers to. Repeat to finish an interrupted removal."""
     from components.identity import check_run_id
     from components.runs.lineages import store_option
-    from troupe.runs.removal import planned, removed, told
+    from troupe.runs.removal import carry_out_removal, describe_removal, plan_removal
     from troupe.runs.stores import open_named_store
 
     if mlflow and lineage is not None:
         raise ConfigurationError("--mlflow: MLflow shows a run as a whole; leave out --lineage or --mlflow")
     opened = open_named_store(store, run)
-    removal = planned(opened, check_run_id(run), lineage=lineage, from_mlflow=mlflow, force=force)
+    removal = plan_removal(opened, check_run_id(run), lineage=lineage, from_mlflow=mlflow, force=force)
     what = f"run {run}" if lineage is None else f"restart {lineage} of run {run}"
     if not yes:
         if not sys.stdin.isatty() or as_json:
@@ -114,11 +114,11 @@ def rm(
         if not typer.confirm(f"Remove {what} from {opened.uri} for good ({num_bytes / 2**20:.1f} MiB)?"):
             typer.echo("nothing was removed", err=True)
             raise typer.Exit(1)
-    document = removed(opened, removal, lineage=lineage, from_mlflow=mlflow)
+    document = carry_out_removal(opened, removal, lineage=lineage, from_mlflow=mlflow)
     if as_json:
         emit_json(document)
     else:
-        typer.echo(told(document, what=what, option=store_option(opened)))
+        typer.echo(describe_removal(document, what=what, option=store_option(opened)))
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def attack(
     from troupe.diagnostics.sandbox import attack_document
     from troupe.diagnostics.sandbox_display import AttackDisplay
 
-    with AttackDisplay(on_stderr=as_json).shown() as display:
+    with AttackDisplay(on_stderr=as_json).show() as display:
         description, reports = attack_all(backend=backend, only=only, on_start=display.start, on_report=display.report)
     document = attack_document(description, reports)
     if as_json:

@@ -61,9 +61,9 @@ def train(
     from flows.presets import preset_config
 
     config = preset_config(preset, overrides or [], num_steps=steps)
-    from troupe.training.in_process import run_training, stored_in
+    from troupe.training.in_process import place_store, run_training
 
-    run_training(stored_in(config, store, overrides or []), config.preset if run_id is None else run_id)
+    run_training(place_store(config, store, overrides or []), config.preset if run_id is None else run_id)
 
 
 def resume(

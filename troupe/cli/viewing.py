@@ -54,7 +54,7 @@ def view(
         _write_graph(opened, run, to)
         return
     with progress_bar(run) as progress:
-        played = _played_by(store, problem, progress) if play else None
+        played = _make_played_by(store, problem, progress) if play else None
         document = view_document(opened, run, step=step, problem=problem, against=against, play=played)
     if gif is not None:
         _write_gif(run, gif, step, store)
@@ -101,10 +101,10 @@ def _write_gif(run: str, file: Path, step: int | None, store: str | None) -> Non
     typer.echo(f"{file.resolve().as_uri()}: {written}", err=True)
 
 
-def _played_by(store: str | None, problem: str | None, progress: "Progress") -> "PlayedBy":
-    from troupe.viewing.played import played_by
+def _make_played_by(store: str | None, problem: str | None, progress: "Progress") -> "PlayedBy":
+    from troupe.viewing.played import play_recorded
 
-    return partial(played_by, store_uri=store, problem=problem, progress=progress)
+    return partial(play_recorded, store_uri=store, problem=problem, progress=progress)
 
 
 def rollouts(

@@ -15,7 +15,7 @@ from components.machine.home import HOME
 from components.machine.package_files import SOURCE_ROOT, install_command, is_checkout
 from infra.services.environment import StackStatus, service_environment
 from infra.services.process import read_record
-from infra.services.seaweedfs import sign_request, weed
+from infra.services.seaweedfs import find_weed, sign_request
 from infra.services.stack import outage, status
 from infra.services.vllm_server import vllm_python
 from troupe.diagnostics.check import OPTIONAL, Check
@@ -60,7 +60,7 @@ told("deepspeed", deepspeed)
 def checks(home: Path = HOME) -> list[Check]:
     """Run all checks concurrently. Takes as long as the import of torch and DeepSpeed, a few seconds."""
     with ThreadPoolExecutor(max_workers=8) as pool:
-        imports = pool.submit(_imported)
+        imports = pool.submit(_probe_imports)
         state = pool.submit(status, home)
         sandbox = pool.submit(sandbox_checks, home)
         light = [_python(), _bytecode(), _disk(home), _seaweedfs(), _smollm(), _engine()]
@@ -103,7 +103,7 @@ def _disk(home: Path) -> Check:
 
 def _seaweedfs() -> Check:
     try:
-        return Check(name="seaweedfs", ok=True, detail=str(weed()), remedy="")
+        return Check(name="seaweedfs", ok=True, detail=str(find_weed()), remedy="")
     except TroupeError as error:
         return Check(name="seaweedfs", ok=False, detail="not found", remedy=str(error))
 
@@ -131,7 +131,7 @@ def _engine() -> Check:
     )
 
 
-def _imported() -> dict[str, Any]:
+def _probe_imports() -> dict[str, Any]:
     """The output of IMPORT_PROBE: {library: {version, ...} or {error}}."""
     command = [sys.executable, "-P", "-c", IMPORT_PROBE]
     try:

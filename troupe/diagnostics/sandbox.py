@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_args
 from components.errors import ConfigurationError, ServiceMissing
 from components.machine.home import HOME, ensure_home
 from components.sandbox.attacks.base import Attack
-from components.sandbox.attacks.catalogue import catalogue, chosen
+from components.sandbox.attacks.catalogue import catalogue, choose_attacks
 from components.sandbox.attacks.decoys import laid_out
 from components.sandbox.attacks.runner import AttackReport, carry_out
 from components.sandbox.backends import Probe, open_sandbox, probe
@@ -20,7 +20,7 @@ from components.sandbox.base import Backend, SandboxDescription
 from components.sandbox.box import BoxLimits
 from components.sandbox.daemon import running_daemon
 from components.sandbox.inventory import census
-from components.sandbox.rootfs import cached_rootfs
+from components.sandbox.rootfs import find_or_build_rootfs
 from components.schema import ExecutionResult, Limits
 
 Choice = Literal["auto", "docker", "bubblewrap"]
@@ -74,7 +74,7 @@ def attack(
     """Carry out all attacks, or those of one name or theme, on one pool. Raises ConfigurationError for an unknown name."""
     choice = check_backend(backend)
     with laid_out(state_folder(ensure_home()) / "bait") as bait:
-        attacks = chosen(catalogue(bait), only)
+        attacks = choose_attacks(catalogue(bait), only)
         sandbox = open_sandbox(
             choice, state_folder=state_folder(), num_boxes=NUM_ATTACKED_BOXES, docker_host=docker_host()
         )
@@ -108,7 +108,7 @@ def build(on_step: Callable[[str], None]) -> dict[str, Any]:
     folder = state_folder(ensure_home())
     started = time.monotonic()
     on_step("the file system of the boxes")
-    root, digest = cached_rootfs(folder)
+    root, digest = find_or_build_rootfs(folder)
     on_step("the image, in a Docker daemon that is started if need be")
     reason = None
     try:
@@ -137,7 +137,7 @@ def status_document(home: Path = HOME) -> dict[str, Any]:
         "auto": auto_choice(probes),
         "backends": {name: each.model_dump(mode="json") for name, each in probes.items()},
         "engine": daemon_document(folder),
-        "image_digest": cached_rootfs(folder)[1],
+        "image_digest": find_or_build_rootfs(folder)[1],
         "limits": limits_in_force(),
         "boxes": {"docker": found.containers, "bubblewrap": found.namespaces},
         "leftovers": found.leftovers,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from components.errors import TroupeError
-from components.sandbox.rootfs import cached_rootfs
+from components.sandbox.rootfs import find_or_build_rootfs
 from troupe.diagnostics.check import OPTIONAL, Check
 from troupe.diagnostics.sandbox import auto_choice, limits_in_force, probe_all, state_folder
 
@@ -29,7 +29,7 @@ def sandbox_checks(home: Path) -> list[Check]:
 
 def _image_and_limits(home: Path) -> str:
     try:
-        image = f"image {cached_rootfs(state_folder(home))[1][:12]}"
+        image = f"image {find_or_build_rootfs(state_folder(home))[1][:12]}"
     except (TroupeError, OSError) as error:
         image = f"no image: {error}"
     return "; ".join([image, *(f"{name} {value}" for name, value in limits_in_force().items())])

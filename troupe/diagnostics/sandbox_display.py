@@ -33,7 +33,7 @@ class AttackDisplay:
         self._started = False
 
     @contextmanager
-    def shown(self) -> Iterator["AttackDisplay"]:
+    def show(self) -> Iterator["AttackDisplay"]:
         """Draw during the block."""
         with show_wait("opening the sandbox", self._console) as self._show_attack:
             yield self

@@ -6,7 +6,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.errors import ConfigurationError
-from components.exporting.placing import check_place, filled_at_once
+from components.exporting.placing import check_place, fill_at_once
 from components.frozen import Frozen
 from components.runs.available_checkpoints import available_steps, checkpoints_after, format_ranges, is_available
 from components.runs.history import Progress
@@ -16,7 +16,7 @@ from components.runs.steps import first_unfinished_step
 from components.session.stores import open_store
 from components.text.suggestions import did_you_mean
 from troupe.exporting.folders import ExportedPolicy, FolderWriter
-from troupe.teams.run_team import find_named_step, stored_run
+from troupe.teams.run_team import find_named_step, find_run
 
 _PLACE = "DIR"
 
@@ -39,11 +39,11 @@ def export(
     """Write all of a run's policies, or one, to `folder`, or nothing. Raises ConfigurationError before anything is written."""
     run_id, wanted = find_named_step(checkpoint, argument="RUN@STEP")
     place = check_place(folder, argument=_PLACE)
-    run = stored_run(run_id, store_uri)
+    run = find_run(run_id, store_uri)
     store = open_store(run.config.store)
     left_out = _left_out(run.config)
-    step, checkpoints = _kept_checkpoints(store, run, wanted, _chosen_policies(run, policy, left_out))
-    with with_recovery_hints(store, run.run_id), filled_at_once(place, argument=_PLACE) as work:
+    step, checkpoints = _find_checkpoints(store, run, wanted, _choose_policies(run, policy, left_out))
+    with with_recovery_hints(store, run.run_id), fill_at_once(place, argument=_PLACE) as work:
         writer = FolderWriter(store, run, step, place=place, work=work, is_merged=is_merged)
         exported: list[ExportedPolicy] = []
         for name, found in checkpoints.items():
@@ -60,7 +60,7 @@ def export(
     )
 
 
-def _chosen_policies(run: Run, policy: str | None, left_out: Mapping[str, str]) -> tuple[str, ...]:
+def _choose_policies(run: Run, policy: str | None, left_out: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the exported policies, sorted."""
     known = run.config.policies
     if not run.config.method.writes_answers:
@@ -88,7 +88,7 @@ def _left_out(config: RunConfig) -> dict[str, str]:
     }
 
 
-def _kept_checkpoints(
+def _find_checkpoints(
     store: ArtifactStore, run: Run, wanted: int | None, policies: tuple[str, ...]
 ) -> tuple[int, dict[str, CheckpointRef]]:
     """The wanted step (None: the newest), and the checkpoints of `policies` at it, whose files are all in the store."""

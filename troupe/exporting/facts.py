@@ -55,13 +55,13 @@ def read_recorded_nodes(store: ArtifactStore, run: Run, step: int) -> dict[str, 
     return {}
 
 
-def told_nodes(nodes: Mapping[str, Node], tokenizer: HuggingFaceTokenizer) -> dict[str, RecordedNode]:
+def decode_nodes(nodes: Mapping[str, Node], tokenizer: HuggingFaceTokenizer) -> dict[str, RecordedNode]:
     """Nodes as texts, decoded with the tokenizer that encoded them."""
-    return {role: _told(node, tokenizer) for role, node in nodes.items()}
+    return {role: _decode_node(node, tokenizer) for role, node in nodes.items()}
 
 
-def _told(node: Node, tokenizer: HuggingFaceTokenizer) -> RecordedNode:
-    prompt = tokenizer.spelled(node.prompt_tokens)
+def _decode_node(node: Node, tokenizer: HuggingFaceTokenizer) -> RecordedNode:
+    prompt = tokenizer.decode_with_specials(node.prompt_tokens)
     try:
         is_exact = tokenizer.encode(prompt) == node.prompt_tokens
     except ConfigurationError:  # the text of a special token has characters that a small alphabet lacks

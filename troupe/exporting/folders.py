@@ -17,7 +17,7 @@ from components.models.tokenizer import HuggingFaceTokenizer
 from components.runs.run import Run
 from components.schema import Node
 from components.training.base import MODEL_FOLDER
-from troupe.exporting.facts import answer_limits, read_recorded_nodes, show_evaluations, told_nodes, usual_temperature
+from troupe.exporting.facts import answer_limits, decode_nodes, read_recorded_nodes, show_evaluations, usual_temperature
 
 _BASE = "_base"
 """The folder name of a base; no policy's name begins with an underscore."""
@@ -73,13 +73,13 @@ class FolderWriter:
         )
 
     def _own_weights(self, policy: str, checkpoint: CheckpointRef, folder: Path) -> "_Weights":
-        self._fetched(checkpoint.folder, MODEL_FOLDER, folder)
+        self._fetch(checkpoint.folder, MODEL_FOLDER, folder)
         temperature = usual_temperature(self._run.config, policy)
         return _Weights("model", complete_model_folder(folder, temperature=temperature))
 
     def _adapter(self, checkpoint: CheckpointRef, base_ref: ArtifactRef, folder: Path) -> "_Weights":
         base, tokenizer = self._base(base_ref)
-        self._fetched(checkpoint.folder, ADAPTER_FOLDER, folder)
+        self._fetch(checkpoint.folder, ADAPTER_FOLDER, folder)
         complete_adapter_folder(folder, base=base, base_place=self._place / base.name)
         return _Weights("adapter", tokenizer, base_folder=base.name, rank=read_adapter_config(folder).rank)
 
@@ -89,7 +89,7 @@ class FolderWriter:
         from components.training.checkpoint import read_manifest
 
         base, tokenizer = self._base(base_ref)
-        adapter = self._fetched(checkpoint.folder, ADAPTER_FOLDER, self._work / f"{policy}.adapter")
+        adapter = self._fetch(checkpoint.folder, ADAPTER_FOLDER, self._work / f"{policy}.adapter")
         whole = self._store.get_folder(checkpoint.folder, self._work / f"{policy}.manifest", under=MANIFEST_FILE)
         config, probe = self._run.config, read_manifest(whole).probe
         assert probe is not None, f"{policy} has an adapter and no probe"
@@ -107,12 +107,12 @@ class FolderWriter:
         """The folder and the tokenizer of a base; part of the result unless it is merged."""
         if ref.sha256 not in self._bases:
             name = f"{_BASE}-{len(self._bases) + 1}" if self._bases else _BASE
-            folder = self._fetched(ref, MODEL_FOLDER, self._work / ("" if self._is_merged else WHOLE) / name)
+            folder = self._fetch(ref, MODEL_FOLDER, self._work / ("" if self._is_merged else WHOLE) / name)
             tokenizer = complete_model_folder(folder, temperature=self._run.config.rollout.temperature)
             self._bases[ref.sha256] = folder, tokenizer
         return self._bases[ref.sha256]
 
-    def _fetched(self, ref: ArtifactRef, part: str, into: Path) -> Path:
+    def _fetch(self, ref: ArtifactRef, part: str, into: Path) -> Path:
         """`into`, with the files of the stored folder under `part`, each verified by its digest."""
         whole = into.with_name(f"{into.name}.fetched")
         self._store.get_folder(ref, whole, under=f"{part}/")
@@ -145,7 +145,7 @@ class FolderWriter:
             dtype=config.generation.dtype,
             max_new_tokens=answer_limits(config, roles),
             evaluations=self._evaluations,
-            nodes=told_nodes(nodes, weights.tokenizer),
+            nodes=decode_nodes(nodes, weights.tokenizer),
             agents={role: config.agents[role] for role in roles},
             chat_template_arguments=settings.chat_template_arguments,
         )

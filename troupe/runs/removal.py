@@ -17,7 +17,7 @@ from components.session.trackers import tracker_of
 from flows.prefect_runtime.active_runs import mark_in_bucket
 
 
-def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlflow: bool, force: bool) -> Removal:
+def plan_removal(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlflow: bool, force: bool) -> Removal:
     """What `troupe rm` would remove. Raises ConfigurationError for an unknown run, or unless `force` for a live one."""
     removal = removal_of_run(store, run_id) if lineage is None else removal_of_lineage(store, run_id, lineage)
     if lineage is None and not removal.records and not from_mlflow:
@@ -29,7 +29,7 @@ def planned(store: ArtifactStore, run_id: str, *, lineage: int | None, from_mlfl
     return removal
 
 
-def removed(
+def carry_out_removal(
     store: ArtifactStore, removal: Removal, *, lineage: int | None, from_mlflow: bool, home: Path = HOME
 ) -> dict[str, Any]:
     """Carry out a removal; what was removed and what remains, as plain JSON. `home` is where decision histories are."""
@@ -53,7 +53,7 @@ def removed(
     }
 
 
-def told(document: dict[str, Any], *, what: str, option: str) -> str:
+def describe_removal(document: dict[str, Any], *, what: str, option: str) -> str:
     """The document as text; `option` opens the store."""
     report = RemovalReport.model_validate({name: document[name] for name in RemovalReport.model_fields})
     lines = [

@@ -96,12 +96,12 @@ def gain_line(before: dict[str, Any], after: dict[str, Any]) -> Text:
     return Text.assemble(
         (f"held-out success, {after['sampling']:6} ", "bold"),
         f" {before['success_rate']:.3f} -> {after['success_rate']:.3f} ",
-        (f"({gain:+.3f}{_paired(before, after)})", "green" if gain > 0 else "red"),
+        (f"({gain:+.3f}{_format_paired(before, after)})", "green" if gain > 0 else "red"),
         detail,
     )
 
 
-def _paired(before: dict[str, Any], after: dict[str, Any]) -> str:
+def _format_paired(before: dict[str, Any], after: dict[str, Any]) -> str:
     one, other = before["num_solved_P"], after["num_solved_P"]
     if before["step"] == after["step"] or before["suite_digest"] != after["suite_digest"]:
         return ""

@@ -114,14 +114,14 @@ def _steps_table(steps: Sequence[Mapping[str, Any]]) -> Table:
             str(step["step"]), *(share(step["metrics"].get(name)) for name in shown),
             f"{sum(step['timings'].values()):.2f}", "\n".join(retried) or "1 each",
             "\n".join(
-                digest[:8] + _mixed_from(step.get("checkpoint_parents", {}).get(policy, ()))
+                digest[:8] + _describe_parents(step.get("checkpoint_parents", {}).get(policy, ()))
                 for policy, digest in step["checkpoint_digest"].items()
             ),
         )  # fmt: skip
     return table
 
 
-def _mixed_from(parents: Sequence[str]) -> str:
+def _describe_parents(parents: Sequence[str]) -> str:
     """**Example** " of 2" for a checkpoint that was mixed from two; empty for one that an update left."""
     return f" of {len(parents)}" if parents else ""
 

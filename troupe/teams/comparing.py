@@ -19,7 +19,7 @@ from components.evaluation.comparison import (
 from components.runs.history import Progress
 from components.schema import EvalReport
 from troupe.teams.evaluation import evaluate
-from troupe.teams.reports import drawn, evaluation_document
+from troupe.teams.reports import describe_sampling, evaluation_document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +54,14 @@ class ComparisonReport:
         width = max(len(report.agent) for report in self.reports)
         samples = "" if base.num_samples == 1 else f", {base.num_samples} samples each"
         how = next((report for report in self.reports if report.sampling != "scripted"), base)
-        yield f"{base.suite} {base.suite_digest}, {drawn(how)}, {base.n} problems{samples}, seed {self.seed}"
+        yield f"{base.suite} {base.suite_digest}, {describe_sampling(how)}, {base.n} problems{samples}, seed {self.seed}"
         paid = paid_agents(self.reports)
         earned = [max(len(title), 11) for title in paid]
         titles = "".join(f"  {title:>{room}}" for title, room in zip(paid, earned, strict=True))
         yield f"{'':{width}}  success  95% interval  {titles}  keeps good  repairs bad   tokens  seconds    cost"
         for report in self.reports:
             low, high = report.interval
-            kept, repaired, tokens, seconds, cost = kept_and_spent(report)
+            kept, repaired, tokens, seconds, cost = format_kept_and_spent(report)
             values = earnings(report, paid).values()
             cells = "".join(f"  {value:>{room}}" for value, room in zip(values, earned, strict=True))
             yield (
@@ -123,7 +123,7 @@ def compare(
         raise ConfigurationError(f"--fail-below {margin}: give the largest loss of success that is allowed, as 0.02")
     reports = []
     for number, subject in enumerate(subjects):
-        told = partial(_told, progress, number, len(subjects))
+        told = partial(_report_progress, progress, number, len(subjects))
         reports.append(evaluate(subject, suite, seed=seed, store=store, progress=told, **wanted))
     try:
         pairs = tuple(compare_pairs(reports[0], other) for other in reports[1:])
@@ -136,12 +136,12 @@ def compare(
     return ComparisonReport(seed=seed, reports=tuple(reports), comparisons=pairs, gates=gates)
 
 
-def _told(progress: Progress, num_finished: int, num_subjects: int, done: int, total: int) -> None:
+def _report_progress(progress: Progress, num_finished: int, num_subjects: int, done: int, total: int) -> None:
     """Tell how many problems of all subjects are done."""
     progress(num_finished * total + done, num_subjects * total)
 
 
-def kept_and_spent(report: EvalReport) -> tuple[str, str, str, str, str]:
+def format_kept_and_spent(report: EvalReport) -> tuple[str, str, str, str, str]:
     """How often the last agent keeps and repairs, and tokens, seconds and cost of the play; "-" for none.
 
     **Example** ("0.90", "0.00", "955", "8.2", "-").

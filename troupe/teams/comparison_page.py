@@ -9,8 +9,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from components.errors import ConfigurationError
 from troupe.runs.documents import run_document
 from troupe.runs.stores import open_named_store
-from troupe.teams.comparing import ComparisonReport, earnings, kept_and_spent, paid_agents
-from troupe.teams.reports import drawn
+from troupe.teams.comparing import ComparisonReport, earnings, format_kept_and_spent, paid_agents
+from troupe.teams.reports import describe_sampling
 
 WIDTH, HEIGHT = 560, 220
 """Of the curves, in pixels."""
@@ -58,10 +58,10 @@ def comparison_page(report: ComparisonReport, curves: Mapping[str, Curve]) -> st
     return texts.get_template("comparison.html.jinja").render(
         title=f"{', '.join(each.agent for each in report.reports[1:])} against {base.agent}",
         suite=f"{base.suite} {base.suite_digest}",
-        how=drawn(next((each for each in report.reports if each.sampling != "scripted"), base)),
+        how=describe_sampling(next((each for each in report.reports if each.sampling != "scripted"), base)),
         report=report,
         paid=paid,
-        rows=[(each, earnings(each, paid), kept_and_spent(each)) for each in report.reports],
+        rows=[(each, earnings(each, paid), format_kept_and_spent(each)) for each in report.reports],
         bar=_BAR,
         width=WIDTH,
         height=HEIGHT,

@@ -20,7 +20,7 @@ from components.runs.run import Run
 from components.schema import EvalReport
 from components.session.checkpoint_loading import check_model
 from components.session.stores import s3_endpoint
-from flows.suites import check_overrides, find_declared_suite, played_overrides, suite_config
+from flows.suites import check_overrides, find_declared_suite, pick_played_overrides, suite_config
 from infra.services.client import join_local_services
 from troupe.runs.stores import open_named_store, store_config
 from troupe.teams.run_team import check_sampling
@@ -66,7 +66,7 @@ def evaluate(
         )
     check_overrides(overrides, plays_here=True, may_play_games=_has_run(parsed))
     if suite is not None and isinstance(find_declared_suite(suite), str):
-        suite_config(suite, played_overrides(overrides))  # before what takes longer
+        suite_config(suite, pick_played_overrides(overrides))  # before what takes longer
     for each in subjects_in(parsed):
         if isinstance(each, ModelSubject):
             check_model(each.base)
@@ -91,13 +91,13 @@ def evaluate(
 def results_store(subject: Subject | RoleMap, uri: str | None) -> Iterator[ResultsStore]:
     """Where play is kept: in the store at `uri`, or that of the local services. A subject that needs neither, and one whose
     store takes no results, has a folder for the length of the block."""
-    from flows.evaluate import kept_in
+    from flows.evaluate import open_results_store
 
     join_local_services()
     is_needed = uri is not None or _has_run(subject) or s3_endpoint() is not None
     if is_needed:
         open_named_store(uri)
-    with kept_in(store_config(uri) if is_needed else None) as store:
+    with open_results_store(store_config(uri) if is_needed else None) as store:
         yield store
 
 

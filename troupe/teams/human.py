@@ -40,7 +40,7 @@ class Person:
             if told := played.observe(agent).instructions:
                 self._say(f"\n{_wrap(told)}\n")
         self._show(played, agent, decides)
-        while (text := self._asked(agent, decides)) is not None:
+        while (text := self._ask(agent, decides)) is not None:
             error = self._try_answer(played, agent, text)
             if error is None:
                 self._proposal = text
@@ -88,7 +88,7 @@ class Person:
             )
         self._say("q quits.")
 
-    def _asked(self, agent: str, decides: bool) -> str | None:
+    def _ask(self, agent: str, decides: bool) -> str | None:
         """The line typed, a list of moves in capitals; the proposal if the deciding agent's line is empty; None if the person
         left."""
         self._stdout.write(f"{agent}> ")
@@ -139,7 +139,7 @@ class Payments:
     def began(self, played: Playthrough) -> None:
         self._of_turn, self._earned = PayoffSums(), PayoffSums()
 
-    def acted(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None:
+    def show_action(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None:
         self._of_turn.add(outcome)
         self._earned.add(outcome)
 

@@ -19,8 +19,8 @@ from components.text.escaping import printable
 from components.text.suggestions import suggest
 from flows.suites import build_played_config
 from troupe.teams.human import Payments
-from troupe.teams.players import AGENTS, Player, find_named_run, finished_episodes, person, scripted, team_player
-from troupe.teams.reports import PlayReport, counted, mean_payoffs, success_sentence
+from troupe.teams.players import AGENTS, Player, find_named_run, make_scripted, person, play_episodes, team_player
+from troupe.teams.reports import PlayReport, count_successes, mean_payoffs, success_sentence
 from troupe.teams.run_team import check_sampling, run_team
 
 SPLITS = ("train", "test")
@@ -69,16 +69,16 @@ def play(
             order = team_order(run.config, config, team=run.run_id)
             team = opened.enter_context(run_team(run, step))
             player = team_player(team, order, sampling=draws, split=chosen, seed=seed)
-            print(f"{_introduced(player, draws)}, plays {config.environment.name} ({chosen} problems)", file=stdout)
+            print(f"{_introduce(player, draws)}, plays {config.environment.name} ({chosen} problems)", file=stdout)
         else:
             order = turn_order_of(scenario.family, config.environment.turn_order)
-            player = scripted(agent, scenario.family, order, seed)
+            player = make_scripted(agent, scenario.family, order, seed)
             if agent == "human":
                 player = person(scenario.family, order, stdin, stdout, num_episodes=episodes)
         problems = [
             scenario.family.problem(scenario.options, split=chosen, index=index, seed=seed) for index in range(episodes)
         ]
-        finished = finished_episodes(
+        finished = play_episodes(
             scenario,
             player,
             problems,
@@ -87,7 +87,7 @@ def play(
             progress=progress,
             onlooker=Payments(stdout) if agent == "human" else _Screen(stdout, episodes, num_shown),
         )
-    report = PlayReport(env=config.environment.name, agent=player.name, **counted(finished))
+    report = PlayReport(env=config.environment.name, agent=player.name, **count_successes(finished))
     print(f"{report.env}, {report.agent}: {success_sentence(report, mean_payoffs(finished))}", file=stdout)
     if num_shown == 0 and agent != "human":
         print("\nto see the turns of the first 3: --show 3", file=stdout)
@@ -101,7 +101,7 @@ def _check_numbers(**named: int | None) -> None:
             raise ConfigurationError(f"{name} {value}: ask for at least 1")
 
 
-def _introduced(player: Player, sampling: str) -> str:
+def _introduce(player: Player, sampling: str) -> str:
     """**Example** "run plan-path after 100 updates, greedy"."""
     run_id, _, step = player.name.partition("@")
     return f"run {run_id} after {step} update{'' if step == '1' else 's'}, {sampling}"
@@ -126,11 +126,11 @@ class _Screen:
             print(f"\nepisode {self._num_begun} of {self._num_episodes}", file=self._stdout)
         self._show(played, "start")
 
-    def acted(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None:
+    def show_action(self, turn: int, role: str, action: str, outcome: ActionOutcome) -> None:
         if not self._is_on:
             return
         refusal = f"\n    not understood: {printable(outcome.error)}" if outcome.error else ""
-        print(f"turn {turn + 1}, {role}: {_indented(action)}{refusal}", file=self._stdout)
+        print(f"turn {turn + 1}, {role}: {_indent(action)}{refusal}", file=self._stdout)
 
     def turn_ended(self, played: Playthrough, turn: int) -> None:
         self._show(played, f"after turn {turn + 1}")
@@ -138,17 +138,17 @@ class _Screen:
     def _show(self, played: Playthrough, caption: str) -> None:
         if not self._is_on:
             return
-        picture = _drawn(played.render(color=self._stdout.isatty()))
+        picture = _color_picture(played.render(color=self._stdout.isatty()))
         print(f"\n{caption}{', solved' if played.success else ''}\n{picture}", file=self._stdout)
 
 
-def _drawn(picture: str) -> str:
+def _color_picture(picture: str) -> str:
     """A picture with its colors; other control sequences, which an agent may have written, are escaped."""
     parts = _COLOR.split(picture)
     return "".join(part if number % 2 else printable(part) for number, part in enumerate(parts))
 
 
-def _indented(action: str) -> str:
+def _indent(action: str) -> str:
     """An action after its label: on the same line, or below it if it has several lines."""
     text = printable(action.strip())
     if "\n" not in text:

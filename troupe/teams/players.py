@@ -10,7 +10,7 @@ from components.environments.play import Playthrough
 from components.errors import ConfigurationError, ServiceMissing
 from components.evaluation.answered_play import Answer, Ended, Onlooker, play_answers
 from components.evaluation.held_out import Sampling
-from components.evaluation.scripted_play import SCRIPTED, scripted_answer
+from components.evaluation.scripted_play import SCRIPTED, make_scripted_answer
 from components.identity import GroupKey, seed_for
 from components.rewards.base import Rubric
 from components.runs.history import Progress
@@ -21,7 +21,7 @@ from components.session.toolbox import Toolbox
 from components.text.suggestions import suggest
 from components.turn_order import TurnOrder
 from troupe.teams.human import Person
-from troupe.teams.run_team import Team, find_named_step, stored_run
+from troupe.teams.run_team import Team, find_named_step, find_run
 
 AGENTS = ("human", *SCRIPTED)
 """The players that need no run."""
@@ -36,7 +36,7 @@ class Player:
     answers: Callable[[int], Answer]
 
 
-def finished_episodes(
+def play_episodes(
     scenario: Scenario,
     player: Player,
     problems: Sequence[Problem],
@@ -82,11 +82,11 @@ def person(family: Family, turn_order: TurnOrder, stdin: TextIO, stdout: TextIO,
     return Player(name="human", turn_order=turn_order, answers=answers)
 
 
-def scripted(agent: str, family: Family, turn_order: TurnOrder, seed: int) -> Player:
+def make_scripted(agent: str, family: Family, turn_order: TurnOrder, seed: int) -> Player:
     """The expert, random or idle agent in every role."""
 
     def answers(index: int) -> Answer:
-        return scripted_answer(agent, family, seed_for(seed, "play", index))
+        return make_scripted_answer(agent, family, seed_for(seed, "play", index))
 
     return Player(name=agent, turn_order=turn_order, answers=answers)
 
@@ -96,7 +96,7 @@ def find_named_run(agent: str, store_uri: str | None) -> tuple[Run, int | None]:
     name, step = find_named_step(agent, argument="agent")
     remedy = suggest(agent, AGENTS, otherwise=f"use one of {', '.join(AGENTS)}, or a run's name", cutoff=0.5)
     try:
-        return stored_run(name, store_uri), step
+        return find_run(name, store_uri), step
     except (ConfigurationError, ServiceMissing) as error:
         raise ConfigurationError(f"agent {agent!r}: {remedy} (as a run: {error})") from error
 

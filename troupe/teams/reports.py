@@ -40,7 +40,7 @@ def success_sentence(report: PlayReport | EvalReport, payoffs: Mapping[str, floa
     return f"{report.success_rate:.1%} of {report.n} solved{samples}, 95% interval {low:.1%} to {high:.1%}, {earned}"
 
 
-def drawn(report: EvalReport) -> str:
+def describe_sampling(report: EvalReport) -> str:
     """**Example** "sample, judge at temperature 0.7"."""
     own = (f"{role} at temperature {value:g}" for role, value in sorted((report.temperatures or {}).items()))
     return ", ".join((report.sampling, *own))
@@ -58,7 +58,7 @@ def _powers_of_two(most: int) -> list[int]:
     return sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
 
 
-def counted(episodes: Sequence[Ended]) -> dict[str, Any]:
+def count_successes(episodes: Sequence[Ended]) -> dict[str, Any]:
     """The numbers of a `SuccessReport` over these episodes; the rate is 0 for none."""
     return {
         "success_rate": mean(float(ended.success) for ended in episodes),

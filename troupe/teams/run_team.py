@@ -83,10 +83,10 @@ def find_named_step(text: str, *, argument: str) -> tuple[str, int | None]:
     return subject.run_id, subject.step
 
 
-def stored_run(run_id: str, store_uri: str | None) -> Run:
+def find_run(run_id: str, store_uri: str | None) -> Run:
     """A run as its results show it, bound to the store it is in. Raises ConfigurationError if there is none of this name."""
     store = open_named_store(store_uri, run_id)
-    return effective_run(store, read_run(store, run_id)).kept_in(store_config(store_uri, run_id))
+    return effective_run(store, read_run(store, run_id)).bind_to_store(store_config(store_uri, run_id))
 
 
 def run_team(run: Run, step: int | None) -> Team:

@@ -108,7 +108,7 @@ class TrainingDisplay:
         self._heartbeat = Heartbeat(self.say_stage)
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def show(self) -> Iterator[None]:
         """Show this process's progress inside the block."""
         with subscribe(self.hear):
             if self._console.quiet:
@@ -184,8 +184,8 @@ class TrainingDisplay:
     def _take_evaluation(self, progress: StageProgress) -> None:
         report: EvalReport = progress.facts["report"]
         self._held_out.setdefault(report.sampling, []).append(report)
-        self._held_out_text.plain = "\n".join(held_out_line(reports) for reports in self._held_out.values())
-        self._line(held_out_line(self._held_out[report.sampling]), at_once=True)
+        self._held_out_text.plain = "\n".join(format_held_out(reports) for reports in self._held_out.values())
+        self._line(format_held_out(self._held_out[report.sampling]), at_once=True)
         if report.step == 0:
             self._tell_answers(f"before training, {report.sampling}", m.answer_shares(report.metrics))
 
@@ -257,7 +257,7 @@ def _courses(rewards: Mapping[str, Sequence[float]], columns: int) -> Iterator[s
         yield f"{_in_training(name):{longest}}  {scale_spark(values, max(min(room, _LONGEST_COURSE), 1))}"
 
 
-def held_out_line(reports: Sequence[EvalReport]) -> str:
+def format_held_out(reports: Sequence[EvalReport]) -> str:
     """**Example** "held-out success, greedy  0.502 -> 0.734  at step 100  (0.694 to 0.771, n 500)"."""
     first, last = reports[0], reports[-1]
     low, high = last.interval

@@ -41,7 +41,7 @@ from troupe.runs.stores import began_without_services, is_without_services, open
 from troupe.runs.summary import TrainingReport, print_summary
 
 
-def stored_in(config: RunConfig, store_uri: str | None, overrides: Sequence[str]) -> RunConfig:
+def place_store(config: RunConfig, store_uri: str | None, overrides: Sequence[str]) -> RunConfig:
     """`config` with the store at `store_uri`, if one is named. Raises ConfigurationError if `overrides` also name a store."""
     if store_uri is None:
         return config
@@ -107,13 +107,13 @@ def _train(
         with show_wait("checking services and configuration", console):
             check_services(session, expects_tracking=server is None)
             pipeline = steps_for(config).pipeline
-            lines = [*settled, *_admitted(session, restart, pipeline)]
+            lines = [*settled, *_admit(session, restart, pipeline)]
             if server is not None:
                 server.wait(config.resources.prefect_patience_seconds)
         for line in lines:
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
         with (
-            TrainingDisplay(console, pipeline.roles).shown(),
+            TrainingDisplay(console, pipeline.roles).show(),
             current_server(),
             using(session, is_server_temporary=server is not None),
         ):
@@ -154,7 +154,7 @@ def check_servers(config: RunConfig, services: StackStatus) -> None:
         raise
 
 
-def _admitted(session: Session, restart: Restart | None, pipeline: Pipeline) -> list[str]:
+def _admit(session: Session, restart: Restart | None, pipeline: Pipeline) -> list[str]:
     """Remarks for the user, once the run may start with its configuration. Records a restart."""
     store, run_id, config = session.store, session.run.run_id, session.config
     if restart is not None:
@@ -178,7 +178,7 @@ def run_resume(
             f"--set {named[0]}: a run continues in the store it is in; name its store with --store"
         )
     store = open_named_store(store_uri, run_id)
-    run = read_run(store, run_id).kept_in(store_config(store_uri, run_id))
+    run = read_run(store, run_id).bind_to_store(store_config(store_uri, run_id))
     config = with_sources(overridden_config(run.config, overrides, num_steps, option="--set"))
     restart = None if from_stage is None or step is None else Restart(step=step, stage=from_stage)
     if restart is not None:

@@ -8,13 +8,13 @@ from components.errors import ConfigurationError
 from components.methods.contenders import check_reached_step
 from components.methods.hybrid.play import episode_picture
 from components.runs.run import Run, stage_key
-from components.runs.stage_protocol import committed
+from components.runs.stage_protocol import read_committed
 from components.runs.steps import checkpoints_before
 from components.session.session import Session
 from tasks.evaluate_policy import name_versions
 from tasks.picture_episode import picture_episode
 from tasks.refresh_weights import ensure_loaded
-from troupe.teams.run_team import stored_run
+from troupe.teams.run_team import find_run
 
 
 def write_episode(run_id: str, file: Path, *, step: int | None, store_uri: str | None) -> str:
@@ -25,7 +25,7 @@ def write_episode(run_id: str, file: Path, *, step: int | None, store_uri: str |
 
     **Example** "an episode after 50 updates, kept by its evaluation".
     """
-    run = stored_run(run_id, store_uri)
+    run = find_run(run_id, store_uri)
     if run.config.method.writes_answers:
         raise ConfigurationError(f"--gif: run {run_id!r} played no games with a screen; name a run of train-hybrid")
     at = check_reached_step(run, step)
@@ -46,7 +46,7 @@ def _picture(run: Run, at: int) -> tuple[bytes, str]:
         checkpoints = checkpoints_before(session.store, run, at)
         versions = name_versions(run.config, checkpoints)
         inputs = {"step": at, "part": sampling, "checkpoint": checkpoints[REFLEXES], "versions": versions}
-        kept = committed(session.store, stage_key(picture_episode.stage, run, inputs), ArtifactRef)
+        kept = read_committed(session.store, stage_key(picture_episode.stage, run, inputs), ArtifactRef)
         if kept is not None:
             return session.store.get_bytes(kept), "kept by its evaluation"
         ensure_loaded(session, versions)

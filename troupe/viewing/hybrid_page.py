@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import log1p
 from typing import Any
 
-from troupe.viewing.page import own_text, rendered
+from troupe.viewing.page import own_text, render_page
 
 _CHART_WIDTH, _CHART_HEIGHT = 960, 130
 _CELL = 26
@@ -28,7 +28,7 @@ _COURSE_LINES = (
 def hybrid_page(document: Mapping[str, Any]) -> str:
     """The document of `hybrid_document` as a page."""
     decisions = document["decisions"]
-    return rendered(
+    return render_page(
         "hybrid.html.jinja",
         style=own_text("colors.css") + own_text("hybrid.css"),
         title=f"{document['run_id']}, step {document['step']}",

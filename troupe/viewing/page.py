@@ -18,7 +18,7 @@ _UNSAFE_IN_SCRIPTS = str.maketrans(
 def view_page(document: Mapping[str, Any]) -> str:
     """The document as a page. Recorded text is data to its script, and no script or style but its own is allowed to run."""
     script = own_text("page.js")
-    return rendered(
+    return render_page(
         "page.html.jinja",
         title=f"{document['run_id']}, step {document['main']['step']}",
         style=own_text("colors.css") + own_text("page.css"),
@@ -33,7 +33,7 @@ def own_text(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def rendered(template: str, *, style: str, **values: Any) -> str:
+def render_page(template: str, *, style: str, **values: Any) -> str:
     """A template of this folder as a page with this style. All values but markup are escaped."""
     texts = Environment(loader=PackageLoader(__package__, "."), undefined=StrictUndefined, autoescape=True)
     return texts.get_template(template).render(style=Markup(style), style_digest=_digest(style), **values)

@@ -9,11 +9,11 @@ from components.rollout.shards import NumberedProblem
 from components.runs.history import Progress
 from components.schema import RolloutShard, ScoredShard
 from components.session.scenario import Scenario
-from troupe.teams.run_team import Team, run_team, stored_run
+from troupe.teams.run_team import Team, find_run, run_team
 from troupe.viewing.recorded import RecordedStep, as_recorded
 
 
-def played_by(
+def play_recorded(
     recorded: RecordedStep,
     num_updates: int,
     *,
@@ -27,10 +27,10 @@ def played_by(
     Equal problems and seeds, so that what differs comes from the weights; the weights that played the record play it again.
     Raises ConfigurationError if the run has no such update, and what engines and sandboxes raise.
     """
-    run = stored_run(recorded.run.run_id, store_uri)
+    run = find_run(recorded.run.run_id, store_uri)
     with run_team(run, num_updates) as team:
         scenario = team.session.scenario
-        shard, scored = _played(team, _plan(scenario, recorded, problem), progress)
+        shard, scored = _play(team, _plan(scenario, recorded, problem), progress)
     note = f"played now by the weights of step {num_updates}, with the problems and seeds of step {recorded.step}"
     if run.config.method.learns_from_credits:
         note += "; each member plays its own agent of the configuration, and no past self plays"
@@ -51,7 +51,7 @@ def _plan(scenario: Scenario, recorded: RecordedStep, problem: str | None) -> Sh
     )
 
 
-def _played(team: Team, plan: ShardPlan, progress: Progress) -> tuple[RolloutShard, ScoredShard]:
+def _play(team: Team, plan: ShardPlan, progress: Progress) -> tuple[RolloutShard, ScoredShard]:
     """The shard and its rewards, as the stages of training make them."""
     scenario, toolbox = team.session.scenario, team.session.toolbox
     shard = collect_shard(

@@ -114,7 +114,7 @@ def payoff_document(payoffs: PayoffMatrix) -> dict[str, Any] | None:
 
     def cell(player: str, other: str) -> list[float | int | None] | None:
         num_games = payoffs.num_games(player, other)
-        return [_round(payoffs.played_mean(player, other)), num_games] if num_games else None
+        return [_round(payoffs.compute_played_mean(player, other)), num_games] if num_games else None
 
     rows = [[cell(player, other) for other in players] for player in players]
     return {"players": [printable(player, keep="") for player in players], "rows": rows} if players else None
@@ -137,7 +137,7 @@ def episode_population(shown: ShownPopulation, recorded: RecordedEpisode) -> dic
             {
                 **_seat(shown, agent, players.get(agent, shown.homes[agent])),
                 "return": _round(raw_A[a]),
-                "mixed": _round(_mixed(shown.matrix_A_A, a, raw_A)),
+                "mixed": _round(_mix(shown.matrix_A_A, a, raw_A)),
             }
             for a, agent in enumerate(shown.agents)
         ],
@@ -201,7 +201,7 @@ def _seat(shown: ShownPopulation, agent: str, player: str) -> dict[str, Any]:
     }
 
 
-def _mixed(matrix_A_A: tuple[Row, ...] | None, a: int, raw_A: Sequence[float | None]) -> float | None:
+def _mix(matrix_A_A: tuple[Row, ...] | None, a: int, raw_A: Sequence[float | None]) -> float | None:
     known = [value for value in raw_A if value is not None]
     if matrix_A_A is None or len(known) < len(raw_A):
         return None

@@ -97,7 +97,7 @@ def _read_step(store: ArtifactStore, run: Run, step: int, roles: Roles) -> Recor
     manifests = reading.manifests(("rollouts", "rewards"))
     shards = reading.payloads(manifests, "rollouts", RolloutShard)
     scores = reading.payloads(manifests, "rewards", ScoredShard)
-    mixed = reading.mixed_step() if config.method.learns_from_credits else None
+    mixed = reading.read_mixed_step() if config.method.learns_from_credits else None
     credited = {} if mixed is None else reading.credited(mixed)
     read = as_recorded(run, step, config, shards, scores, credited, is_whole=reading.is_whole)
     if config.method.learns_from_credits:
@@ -137,7 +137,7 @@ def as_recorded(
     for shard in shards.values():
         versions.update(shard.policy_versions)
     episodes = [
-        _recorded(shard, scores.get(part), credited.get(part), index)
+        _make_recorded(shard, scores.get(part), credited.get(part), index)
         for part, shard in shards.items()
         for index in range(len(shard.episodes))
     ]
@@ -151,7 +151,7 @@ def as_recorded(
     )
 
 
-def _recorded(
+def _make_recorded(
     shard: RolloutShard, score: ScoredShard | None, credited: ScoredShard | None, index: int
 ) -> RecordedEpisode:
     episode = shard.episodes[index]
@@ -215,7 +215,7 @@ class _Reading:
         read = in_parallel(lambda part: self._part(lambda: get(self._store, refs[part], as_type)), parts)
         return {part: value for part, value in zip(parts, read, strict=True) if value is not None}
 
-    def mixed_step(self, step: int | None = None) -> MixedStep | None:
+    def read_mixed_step(self, step: int | None = None) -> MixedStep | None:
         """What the step's mixing of returns came to; None while it has not come so far."""
         found = self.manifests(("returns",), step)
         return MixedStep.model_validate(found[-1].output) if found else None
@@ -229,7 +229,7 @@ class _Reading:
         """The population's state before the step; None if it cannot be read."""
         if self._step == 0:
             return PopulationState()
-        mixed = self.mixed_step(self._step - 1)
+        mixed = self.read_mixed_step(self._step - 1)
         return None if mixed is None else self._part(lambda: get(self._store, mixed.state, PopulationState))
 
     def state_after(self, mixed: MixedStep | None) -> PopulationState | None:

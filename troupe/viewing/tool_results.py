@@ -8,7 +8,7 @@ from pathlib import Path
 
 from components.environments.registry import FAMILIES
 from components.machine.home import HOME
-from components.sandbox.rootfs import built_digests
+from components.sandbox.rootfs import list_built_digests
 from components.schema import Limits
 from components.session.scenario import scenario_of
 from components.tool_calls.tool_runs import ProgramRun, runs_in
@@ -31,7 +31,7 @@ def program_runs(recorded: RecordedStep, *, sandbox_folder: Path = HOME / "sandb
         return {}, (f"no results of programs: {name} is the run's own environment, whose code is not run here",)
     scenario = scenario_of(recorded.config)
     limits = Limits(**recorded.config.execution.model_dump())
-    for image in dict.fromkeys((*recorded.images, *built_digests(sandbox_folder))):
+    for image in dict.fromkeys((*recorded.images, *list_built_digests(sandbox_folder))):
         try:
             found = {
                 (index, *place): programs

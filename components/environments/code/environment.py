@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from components.environments.base import Split, Step, ToolCall, Tools
-from components.environments.code.grammar import TESTS_ENDING, cases_in, final_tests, spelled
+from components.environments.code.grammar import TESTS_ENDING, cases_in, final_tests, format_case
 from components.environments.code.judge import Judge
 from components.environments.code.mutants import mutants
 from components.environments.code.observations import CODER, ROLES, TESTER, State, instructions, state_text
@@ -98,7 +98,7 @@ class CodeEnvironment(Demonstrator, ToolEnvironment):
         """The requested function, in either kind of program."""
         return {"puzzle": problem["puzzle"], **problem["parameters"]}
 
-    def completed(self, options: CodeOptions, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
+    def complete_problem(self, options: CodeOptions, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
         made = make_problem(PUZZLES[drawn["puzzle"]], drawn["parameters"], drawn["kind"], options)
         return made.model_dump(mode="json") if made else None
 
@@ -129,7 +129,7 @@ class CodeEnvironment(Demonstrator, ToolEnvironment):
         return state.judge.program_calls(_program(state, answer), state.work.cases)
 
     def step(self, state: Draft, agent: str, answer: str, tools: Tools) -> Step:
-        after, local = _tested(state, answer, tools) if agent == TESTER else _coded(state, answer, tools)
+        after, local = _apply_tests(state, answer, tools) if agent == TESTER else _apply_code(state, answer, tools)
         return Step(
             state=after.refused(agent, ""),
             solved=after.is_solved,
@@ -170,7 +170,7 @@ class CodeEnvironment(Demonstrator, ToolEnvironment):
             return f"{rng.randrange(100)} => {number}"
         return f"print({number})" if problem.kind == "stdin" else f"def {problem.entry}(*a): return {number}"
 
-    def scrambled(self, state: Draft, rng: Random, tools: Tools) -> Draft:
+    def scramble(self, state: Draft, rng: Random, tools: Tools) -> Draft:
         """The draft with a mutant that fails a given test, of which no hidden test is run; itself if there is none."""
         wrong = mutants(_reference(state.problem), max_mutants=_NUM_MUTANTS)
         if not wrong:
@@ -185,7 +185,7 @@ def _program(draft: Draft, answer: str) -> str:
     return program_in(answer, max_characters=draft.problem.bounds.max_answer_characters)
 
 
-def _coded(draft: Draft, answer: str, tools: Tools) -> tuple[Draft, dict[str, float]]:
+def _apply_code(draft: Draft, answer: str, tools: Tools) -> tuple[Draft, dict[str, float]]:
     judge, program = draft.judge, _program(draft, answer)
     visible = judge.verdicts(program, draft.problem.visible, tools)
     work = replace(
@@ -198,7 +198,7 @@ def _coded(draft: Draft, answer: str, tools: Tools) -> tuple[Draft, dict[str, fl
     return replace(draft, work=work), {"visible": _num_passed(visible) / max(1, len(visible))}
 
 
-def _tested(draft: Draft, answer: str, tools: Tools) -> tuple[Draft, dict[str, float]]:
+def _apply_tests(draft: Draft, answer: str, tools: Tools) -> tuple[Draft, dict[str, float]]:
     cases, program = cases_in(answer, draft.problem), draft.work.program
     generated = () if program is None else draft.judge.verdicts(program, cases, tools)
     after = replace(draft, work=replace(draft.work, cases=cases, generated=generated))
@@ -214,7 +214,7 @@ def _tests(problem: CodeProblem, noise: float, rng: Random) -> str:
     cases = (problem.spare or problem.visible or _MADE_UP)[: problem.bounds.max_cases]
     outputs = [case.expected for case in (*problem.visible, *problem.spare)] or ["0"]
     written = [case._replace(expected=rng.choice(outputs)) if rng.random() < noise else case for case in cases]
-    return "\n".join(spelled(case, problem.kind) for case in written)
+    return "\n".join(format_case(case, problem.kind) for case in written)
 
 
 def _reference(problem: CodeProblem) -> str:

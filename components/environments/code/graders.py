@@ -75,12 +75,12 @@ _OUTPUTS: Mapping[Grader, Callable[[str, str], bool]] = {
 }
 
 
-def printed_match(grader: Grader, actual: str, expected: str) -> bool:
+def match_printed(grader: Grader, actual: str, expected: str) -> bool:
     """Whether a program printed what `grader` accepts for `expected`."""
     return _OUTPUTS.get(grader, outputs_match)(actual, expected)
 
 
-def returned_match(grader: Grader, actual: Any, expected: Any) -> bool:
+def match_returned(grader: Grader, actual: Any, expected: Any) -> bool:
     """Whether a function returned what `grader` accepts for `expected`; both are JSON values."""
     if grader == "truth":
         return bool(actual) == bool(expected)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from components.environments.code.problem import Case, CodeProblem, Kind
-from components.environments.code.programs import escaped, without_warnings
+from components.environments.code.programs import escape_line, without_warnings
 from components.environments.code.text import nests_deep, printable
 from components.environments.shared.answer_extraction import last_lines, last_meant
 from components.environments.shared.text import is_text
@@ -92,10 +92,10 @@ def _test_in_line(line: str) -> str | None:
     return f"{given}{arrow} {_REMARK.sub('', expected.strip())}"
 
 
-def spelled(case: Case, kind: Kind) -> str:
+def format_case(case: Case, kind: Kind) -> str:
     """`case` on one line, as `cases_in` reads it."""
     if kind == "stdin":
-        return f"{escaped(case.given)} {ARROW} {escaped(case.expected)}"
+        return f"{escape_line(case.given)} {ARROW} {escape_line(case.expected)}"
     return printable(f"{case.given[1:-1]} {ARROW} {case.expected}")
 
 
@@ -117,10 +117,13 @@ def _lines(answer: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _blocks(answer: str) -> Iterator[tuple[str, str, bool]]:
-    return ((_unfenced(given), _unfenced(expected), False) for given, expected in islice(_headed(answer), MAX_READ))
+    return (
+        (_strip_fence(given), _strip_fence(expected), False)
+        for given, expected in islice(_split_at_headings(answer), MAX_READ)
+    )
 
 
-def _headed(answer: str) -> Iterator[tuple[str, str]]:
+def _split_at_headings(answer: str) -> Iterator[tuple[str, str]]:
     """The texts under each input heading and the output headings that follow it."""
     part, parts = "", {"input": list[str](), "output": list[str]()}
     for line in (*answer.splitlines(), "input:"):
@@ -139,7 +142,7 @@ def heading_of(line: str) -> str:
     return _HEADINGS.get(line.strip(" *#:_").lower(), "") if line.rstrip(" *").endswith(":") else ""
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     """The first fenced block of `text`, or its first paragraph."""
     if "```" in text:
         return text.split("```")[1].partition("\n")[2].strip("\n")
@@ -152,7 +155,7 @@ def _case(given: str, expected: str, problem: CodeProblem, *, escapes: bool) -> 
     if not expected or max(len(given), len(expected)) > MAX_TEST_CHARACTERS:
         return None
     if problem.kind == "stdin":
-        return stdin_case(*map(_unescaped, (given, expected))) if escapes else stdin_case(given, expected)
+        return stdin_case(*map(_unescape, (given, expected))) if escapes else stdin_case(given, expected)
     if given.startswith(f"{problem.entry}(") and given.endswith(")"):
         given = given[len(problem.entry) + 1 : -1]
     try:
@@ -172,5 +175,5 @@ def _literal(text: str) -> Any:
             return ast.literal_eval(text)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: "\n" if match[1] == "n" else match[1], text)

@@ -9,7 +9,7 @@ from components.environments.code.grading import accepts, checking
 from components.environments.code.mutants import mutants
 from components.environments.code.novelty import repeats
 from components.environments.code.problem import Case, CodeProblem
-from components.environments.code.programs import Verdict, agrees, execution, output_of, timed_out, verdict
+from components.environments.code.programs import Verdict, agrees, execution, has_timed_out, output_of, verdict
 from components.errors import ExecutionFailed
 from components.schema import ExecutionResult, Limits
 
@@ -70,7 +70,7 @@ class Judge:
                 tools.prepare([execution(self.problem, program, case) for case in block])
             results = self._results(program, block, tools)
             num_passed += sum(one.passed for one in self._judge(block, results, tools))
-            num_timeouts += sum(map(timed_out, results))
+            num_timeouts += sum(map(has_timed_out, results))
             if num_timeouts >= _MAX_TIMEOUTS:
                 break
         return num_passed
@@ -87,7 +87,7 @@ class Judge:
             known = [self._is_valid(case, tools) for case in new if case.given.rstrip() in self._known]
             return {"valid": sum(known) / len(cases)} if known else {}
         valid = [self._is_valid(case, tools) for case in new]
-        found = {mutant: self._failed(mutant, new, tools) for mutant in self._mutants} if new else {}
+        found = {mutant: self._find_failed(mutant, new, tools) for mutant in self._mutants} if new else {}
         killed = [
             any(fails and right for fails, right in zip(found[mutant], valid, strict=True))
             for mutant in (self._wrong(tools) if new else ())
@@ -104,10 +104,10 @@ class Judge:
         if right is None:
             return False
         if self.problem.checker:
-            return self._accepted([(case.given, right, case.expected)], tools)[0]
+            return self._find_accepted([(case.given, right, case.expected)], tools)[0]
         return agrees(right, case.expected, self.problem.kind, self.problem.grader)
 
-    def _failed(self, program: str, cases: Iterable[Case], tools: Tools) -> list[bool]:
+    def _find_failed(self, program: str, cases: Iterable[Case], tools: Tools) -> list[bool]:
         """Which of `cases` the reference or a mutant fails. All are run, so that exactly the calls told before are recorded."""
         return [not one.passed for one in self.verdicts(program, tuple(cases), tools, limits=_REFERENCE_LIMITS)]
 
@@ -123,13 +123,13 @@ class Judge:
             outputs = [(case, output_of(result, kind)) for case, result in zip(cases, results, strict=True)]
             printed = [(case, output) for case, output in outputs if output is not None]
             triples = [(case.given, case.expected, output) for case, output in printed]
-            accepted = dict(zip((case for case, _ in printed), self._accepted(triples, tools), strict=True))
+            accepted = dict(zip((case for case, _ in printed), self._find_accepted(triples, tools), strict=True))
         return tuple(
             verdict(result, case, kind, grader, accepted=accepted.get(case))
             for case, result in zip(cases, results, strict=True)
         )
 
-    def _accepted(self, triples: Sequence[tuple[str, str, str]], tools: Tools) -> list[bool]:
+    def _find_accepted(self, triples: Sequence[tuple[str, str, str]], tools: Tools) -> list[bool]:
         """Which of (input, expected, output) the checker accepts. Its runs depend on outputs, so they are not told before.
 
         Raises ExecutionFailed if it refuses the expected output of one of the problem's own tests: then it judges nothing.
@@ -172,5 +172,7 @@ class Judge:
         """The mutants that fail some of the problem's own tests."""
         if self._wrong_programs is None:
             cases = self._equivalence_cases
-            self._wrong_programs = tuple(mutant for mutant in self._mutants if any(self._failed(mutant, cases, tools)))
+            self._wrong_programs = tuple(
+                mutant for mutant in self._mutants if any(self._find_failed(mutant, cases, tools))
+            )
         return self._wrong_programs

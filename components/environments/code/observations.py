@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from components.environments.code.grammar import spelled
+from components.environments.code.grammar import format_case
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.code.programs import Verdict
 from components.environments.code.text import printable
-from components.environments.shared.text import shortened
+from components.environments.shared.text import shorten
 
 TESTER = "tester"
 CODER = "coder"
@@ -81,17 +81,17 @@ def _state_lines(problem: CodeProblem, state: State, agent: str) -> Iterator[str
         yield printable(state.program.rstrip("\n"))
     refusal = state.refusals[ROLES.index(agent)]
     if refusal:
-        yield f"refused: {shortened(refusal, problem.bounds.max_case_characters)}"
+        yield f"refused: {shorten(refusal, problem.bounds.max_case_characters)}"
 
 
 def case_lines(problem: CodeProblem, cases: Sequence[Case], verdicts: Sequence[Verdict]) -> Iterator[str]:
     """One line per test: its verdict, input, expected output, and the program's output if it is wrong."""
     limit = problem.bounds.max_case_characters
     for number, case in enumerate(cases):
-        text = shortened(spelled(case, problem.kind), limit)
+        text = shorten(format_case(case, problem.kind), limit)
         if number >= len(verdicts):
             yield text
         elif verdicts[number].passed:
             yield f"+ {text}"
         else:
-            yield f"- {text}; got {shortened(verdicts[number].got, limit)}"
+            yield f"- {text}; got {shorten(verdicts[number].got, limit)}"

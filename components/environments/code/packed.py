@@ -18,8 +18,8 @@ def num_characters(problem: Mapping[str, Any]) -> int:
     return sum(len(text) for name in _NAMES for case in problem[name] for text in case)
 
 
-def packed(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem as JSON, its tests as the base64 of the zlib of their JSON in `packed` if they are long."""
+def pack_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """A problem as JSON, its tests as the base64 of the zlib of their JSON in `pack_problem` if they are long."""
     if num_characters(problem) < LEAST_PACKED_CHARACTERS:
         return dict(problem)
     tests = json.dumps([problem[name] for name in _NAMES], separators=(",", ":"))
@@ -27,8 +27,8 @@ def packed(problem: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "packed": base64.b64encode(zlib.compress(tests.encode())).decode()}
 
 
-def unpacked(problem: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What `packed` was made from. Raises ValueError for anything else, and for tests above `MAX_TESTS_BYTES`."""
+def unpack_problem(problem: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `pack_problem` was made from. Raises ValueError for anything else, and for tests above `MAX_TESTS_BYTES`."""
     if "packed" not in problem:
         return problem
     unpacker = zlib.decompressobj()

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from components.environments.code.packed import packed, unpacked
+from components.environments.code.packed import pack_problem, unpack_problem
 from components.frozen import Frozen
 
 Kind = Literal["stdin", "function"]
@@ -63,9 +63,9 @@ class CodeProblem(Frozen):
         """Fields with a default are left out at it, so that only problems that use them carry them; long tests are packed."""
         defaults = {name: known.default for name, known in type(self).model_fields.items() if not known.is_required()}
         written = handler(self).items()
-        return packed({name: value for name, value in written if name not in defaults or value != defaults[name]})
+        return pack_problem({name: value for name, value in written if name not in defaults or value != defaults[name]})
 
     @model_validator(mode="before")
     @classmethod
     def _with_tests(cls, value: Any) -> Any:
-        return unpacked(value) if isinstance(value, Mapping) else value
+        return unpack_problem(value) if isinstance(value, Mapping) else value

@@ -14,13 +14,13 @@ from decimal import Decimal
 from functools import lru_cache
 from io import StringIO
 
-from components.environments.code.graders import printed_match, returned_match
+from components.environments.code.graders import match_printed, match_returned
 from components.environments.code.problem import Case, CodeProblem, Grader, Kind
 from components.environments.code.text import nests_deep, printable
 from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult, Limits, ProblemLimits
-from components.text.bounded_json import bounded_json
+from components.text.bounded_json import parse_bounded_json
 
 FRAME = "@result "
 """Precedes the JSON of a function's return value, on the last line of the output. Any program may print it, but no box ever
@@ -168,7 +168,7 @@ def output_of(result: ExecutionResult, kind: Kind) -> str | None:
     return result.stdout if kind == "stdin" else frame_value(result.stdout)
 
 
-def timed_out(result: ExecutionResult) -> bool:
+def has_timed_out(result: ExecutionResult) -> bool:
     """Whether the run was ended for its CPU or wall time."""
     return result.status in _TIMEOUTS
 
@@ -186,14 +186,14 @@ def verdict(
     if agrees(output, case.expected, kind, grader) if accepted is None else accepted:
         return Verdict(passed=True, got="")
     shown = output[:MAX_GOT_CHARACTERS]
-    return Verdict(passed=False, got=(escaped(shown) or "nothing") if kind == "stdin" else printable(shown))
+    return Verdict(passed=False, got=(escape_line(shown) or "nothing") if kind == "stdin" else printable(shown))
 
 
 def agrees(given: str, expected: str, kind: Kind, grader: Grader = "usual") -> bool:
     """Whether printed text, or the JSON of a returned value, is what `grader` accepts for `expected`."""
     if kind == "stdin":
-        return printed_match(grader, given, expected)
-    return returned_match(grader, *(json.loads(value, parse_int=_read_integer) for value in (given, expected)))
+        return match_printed(grader, given, expected)
+    return match_returned(grader, *(json.loads(value, parse_int=_read_integer) for value in (given, expected)))
 
 
 def frame_value(stdout: str) -> str | None:
@@ -203,7 +203,7 @@ def frame_value(stdout: str) -> str | None:
         return None
     content = last[len(FRAME) :]
     try:
-        return json.dumps(bounded_json(content, parse_int=_read_integer))
+        return json.dumps(parse_bounded_json(content, parse_int=_read_integer))
     except TypeError:  # a long integer, which Python does not write
         return content.strip()
     except ValueError:
@@ -215,7 +215,7 @@ def _read_integer(digits: str) -> int | Decimal:
     return int(digits) if len(digits) <= _LONGEST_INTEGER else Decimal(digits)
 
 
-def escaped(text: str) -> str:
+def escape_line(text: str) -> str:
     """`text` on one line, with `\\n` and `\\\\` as escapes and without trailing white space."""
     return printable(text.rstrip().replace("\\", "\\\\").replace("\n", "\\n"))
 

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from components.environments.code.observations import State, case_lines
 from components.environments.code.problem import CodeProblem
 from components.environments.code.text import printable
-from components.environments.shared.pictures import styled
+from components.environments.shared.pictures import apply_style
 
 _HEADING, _PASSED, _FAILED = "1;36", "32", "31"
 
 
 def picture(problem: CodeProblem, state: State, *, color: bool) -> str:
     """Statement, program, tests with their verdicts, and the number of hidden tests passed, in ASCII or with ANSI colours."""
-    lines = _styled_lines(problem, state)
-    return "\n".join(styled(text, style) if color and style else text for text, style in lines)
+    lines = _style_lines(problem, state)
+    return "\n".join(apply_style(text, style) if color and style else text for text, style in lines)
 
 
-def _styled_lines(problem: CodeProblem, state: State) -> Iterator[tuple[str, str]]:
+def _style_lines(problem: CodeProblem, state: State) -> Iterator[tuple[str, str]]:
     yield "problem", _HEADING
     yield from ((line, "") for line in problem.statement.splitlines())
     if state.program is not None:

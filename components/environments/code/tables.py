@@ -19,8 +19,8 @@ from components.environments.code.layouts.livecodebench import LIVECODEBENCH
 from components.environments.code.options import CodeOptions, Dataset
 from components.environments.code.problem import CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource, columns_of
-from components.environments.shared.splits import divided, shuffle_index, train_without_test
-from components.environments.shared.text import shortened
+from components.environments.shared.splits import divide_rows, shuffle_index, train_without_test
+from components.environments.shared.text import shorten
 from components.errors import ConfigurationError
 from components.identity import seed_for
 
@@ -151,7 +151,7 @@ def _places(index: int, *, num_rows: int, seed: int, split: Split) -> Iterator[i
 def _tell_of_exclusion(table: Table, position: int, statement: str, reason: str) -> None:
     """One line in the log per row that makes no problem, with their number in this process so far."""
     number = _tell_of_exclusion.cache_info().currsize + 1
-    words = shortened(" ".join(statement.split()), 60)
+    words = shorten(" ".join(statement.split()), 60)
     _log.warning("%s: row %d is left out (%d so far), %r: %s", table.named, position, number, words, reason)
 
 
@@ -186,7 +186,7 @@ def _positions(train: Table, test: Table, split: Split) -> Sequence[int]:
     places, both = list(_ids(train)), list(_ids(train).values())
     ids, contents = [each[0] for each in both], [each[1] for each in both]
     if train == test:
-        kept = divided(ids, contents)[split]
+        kept = divide_rows(ids, contents)[split]
     else:
         kept = train_without_test(ids, [each for each, _ in _ids(test).values()])
     return [places[position] for position in kept]

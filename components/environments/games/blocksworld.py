@@ -17,15 +17,15 @@ from components.environments.games.towers import (
     Arrangement,
     arrangement_of,
     fewest_moves,
+    find_misplaced,
     good_moves,
-    misplaced,
-    moved,
+    move_block,
     moves_needed,
     random_arrangement,
     towers_of,
     towers_text,
 )
-from components.environments.shared.pictures import styled
+from components.environments.shared.pictures import apply_style
 
 _LEGEND = (
     "Towers of blocks, written from bottom to top with . between towers and padded with -: first as they stand, then as they "
@@ -69,7 +69,7 @@ class BlocksworldGame(Game[Arrangement]):
     def play(self, state: Arrangement, moves: Sequence[str]) -> Trial[Arrangement]:
         num_idle = 0
         for move in moves:
-            following = moved(state, move[0], move[1])
+            following = move_block(state, move[0], move[1])
             num_idle += following is None
             state = following or state
         return Trial(state=state, num_faults=num_idle)
@@ -92,7 +92,7 @@ class BlocksworldGame(Game[Arrangement]):
 
     def picture(self, state: Arrangement, *, color: bool) -> str:
         """The towers side by side; blocks in their final place are coloured, or marked with ' in plain ASCII."""
-        wrong, towers = misplaced(state, self.goal), towers_of(state)
+        wrong, towers = find_misplaced(state, self.goal), towers_of(state)
         height = max(map(len, towers))
         rows = [
             " ".join(_cell(tower[level : level + 1], wrong, color=color) for tower in towers).rstrip()
@@ -109,7 +109,7 @@ class BlocksworldGame(Game[Arrangement]):
     def random_move(self, state: Arrangement, rng: Random) -> str:
         """A legal move if there is one; others do nothing and teach little."""
         pairs = [block + onto for block in self.blocks for onto in self.blocks + TABLE]
-        return rng.choice([pair for pair in pairs if moved(state, *pair)] or pairs)
+        return rng.choice([pair for pair in pairs if move_block(state, *pair)] or pairs)
 
     def random_state(self, rng: Random) -> Arrangement:
         """A random arrangement, or the first state on the solver's way from it that one list can solve."""
@@ -143,7 +143,7 @@ def solver_states(below: Arrangement, goal: Arrangement) -> list[Arrangement]:
     """The states from `below` to `goal`, both included, if the solver always takes the first good move."""
     states = [below]
     while moves := good_moves(states[-1], goal):
-        following = moved(states[-1], *moves[0])
+        following = move_block(states[-1], *moves[0])
         assert following is not None, f"the solver cannot make {moves[0]} in {states[-1]}"
         states.append(following)
     return states
@@ -152,7 +152,7 @@ def solver_states(below: Arrangement, goal: Arrangement) -> list[Arrangement]:
 def _cell(block: str, wrong: frozenset[str], *, color: bool) -> str:
     if not block or block in wrong:
         return f"{block or ' '} "
-    return styled(block, _IN_PLACE) + " " if color else f"{block}'"
+    return apply_style(block, _IN_PLACE) + " " if color else f"{block}'"
 
 
 @cache

@@ -11,7 +11,7 @@ from components.environments.games.environment import MARKS, PuzzleEnvironment
 from components.environments.games.game import Game, Trial
 from components.environments.games.parsing import SYMBOLS, MoveList
 from components.environments.games.python_tool import ToolOptions
-from components.environments.shared.pictures import painted
+from components.environments.shared.pictures import paint
 from components.errors import MalformedAction
 
 BLANK = "."
@@ -97,7 +97,7 @@ class EightQueensGame(Game[str]):
         for mark, column in zip(state, columns_of(state), strict=True):
             queen = "Q" if mark in SYMBOLS else "q"
             rows.append("".join(queen if place == column else BLANK for place in range(self.size)))
-        return painted(rows, _STYLES, color=color)
+        return paint(rows, _STYLES, color=color)
 
     def expert_move(self, state: str, rng: Random | None) -> str | None:
         """The first row that differs from the nearest solution; `rng` chooses between equally near ones."""

@@ -22,8 +22,8 @@ from components.environments.games.python_tool import (
     ProgramFailed,
     ToolOptions,
     execution_of,
-    printed_moves,
     printing_program,
+    read_printed_moves,
 )
 from components.environments.shared.answer_extraction import PROGRAM_ENDING, final_program
 from components.environments.shared.progress import progress, value_gain
@@ -136,7 +136,7 @@ class PuzzleEnvironment(Demonstrator, ToolEnvironment, Generic[Options, State]):
         """A short program that solves any puzzle from its board as JSON; None if there is none."""
         return None
 
-    def completed(self, options: Options, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
+    def complete_problem(self, options: Options, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
         payload = self.puzzle(options, drawn, rng)
         return None if payload is None else {**payload, **options.tool_payload}
 
@@ -189,7 +189,7 @@ class PuzzleEnvironment(Demonstrator, ToolEnvironment, Generic[Options, State]):
 
     def step(self, state: Board[State], agent: str, answer: str, tools: Tools) -> Step:
         for execution in self.tool_calls(state, agent, answer):
-            answer = printed_moves(tools.run(execution))
+            answer = read_printed_moves(tools.run(execution))
         game = state.game
         moves = game.parse(answer)
         trial = game.play(state.state, moves)
@@ -239,7 +239,7 @@ class PuzzleEnvironment(Demonstrator, ToolEnvironment, Generic[Options, State]):
             program = self.solver_program()
             if program is not None and len(program) <= longest:
                 return program
-        return self._demonstrated(state, agent, noise=0.0, rng=None)
+        return self._demonstrate(state, agent, noise=0.0, rng=None)
 
     def noisy_expert(self, state: Board[State], agent: str, *, noise: float, rng: Random) -> str:
         """The solver's list with each move replaced by a random one with probability `noise`.
@@ -247,16 +247,16 @@ class PuzzleEnvironment(Demonstrator, ToolEnvironment, Generic[Options, State]):
         After a random move the solver continues from the resulting state, so that a clone sees how a slip is repaired. The
         list ends when the puzzle is solved or lost, or at the longest length.
         """
-        return self._demonstrated(state, agent, noise=noise, rng=rng)
+        return self._demonstrate(state, agent, noise=noise, rng=rng)
 
     def random_answer(self, state: Board[State], agent: str, rng: Random) -> str:
         """One random move; a long random list would often solve small boards by luck."""
         return _as_answer(state, agent, state.game.random_move(state.state, rng))
 
-    def scrambled(self, state: Board[State], rng: Random, tools: Tools) -> Board[State]:
+    def scramble(self, state: Board[State], rng: Random, tools: Tools) -> Board[State]:
         return replace(state, state=state.game.random_state(rng), proposal=None)
 
-    def _demonstrated(self, board: Board[State], agent: str, *, noise: float, rng: Random | None) -> str:
+    def _demonstrate(self, board: Board[State], agent: str, *, noise: float, rng: Random | None) -> str:
         game, state, moves = board.game, board.state, list[str]()
         while len(moves) < game.max_moves and (move := game.expert_move(state, rng)) is not None:
             if rng is not None and rng.random() < noise:

@@ -21,10 +21,10 @@ def exact_covers(
         for constraint in constraints:
             open_choices.setdefault(constraint, set()).add(choice)
     order = {choice: number for number, choice in enumerate(choices)}
-    return _extended([], choices, open_choices, order, rng)
+    return _extend([], choices, open_choices, order, rng)
 
 
-def _extended(
+def _extend(
     chosen: list[Choice],
     choices: Mapping[Choice, Sequence[Hashable]],
     open_choices: dict[Hashable, set[Choice]],
@@ -39,12 +39,12 @@ def _extended(
     if rng:
         rng.shuffle(candidates)
     for choice in candidates:
-        removed = _chosen(choice, choices, open_choices)
-        yield from _extended([*chosen, choice], choices, open_choices, order, rng)
+        removed = _choose(choice, choices, open_choices)
+        yield from _extend([*chosen, choice], choices, open_choices, order, rng)
         _undone(choice, choices, open_choices, removed)
 
 
-def _chosen(
+def _choose(
     choice: Choice, choices: Mapping[Choice, Sequence[Hashable]], open_choices: dict[Hashable, set[Choice]]
 ) -> list[set[Choice]]:
     """Remove the constraints that `choice` meets, and every choice that would meet one of them again."""

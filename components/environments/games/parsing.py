@@ -9,12 +9,12 @@ from components.environments.shared.answer_extraction import (
     MAX_CANDIDATES,
     Candidate,
     boxes,
-    labelled,
+    find_labelled,
     last_lines,
     last_meant,
-    unbulleted,
+    strip_bullet,
 )
-from components.environments.shared.text import shown
+from components.environments.shared.text import quote_start
 from components.errors import MalformedAction
 
 MOVES = "UDLR"
@@ -58,7 +58,7 @@ class MoveList:
             return tuple(text)  # most answers: no pattern is needed
         whole, part = patterns(self.move, self.is_separated)
         if not whole.fullmatch(text.strip(" \n\r\t")):
-            raise MalformedAction(f"{shown(text)} is not a list of {self.expected}")
+            raise MalformedAction(f"{quote_start(text)} is not a list of {self.expected}")
         found = tuple(part.findall(text))
         if len(found) > max_moves:
             raise MalformedAction(f"{len(found)} {self.called}; at most {max_moves} are allowed")
@@ -106,7 +106,7 @@ def _lists(text: str, moves: MoveList) -> list[Candidate]:
     brackets = (Candidate(each[1], *each.span()) for each in deque(_BRACKETS.finditer(text), maxlen=MAX_CANDIDATES))
     found = [
         each._replace(content=told, is_loose=each.is_loose or _is_mentioned(text, each))
-        for each in (*brackets, *boxes(text), *labelled(text, words=_LABEL_WORDS, with_remark=False))
+        for each in (*brackets, *boxes(text), *find_labelled(text, words=_LABEL_WORDS, with_remark=False))
         if (told := _list(each.content, moves) if each.content else "") is not None
     ]
     lines = last_lines(text, lambda line: _list_in_line(line, moves, may_be_item=not found))
@@ -127,7 +127,7 @@ def _is_mentioned(text: str, found: Candidate) -> bool:
 
 
 def _list_in_line(line: str, moves: MoveList, *, may_be_item: bool) -> str | None:
-    plain = _ITEM.sub("", unbulleted(line), count=1) if may_be_item else line
+    plain = _ITEM.sub("", strip_bullet(line), count=1) if may_be_item else line
     part = plain.strip(" >*_`~.,;!。")
     return part if "\\" not in part and _list(part, moves, is_whole=True) else None
 

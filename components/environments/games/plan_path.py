@@ -11,7 +11,7 @@ from components.environments.games.environment import MARKS, DistanceOptions, Pu
 from components.environments.games.game import Game, Trial
 from components.environments.games.grid import FLOOR, WALL, cell_at, coordinates_text, rows_of, rows_text, walk_table
 from components.environments.games.parsing import GRID_MOVES, MOVES
-from components.environments.shared.pictures import painted
+from components.environments.shared.pictures import paint
 
 _STYLES = {WALL: "90", FLOOR: "2", "A": "1;36", "G": "1;33"}
 _MOVE_NUMBERS = {move: number for number, move in enumerate(MOVES)}
@@ -99,7 +99,7 @@ class PlanPathGame(Game[int]):
         return coordinates_text(self.size)[state]
 
     def picture(self, state: int, *, color: bool) -> str:
-        return painted(rows_of(f"{self._board[:state]}A{self._board[state + 1 :]}", self.size), _STYLES, color=color)
+        return paint(rows_of(f"{self._board[:state]}A{self._board[state + 1 :]}", self.size), _STYLES, color=color)
 
     def expert_move(self, state: int, rng: Random | None) -> str | None:
         nearer = self._table.shortest[state]

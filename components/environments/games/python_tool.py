@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from components.environments.shared.json_text import parse_json, unfenced
-from components.environments.shared.text import shown
+from components.environments.shared.json_text import parse_json, strip_fence
+from components.environments.shared.text import quote_start
 from components.errors import MalformedAction
 from components.frozen import Frozen
 from components.schema import Execution, ExecutionResult, ExecutionStatus
@@ -70,7 +70,7 @@ class ProgramFailed(MalformedAction):
 
 def execution_of(answer: str, board: Mapping[str, Any], *, max_characters: int) -> Execution:
     """The program of an answer, to be run on `board`. Raises ProgramFailed if it is missing, too long or not text."""
-    program = unfenced(answer).strip()
+    program = strip_fence(answer).strip()
     if len(program) > max_characters:
         raise ProgramFailed(f"a program of {len(program)} characters; at most {max_characters} are allowed")
     if not program:
@@ -78,11 +78,11 @@ def execution_of(answer: str, board: Mapping[str, Any], *, max_characters: int) 
     try:
         program.encode()
     except UnicodeEncodeError as error:
-        raise ProgramFailed(f"{shown(program)} is not text: {error.reason}") from error
+        raise ProgramFailed(f"{quote_start(program)} is not text: {error.reason}") from error
     return Execution(program=program + "\n", stdin=json.dumps(board, separators=(",", ":")))
 
 
-def printed_moves(result: ExecutionResult) -> str:
+def read_printed_moves(result: ExecutionResult) -> str:
     """The last line of a program's output as an answer in the puzzle's grammar: `"U, D"` for `["U", "D"]`.
 
     Raises ProgramFailed if the program failed, or its last line is neither a JSON list of strings nor a JSON string.
@@ -97,7 +97,7 @@ def printed_moves(result: ExecutionResult) -> str:
     if isinstance(value, list) and all(isinstance(move, str) for move in value):
         return ", ".join(value)
     if not isinstance(value, str):
-        raise ProgramFailed(f"the last line {shown(last_line)} is no list of moves", NOT_JSON_MARK)
+        raise ProgramFailed(f"the last line {quote_start(last_line)} is no list of moves", NOT_JSON_MARK)
     return value
 
 

@@ -16,12 +16,12 @@ from components.environments.games.sokoban_solver import (
     SokobanState,
     Warehouse,
     assign_pushes,
+    list_pulls,
     move_boxes,
-    pulled,
     solution,
     walks,
 )
-from components.environments.shared.pictures import painted
+from components.environments.shared.pictures import paint
 
 _STYLES = {WALL: "90", FLOOR: "2", "A": "1;36", "+": "1;36", "B": "1;31", "*": "1;32", "G": "1;33"}
 _MOVE_NUMBERS = {move: number for number, move in enumerate(MOVES)}
@@ -125,7 +125,7 @@ class SokobanGame(Game[SokobanState]):
         return "".join(coordinates[cell] for cell in (state[0], *state[1]))
 
     def picture(self, state: SokobanState, *, color: bool) -> str:
-        return painted(rows_of(self._cells(state), self.size), _STYLES, color=color)
+        return paint(rows_of(self._cells(state), self.size), _STYLES, color=color)
 
     def expert_move(self, state: SokobanState, rng: Random | None) -> str | None:
         """The next move of a shortest solution. One search serves all states on the way."""
@@ -164,7 +164,7 @@ class SokobanEnvironment(PuzzleEnvironment[SokobanOptions, SokobanState]):
 
     def puzzle(self, options: SokobanOptions, drawn: Mapping[str, Any], rng: Random) -> dict[str, Any] | None:
         warehouse = _warehouse(drawn, options.size)
-        state = _played_backwards(warehouse, options.max_distance, rng)
+        state = _play_backwards(warehouse, options.max_distance, rng)
         moves = solution(warehouse, state, _MAX_GENERATOR_EXPANSIONS) if state else None
         if state is None or moves is None or not options.min_distance <= len(moves) <= options.max_distance:
             return None
@@ -180,12 +180,12 @@ class SokobanEnvironment(PuzzleEnvironment[SokobanOptions, SokobanState]):
         return f"\n{FLOOR}{WALL}A+B*GTP:|>{MARKS}{MOVES}0123456789"
 
 
-def _played_backwards(warehouse: Warehouse, max_pulls: int, rng: Random) -> SokobanState | None:
+def _play_backwards(warehouse: Warehouse, max_pulls: int, rng: Random) -> SokobanState | None:
     """A state from which the boxes can be pushed to the goals; None if nothing can be pulled."""
     occupied = {*warehouse.goals, *(cell for cell, mark in enumerate(warehouse.walls) if mark == WALL)}
     state = rng.choice([cell for cell in range(len(warehouse.walls)) if cell not in occupied]), warehouse.goals
     for _ in range(rng.randint(1, max_pulls)):
-        following = pulled(warehouse, state)
+        following = list_pulls(warehouse, state)
         if not following:
             break
         state = rng.choice(following)

@@ -41,13 +41,13 @@ def pushes_to_goals(warehouse: Warehouse) -> tuple[tuple[float, ...], ...]:
     """For each goal and each cell: the pushes that bring a single box from the cell to the goal; infinite if impossible."""
     steps = warehouse.steps
 
-    def pulled_from(cell: int) -> Iterator[int]:
+    def list_pulls_into(cell: int) -> Iterator[int]:
         """A box pushed into `cell` came from one step back, its pusher from two."""
         for back, source in enumerate(steps[cell]):
             if source != cell and steps[source][back] != source:
                 yield source
 
-    reached = [breadth_first(goal, pulled_from) for goal in warehouse.goals]
+    reached = [breadth_first(goal, list_pulls_into) for goal in warehouse.goals]
     return tuple(tuple(pushes.get(cell, inf) for cell in range(len(steps))) for pushes in reached)
 
 
@@ -100,7 +100,7 @@ def solution(warehouse: Warehouse, state: SokobanState, max_expansions: int = 20
             return _unwound(came_from, node)
         if cost > cost_of[node]:
             continue
-        for moves, following in _pushed(warehouse, node):
+        for moves, following in _list_pushes(warehouse, node):
             total = cost + len(moves)
             estimate = assign_pushes(warehouse, following[1])
             if estimate < inf and total < cost_of.get(following, inf):
@@ -110,7 +110,7 @@ def solution(warehouse: Warehouse, state: SokobanState, max_expansions: int = 20
     return None
 
 
-def _pushed(warehouse: Warehouse, state: SokobanState) -> Iterator[tuple[str, SokobanState]]:
+def _list_pushes(warehouse: Warehouse, state: SokobanState) -> Iterator[tuple[str, SokobanState]]:
     """Each state after one more push, with the walk to the box and the push as moves."""
     steps, boxes = warehouse.steps, state[1]
     reached = walks(warehouse, state)
@@ -121,7 +121,7 @@ def _pushed(warehouse: Warehouse, state: SokobanState) -> Iterator[tuple[str, So
                 yield reached[pusher] + move, (box, move_boxes(boxes, box, target))
 
 
-def pulled(warehouse: Warehouse, state: SokobanState) -> list[SokobanState]:
+def list_pulls(warehouse: Warehouse, state: SokobanState) -> list[SokobanState]:
     """The states from which one push leads to `state`."""
     steps, boxes = warehouse.steps, state[1]
     reached = walks(warehouse, state)

@@ -7,7 +7,7 @@ from random import Random
 
 from components.environments.games.exact_cover import exact_covers
 from components.environments.games.parsing import SYMBOLS
-from components.environments.shared.pictures import styled
+from components.environments.shared.pictures import apply_style
 
 Grid = tuple[int, ...]
 """The numbers row by row: 1 to size, 0 for blank."""
@@ -91,13 +91,13 @@ def random_solution(size: int, rng: Random) -> Grid:
     if size <= _LARGEST_SEARCHED:
         return next(solutions((0,) * (size * size), size, rng=rng))
     height, width = BOX_SHAPES[size]
-    rows, columns = _shuffled_lines(size, height, rng), _shuffled_lines(size, width, rng)
+    rows, columns = _shuffle_lines(size, height, rng), _shuffle_lines(size, width, rng)
     numbers = rng.sample(range(1, size + 1), size)
     pattern = (numbers[(row % height * width + row // height + column) % size] for row in rows for column in columns)
     return tuple(pattern)
 
 
-def _shuffled_lines(size: int, per_band: int, rng: Random) -> list[int]:
+def _shuffle_lines(size: int, per_band: int, rng: Random) -> list[int]:
     """The indices of all rows (or columns), shuffled within each band of boxes, and the bands shuffled too."""
     bands = rng.sample(range(size // per_band), size // per_band)
     return [band * per_band + line for band in bands for line in rng.sample(range(per_band), per_band)]
@@ -148,5 +148,5 @@ def _cell(number: int, *, is_clue: bool, color: bool) -> str:
         return ". "
     symbol = SYMBOLS[number - 1]
     if color:
-        return styled(symbol, _CLUE if is_clue else _OWN) + " "
+        return apply_style(symbol, _CLUE if is_clue else _OWN) + " "
     return symbol + (" " if is_clue else "'")

@@ -51,7 +51,7 @@ def random_arrangement(num_blocks: int, rng: Random) -> Arrangement:
     return arrangement_of(towers)
 
 
-def moved(below: Arrangement, block: str, onto: str) -> Arrangement | None:
+def move_block(below: Arrangement, block: str, onto: str) -> Arrangement | None:
     """The arrangement after a move; None if the move is illegal or changes nothing."""
     number = BLOCKS.index(block)
     if block in below or (onto != TABLE and onto in below) or onto in (block, below[number]):
@@ -60,7 +60,7 @@ def moved(below: Arrangement, block: str, onto: str) -> Arrangement | None:
 
 
 @lru_cache(maxsize=65536)
-def misplaced(below: Arrangement, goal: Arrangement) -> frozenset[str]:
+def find_misplaced(below: Arrangement, goal: Arrangement) -> frozenset[str]:
     """The blocks that are not in their final place, or stand on such a block."""
     wrong = set()
     for tower in towers_of(below):
@@ -80,7 +80,7 @@ def moves_needed(below: Arrangement, goal: Arrangement) -> int:
     Each misplaced block moves at least once. One that stands above some block both now and in the goal moves at least twice:
     it has to leave before the blocks below it can be fixed.
     """
-    return sum(1 + _moves_twice(block, below, goal) for block in misplaced(below, goal))
+    return sum(1 + _moves_twice(block, below, goal) for block in find_misplaced(below, goal))
 
 
 def _moves_twice(block: str, below: Arrangement, goal: Arrangement) -> bool:
@@ -102,7 +102,7 @@ def good_moves(below: Arrangement, goal: Arrangement) -> list[str]:
     the table. At most twice the minimum number of moves (Gupta and Nau, "On the complexity of blocks-world planning", 1992),
     and nearly always the minimum.
     """
-    wrong = misplaced(below, goal)
+    wrong = find_misplaced(below, goal)
     clear = sorted(block for block in wrong if block not in below)
     ready = {TABLE, *BLOCKS[: len(below)]} - wrong - {*below.replace(TABLE, "")}
     final = [block + onto for block in clear if (onto := goal[BLOCKS.index(block)]) in ready]
@@ -142,14 +142,14 @@ def _following(below: Arrangement) -> Iterator[Arrangement]:
     blocks = BLOCKS[: len(below)]
     for block in blocks:
         for onto in blocks + TABLE:
-            if (following := moved(below, block, onto)) is not None:
+            if (following := move_block(below, block, onto)) is not None:
                 yield following
 
 
 def _num_solver_moves(below: Arrangement, goal: Arrangement) -> int:
     count = 0
     while moves := good_moves(below, goal):
-        following = moved(below, *moves[0])
+        following = move_block(below, *moves[0])
         assert following is not None, f"the solver cannot make {moves[0]} in {below}"
         below, count = following, count + 1
     return count

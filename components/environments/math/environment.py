@@ -13,7 +13,7 @@ from components.environments.math.grammar import (
     final_value,
     parse_answer,
     parse_program,
-    printed_answer,
+    read_printed_answer,
 )
 from components.environments.math.history import Progress, Round, Run
 from components.environments.math.numbers import number
@@ -94,7 +94,7 @@ class MathEnvironment(Demonstrator, ToolEnvironment):
     def deciding(self, problem: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"statement": problem["statement"]}
 
-    def completed(self, options: MathOptions, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any]:
+    def complete_problem(self, options: MathOptions, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any]:
         return {**drawn, **_limits(options)}
 
     def start(self, problem: Mapping[str, Any]) -> Sheet:
@@ -125,7 +125,9 @@ class MathEnvironment(Demonstrator, ToolEnvironment):
         return (_execution(state, answer),) if agent == TOOL_AGENT else ()
 
     def step(self, state: Sheet, agent: str, answer: str, tools: Tools) -> Step:
-        return _programmed(state, _execution(state, answer), tools) if agent == TOOL_AGENT else _answer(state, answer)
+        return (
+            _apply_program(state, _execution(state, answer), tools) if agent == TOOL_AGENT else _answer(state, answer)
+        )
 
     def after_malformed(self, state: Sheet, agent: str, error: MalformedAction) -> Step:
         """A tool agent leaves a note in place of its program, unless the episode is over."""
@@ -148,19 +150,19 @@ class MathEnvironment(Demonstrator, ToolEnvironment):
         payload = state.payload
         if agent == TOOL_AGENT:
             expression = payload.get("expression")
-            noisy = None if expression is None else _blurred(expression, noise, rng)
-            return _printing(noisy, _blurred(payload["answer"], noise, rng))
+            noisy = None if expression is None else _blur(expression, noise, rng)
+            return _printing(noisy, _blur(payload["answer"], noise, rng))
         run = state.progress.run
         told = run.printed if noise > 0 and run is not None else None
         known = told if told is not None and number(told) is not None else payload["answer"]
-        return _spoken(_blurred(known, noise, rng), compact=state.is_compact)
+        return _format_answer(_blur(known, noise, rng), compact=state.is_compact)
 
     def random_answer(self, state: Sheet, agent: str, rng: Random) -> str:
         """A random number, printed or given as the answer."""
         drawn = str(rng.randint(-_RANDOM_NUMBERS, _RANDOM_NUMBERS))
-        return _printing(drawn, drawn) if agent == TOOL_AGENT else _spoken(drawn, compact=state.is_compact)
+        return _printing(drawn, drawn) if agent == TOOL_AGENT else _format_answer(drawn, compact=state.is_compact)
 
-    def scrambled(self, state: Sheet, rng: Random, tools: Tools) -> Sheet:
+    def scramble(self, state: Sheet, rng: Random, tools: Tools) -> Sheet:
         """The second turn, after a turn with a wrong answer."""
         printed, answered = (str(rng.randint(-_RANDOM_NUMBERS, _RANDOM_NUMBERS)) for _ in range(2))
         run = Run(program=_printing(printed, printed) + "\n", output=printed, printed=printed, failure="")
@@ -182,9 +184,9 @@ def _execution(sheet: Sheet, answer: str) -> Execution:
     return parse_program(answer, max_characters=sheet.payload["max_program_characters"])
 
 
-def _programmed(sheet: Sheet, execution: Execution, tools: Tools) -> Step:
+def _apply_program(sheet: Sheet, execution: Execution, tools: Tools) -> Step:
     result = tools.run(execution)
-    printed = printed_answer(result)
+    printed = read_printed_answer(result)
     is_right = printed is not None and verdict(printed, sheet.payload["answer"])
     run = Run(
         program=execution.program,
@@ -218,11 +220,11 @@ def _printing(expression: str | None, answer: str) -> str:
     return f"print({answer!r})" if expression is None else f"print({expression})"
 
 
-def _spoken(answer: str, *, compact: bool) -> str:
+def _format_answer(answer: str, *, compact: bool) -> str:
     return answer if compact else f"\\boxed{{{answer}}}"
 
 
-def _blurred(text: str, noise: float, rng: Random) -> str:
+def _blur(text: str, noise: float, rng: Random) -> str:
     """`text` with digits and operators randomly replaced by others of their kind; no number begins with 0."""
     blurred = ""
     for character in text:

@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 
-from components.environments.math.grading import compared
+from components.environments.math.grading import compare_answers
 
 CPU_SECONDS = 0.5
 MEMORY_BYTES = 256 << 20
@@ -66,7 +66,7 @@ def same_formula(answer: str, expected: str) -> bool:
     normalization = NormalizationConfig(malformed_operators=True, nits=True, units=False, boxed="none")
     extraction = LatexExtractionConfig(normalization_config=normalization)
 
-    def parsed(text: str) -> list[object]:
+    def parse_parts(text: str) -> list[object]:
         for pattern, replacement in _PYTHON_SPELLINGS:
             text = pattern.sub(replacement, text)
         found: list[object] = parse(
@@ -77,8 +77,8 @@ def same_formula(answer: str, expected: str) -> bool:
         )
         return found
 
-    target = parsed(answer)
-    gold = parsed(expected) if target else []  # parsing takes most of the time
+    target = parse_parts(answer)
+    gold = parse_parts(expected) if target else []  # parsing takes most of the time
     if not gold or not may_be_compared(target[0], gold[0]):
         return False
     gold[0], target[0] = write_as_set(gold[0], target[0]), write_as_set(target[0], gold[0])
@@ -121,7 +121,7 @@ def _compare_and_exit(answer: str, expected: str) -> None:
             limit = int(numbers.read().split()[0]) * resource.getpagesize() + MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-        code = _EQUAL if compared(answer, expected, formulas=same_formula) else _DIFFERENT
+        code = _EQUAL if compare_answers(answer, expected, formulas=same_formula) else _DIFFERENT
     except BaseException:  # the fork's border: whatever the algebra raises, it found no equality
         code = _DIFFERENT
     finally:

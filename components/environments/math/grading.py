@@ -2,7 +2,7 @@
 
 import re
 
-from components.environments.math.normalization import named, words
+from components.environments.math.normalization import split_variable, words
 from components.environments.math.numbers import SHORT_UNITS, Number, number, same_number
 from components.environments.math.structure import SameScalar, is_too_deep, same_answer
 from components.environments.math.units import SHORT_WORDS, is_unit, share_unit, units_differ
@@ -31,7 +31,7 @@ class NeedsFormulas(Exception):
     """Only algebra can tell whether two answers are equal: they differ as text and are not both numbers."""
 
 
-def compared(answer: str, expected: str, *, formulas: SameScalar | None = None) -> bool:
+def compare_answers(answer: str, expected: str, *, formulas: SameScalar | None = None) -> bool:
     """Whether two plain answers are equal. `formulas` compares by algebra; without it the need for algebra raises
     NeedsFormulas."""
 
@@ -55,14 +55,14 @@ def is_too_large(text: str) -> bool:
 
 
 def _same_scalar(answer: str, expected: str, formulas: SameScalar | None) -> bool:
-    (name, given_value), (wanted_name, wanted_value) = named(answer), named(expected)
+    (name, given_value), (wanted_name, wanted_value) = split_variable(answer), split_variable(expected)
     if name and wanted_name and name != wanted_name:
         return False
     if name == wanted_name or "=" not in (expected if name else answer):
         answer, expected = given_value, wanted_value
     if units_differ(answer, expected):
         return False
-    answer, expected = _ungrouped(answer), _ungrouped(expected)
+    answer, expected = _ungroup(answer), _ungroup(expected)
     if _FREE_SPACE.sub("", answer) == _FREE_SPACE.sub("", expected):
         return bool(expected.strip())
     clock, wanted_clock = _clock(answer), _clock(expected)
@@ -98,7 +98,7 @@ def _multiplies(written: Number, answer: str) -> bool:
     ) or words[-1:] == ["a"]
 
 
-def _ungrouped(text: str) -> str:
+def _ungroup(text: str) -> str:
     """`text` with digits in groups of three as one number: `1 234 cm` is `1234 cm`."""
     return _GROUPED.sub(lambda found: found[0].replace(" ", ""), text)
 

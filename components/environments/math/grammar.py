@@ -6,9 +6,9 @@ from collections import deque
 from components.environments.math.normalization import MAX_FINAL_CHARACTERS, plain
 from components.environments.math.numbers import NO_FIRST_UNITS, NO_UNITS, number
 from components.environments.math.units import SHORT_WORDS, is_unit
-from components.environments.shared.answer_extraction import MAX_CANDIDATES, boxes, labelled, last_meant
+from components.environments.shared.answer_extraction import MAX_CANDIDATES, boxes, find_labelled, last_meant
 from components.environments.shared.denials import check_is_meant
-from components.environments.shared.printed import printed
+from components.environments.shared.printed import print_latex
 from components.environments.shared.text import is_text
 from components.errors import MalformedAction
 from components.schema import Execution, ExecutionResult
@@ -77,7 +77,7 @@ def parse_answer(text: str, *, max_characters: int, numbers_only: bool) -> str:
 
 def _check_unit(content: str, after: str) -> None:
     r"""Raise MalformedAction if a word behind a box makes another number of it: `\boxed{5} million`, `\boxed{5} x`."""
-    found = _WORD.match(printed(after))
+    found = _WORD.match(print_latex(after))
     if found is None:
         return
     word = found[1].casefold()
@@ -100,7 +100,7 @@ def final_value(text: str) -> str:
     **Example** `"\boxed{5}. Wait, 2 + 2 is 4, so the answer is 4."` is `"4"`.
     """
     box = max(boxes(text), key=lambda each: each.start, default=None)
-    labels = deque(labelled(text, with_remark=False), maxlen=MAX_CANDIDATES)
+    labels = deque(find_labelled(text, with_remark=False), maxlen=MAX_CANDIDATES)
     last = next((each for each in reversed(labels) if each.is_answer or _is_number(each.content)), None)
     last = last or (labels[-1] if labels else None)
     if last is not None and (box is None or last.start >= box.end):
@@ -139,7 +139,7 @@ def _read_conclusion(told: str) -> str:
     return told
 
 
-def printed_answer(result: ExecutionResult) -> str | None:
+def read_printed_answer(result: ExecutionResult) -> str | None:
     """A program's answer: the last line of its output; None if it failed or printed none. Standard error is ignored."""
     if result.status != "ok":
         return None

@@ -69,7 +69,7 @@ def plain(text: str) -> str:
     return text.strip(" `*\"'").removesuffix(".").rstrip()
 
 
-def named(text: str) -> tuple[str, str]:
+def split_variable(text: str) -> tuple[str, str]:
     """The variable of a plain answer, "" without one, and its value: `x = 5` is ("x", "5")."""
     found = _NAMED.match(text)
     return (found["name"], text[found.end() :]) if found else ("", text)

@@ -115,21 +115,21 @@ def _decimal(text: str) -> tuple[Fraction, bool] | None:
     if abs(power) > _MAX_EXPONENT:
         return None
     value = Fraction(written if written[-1] != "." else written[:-1]) * Fraction(10) ** power
-    return _signed(found["sign"], value), "." in written or power != 0
+    return _apply_sign(found["sign"], value), "." in written or power != 0
 
 
 def _fraction(text: str) -> tuple[Fraction, bool] | None:
     found = _SLASHED.fullmatch(text) or _STACKED.fullmatch(text) or _CALLED.fullmatch(text)
     if found is None:
-        return _bracketed(text)
+        return _parse_bracketed(text)
     parts = defaultdict(str, {name: part for name, part in found.groupdict().items() if part})
     top, bottom = (
         Fraction((parts[name] or parts[f"{name}_digit"]).replace(",", "").rstrip(".")) for name in ("above", "below")
     )
-    return (_signed(parts["sign"], top / bottom + int(parts["whole"] or 0)), False) if bottom else None
+    return (_apply_sign(parts["sign"], top / bottom + int(parts["whole"] or 0)), False) if bottom else None
 
 
-def _bracketed(text: str) -> tuple[Fraction, bool] | None:
+def _parse_bracketed(text: str) -> tuple[Fraction, bool] | None:
     """A number in one pair of brackets, possibly divided by a whole number: `-(1/2)`, `(3)/4`."""
     found = _BRACKETED.fullmatch(text)
     if found is None:
@@ -137,8 +137,8 @@ def _bracketed(text: str) -> tuple[Fraction, bool] | None:
     inner = _decimal(found["inner"].strip()) or (None if "(" in found["inner"] else _fraction(found["inner"].strip()))
     if inner is None or int(found["below"] or 1) == 0:
         return None
-    return _signed(found["sign"], inner[0] / int(found["below"] or 1)), inner[1]
+    return _apply_sign(found["sign"], inner[0] / int(found["below"] or 1)), inner[1]
 
 
-def _signed(sign: str, value: Fraction) -> Fraction:
+def _apply_sign(sign: str, value: Fraction) -> Fraction:
     return -value if sign == "-" else value

@@ -5,7 +5,7 @@ this turn's program and `>`: `T12+7*3:` and `R12+7*3:40>`, and a turn later `R12
 """
 
 from components.environments.math.history import Progress, Round, Run
-from components.environments.shared.pictures import styled
+from components.environments.shared.pictures import apply_style
 
 TOOL_AGENT = "tool_agent"
 REASONER = "reasoner"
@@ -69,22 +69,24 @@ def prose_view(agent: str, statement: str, progress: Progress) -> str:
     parts = [f"Problem:\n{statement}"]
     first = max(0, len(progress.rounds) - _SHOWN_TURNS)
     for number, played in enumerate(progress.rounds[first:], start=first + 1):
-        parts.append(f"Turn {number}:\n{_told(played.run)}\nThe reasoner's answer: {_ascii(played.answer or 'none')}")
+        parts.append(
+            f"Turn {number}:\n{_describe_run(played.run)}\nThe reasoner's answer: {_ascii(played.answer or 'none')}"
+        )
     if agent == REASONER:
-        parts.append(f"Now:\n{_told(progress.run)}")
+        parts.append(f"Now:\n{_describe_run(progress.run)}")
     return "\n\n".join(parts)
 
 
 def picture(statement: str, progress: Progress, *, solved: bool, color: bool) -> str:
     """The team's work for people."""
-    lines = [styled(statement, "1") if color else statement]
+    lines = [apply_style(statement, "1") if color else statement]
     pending = [Round(run=progress.run, answer=None)] if progress.run is not None else []
     for number, played in enumerate((*progress.rounds, *pending), start=1):
         is_right = solved and number == len(progress.rounds)
         answer = f"answer  {played.answer or '-'}"
         if color and played.answer:
-            answer = styled(answer, "1;32" if is_right else "33")
-        lines += [f"-- turn {number}", _told(played.run), f"{answer}{' (right)' if is_right else ''}"]
+            answer = apply_style(answer, "1;32" if is_right else "33")
+        lines += [f"-- turn {number}", _describe_run(played.run), f"{answer}{' (right)' if is_right else ''}"]
     return "\n".join(lines)
 
 
@@ -105,7 +107,7 @@ def _ascii(text: str) -> str:
     )
 
 
-def _told(run: Run | None) -> str:
+def _describe_run(run: Run | None) -> str:
     """A program and its result."""
     if run is None:
         return "There is no program."

@@ -126,9 +126,9 @@ def _draw(shape: Level, num_terms: int, rng: Random) -> Expression | None:
     binding, compute = _OPERATIONS[sign]
     if left is None or right is None or (sign in ("//", "%") and right.value == 0):
         return None
-    text = _bracketed(left, left.binding < binding) + sign + _bracketed(right, right.binding <= binding)
+    text = _bracket(left, left.binding < binding) + sign + _bracket(right, right.binding <= binding)
     return Expression(text=text, value=compute(left.value, right.value), binding=binding)
 
 
-def _bracketed(part: Expression, needed: bool) -> str:
+def _bracket(part: Expression, needed: bool) -> str:
     return f"({part.text})" if needed else part.text

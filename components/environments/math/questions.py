@@ -7,7 +7,7 @@ from components.environments.math.layouts import LAYOUTS, Question
 from components.environments.math.normalization import plain
 from components.environments.math.options import MathOptions
 from components.environments.shared.dataset_rows import DatasetSource, columns_of
-from components.environments.shared.splits import divided, tell_of_contradictions, train_without_test
+from components.environments.shared.splits import divide_rows, tell_of_contradictions, train_without_test
 from components.errors import ConfigurationError
 
 TEST_YEARS = frozenset({2024, 2025})
@@ -25,7 +25,7 @@ def questions_of(options: MathOptions, split: Split) -> tuple[Question, ...]:
     questions = [question for question in read if split == "test" or question.year not in TEST_YEARS]
     contents = [question.content for question in questions]
     if _source(options, "train") == _source(options, "test"):
-        kept = divided(contents)[split]
+        kept = divide_rows(contents)[split]
     else:
         trains_apart = split == "train" and options.dataset_of("test") != "procedural"
         held_out = [question.content for question in questions_of(options, "test")] if trains_apart else []

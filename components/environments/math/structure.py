@@ -61,7 +61,7 @@ def take_apart(text: str) -> Structure:
     united = _split(text, _UNION)
     if len(united) > 1:
         return Structure(kind="union", parts=united)
-    inner, ends = _unwrapped(text)
+    inner, ends = _unwrap(text)
     if inner is not None:
         parts = tuple(part for part in _split(inner, re.compile("[,;]")) if part)
         if ends == "{}":
@@ -132,7 +132,7 @@ def same_answer(answer: str, expected: str, same: SameScalar) -> bool:
     return same_structure(one, other, same)
 
 
-def _unwrapped(text: str) -> tuple[str | None, str]:
+def _unwrap(text: str) -> tuple[str | None, str]:
     r"""The inside of the pair of brackets around the whole `text`, and that pair; None without one."""
     opening = 2 if text.startswith("\\{") else 1
     closing = 2 if text.endswith("\\}") else 1

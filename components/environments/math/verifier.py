@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from components.environments.math import formulas
-from components.environments.math.grading import NeedsFormulas, compared
+from components.environments.math.grading import NeedsFormulas, compare_answers
 from components.environments.math.normalization import MAX_CHARACTERS, plain
 from components.environments.math.units import units_differ
 from components.errors import ExecutionFailed
@@ -47,7 +47,7 @@ def _verdict(answer: str, expected: str) -> bool:
     if not answer or not expected:
         return False
     try:
-        return compared(answer, expected)
+        return compare_answers(answer, expected)
     except NeedsFormulas:
         return _pool().compare(answer, expected)
 

@@ -8,10 +8,17 @@ from typing import Any
 from components.environments.base import Retriever, Split, Step, Tools
 from components.environments.environment import Demonstrator, ToolEnvironment
 from components.environments.search.expert import random_name, random_word, reasoner_line_text, searcher_line_texts
-from components.environments.search.grading import normalized
+from components.environments.search.grading import normalize
 from components.environments.search.grammar import LINES_ENDING, final_lines
-from components.environments.search.inquiry import Inquiry, planned, reasoned, searched
-from components.environments.search.observations import REASONER, ROLES, SEARCHER, folded, instructions, state_text
+from components.environments.search.inquiry import Inquiry, apply_reasoning, apply_search, parse_plan
+from components.environments.search.observations import (
+    REASONER,
+    ROLES,
+    SEARCHER,
+    fold_to_ascii,
+    instructions,
+    state_text,
+)
 from components.environments.search.options import SearchOptions
 from components.environments.search.questions import Question
 from components.environments.search.render import picture
@@ -96,10 +103,14 @@ class SearchEnvironment(Demonstrator, ToolEnvironment):
         return final_lines(text, answers=agent == REASONER)
 
     def tool_calls(self, state: Inquiry, agent: str, answer: str) -> tuple[Query, ...]:
-        return planned(state, answer).queries if agent == SEARCHER else ()
+        return parse_plan(state, answer).queries if agent == SEARCHER else ()
 
     def step(self, state: Inquiry, agent: str, answer: str, tools: Tools) -> Step:
-        step = searched(state, planned(state, answer), tools) if agent == SEARCHER else reasoned(state, answer)
+        step = (
+            apply_search(state, parse_plan(state, answer), tools)
+            if agent == SEARCHER
+            else apply_reasoning(state, answer)
+        )
         return replace(step, state=step.state.after(agent, is_refused=False))
 
     def after_malformed(self, state: Inquiry, agent: str, error: MalformedAction) -> Step:
@@ -129,7 +140,7 @@ class SearchEnvironment(Demonstrator, ToolEnvironment):
         mark = "?" if agent == SEARCHER else rng.choice(state.reasoner_marks)
         return f"{mark}{random_word(state, rng)}"
 
-    def scrambled(self, state: Inquiry, rng: Random, tools: Tools) -> Inquiry:
+    def scramble(self, state: Inquiry, rng: Random, tools: Tools) -> Inquiry:
         """The inquiry after some bad turns without a final answer; the chain can still be followed from there."""
         for _ in range(rng.randint(0, _MAX_SCRAMBLED_TURNS)):
             bad = self.noisy_expert(state, SEARCHER, noise=_SCRAMBLING_NOISE, rng=rng)
@@ -151,5 +162,5 @@ class SearchEnvironment(Demonstrator, ToolEnvironment):
 
 def _with_ascii_answers(question: Question) -> Question:
     """The question with its answers as ASCII beside them, except those without a word left."""
-    plain = filter(normalized, map(folded, question.answers))
+    plain = filter(normalize, map(fold_to_ascii, question.answers))
     return question.model_copy(update={"answers": tuple(dict.fromkeys((*question.answers, *plain)))})

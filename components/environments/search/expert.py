@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from random import Random
 
-from components.environments.search.grading import mentions, normalized
+from components.environments.search.grading import mentions, normalize
 from components.environments.search.grammar import single_line
 from components.environments.search.inquiry import Inquiry
-from components.environments.search.observations import folded
+from components.environments.search.observations import fold_to_ascii
 from components.environments.search.questions import Hop
 
 
@@ -47,9 +47,9 @@ def random_word(inquiry: Inquiry, rng: Random) -> str:
 
 
 def _notes(inquiry: Inquiry) -> Iterator[str]:
-    answers = {normalized(hop.question): hop for hop in inquiry.question.hops if hop.question and hop.answer}
+    answers = {normalize(hop.question): hop for hop in inquiry.question.hops if hop.question and hop.answer}
     for number, asked in enumerate(inquiry.state.sub_questions, 1):
-        hop = answers.get(normalized(asked.text))
+        hop = answers.get(normalize(asked.text))
         if asked.answer is None and hop is not None and inquiry.question.hops.index(hop) in inquiry.state.found:
             yield f"#{number}={_spell(inquiry, hop.answer)}"
 
@@ -77,5 +77,5 @@ def _is_named(inquiry: Inquiry, hop: Hop) -> bool:
 def _spell(inquiry: Inquiry, text: str) -> str:
     """`text` on one line of allowed length, in ASCII if the environment shows only that."""
     line = single_line(text)
-    fitting = (folded(line) if inquiry.sizes.ascii_only else line)[: inquiry.sizes.line_characters].strip()
-    return fitting if normalized(fitting) else "x"
+    fitting = (fold_to_ascii(line) if inquiry.sizes.ascii_only else line)[: inquiry.sizes.line_characters].strip()
+    return fitting if normalize(fitting) else "x"

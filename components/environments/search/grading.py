@@ -28,7 +28,7 @@ NOTHING = Verdict(exact=False, f1=0.0)
 
 
 @lru_cache(maxsize=64)
-def normalized(text: str) -> str:
+def normalize(text: str) -> str:
     """`text` in lower case, without ASCII punctuation and English articles, with single spaces.
 
     **Example** `"The  Eiffel-Tower!"` is `"eiffeltower"`; `"A cat, the hat"` is `"cat hat"`.
@@ -39,12 +39,12 @@ def normalized(text: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """The words of the normalised text."""
-    return normalized(text).split()
+    return normalize(text).split()
 
 
 def exact_match(answer: str, gold: str) -> bool:
     """Whether both are equal once normalised."""
-    return normalized(answer) == normalized(gold)
+    return normalize(answer) == normalize(gold)
 
 
 def token_f1(answer: str, gold: str) -> float:
@@ -54,7 +54,7 @@ def token_f1(answer: str, gold: str) -> float:
 
     **Example** "in Paris France" against "Paris": precision 1/3, recall 1, F1 0.5.
     """
-    given, wanted = normalized(answer), normalized(gold)
+    given, wanted = normalize(answer), normalize(gold)
     if given != wanted and _CLOSED & {given, wanted}:
         return 0.0
     given_words, wanted_words = given.split(), wanted.split()
@@ -66,7 +66,7 @@ def token_f1(answer: str, gold: str) -> float:
 
 def judge(answer: str, golds: Sequence[str], *, question: str) -> Verdict:
     """The best verdict over the gold answers. An answer without words or a copy of the question is worth nothing."""
-    if not golds or not normalized(answer) or exact_match(answer, question):
+    if not golds or not normalize(answer) or exact_match(answer, question):
         return NOTHING
     return Verdict(
         exact=any(exact_match(answer, gold) for gold in golds), f1=max(token_f1(answer, gold) for gold in golds)
@@ -78,5 +78,5 @@ def mentions(text: str, name: str) -> bool:
 
     **Example** "home of Ann Toval" mentions "Ann Toval" and does not mention "An".
     """
-    wanted = normalized(name)
-    return bool(wanted) and f" {wanted} " in f" {normalized(text)} "
+    wanted = normalize(name)
+    return bool(wanted) and f" {wanted} " in f" {normalize(text)} "

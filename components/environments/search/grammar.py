@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from components.environments.search.sizes import Sizes
 from components.environments.shared.answer_extraction import (
+    find_labelled,
     is_label,
-    labelled,
     last_lines,
     last_meant,
     read_labelled_values,
+    strip_bullet,
     strip_display,
-    unbulleted,
 )
 from components.environments.shared.denials import check_is_meant, joint
 from components.errors import MalformedAction
@@ -113,29 +113,29 @@ def final_lines(text: str, *, answers: bool) -> str:
 
 
 def _searcher_line(line: str) -> str | None:
-    plain = unbulleted(line)
+    plain = strip_bullet(line)
     return plain if NOTE.fullmatch(plain) or SEARCH.fullmatch(plain) else None
 
 
 def _reasoner_line(line: str) -> str | None:
-    plain = unbulleted(line)
+    plain = strip_bullet(line)
     if is_label(plain):
         return None
     if (marked := ASK.fullmatch(plain) or ANSWER.fullmatch(plain)) and (words := marked["text"].strip()):
         return plain if strip_display(words) == words or plain[0] in "?#" else f"= {strip_display(words)}"
     if "\\boxed" in plain:
         return None
-    told = next(labelled(plain), None)
+    told = next(find_labelled(plain), None)
     is_answer = told is not None and told.start <= _MAX_LABEL and {":", "："} & set(plain[: told.start])
     return f"= {plain[told.start :]}" if told and is_answer else None
 
 
-def resolved(text: str, answers: tuple[str | None, ...]) -> str:
+def resolve_references(text: str, answers: tuple[str | None, ...]) -> str:
     """`text` with each reference to a sub-question replaced by its answer; a number that names none stays.
 
     `answers[i]` belongs to sub-question i + 1. Raises MalformedAction for a sub-question without an answer.
 
-    **Example** `resolved("home of #1", ("Ann", None))` is `"home of Ann"`.
+    **Example** `resolve_references("home of #1", ("Ann", None))` is `"home of Ann"`.
     """
 
     def answer_of(match: re.Match[str]) -> str:

@@ -18,7 +18,7 @@ from components.environments.search.corpus import passage_of
 from components.errors import RetrieverIncompatible, RetrieverUnavailable
 from components.identity import fingerprint
 from components.schema import Passage, Query
-from components.text.bounded_json import bounded_json
+from components.text.bounded_json import parse_bounded_json
 
 _MAX_SHOWN = 120
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -86,7 +86,7 @@ class HttpRetriever:
             if attempt:
                 self._pause(self._first_pause_seconds * 2 ** (attempt - 1))
             try:
-                status, content = self._posted(body)
+                status, content = self._post(body)
             except httpx.TransportError as error:
                 reason = f"{type(error).__name__}: {error}"
                 continue
@@ -102,7 +102,7 @@ class HttpRetriever:
             "local file"
         )
 
-    def _posted(self, body: bytes) -> tuple[int, bytes]:
+    def _post(self, body: bytes) -> tuple[int, bytes]:
         """Status and content of one attempt, bounded in time and memory."""
         ends = time.monotonic() + self._timeout_seconds
         with self._client.stream("POST", self._url, content=body, headers=_HEADERS) as answer:
@@ -120,7 +120,7 @@ class HttpRetriever:
 
     def _passages(self, content: bytes) -> tuple[Passage, ...]:
         try:
-            result = _Result.model_validate(bounded_json(content)).result[0]
+            result = _Result.model_validate(parse_bounded_json(content)).result[0]
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, fault["loc"]))

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from components.environments.search.grading import normalized
+from components.environments.search.grading import normalize
 from components.environments.search.grammar import single_line
 from components.environments.search.questions import Hop, Question, Text
 from components.environments.shared.splits import tell_of_contradictions
@@ -54,7 +54,7 @@ def _tell_of_contradictions(field: str, questions: Sequence[Question]) -> None:
     first, told = dict[str, Question](), list[tuple[str, str]]()
     for question in questions:
         earlier = first.setdefault(question.content, question)
-        if not {*map(normalized, earlier.answers)} & {*map(normalized, question.answers)}:
+        if not {*map(normalize, earlier.answers)} & {*map(normalize, question.answers)}:
             told += [(question.content, " / ".join(each.answers)) for each in (earlier, question)]
     tell_of_contradictions(field, told)
 
@@ -65,7 +65,7 @@ def question_of(row: Row) -> tuple[Question | None, tuple[Text, ...]]:
     text = single_line(_text(merged["question"] if "question" in merged else merged["Question"]))
     answers = _answers(merged)
     passages, hops = _musique(merged) if "paragraphs" in merged else _hotpot(merged, text)
-    if not answers or not normalized(text) or merged.get("answerable") is False:
+    if not answers or not normalize(text) or merged.get("answerable") is False:
         return None, passages
     return Question(text=text, answers=answers, hops=hops), passages
 
@@ -77,7 +77,7 @@ def _answers(row: Row) -> tuple[str, ...]:
     if name == "answer":
         listed += row.get("answer_aliases") or ()
     texts = [_text(each) for each in listed if each is not None]
-    return tuple(dict.fromkeys(single_line(text) for text in texts if normalized(text)))
+    return tuple(dict.fromkeys(single_line(text) for text in texts if normalize(text)))
 
 
 def _hotpot(row: Row, question: str) -> tuple[tuple[Text, ...], tuple[Hop, ...]]:

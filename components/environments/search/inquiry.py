@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from components.environments.base import Step, Tools
-from components.environments.search.grading import judge, mentions, normalized, words_of
-from components.environments.search.grammar import Note, parse_reasoner, parse_searcher, resolved
+from components.environments.search.grading import judge, mentions, normalize, words_of
+from components.environments.search.grammar import Note, parse_reasoner, parse_searcher, resolve_references
 from components.environments.search.observations import REASONER
 from components.environments.search.questions import Question, Text
 from components.environments.search.sizes import Sizes
@@ -77,7 +77,7 @@ class Plan:
     queries: tuple[Query, ...]
 
 
-def planned(inquiry: Inquiry, answer: str) -> Plan:
+def parse_plan(inquiry: Inquiry, answer: str) -> Plan:
     """The searcher's answer. A note holds from its line on, so a later query of the same answer may refer to it.
 
     Raises MalformedAction.
@@ -90,19 +90,19 @@ def planned(inquiry: Inquiry, answer: str) -> Plan:
             state = state.with_note(line.number, line.text)
             notes.append(line.text)
         else:
-            text = resolved(line.text, state.answers).encode("utf-8", "replace").decode("utf-8")
+            text = resolve_references(line.text, state.answers).encode("utf-8", "replace").decode("utf-8")
             queries.append(Query(text=text, num_passages=sizes.num_passages))
     return Plan(state=state, notes=tuple(notes), queries=tuple(dict.fromkeys(queries)))
 
 
-def searched(inquiry: Inquiry, plan: Plan, tools: Tools) -> Step:
+def apply_search(inquiry: Inquiry, plan: Plan, tools: Tools) -> Step:
     """The result of the searcher's plan."""
     retrieved = [passage for query in plan.queries for passage in tools.retrieve(query)]
     passages = tuple((passage.title, passage.text) for passage in retrieved)
     state = plan.state.with_evidence(passages)
-    found = _found(inquiry.question, passages) - state.found
-    expected = _expected_notes(inquiry.question)
-    right = expected.intersection(map(normalized, plan.notes)) - state.noted
+    found = _find_hops(inquiry.question, passages) - state.found
+    expected = _list_expected_notes(inquiry.question)
+    right = expected.intersection(map(normalize, plan.notes)) - state.noted
     return Step(
         state=inquiry.at(replace(state, found=state.found | found, noted=state.noted | right)),
         team={"f1": 0.0},
@@ -114,11 +114,11 @@ def searched(inquiry: Inquiry, plan: Plan, tools: Tools) -> Step:
     )
 
 
-def reasoned(inquiry: Inquiry, answer: str) -> Step:
+def apply_reasoning(inquiry: Inquiry, answer: str) -> Step:
     """The result of the reasoner's answer: sub-questions, or the final one. Raises MalformedAction."""
     decided = parse_reasoner(answer, inquiry.sizes)
     if not isinstance(decided, str):
-        return _asked(inquiry, decided)
+        return _apply_questions(inquiry, decided)
     verdict = judge(decided, inquiry.question.answers, question=inquiry.question.text)
     return Step(
         state=inquiry.at(replace(inquiry.state, answer=decided, verdict=verdict)),
@@ -129,7 +129,7 @@ def reasoned(inquiry: Inquiry, answer: str) -> Step:
     )
 
 
-def _found(question: Question, passages: tuple[Text, ...]) -> frozenset[int]:
+def _find_hops(question: Question, passages: tuple[Text, ...]) -> frozenset[int]:
     """The hops whose passage is among `passages`; without hops, number 0 is any passage that mentions a gold answer."""
     if not question.hops:
         told = any(mentions(text, answer) for _, text in passages for answer in question.answers)
@@ -138,13 +138,13 @@ def _found(question: Question, passages: tuple[Text, ...]) -> frozenset[int]:
     return frozenset(number for number, hop in hops if any(hop.is_in(title, text) for title, text in passages))
 
 
-def _expected_notes(question: Question) -> frozenset[str]:
+def _list_expected_notes(question: Question) -> frozenset[str]:
     """The dataset's answers of the hops, or else the first answer of the question."""
-    known = {normalized(hop.answer) for hop in question.hops if hop.answer}
-    return frozenset(known or {normalized(question.answers[0])})
+    known = {normalize(hop.answer) for hop in question.hops if hop.answer}
+    return frozenset(known or {normalize(question.answers[0])})
 
 
-def _asked(inquiry: Inquiry, texts: tuple[str, ...]) -> Step:
+def _apply_questions(inquiry: Inquiry, texts: tuple[str, ...]) -> Step:
     state, hops, before = inquiry.state, inquiry.question.hops, inquiry.state.sub_questions
     if len(before) + len(texts) > inquiry.sizes.num_sub_questions:
         raise MalformedAction(f"more than {inquiry.sizes.num_sub_questions} sub-questions; give the final answer")

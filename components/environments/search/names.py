@@ -19,20 +19,20 @@ _NUM_PARTS = 60
 
 def short_names(rng: Random) -> Iterator[str]:
     """All names of four letters in random order, for example `"Kozu"`."""
-    return _shuffled([(first + second).capitalize() for first in _SYLLABLES for second in _SYLLABLES], rng)
+    return _shuffle([(first + second).capitalize() for first in _SYLLABLES for second in _SYLLABLES], rng)
 
 
 def place_names(rng: Random) -> Iterator[str]:
     """All names of one word and three syllables in random order, for example `"Zakomik"`."""
     pairs = [(first + second).capitalize() for first in _SYLLABLES for second in _SYLLABLES]
-    return _shuffled([pair + end for pair in pairs for end in _ENDS], rng)
+    return _shuffle([pair + end for pair in pairs for end in _ENDS], rng)
 
 
 def person_names(places: Iterator[str], rng: Random) -> Iterator[str]:
     """Given name and surname in random order. Several people share each part, but no two share both."""
     given = [f"{name}{'nlr'[index % 3]}" for index, name in enumerate(islice(short_names(rng), _NUM_PARTS))]
     surnames = list(islice(places, _NUM_PARTS))
-    yield from _shuffled([f"{first} {last}" for first in given for last in surnames], rng)
+    yield from _shuffle([f"{first} {last}" for first in given for last in surnames], rng)
 
 
 def firm_names(places: Iterator[str], rng: Random) -> Iterator[str]:
@@ -45,6 +45,6 @@ def work_names(places: Iterator[str], rng: Random) -> Iterator[str]:
     return (f"{rng.choice(_WORK_WORDS)} in {name}" for name in places)
 
 
-def _shuffled(names: list[str], rng: Random) -> Iterator[str]:
+def _shuffle(names: list[str], rng: Random) -> Iterator[str]:
     rng.shuffle(names)
     yield from names

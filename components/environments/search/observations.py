@@ -10,10 +10,10 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
-from components.environments.search.grammar import resolved, single_line
+from components.environments.search.grammar import resolve_references, single_line
 from components.environments.search.sizes import Sizes
 from components.environments.search.state import SearchState, SubQuestion
-from components.environments.shared.text import shortened
+from components.environments.shared.text import shorten
 from components.errors import MalformedAction
 
 SEARCHER = "searcher"
@@ -58,14 +58,14 @@ def instructions(agent: str, sizes: Sizes) -> str:
 
 def state_text(question: str, state: SearchState, agent: str, sizes: Sizes) -> str:
     """The state as `agent` sees it, every part within `sizes`."""
-    lines = [f"Q {shortened(_shown(question, sizes), sizes.question_characters)}"]
+    lines = [f"Q {shorten(_format_line(question, sizes), sizes.question_characters)}"]
     lines += [f"#{number} {_sub_question(each, state, sizes)}" for number, each in enumerate(state.sub_questions, 1)]
     lines += _passages(state, sizes)
     lines.append(f"{_ENDS[agent]}{'!' if agent in state.refused else ''}>")
     return "\n".join(lines)
 
 
-def folded(text: str) -> str:
+def fold_to_ascii(text: str) -> str:
     """`text` in printable ASCII: accents dropped, white space as spaces, anything else as a question mark.
 
     **Example** `"Beyoncé – 東京"` is `"Beyonce ? ??"`.
@@ -80,7 +80,9 @@ def _passages(state: SearchState, sizes: Sizes) -> Iterator[str]:
     """The newest passages that fit, one per line."""
     left = sizes.evidence_characters
     for title, text in state.evidence:
-        line = shortened(f"+ {_shown(title, sizes)}: {_shown(text, sizes)}", min(sizes.passage_characters, left - 1))
+        line = shorten(
+            f"+ {_format_line(title, sizes)}: {_format_line(text, sizes)}", min(sizes.passage_characters, left - 1)
+        )
         if len(line) + 1 > left or left < 11:
             return
         left -= len(line) + 1
@@ -88,19 +90,23 @@ def _passages(state: SearchState, sizes: Sizes) -> Iterator[str]:
 
 
 def _sub_question(asked: SubQuestion, state: SearchState, sizes: Sizes) -> str:
-    text = shortened(_shown(_spell_out(asked.text, state), sizes), sizes.line_characters)
-    return text if asked.answer is None else f"{text} = {shortened(_shown(asked.answer, sizes), sizes.line_characters)}"
+    text = shorten(_format_line(_spell_out(asked.text, state), sizes), sizes.line_characters)
+    return (
+        text
+        if asked.answer is None
+        else f"{text} = {shorten(_format_line(asked.answer, sizes), sizes.line_characters)}"
+    )
 
 
 def _spell_out(text: str, state: SearchState) -> str:
     """`text` with references replaced by answers; unchanged while one of them is open."""
     try:
-        return resolved(text, state.answers)
+        return resolve_references(text, state.answers)
     except MalformedAction:
         return text
 
 
-def _shown(text: str, sizes: Sizes) -> str:
+def _format_line(text: str, sizes: Sizes) -> str:
     """`text` on one line, without characters that UTF-8 cannot encode."""
     line = single_line(text)
-    return folded(line) if sizes.ascii_only else line.encode("utf-8", "replace").decode("utf-8")
+    return fold_to_ascii(line) if sizes.ascii_only else line.encode("utf-8", "replace").decode("utf-8")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import ConfigDict, Field
 
-from components.environments.search.grading import mentions, normalized
+from components.environments.search.grading import mentions, normalize
 from components.frozen import Frozen
 
 Text = tuple[str, str]
@@ -26,7 +26,7 @@ class Hop(Frozen):
 
     def is_in(self, title: str, text: str) -> bool:
         """Whether the passage `title`, `text` is the one that this hop needs."""
-        return normalized(title) == normalized(self.title) and normalized(self.snippet) in normalized(text)
+        return normalize(title) == normalize(self.title) and normalize(self.snippet) in normalize(text)
 
     def is_asked_by(self, text: str) -> bool:
         """Whether `text` mentions one of the hop's names."""
@@ -45,7 +45,7 @@ class Question(Frozen):
     @property
     def content(self) -> str:
         """Equal for questions that differ only in case, punctuation, articles and spaces."""
-        return normalized(self.text)
+        return normalize(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,7 @@ def _words(words: str) -> re.Pattern[str]:
     return re.compile(rf"{answer}|\b(?:{words})\b", re.IGNORECASE)
 
 
-def labelled(
+def find_labelled(
     text: str, *, words: str = "solution|result|output|value|final", with_remark: bool = True
 ) -> Iterator[Candidate]:
     """What follows each label, such as "Final answer:" and `<answer>`, on its line or the next one, up to another label.
@@ -137,7 +137,7 @@ def read_labelled_values(text: str) -> Iterator[Candidate]:
     """What boxes and labels tell; of a label before a box only the box."""
     boxed = tuple(boxes(text))
     yield from boxed
-    yield from (each for each in labelled(text) if not any(each.start <= box.start < each.end for box in boxed))
+    yield from (each for each in find_labelled(text) if not any(each.start <= box.start < each.end for box in boxed))
 
 
 def is_label(line: str) -> bool:
@@ -233,7 +233,7 @@ def strip_display(content: str) -> str:
     return content
 
 
-def unbulleted(line: str) -> str:
+def strip_bullet(line: str) -> str:
     """`line` without the mark of a list item, and without Markdown marks around it."""
     line = line.strip()
     return _BULLET.sub("", line, count=1).strip().strip(_MARKUP).strip()

@@ -123,15 +123,15 @@ class _Rows(Sequence[Mapping[str, Any]]):
         return self._dataset[range(len(self))[index]]
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return _iterated(self._dataset)
+        return _iterate(self._dataset)
 
     def with_columns(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The rows with only those of the columns `names` that exist."""
         known = [name for name in names if name in self._dataset.column_names]
-        return _iterated(self._dataset.select_columns(known)) if known else ({} for _ in range(len(self)))
+        return _iterate(self._dataset.select_columns(known)) if known else ({} for _ in range(len(self)))
 
 
-def _iterated(dataset: Any) -> Iterator[Mapping[str, Any]]:
+def _iterate(dataset: Any) -> Iterator[Mapping[str, Any]]:
     bytes_per_row = 1 + dataset.data.nbytes // max(1, len(dataset))
     num_rows = max(1, min(_ROWS_PER_BATCH, _BYTES_PER_BATCH // bytes_per_row))
     for columns in dataset.iter(batch_size=num_rows):

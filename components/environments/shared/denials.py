@@ -2,7 +2,7 @@
 
 import re
 
-from components.environments.shared.printed import printed
+from components.environments.shared.printed import print_latex
 from components.errors import MalformedAction
 
 _LOOK_BACK = 300
@@ -124,11 +124,11 @@ def check_is_meant(before: str, after: str, *, is_value: bool = False) -> None:
     key = _KEY.search(before)
     if _OPEN_BRACKET.search(before) or (key is not None and not _OWN_KEY.fullmatch(key[1])):
         raise MalformedAction("the answer is part of something else")
-    before = printed(before)
+    before = print_latex(before)
     clause = _CLAUSE_END.split(before)[-1]
     if _denies(clause, is_value=is_value) or (is_value and _ENDS_IN_DENIAL.search(before)):
         raise MalformedAction(f"the answer is not meant: {clause.strip()!r} stands before it")
-    after = printed(after)
+    after = print_latex(after)
     goes_on, fails = (_VALUE_GOES_ON, _VALUE_FAILS) if is_value else (_GOES_ON, _FAILS)
     if found := goes_on.match(after) or _TAKES_BACK.search(after) or fails.search(after):
         raise MalformedAction(f"the answer goes on or is taken back: {found[0].strip()!r} follows it")
@@ -139,8 +139,8 @@ def check_is_whole(before: str, content: str, after: str) -> None:
 
     **Example** `[13, \boxed{42}]`, `\sqrt{\boxed{42}}` and `\boxed{5}x` do not tell the value of the box.
     """
-    after = printed(after)
-    if _is_part_of_formula(printed(before[-_LOOK_BACK:]), after) or (
+    after = print_latex(after)
+    if _is_part_of_formula(print_latex(before[-_LOOK_BACK:]), after) or (
         content.strip()[-1:].isdigit() and _VARIABLE.match(after)
     ):
         raise MalformedAction("the answer is part of a list or a formula")
@@ -181,7 +181,7 @@ def _denies(clause: str, *, is_value: bool) -> bool:
 def joint(between: str) -> str:
     """What joins two answers between which only marks and such words stand: "choice" for "or", "count" for the number of a list
     item, else "marks", as for a comma or "then"; empty if other words stand between them."""
-    between = printed(between)
+    between = print_latex(between)
     if not _JOINS.fullmatch(between):
         return ""
     return "choice" if _CHOICE.search(between) else "count" if _COUNT.search(between) else "marks"

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from components.environments.shared.text import shown
+from components.environments.shared.text import quote_start
 from components.errors import MalformedAction
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
@@ -21,14 +21,14 @@ def parse_json(text: str, *, max_characters: int, max_depth: int) -> Any:
     if len(text) > max_characters:
         raise MalformedAction(f"{len(text)} characters; at most {max_characters} are allowed")
     if _depth(text) > max_depth:
-        raise MalformedAction(f"{shown(text)} is nested deeper than {max_depth}")
+        raise MalformedAction(f"{quote_start(text)} is nested deeper than {max_depth}")
     try:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
     except ValueError as error:
-        raise MalformedAction(f"{shown(text)} is not JSON: {error}") from error
+        raise MalformedAction(f"{quote_start(text)} is not JSON: {error}") from error
 
 
-def unfenced(text: str) -> str:
+def strip_fence(text: str) -> str:
     """The content of the last block between ``` lines, for models that answer in Markdown; other text unchanged."""
     blocks: Sequence[str] = _FENCED.findall(text) if "```" in text else ()
     return blocks[-1] if blocks else text

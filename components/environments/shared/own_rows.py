@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from components.environments.shared.dataset_rows import DatasetSource
 from components.errors import ConfigurationError
-from components.text.bounded_json import bounded_json
+from components.text.bounded_json import parse_bounded_json
 
 OWN_SUFFIX = ".jsonl"
 
@@ -49,7 +49,7 @@ def json_lines(path: Path, named: str) -> Iterator[tuple[str, Any]]:
         with path.open(encoding="utf-8-sig", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    yield f"{named}, line {number}", bounded_json(line)
+                    yield f"{named}, line {number}", parse_bounded_json(line)
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{named}: not UTF-8 text") from error
     except OSError as error:

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 
-def painted(rows: Sequence[str], styles: Mapping[str, str], *, color: bool) -> str:
+def paint(rows: Sequence[str], styles: Mapping[str, str], *, color: bool) -> str:
     """The rows with a space between characters; with `color`, each character in its style.
 
-    **Example** `painted(["A#", ".."], {"#": "90"}, color=False)` is `"A #\\n. ."`.
+    **Example** `paint(["A#", ".."], {"#": "90"}, color=False)` is `"A #\\n. ."`.
     """
     return "\n".join(
-        " ".join(styled(mark, styles[mark]) if color and mark in styles else mark for mark in row) for row in rows
+        " ".join(apply_style(mark, styles[mark]) if color and mark in styles else mark for mark in row) for row in rows
     )
 
 
-def styled(text: str, style: str) -> str:
+def apply_style(text: str, style: str) -> str:
     """`text` between the ANSI sequences that set a style (SGR parameters, `1;36` is bold cyan) and reset it."""
     return f"\x1b[{style}m{text}\x1b[0m"

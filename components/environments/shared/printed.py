@@ -30,7 +30,7 @@ _REWRITES = tuple(
 )
 
 
-def printed(text: str) -> str:
+def print_latex(text: str) -> str:
     r"""`text` with the words, spaces and signs that LaTeX prints; displays begin and end with a dollar sign. Takes linear time.
 
     **Example** `r"\]\quad\text{ or }\times 10"` is `" $  or *10"`, but for spaces.

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from components.environments.base import Split
-from components.environments.shared.text import shortened
+from components.environments.shared.text import shorten
 from components.identity import canonical_json, seed_for
 
 _ONE_IN = 5
@@ -25,7 +25,7 @@ def split_of(deciding: Any) -> Split:
     return "test" if int.from_bytes(digest[:8], "big") % _ONE_IN == 0 else "train"
 
 
-def divided(statements: Sequence[str], contents: Sequence[str] | None = None) -> Mapping[Split, tuple[int, ...]]:
+def divide_rows(statements: Sequence[str], contents: Sequence[str] | None = None) -> Mapping[Split, tuple[int, ...]]:
     """The positions of each split's rows in a table for both, divided by statement; of equal contents (None: the statements)
     only the first."""
     first: dict[str, int] = {}
@@ -61,9 +61,9 @@ def tell_of_contradictions(named: str, rows: Iterable[tuple[str, str]]) -> None:
             "%s: rows that ask the same have different answers (%d): %r has %r and %r; correct them",
             named,
             len(contradicted),
-            shortened(" ".join(asked.split()), 60),
-            shortened(kept, 40),
-            shortened(other, 40),
+            shorten(" ".join(asked.split()), 60),
+            shorten(kept, 40),
+            shorten(other, 40),
         )
 
 

@@ -5,12 +5,12 @@ PRINTABLE = "\n" + "".join(map(chr, range(32, 127)))
 _SHOWN_CHARACTERS = 60
 
 
-def shown(text: str) -> str:
+def quote_start(text: str) -> str:
     """The beginning of `text`, quoted, for a message."""
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
 
 
-def shortened(text: str, max_characters: int) -> str:
+def shorten(text: str, max_characters: int) -> str:
     """`text`, cut to `max_characters` with an ellipsis."""
     return text if len(text) <= max_characters else text[: max(0, max_characters - 3)] + "..."
 

@@ -80,7 +80,7 @@ class CoopCompeteEnvironment(RepeatedGame):
     def best(self, rules: CoopCompete) -> Action:
         return "cooperate" if rules.cooperation_level >= 0.5 else "compete"
 
-    def explained(self, rules: CoopCompete, member: int) -> str:
+    def explain(self, rules: CoopCompete, member: int) -> str:
         together, apart = (WEIGHT * share for share in (rules.cooperation_level, 1 - rules.cooperation_level))
         base = number(base_payoff(rules.difficulty))
         if isinstance(rules, PairGame):

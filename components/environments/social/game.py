@@ -51,14 +51,14 @@ class SocialGame(Environment):
         return {**options.model_dump(mode="json"), "seed": rng.getrandbits(48)}
 
     def step_together(self, state: Any, answers: Mapping[str, str | None]) -> JointStep:
-        played = {agent: self._drawn(state, agent) if answer is None else answer for agent, answer in answers.items()}
+        played = {agent: self._draw(state, agent) if answer is None else answer for agent, answer in answers.items()}
         return self.after(state, played)
 
-    def _drawn(self, state: Any, agent: str) -> str:
+    def _draw(self, state: Any, agent: str) -> str:
         return Random(seed_for(state.seed, "malformed", state.num_steps, agent)).choice(self.choices(state, agent))
 
 
-def listed(choices: Sequence[str]) -> str:
+def join_choices(choices: Sequence[str]) -> str:
     """**Example** "compete or cooperate"; three as "a, b or c"."""
     return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from components.environments.base import JointStep
-from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number, place_of
+from components.environments.social.game import WEIGHTS, SocialGame, join_choices, member_names, number, place_of
 from components.environments.social.rules.maze import (
     LAYOUTS,
     MOVES,
@@ -18,7 +18,7 @@ from components.environments.social.rules.maze import (
     MazeState,
     draw_maze,
     drawing,
-    known_cells,
+    list_known_cells,
     maze_step,
     success_by_path_length,
 )
@@ -131,8 +131,8 @@ class MazeEnvironment(SocialGame):
                 f"{agent} at {places[own][0]},{places[own][1]}, goal {goal[0]},{goal[1]}, step {state.num_steps + 1} of "
                 f"{game.num_steps}",
                 *([f"others at {' '.join(others)}"] if others else []),
-                self._seen(state, own),
-                f"{listed(tuple(MOVES))}?",
+                self._draw_view(state, own),
+                f"{join_choices(tuple(MOVES))}?",
             ]
         )
 
@@ -144,21 +144,21 @@ class MazeEnvironment(SocialGame):
             f"You are {agent}, A in the map. Cells are column,row, and 0,0 is the top left; # is a wall, . is free, G the "
             "goal, ? unknown; other players are not drawn. All players move at once. Arriving at the goal earns "
             f"{number(game.goal_reward)}; until then each step costs 0.1, and 0.01 more for each cell of distance."
-            f"{race}{crowd}\nAnswer with one word and nothing else: {listed(tuple(MOVES))}."
+            f"{race}{crowd}\nAnswer with one word and nothing else: {join_choices(tuple(MOVES))}."
         )
 
     def render(self, state: Walk) -> str:
         return drawing(state.game, state.walked)
 
-    def _seen(self, state: Walk, own: int) -> str:
+    def _draw_view(self, state: Walk, own: int) -> str:
         maze, paths_N = state.game.maze, state.walked.paths_N
         here = paths_N[own][-1]
         if state.view == "around":
-            known = known_cells(maze, [[here]])
+            known = list_known_cells(maze, [[here]])
             columns, rows = range(here[0] - 1, here[0] + 2), range(here[1] - 1, here[1] + 2)
         else:
             columns, rows = range(maze.width), range(maze.height)
-            known = known_cells(maze, paths_N if state.shared_map else [paths_N[own]])
+            known = list_known_cells(maze, paths_N if state.shared_map else [paths_N[own]])
             if state.view == "all":
                 known = {(x, y): maze.is_free((x, y)) for x in columns for y in rows}
 

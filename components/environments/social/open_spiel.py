@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import Field
 
 from components.environments.base import JointStep
-from components.environments.social.game import SocialGame, listed, member_names, place_of
+from components.environments.social.game import SocialGame, join_choices, member_names, place_of
 from components.environments.social.spiel_games import SpielState, joint_move, random_line, spiel_game
-from components.environments.social.spiel_words import seated, words_for
+from components.environments.social.spiel_words import name_seat, words_for
 from components.frozen import Frozen
 
 _MOST_LISTED = 60
@@ -75,7 +75,7 @@ class OpenSpielEnvironment(SocialGame):
         player = place_of(agent)
         acts = player in state.acting
         choices = tuple(self._actions(state, player)) if acts else ()
-        return seated(state, player, words_for(state.game).text(state, player), choices)
+        return name_seat(state, player, words_for(state.game).text(state, player), choices)
 
     def instructions(self, state: SpielState, agent: str) -> str:
         player = place_of(agent)
@@ -83,7 +83,7 @@ class OpenSpielEnvironment(SocialGame):
         told = f"You are {agent}. {words_for(state.game).rules(state.game, player)}"
         if not 0 < len(choices) <= _MOST_LISTED:
             return f"{told}\nAnswer with one legal move and nothing else."
-        return f"{told}\nAnswer with one of these and nothing else: {listed(choices)}."
+        return f"{told}\nAnswer with one of these and nothing else: {join_choices(choices)}."
 
     def render(self, state: SpielState) -> str:
         """The whole state, with what is hidden from players."""

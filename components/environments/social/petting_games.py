@@ -41,7 +41,7 @@ class PettingGame:
     def __init__(self, key: Key) -> None:
         self.key = key
         self._parameters: Mapping[str, Any] = _json(key[1])
-        first = self.made()
+        first = self.make()
         self.agents: tuple[str, ...] = tuple(first.possible_agents)
         spaces = [first.action_space(agent) for agent in self.agents]
         for agent, space in zip(self.agents, spaces, strict=True):
@@ -61,7 +61,7 @@ class PettingGame:
                     "taken twice; choose another game"
                 )
 
-    def made(self) -> Any:
+    def make(self) -> Any:
         """A new game, before its reset."""
         module = import_game(self.key[0])
         try:
@@ -73,7 +73,7 @@ class PettingGame:
 
     def start(self, seed: int) -> "PettingState":
         """The state after the reset."""
-        game = self.made()
+        game = self.make()
         seen, infos = game.reset(seed=seed % _SEEDS)
         return PettingState(game=self, seed=seed, live=game, seen=seen, masks=_masks(infos))
 
@@ -81,14 +81,14 @@ class PettingGame:
         """The state after a joint step of those who live."""
         steps = (*state.steps, tuple(actions.items()))
         if self.copying == "replay":
-            return self.replayed(state.seed, steps)
-        return _stepped(state, cloned(state.live), actions)
+            return self.replay(state.seed, steps)
+        return _step(state, clone_game(state.live), actions)
 
-    def replayed(self, seed: int, steps: Sequence[tuple[tuple[str, int], ...]]) -> "PettingState":
+    def replay(self, seed: int, steps: Sequence[tuple[tuple[str, int], ...]]) -> "PettingState":
         """The state after all these steps, from the reset on."""
         state = self.start(seed)
         for step in steps:
-            state = _stepped(state, state.live, dict(step))
+            state = _step(state, state.live, dict(step))
         return state
 
     def _copies_exactly(self) -> bool:
@@ -112,7 +112,7 @@ class PettingGame:
                 if not (_equal(_facts(first), told) and _equal(_facts(second), told)):
                     return False
                 state = second
-            if not _equal(_facts(self.replayed(seed, state.steps)), _facts(state)):
+            if not _equal(_facts(self.replay(seed, state.steps)), _facts(state)):
                 return False
         return True
 
@@ -173,7 +173,7 @@ def random_actions(state: PettingState, rng: Random) -> dict[str, int]:
     return {state.game.agents[member]: rng.choice(state.legal(member)) for member in state.acting}
 
 
-def cloned(game: Any, memo: dict[int, Any] | None = None) -> Any:
+def clone_game(game: Any, memo: dict[int, Any] | None = None) -> Any:
     """A game with its state. `deepcopy` of most games gives a new one instead: their `__setstate__` calls the constructor.
 
     Fonts and surfaces of pygame, which only draw, are shared.
@@ -186,7 +186,7 @@ def cloned(game: Any, memo: dict[int, Any] | None = None) -> Any:
         if type(value).__module__.partition(".")[0] == "pygame":
             memo[id(value)] = value
         is_inner = isinstance(value, kinds) and id(value) not in memo
-        copied.__dict__[name] = cloned(value, memo) if is_inner else copy.deepcopy(value, memo)
+        copied.__dict__[name] = clone_game(value, memo) if is_inner else copy.deepcopy(value, memo)
     return copied
 
 
@@ -215,7 +215,7 @@ def import_game(module: str) -> Any:
                 f"environment.options.game {module!r}: needs {missing}, which is not installed; install it first"
             ) from error
         raise ConfigurationError(
-            f"environment.options.game {module!r}: no such module; {suggest(module, _known_modules())}"
+            f"environment.options.game {module!r}: no such module; {suggest(module, _list_modules())}"
         ) from error
     except ImportError as error:
         raise ConfigurationError(f"environment.options.game {module!r}: {error}") from error
@@ -226,7 +226,7 @@ def import_game(module: str) -> Any:
     return found
 
 
-def _known_modules() -> list[str]:
+def _list_modules() -> list[str]:
     """The modules of games in the installed packages."""
     found = []
     for package in PACKAGES:
@@ -257,7 +257,7 @@ def _json(text: str) -> Any:
     return json.loads(text)
 
 
-def _stepped(state: PettingState, live: Any, actions: Mapping[str, int]) -> PettingState:
+def _step(state: PettingState, live: Any, actions: Mapping[str, int]) -> PettingState:
     """The state after `live`, a copy of the state's own, has made a step."""
     seen, rewards, _, _, infos = live.step(dict(actions))
     return PettingState(
@@ -278,7 +278,7 @@ def _masks(infos: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _replay(key: Key, seed: int, steps: Sequence[tuple[tuple[str, int], ...]]) -> PettingState:
-    return _load(key).replayed(seed, steps)
+    return _load(key).replay(seed, steps)
 
 
 def _facts(state: PettingState) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from components.environments.base import JointStep
-from components.environments.social.game import SocialGame, listed, member_names, place_of
+from components.environments.social.game import SocialGame, join_choices, member_names, place_of
 from components.environments.social.petting_games import PettingState, petting_game
 from components.frozen import Frozen
 
@@ -114,7 +114,7 @@ class PettingZooEnvironment(SocialGame):
         played = state.played
         name = played.game.agents[member]
         seen = observation_text(played.seen[name], state.observation_names)
-        asked = f"\n{listed(self.choices(state, agent))}?" if member in played.acting else ""
+        asked = f"\n{join_choices(self.choices(state, agent))}?" if member in played.acting else ""
         return f"{agent} ({name}), step {state.num_steps + 1} of {state.max_steps}\n{seen}{asked}"
 
     def instructions(self, state: Petting, agent: str) -> str:
@@ -123,7 +123,7 @@ class PettingZooEnvironment(SocialGame):
         return (
             f"You are {agent}, called {game.agents[place_of(agent)]}, one of {len(game.agents)} players of the game {title}, "
             "who all act at once. You see the numbers of your observation.\n"
-            f"Answer with one of these and nothing else: {listed(self.choices(state, agent))}."
+            f"Answer with one of these and nothing else: {join_choices(self.choices(state, agent))}."
         )
 
     def render(self, state: Petting) -> str:

@@ -49,7 +49,7 @@ class PublicGoodsEnvironment(RepeatedGame):
     def best(self, rules: PublicGoods) -> Action:
         return "cooperate" if rules.share * rules.num_members >= 1 else "compete"
 
-    def explained(self, rules: PublicGoods, member: int) -> str:
+    def explain(self, rules: PublicGoods, member: int) -> str:
         return (
             f"Whoever cooperates pays 1, and every player, you too, gets {number(rules.share)} for each who cooperates."
         )

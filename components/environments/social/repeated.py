@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from components.environments.base import JointStep, Split
-from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number, place_of
+from components.environments.social.game import WEIGHTS, SocialGame, join_choices, member_names, number, place_of
 from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, cooperation, joint_step
 from components.identity import seed_for
 
@@ -49,7 +49,7 @@ class RepeatedGame(SocialGame):
         return options  # type: ignore[no-any-return]
 
     @abstractmethod
-    def explained(self, rules: Any, member: int) -> str:
+    def explain(self, rules: Any, member: int) -> str:
         """What the game pays, for chat models."""
 
     def best(self, rules: Any) -> Action:
@@ -93,7 +93,7 @@ class RepeatedGame(SocialGame):
             [
                 f"{agent} of {rules.num_members}, step {state.num_steps + 1} of {rules.num_steps}{self.place(state, member)}",
                 *self._past(state, member),
-                f"{listed(ACTIONS)}?",
+                f"{join_choices(ACTIONS)}?",
             ]
         )
 
@@ -105,8 +105,8 @@ class RepeatedGame(SocialGame):
         rules, member = state.rules, place_of(agent)
         return (
             f"You are {agent}, one of {rules.num_members} players. In each of {rules.num_steps} steps all players choose "
-            f"at once to cooperate or to compete. {self.explained(rules, member)}\n"
-            f"Answer with one word and nothing else: {listed(ACTIONS)}."
+            f"at once to cooperate or to compete. {self.explain(rules, member)}\n"
+            f"Answer with one word and nothing else: {join_choices(ACTIONS)}."
         )
 
     def render(self, state: Repeated) -> str:

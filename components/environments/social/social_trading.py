@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from components.environments.base import JointStep
-from components.environments.social.game import WEIGHTS, SocialGame, listed, member_names, number, place_of
+from components.environments.social.game import WEIGHTS, SocialGame, join_choices, member_names, number, place_of
 from components.environments.social.rules.trading import (
     ANSWERS,
     DELIVERIES,
@@ -119,7 +119,7 @@ class SocialTradingEnvironment(SocialGame):
     def after(self, state: Trading, played: Mapping[str, str]) -> JointStep:
         market, first = state.market, state.first
         actions = {place_of(agent): _action(market, text) for agent, text in played.items()}
-        after = _after_scripted(market_step(market, actions | _scripted_actions(market)))
+        after = _after_scripted(market_step(market, actions | _choose_scripted_actions(market)))
         everybody = range(len(market.holdings_N))
         gains = [after.utility(member) - market.utility(member) for member in everybody]
         overall = [after.utility(member) - first.utility(member) for member in everybody]
@@ -153,8 +153,8 @@ class SocialTradingEnvironment(SocialGame):
             lines.append(f"player_{offer.giver} {said}")
         asked = {
             "offer": _offer_asked(market, own),
-            "answer": f"{listed(ANSWERS)}?",
-            "deliver": f"{listed(DELIVERIES)}?",
+            "answer": f"{join_choices(ANSWERS)}?",
+            "deliver": f"{join_choices(DELIVERIES)}?",
         }
         return "\n".join([*lines, *([asked[market.phase]] if own in market.acting else [])])
 
@@ -182,7 +182,7 @@ class SocialTradingEnvironment(SocialGame):
             )
             otherwise = "" if market.must_offer else f", or {PASS},"
             return f"{told}\nAnswer with an offer such as {examples}{otherwise} and nothing else."
-        return f"{told}\nAnswer with one of these and nothing else: {listed(choices)}."
+        return f"{told}\nAnswer with one of these and nothing else: {join_choices(choices)}."
 
     def render(self, state: Trading) -> str:
         market = state.market
@@ -199,13 +199,13 @@ def _is_scripted(market: Market, member: int) -> bool:
     return member >= len(market.holdings_N) - market.num_scripted
 
 
-def _scripted_actions(market: Market) -> dict[int, Offer | str]:
+def _choose_scripted_actions(market: Market) -> dict[int, Offer | str]:
     return {member: choose_scripted_action(market, member) for member in market.acting if _is_scripted(market, member)}
 
 
 def _after_scripted(market: Market) -> Market:
     """The market where next somebody acts who is not scripted, or at the end."""
-    while market.acting and len(actions := _scripted_actions(market)) == len(market.acting):
+    while market.acting and len(actions := _choose_scripted_actions(market)) == len(market.acting):
         market = market_step(market, actions)
     return market
 

@@ -60,11 +60,11 @@ class SpielGame:
 
     def start(self, seed: int) -> "SpielState":
         """The first state in which a player acts."""
-        return self._settled(SpielState(game=self, seed=seed, position=self.game.new_initial_state()))
+        return self._settle_chance(SpielState(game=self, seed=seed, position=self.game.new_initial_state()))
 
     def after(self, state: "SpielState", move: Move) -> "SpielState":
         """The state after a move, and after what chance then does."""
-        return self._settled(self._moved(state, move))
+        return self._settle_chance(self._move(state, move))
 
     def text(self, position: Any, player: int) -> str:
         """What OpenSpiel tells a player: the board of a game of perfect information, else the information state."""
@@ -72,14 +72,14 @@ class SpielGame:
             return str(position.observation_string(player)).rstrip()
         return str(position.information_state_string(player)).rstrip()
 
-    def _settled(self, state: "SpielState") -> "SpielState":
+    def _settle_chance(self, state: "SpielState") -> "SpielState":
         while state.position.is_chance_node():
             actions, chances = zip(*state.position.chance_outcomes(), strict=True)
             rng = Random(seed_for(state.seed, "chance", len(state.moves)))
-            state = self._moved(state, int(rng.choices(actions, chances)[0]))
+            state = self._move(state, int(rng.choices(actions, chances)[0]))
         return state
 
-    def _moved(self, state: "SpielState", move: Move) -> "SpielState":
+    def _move(self, state: "SpielState", move: Move) -> "SpielState":
         moves = (*state.moves, move)
         if self.copying == "clone":
             position = state.position.clone()

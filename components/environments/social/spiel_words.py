@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from components.environments.social.game import listed, member_names, number
+from components.environments.social.game import join_choices, member_names, number
 from components.environments.social.spiel_games import SpielGame, SpielState
 
 _SEAT = re.compile(r"^\[P\d+\]|^p\d+(?=a\d)|^Player \d+ ")
@@ -181,9 +181,9 @@ _KINDS: dict[str, Callable[[], Words]] = {
 }
 
 
-def seated(state: SpielState, player: int, text: str, choices: Sequence[str]) -> str:
+def name_seat(state: SpielState, player: int, text: str, choices: Sequence[str]) -> str:
     """A text with the seat before it, and after it the choices if they are few."""
-    few = f"\n{listed(choices)}?" if 0 < len(choices) <= 12 else ""
+    few = f"\n{join_choices(choices)}?" if 0 < len(choices) <= 12 else ""
     return f"player_{player} of {state.game.num_players}\n{text}{few}"
 
 

@@ -70,7 +70,7 @@ class StagedEnvironment(WarmedUpGame):
             return ", warm-up"
         return ", adversary" if member < state.rules.num_adversaries else ""
 
-    def explained(self, rules: Staged, member: int) -> str:
+    def explain(self, rules: Staged, member: int) -> str:
         own = "You are an adversary: you earn 0.1 rho more if you compete, and 0.05 rho less if you cooperate. "
         return (
             "In a warm-up everybody earns the same. Afterwards, with rho the share of all players who cooperate, each earns "

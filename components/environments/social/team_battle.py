@@ -54,7 +54,7 @@ class TeamBattleEnvironment(WarmedUpGame):
         warm = ", warm-up" if state.play.episode < state.rules.warmup_episodes else ""
         return f", team {'AB'[member // TEAM_SIZE]}{warm}"
 
-    def explained(self, rules: TeamBattle, member: int) -> str:
+    def explain(self, rules: TeamBattle, member: int) -> str:
         mates = [f"player_{mate}" for mate in range(2 * TEAM_SIZE) if mate // TEAM_SIZE == member // TEAM_SIZE]
         return (
             f"Your team is {', '.join(mates)}. With own and opp the shares of your team and of the other team who cooperate, "

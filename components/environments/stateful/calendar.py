@@ -6,9 +6,9 @@ from random import Random
 from typing import Any
 
 from components.environments.stateful.calendar_problems import PEOPLE, TITLES, draw_calendar
-from components.environments.stateful.calendar_rules import Calendar, Meeting, Meetings, found
+from components.environments.stateful.calendar_rules import Calendar, Meeting, Meetings, find_meeting
 from components.environments.stateful.environment import WorldEnvironment
-from components.environments.stateful.tool_world import ToolWorld, first_solving, highlighted
+from components.environments.stateful.tool_world import ToolWorld, first_solving, highlight_goal
 from components.environments.stateful.tools import Call
 
 _SPARE_MEETINGS = 3
@@ -69,14 +69,14 @@ class CalendarWorld(ToolWorld[Meetings]):
         return unmet + disturbed + len(self._strange(state))
 
     def _is_met(self, goal: Mapping[str, Any], state: Meetings) -> bool:
-        meeting = found(state, goal["title"])
+        meeting = find_meeting(state, goal["title"])
         if goal["do"] == "cancel" or meeting is None:
             return goal["do"] == "cancel" and meeting is None
         return meeting.people == self._people_of(goal) and goal["first"] <= meeting.slot <= goal["last"]
 
     def _people_of(self, goal: Mapping[str, Any]) -> tuple[str, ...]:
         """The people of a requested meeting; moving a meeting keeps its people."""
-        original = found(self.start, goal["title"])
+        original = find_meeting(self.start, goal["title"])
         return original.people if original else tuple(goal["people"])
 
     def _strange(self, state: Meetings) -> list[Meeting]:
@@ -96,7 +96,7 @@ class CalendarWorld(ToolWorld[Meetings]):
 
     def calls_for(self, state: Meetings, step: str) -> list[Call]:
         verb, title, *rest = step.split()
-        meeting = found(state, title)
+        meeting = find_meeting(state, title)
         if verb == "cancel":
             return [{"tool": "cancel", "title": title}] if meeting else []
         first, last = (int(slot) for slot in rest[-1].split("-"))
@@ -119,14 +119,14 @@ class CalendarWorld(ToolWorld[Meetings]):
         cancelled = {meeting.title for meeting in self._strange(state)}
         restored, moved, made = [], [], []
         for kept in self._kept:
-            current = found(state, kept.title)
+            current = find_meeting(state, kept.title)
             if current != kept and current is not None and current.people == kept.people and not afresh:
                 moved.append(f"move {kept.title} {kept.slot}-{kept.slot}")
             elif current != kept:
                 cancelled |= {kept.title} if current else set()
                 restored.append(f"meet {kept.title} {','.join(kept.people)} {kept.slot}-{kept.slot}")
         for goal in self.goals:
-            current = found(state, goal["title"])
+            current = find_meeting(state, goal["title"])
             wrong_people = current is not None and current.people != self._people_of(goal)
             if self._is_met(goal, state) and not afresh:
                 continue
@@ -159,7 +159,7 @@ class CalendarWorld(ToolWorld[Meetings]):
 
     def picture(self, state: Meetings, *, color: bool) -> str:
         rows = [f"{person:<6}{' '.join(self._row(person, state))}" for person in self.calendar.busy]
-        goals = [f"goal: {highlighted(_goal_step(goal), color=color)}" for goal in self.goals]
+        goals = [f"goal: {highlight_goal(_goal_step(goal), color=color)}" for goal in self.goals]
         return "\n".join([*rows, f"meetings: {_meetings_text(state).replace(';', '; ') or 'none'}", *goals])
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from components.environments.shared.text import shown
-from components.environments.stateful.tools import Argument, Done, Given, Refusal, Tool, declared
+from components.environments.shared.text import quote_start
+from components.environments.stateful.tools import Argument, Done, Given, Refusal, Tool, declare_tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -49,7 +49,7 @@ class Calendar:
         slot = Argument(kind="integer", high=self.num_slots)
         in_slot = {"title": title, "slot": slot}
         by_people = {"title": title, "people": people, "slot": slot}
-        return declared(
+        return declare_tools(
             [
                 ("free", "lists the slots in which all of them are free", self._free, {"people": people}),
                 ("meet", "makes a meeting of exactly these people", self._meet, by_people),
@@ -61,7 +61,7 @@ class Calendar:
     def _check_known(self, people: Sequence[str]) -> None:
         for person in people:
             if person not in self.busy:
-                raise Refusal(type="not_found", message=f"nobody is called {shown(person)}")
+                raise Refusal(type="not_found", message=f"nobody is called {quote_start(person)}")
 
     def _free(self, meetings: Meetings, given: Given) -> Done[Meetings]:
         self._check_known(given["people"])
@@ -72,7 +72,7 @@ class Calendar:
         self._check_known(people)
         if not is_title(title):
             raise Refusal(type="bad_value", message="a title has 1 to 10 of the letters a to z")
-        if found(meetings, title):
+        if find_meeting(meetings, title):
             raise Refusal(type="conflict", message=f"{title} exists")
         if len(meetings) >= self.max_meetings:
             raise Refusal(type="conflict", message="too many meetings; cancel one")
@@ -94,15 +94,15 @@ class Calendar:
 
 
 def _own(meetings: Meetings, title: str) -> Meeting:
-    meeting = found(meetings, title)
+    meeting = find_meeting(meetings, title)
     if meeting is None:
-        raise Refusal(type="not_found", message=f"no meeting {shown(title)}")
+        raise Refusal(type="not_found", message=f"no meeting {quote_start(title)}")
     if not meeting.own:
         raise Refusal(type="permission", message=f"{title} is not yours")
     return meeting
 
 
-def found(meetings: Meetings, title: str) -> Meeting | None:
+def find_meeting(meetings: Meetings, title: str) -> Meeting | None:
     """The meeting with that title, if any."""
     return next((meeting for meeting in meetings if meeting.title == title), None)
 

@@ -20,7 +20,7 @@ from components.environments.stateful.tool_world import (
     STEP_SEPARATOR,
     ToolWorld,
     calls_of_plan,
-    carried_out,
+    carry_out,
     final_plan,
     list_characters,
 )
@@ -138,7 +138,9 @@ class WorldEnvironment(Demonstrator, Environment, Generic[State]):
     def draw(self, options: WorldOptions, rng: Random) -> Mapping[str, Any] | None:
         return self.draw_level(options.level, rng)
 
-    def completed(self, options: WorldOptions, drawn: Mapping[str, Any], rng: Random) -> Mapping[str, Any] | None:
+    def complete_problem(
+        self, options: WorldOptions, drawn: Mapping[str, Any], rng: Random
+    ) -> Mapping[str, Any] | None:
         """The problem with its limits, if the expert solves it."""
         payload = {**drawn, **options.model_dump(exclude={"level"})}
         world = self.world_type(payload)
@@ -241,7 +243,7 @@ class WorldEnvironment(Demonstrator, Environment, Generic[State]):
         world = state.world
         return world.random_step(rng) if agent == PLANNER else calls_text([world.random_call(state.state, rng)])
 
-    def scrambled(self, state: Scene[State], rng: Random, tools: Tools) -> Scene[State]:
+    def scramble(self, state: Scene[State], rng: Random, tools: Tools) -> Scene[State]:
         """The scene after a turn that carried out part of a plan, possibly with a slip; the goal stays reachable."""
         world = state.world
         for _ in range(_MAX_SCRAMBLES):
@@ -289,5 +291,5 @@ def _plan(world: ToolWorld[Any], state: Any, noise: float, rng: Random) -> list[
     steps: list[str] = []
     while len(steps) < world.max_steps and (ahead := world.expert_steps(state)):
         steps.append(world.random_step(rng) if rng.random() < noise else ahead[0])
-        state = carried_out(world, state, steps[-1:]).state
+        state = carry_out(world, state, steps[-1:]).state
     return steps

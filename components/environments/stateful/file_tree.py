@@ -9,7 +9,7 @@ from typing import Any
 from components.environments.stateful.environment import WorldEnvironment
 from components.environments.stateful.file_tree_problems import WORDS, draw_file_tree, goal_text, target_of
 from components.environments.stateful.file_tree_rules import Disk
-from components.environments.stateful.tool_world import ToolWorld, carried_out, highlighted
+from components.environments.stateful.tool_world import ToolWorld, carry_out, highlight_goal
 from components.environments.stateful.tools import Call
 from components.environments.stateful.tree import NAME, ROOT, File, Nodes, Tree, empty_folders, tree_of
 
@@ -77,16 +77,16 @@ class FileTreeWorld(ToolWorld[Tree]):
             case ["prune"]:
                 return [{"tool": "delete", "path": path} for path in empty_folders(nodes, self._protected)]
             case ["delete", name]:
-                path = located(nodes, name)
+                path = locate(nodes, name)
                 return [{"tool": "delete", "path": path}] if path else []
             case ["move" | "copy" as tool, name, place]:
-                source, folder = located(nodes, name), located(nodes, place, folders=True)
+                source, folder = locate(nodes, name), locate(nodes, place, folders=True)
                 return [{"tool": tool, "source": source, "folder": folder}] if source and folder else []
             case ["make", name, place]:
-                folder = located(nodes, place, folders=True)
+                folder = locate(nodes, place, folders=True)
                 return [{"tool": "make", "folder": join(folder, name)}] if folder else []
             case ["write", name, place, text]:
-                folder = located(nodes, place, folders=True)
+                folder = locate(nodes, place, folders=True)
                 return [{"tool": "write", "file": join(folder, name), "text": text}] if folder else []
         raise AssertionError(f"{step!r} is no step of a file tree")
 
@@ -94,7 +94,7 @@ class FileTreeWorld(ToolWorld[Tree]):
         steps: list[str] = []
         while len(steps) < _MAX_EXPERT_STEPS and (step := self._next_step(dict(state))) is not None:
             steps.append(step)
-            state = carried_out(self, state, [step]).state
+            state = carry_out(self, state, [step]).state
         return steps if self.distance(state) == 0 else []
 
     def _next_step(self, nodes: Nodes) -> str | None:
@@ -104,16 +104,16 @@ class FileTreeWorld(ToolWorld[Tree]):
             if path in nodes and nodes[path] == wanted:
                 continue
             if path in nodes:
-                return f"delete {named(nodes, path)}"
-            folder = named(nodes, dirname(path), folders=True)
-            return f"make {basename(path)} {folder}" if wanted is None else self._fetched(nodes, path, wanted, folder)
+                return f"delete {name_path(nodes, path)}"
+            folder = name_path(nodes, dirname(path), folders=True)
+            return f"make {basename(path)} {folder}" if wanted is None else self._fetch(nodes, path, wanted, folder)
         extra = sorted((path for path in nodes if path not in target), key=lambda path: (-path.count("/"), path))
         files = [path for path in extra if nodes[path] is not None]
         if self._prunes and extra and not files:
             return "prune"
-        return f"delete {named(nodes, (files or extra)[0])}" if extra else None
+        return f"delete {name_path(nodes, (files or extra)[0])}" if extra else None
 
-    def _fetched(self, nodes: Nodes, path: str, wanted: File, folder: str) -> str | None:
+    def _fetch(self, nodes: Nodes, path: str, wanted: File, folder: str) -> str | None:
         """The step that puts the wanted file at `path`; None if it is lost."""
         target, name = dict(self.target), basename(path)
         alike = [
@@ -121,10 +121,10 @@ class FileTreeWorld(ToolWorld[Tree]):
         ]
         for other in alike:
             if nodes[other] == wanted and target.get(other) != wanted:
-                return f"move {named(nodes, other)} {folder}"
+                return f"move {name_path(nodes, other)} {folder}"
         if wanted.age > 0:
             return None
-        return f"copy {named(nodes, alike[0])} {folder}" if alike else f"write {name} {folder} {wanted.text}"
+        return f"copy {name_path(nodes, alike[0])} {folder}" if alike else f"write {name} {folder} {wanted.text}"
 
     def random_step(self, rng: Random) -> str:
         files = [basename(path) for path, file in self.start if file]
@@ -151,7 +151,7 @@ class FileTreeWorld(ToolWorld[Tree]):
             f"{'  ' * (path.count('/') - 1)}{basename(path)}{f'  {file.age} days' if file else '/'}"
             for path, file in state
         ]
-        goal = f"goal: {highlighted(self.goal_text, color=color)}"
+        goal = f"goal: {highlight_goal(self.goal_text, color=color)}"
         return "\n".join([ROOT, *(f"  {row}" for row in rows), goal])
 
 
@@ -170,7 +170,7 @@ class FileTreeEnvironment(WorldEnvironment[Tree]):
         return {"files": sorted(basename(path) for path, file in problem["nodes"] if file is not None)}
 
 
-def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:
+def locate(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:
     """The path that a step refers to by path or name, files before folders, or only `folders`; None if there is none."""
     if folders and place == ROOT:
         return ROOT
@@ -179,7 +179,7 @@ def located(nodes: Nodes, place: str, *, folders: bool = False) -> str | None:
     return min(fitting, key=lambda path: (nodes[path] is None, path), default=None) if fitting else None
 
 
-def named(nodes: Nodes, path: str, *, folders: bool = False) -> str:
+def name_path(nodes: Nodes, path: str, *, folders: bool = False) -> str:
     """The shortest text that refers to `path` in a step."""
     name = basename(path)
-    return name if name and located(nodes, name, folders=folders) == path else path
+    return name if name and locate(nodes, name, folders=folders) == path else path

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from posixpath import basename, dirname, join
 from typing import Any
 
-from components.environments.shared.text import shown
-from components.environments.stateful.tools import Act, Argument, Done, Given, Refusal, Tool, declared
+from components.environments.shared.text import quote_start
+from components.environments.stateful.tools import Act, Argument, Done, Given, Refusal, Tool, declare_tools
 from components.environments.stateful.tree import ROOT, File, Nodes, Tree, children, is_path, is_within, tree_of
 
 
@@ -31,7 +31,7 @@ class Disk:
             ("delete", "deletes a file or an empty folder", self._delete, ("path",)),
             ("write", "makes or overwrites a file", self._write, ("file", "text")),
         )
-        return declared(
+        return declare_tools(
             (name, summary, _on_tree(act, changes=tools is changing), dict.fromkeys(arguments, Argument(kind="text")))
             for tools in (reading, changing)
             for name, summary, act, arguments in tools
@@ -92,7 +92,7 @@ class Disk:
     def _check_place(self, nodes: Nodes, path: str, *, is_new: bool = True) -> None:
         """Raise Refusal if nothing can be put at `path`; `is_new` tells whether it adds to the number of nodes."""
         if not is_path(path):
-            raise Refusal(type="bad_value", message=f"{shown(path)} is no path like /docs/a.txt")
+            raise Refusal(type="bad_value", message=f"{quote_start(path)} is no path like /docs/a.txt")
         if path in nodes:
             raise Refusal(type="conflict", message=f"{path} exists")
         if is_new and len(nodes) >= self.max_nodes:
@@ -118,15 +118,15 @@ def _on_tree(act: Callable[[Nodes, Given], Any], *, changes: bool) -> Act[Tree]:
 def _file(nodes: Nodes, path: str) -> File:
     file = nodes.get(path)
     if file is None:
-        raise Refusal(type="not_found", message=f"no file {shown(path)}")
+        raise Refusal(type="not_found", message=f"no file {quote_start(path)}")
     return file
 
 
 def _check_exists(nodes: Nodes, path: str) -> None:
     if path not in nodes:
-        raise Refusal(type="not_found", message=f"no file or folder {shown(path)}")
+        raise Refusal(type="not_found", message=f"no file or folder {quote_start(path)}")
 
 
 def _check_folder(nodes: Nodes, path: str) -> None:
     if path != ROOT and (path not in nodes or nodes[path] is not None):
-        raise Refusal(type="not_found", message=f"no folder {shown(path)}")
+        raise Refusal(type="not_found", message=f"no folder {quote_start(path)}")

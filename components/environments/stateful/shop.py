@@ -8,7 +8,7 @@ from typing import Any
 from components.environments.stateful.environment import WorldEnvironment
 from components.environments.stateful.shop_problems import GOODS, draw_shop
 from components.environments.stateful.shop_rules import MAX_COUNT, Coupon, Offer, Order, Shop, ShopState
-from components.environments.stateful.tool_world import ToolWorld, carried_out, first_solving, highlighted
+from components.environments.stateful.tool_world import ToolWorld, carry_out, first_solving, highlight_goal
 from components.environments.stateful.tools import Call
 
 _PLANNER_GUIDE = (
@@ -128,7 +128,7 @@ class ShopWorld(ToolWorld[ShopState]):
         for name, count in missing.items():
             held = in_cart.get(name, 0) if keeps else 0
             steps += _in_portions("buy", count - held, name)
-        cart = carried_out(self, state, steps).state
+        cart = carry_out(self, state, steps).state
         if any(cart.cart):
             steps.append("pay" if self.shop.cost(cart.cart) <= cart.money else "pay coupon")
         return steps
@@ -164,7 +164,7 @@ class ShopWorld(ToolWorld[ShopState]):
             f"#{order.number} {_counts_text(self.shop.counts_by_name(order.counts))} for {order.paid}"
             for order in state.orders
         )
-        goal = f"goal {highlighted(self.goal_text, color=color)}"
+        goal = f"goal {highlight_goal(self.goal_text, color=color)}"
         ending = [f"money {state.money}", f"coupons {coupons or 'none'}", f"orders {orders or 'none'}", goal]
         return "\n".join([*rows, *ending])
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from components.environments.shared.text import shown
-from components.environments.stateful.tools import Argument, Done, Given, Refusal, Tool, declared
+from components.environments.shared.text import quote_start
+from components.environments.stateful.tools import Argument, Done, Given, Refusal, Tool, declare_tools
 
 MAX_COUNT = 9
 MAX_ORDERS = 4
@@ -84,7 +84,7 @@ class Shop:
         units = {"offer": Argument(kind="text"), "count": Argument(kind="integer", high=MAX_COUNT)}
         coupon, order = Argument(kind="text", required=False), Argument(kind="integer", high=ORDER_NUMBERS)
         took_back = "takes an order back: goods, money and coupon are as before it"
-        return declared(
+        return declare_tools(
             [
                 ("search", "lists the offers of that name", self._search, {"name": Argument(kind="text")}),
                 ("add", "puts units of an offer into the cart", partial(self._put, sign=1), units),
@@ -98,7 +98,7 @@ class Shop:
         for place, offer in enumerate(self.offers):
             if offer.id == offer_id:
                 return place
-        raise Refusal(type="not_found", message=f"no offer {shown(offer_id)}")
+        raise Refusal(type="not_found", message=f"no offer {quote_start(offer_id)}")
 
     def _search(self, state: ShopState, given: Given) -> Done[ShopState]:
         found = [
@@ -143,7 +143,7 @@ class Shop:
             return 0
         known = {coupon.code: coupon for coupon in self.coupons}
         if code not in known:
-            raise Refusal(type="not_found", message=f"no coupon {shown(code)}")
+            raise Refusal(type="not_found", message=f"no coupon {quote_start(code)}")
         if any(order.coupon == code for order in state.orders):
             raise Refusal(type="conflict", message=f"{code} is used up")
         if cost < known[code].minimum:

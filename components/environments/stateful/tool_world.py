@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Generic, TypeVar
 
-from components.environments.shared.answer_extraction import last_lines, last_meant, unbulleted
-from components.environments.shared.json_text import unfenced
-from components.environments.shared.pictures import styled
-from components.environments.shared.text import shown
+from components.environments.shared.answer_extraction import last_lines, last_meant, strip_bullet
+from components.environments.shared.json_text import strip_fence
+from components.environments.shared.pictures import apply_style
+from components.environments.shared.text import quote_start
 from components.environments.stateful.tools import Call, Run, Tool, run_calls
 from components.errors import MalformedAction
 
@@ -91,11 +91,11 @@ class ToolWorld(ABC, Generic[State]):
         longest = 4 * self.max_steps * (self.max_step_characters + 1)
         if len(text) > longest:
             raise MalformedAction(f"{len(text)} characters; at most {longest} are allowed")
-        parts = (" ".join(part.split()).lower() for part in re.split(r"[;\n]", unfenced(text)))
+        parts = (" ".join(part.split()).lower() for part in re.split(r"[;\n]", strip_fence(text)))
         steps = tuple(part for part in parts if part)
         for step in steps:
             if len(step) > self.max_step_characters or not self.step_pattern.fullmatch(step):
-                raise MalformedAction(f"{shown(step)} is not a step of a plan")
+                raise MalformedAction(f"{quote_start(step)} is not a step of a plan")
         if len(steps) > self.max_steps:
             raise MalformedAction(f"{len(steps)} steps; at most {self.max_steps} are allowed")
         return steps
@@ -117,7 +117,7 @@ def final_plan(text: str, step: re.Pattern[str]) -> str:
         if len(line) > _MAX_STEP_LINE or not step.search(line.lower()):
             return None
         quoted = line.split("`")[1::2]
-        parts = (unbulleted(line), re.split("[:：]", line)[-1], *(quoted if len(quoted) == 1 else ()))
+        parts = (strip_bullet(line), re.split("[:：]", line)[-1], *(quoted if len(quoted) == 1 else ()))
         found = next((part.strip() for part in parts if all(are_steps(_plain(part)))), None)
         return line if found is None and STEP_SEPARATOR in line and any(are_steps(line)) else found
 
@@ -157,7 +157,7 @@ def calls_of_plan(world: ToolWorld[State], state: State, steps: Sequence[str]) -
     return calls, num_impossible
 
 
-def carried_out(world: ToolWorld[State], state: State, steps: Sequence[str]) -> Run[State]:
+def carry_out(world: ToolWorld[State], state: State, steps: Sequence[str]) -> Run[State]:
     """The result of a plan from `state` when every call that it needs is made."""
     run: Run[State] = Run(state=state, answers=(), refusal=None)
     for step in steps:
@@ -167,9 +167,9 @@ def carried_out(world: ToolWorld[State], state: State, steps: Sequence[str]) -> 
 
 def first_solving(world: ToolWorld[State], state: State, plans: Iterable[list[str]]) -> list[str]:
     """The first of `plans` that leads from `state` to the goal; empty if none does."""
-    return next((steps for steps in plans if world.distance(carried_out(world, state, steps).state) == 0), [])
+    return next((steps for steps in plans if world.distance(carry_out(world, state, steps).state) == 0), [])
 
 
-def highlighted(goal: str, *, color: bool) -> str:
+def highlight_goal(goal: str, *, color: bool) -> str:
     """`goal` for people."""
-    return styled(goal, "1;33") if color else goal
+    return apply_style(goal, "1;33") if color else goal

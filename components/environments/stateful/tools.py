@@ -12,8 +12,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from components.environments.shared.answer_extraction import Candidate, last_meant
 from components.environments.shared.denials import joint
-from components.environments.shared.json_text import parse_json, unfenced
-from components.environments.shared.text import shown
+from components.environments.shared.json_text import parse_json, strip_fence
+from components.environments.shared.text import quote_start
 from components.errors import MalformedAction
 
 State = TypeVar("State")
@@ -126,7 +126,7 @@ class Tool(Generic[State]):
 Act = Callable[[State, Given], Done[State]]
 
 
-def declared(tools: Iterable[tuple[str, str, Act[State], Mapping[str, Argument]]]) -> dict[str, Tool[State]]:
+def declare_tools(tools: Iterable[tuple[str, str, Act[State], Mapping[str, Argument]]]) -> dict[str, Tool[State]]:
     """Tools by name, from rows of name, summary, action and arguments."""
     return {
         name: Tool(name=name, summary=summary, act=act, arguments=arguments) for name, summary, act, arguments in tools
@@ -145,19 +145,19 @@ class Run(Generic[State]):
 def call_tool(tools: Mapping[str, Tool[State]], state: State, call: Call) -> Done[State] | Refusal:
     """The result of one call in `state`. Never raises because of the contents of the call."""
     try:
-        return _called(tools, state, call)
+        return _call(tools, state, call)
     except Refusal as refusal:
         return refusal
 
 
-def _called(tools: Mapping[str, Tool[State]], state: State, call: Call) -> Done[State]:
+def _call(tools: Mapping[str, Tool[State]], state: State, call: Call) -> Done[State]:
     tool = tools.get(call["tool"])
     if tool is None:
-        raise Refusal(type="unknown_tool", message=f"no tool {shown(call['tool'])}; tools: {', '.join(tools)}")
+        raise Refusal(type="unknown_tool", message=f"no tool {quote_start(call['tool'])}; tools: {', '.join(tools)}")
     given = {name: value for name, value in call.items() if name != "tool"}
     for name in given:
         if name not in tool.arguments:
-            raise Refusal(type="unknown_argument", message=f"{tool.name} has no argument {shown(name)}")
+            raise Refusal(type="unknown_argument", message=f"{tool.name} has no argument {quote_start(name)}")
     for name, argument in tool.arguments.items():
         if name in given:
             argument.check(name, given[name])
@@ -187,12 +187,12 @@ def parse_calls(text: str, *, max_calls: int, max_characters: int) -> list[Call]
     longest = _MAX_SPACING * max_characters
     if len(text) > longest:
         raise MalformedAction(f"{len(text)} characters; at most {longest} are allowed")
-    value = parse_json(unfenced(text).strip(), max_characters=longest, max_depth=_MAX_DEPTH)
+    value = parse_json(strip_fence(text).strip(), max_characters=longest, max_depth=_MAX_DEPTH)
     calls = [value] if isinstance(value, dict) else value
     if not isinstance(calls, list) or not all(
         isinstance(call, dict) and isinstance(call.get("tool"), str) for call in calls
     ):
-        raise MalformedAction(f"{shown(text)} is not a list of objects with a tool")
+        raise MalformedAction(f"{quote_start(text)} is not a list of objects with a tool")
     if len(calls) > max_calls:
         raise MalformedAction(f"{len(calls)} calls; at most {max_calls} are allowed")
     return calls

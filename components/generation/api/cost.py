@@ -60,13 +60,13 @@ class ApiAccount:
 
     def settle(self, reserved: float, outcome: ChatReply | ChatFailure | None) -> None:
         """Replace a reservation by the actual cost of its request; `outcome` None means that it was never sent."""
-        used = self._used(reserved, outcome) if outcome is not None else ApiUsage()
+        used = self._count_usage(reserved, outcome) if outcome is not None else ApiUsage()
         with self._changed:
             self._reserved.remove(reserved)
             self._usage += used
             self._changed.notify_all()
 
-    def _used(self, reserved: float, outcome: ChatReply | ChatFailure) -> ApiUsage:
+    def _count_usage(self, reserved: float, outcome: ChatReply | ChatFailure) -> ApiUsage:
         if isinstance(outcome, ChatFailure):
             return ApiUsage(
                 num_requests=1,

@@ -128,7 +128,7 @@ class ApiGenerator:
         if (kept := self._kept.get(part)) is not None:
             return kept
         try:
-            outcome = self._asked(part, stopped)
+            outcome = self._ask(part, stopped)
             if isinstance(outcome, ChatFailure):
                 raise outcome.error
         except BaseException:
@@ -136,7 +136,7 @@ class ApiGenerator:
             raise
         return tuple(self._completion(answer) for answer in outcome.answers)
 
-    def _asked(self, part: GenerationRequest, stopped: threading.Event) -> ChatReply | ChatFailure:
+    def _ask(self, part: GenerationRequest, stopped: threading.Event) -> ChatReply | ChatFailure:
         assert part.max_thinking_tokens is None, f"an API takes no limit of thinking: {part.max_thinking_tokens}"
         instructions, state = self._tokenizer.split(part.prompt_tokens)
         request = ChatRequest(

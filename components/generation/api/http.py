@@ -16,7 +16,7 @@ def _bound(response: Any) -> None:
         raise ApiIncompatible(f"the body came in the encoding {encoding[:40]!r}, which was not requested")
     read = response.iter_raw
 
-    def bounded(*arguments: Any) -> Iterator[bytes]:
+    def read_bounded(*arguments: Any) -> Iterator[bytes]:
         num_bytes = 0
         for chunk in read(*arguments):
             num_bytes += len(chunk)
@@ -24,7 +24,7 @@ def _bound(response: Any) -> None:
                 raise ApiIncompatible(f"the body has more than {MAX_ANSWER_BYTES >> 20} MiB")
             yield chunk
 
-    response.iter_raw = bounded
+    response.iter_raw = read_bounded
 
 
 BOUNDED: dict[str, Any] = {

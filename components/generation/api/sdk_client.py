@@ -19,7 +19,7 @@ from components.errors import (
 )
 from components.generation.api.chat import KEY_VARIABLES, ChatFailure, ChatReply, ChatRequest, address_of
 from components.generation.api.http import BOUNDED
-from components.text.bounded_json import bounded_json
+from components.text.bounded_json import parse_bounded_json
 
 _NO_KEY = "none"
 """Sent to a server that needs no key; without it the SDKs would look for one in the environment."""
@@ -60,7 +60,7 @@ class SdkClient(ABC):
         self._policy = policy
         self._config = config
         self._variable = KEY_VARIABLES[config.provider]
-        self._key = SecretStr(self._checked(api_key))
+        self._key = SecretStr(self._check_key(api_key))
         try:
             self._sdk: Any = import_module(config.provider)
         except ModuleNotFoundError as error:
@@ -109,7 +109,7 @@ class SdkClient(ABC):
     def _reply(self, request: ChatRequest, raw: Any) -> ChatReply | ChatFailure:
         response, num_retries = raw.http_response, int(raw.retries_taken)
         try:
-            body = bounded_json(response.content)
+            body = parse_bounded_json(response.content)
         except ValueError as broken:
             whole = "json" not in response.headers.get("content-type", "json").lower()
             kind = ApiIncompatible if whole else ApiUnavailable
@@ -180,7 +180,7 @@ class SdkClient(ABC):
             error = error.__cause__ or error.__context__
         return False
 
-    def _checked(self, api_key: str | None) -> str:
+    def _check_key(self, api_key: str | None) -> str:
         if not api_key and self._config.base_url is None:
             raise ConfigurationError(
                 f"policies.{self._policy}.api: {address_of(self._config)} needs a key; set {self._variable}"

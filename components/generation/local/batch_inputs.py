@@ -57,7 +57,7 @@ class ForwardInputs:
     entering: PromptInputs | None
 
 
-def fed_candidates(
+def feed_candidates(
     schedule: Schedule, length_H: Integers, store: KeyValues, *, num_candidates: int
 ) -> tuple[DecodeInputs, torch.Tensor]:
     """The inputs for the first candidates of a schedule, whose H prompts have `length_H` tokens, and their positions [M]."""
@@ -81,15 +81,15 @@ def fed_candidates(
         prompts=store.prompts(len(length_H), prompt_columns),
         answers=store.answers(num_candidates, answer_columns),
         newest=store.newest(num_candidates, answer_columns - 1) if column_M.min() + 1 == answer_columns else None,
-        cell_B=store.uploaded(cell_B),
-        slot_B=store.uploaded(slot_B),
-        at_slot=store.uploaded(at_slot),
-        hidden_M_1_C=None if hidden is None else store.uploaded(hidden),
+        cell_B=store.upload(cell_B),
+        slot_B=store.upload(slot_B),
+        at_slot=store.upload(at_slot),
+        hidden_M_1_C=None if hidden is None else store.upload(hidden),
     )
-    return running, store.uploaded(length_M + column_M)
+    return running, store.upload(length_M + column_M)
 
 
-def fed_prompts(
+def feed_prompts(
     prompts_P: Sequence[tuple[int, ...]], store: KeyValues, *, first: int
 ) -> tuple[PromptInputs, Integers, Integers]:
     """The inputs for new prompts, stored after the first `first` ones; the T tokens that are fed; each prompt's last, (P,).
@@ -115,8 +115,8 @@ def fed_prompts(
         before = prompt
     inputs = PromptInputs(
         first=first,
-        token_P_W=store.uploaded(token_P_W),
-        prompt_T=store.uploaded(np.concatenate(prompt_T)),
-        column_T=store.uploaded(np.concatenate(column_T)),
+        token_P_W=store.upload(token_P_W),
+        prompt_T=store.upload(np.concatenate(prompt_T)),
+        column_T=store.upload(np.concatenate(column_T)),
     )
     return inputs, np.concatenate(tokens), token_P_W[:, -1]

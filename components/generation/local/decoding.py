@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from components.errors import ConfigurationError
-from components.generation.local.batch_inputs import ForwardInputs, fed_candidates, fed_prompts
+from components.generation.local.batch_inputs import ForwardInputs, feed_candidates, feed_prompts
 from components.generation.local.batching import Capacity, Row
 from components.generation.local.prompt_cache import KeyValues
 from components.generation.local.schedule import Admission, Schedule
@@ -83,14 +83,14 @@ class _Batch:
 
     def numbers(self) -> torch.Tensor:
         """Candidate indices and positions [2, M]."""
-        return self._store.uploaded(np.stack([self._schedule.candidate_M, self._schedule.position_M]))
+        return self._store.upload(np.stack([self._schedule.candidate_M, self._schedule.position_M]))
 
     def logits(self) -> torch.Tensor:
         """Feed new tokens and prompts; the logits [M, V] of each live candidate's next token."""
         num_running, entering = len(self._newest_M), self._admission.rows
         if not (num_running or entering):
             return self._joining_logits()
-        logits = self._fed(num_running, entering)
+        logits = self._feed(num_running, entering)
         if not self._admission.joining:
             return logits
         self._after_prompt |= zip(entering, logits[num_running:], strict=True)
@@ -106,7 +106,7 @@ class _Batch:
         columns = int(self._schedule.position_M.max())
         places, prompts = self._schedule.leave(finished_M)
         self._store.move(places, prompts, answer_columns=columns)
-        self._newest_M[self._store.uploaded(places[0])] = self._newest_M[self._store.uploaded(places[1])]
+        self._newest_M[self._store.upload(places[0])] = self._newest_M[self._store.upload(places[1])]
         self._newest_M = self._newest_M[: self._schedule.num_live]
 
     def share_done(self) -> float:
@@ -114,21 +114,21 @@ class _Batch:
         begun = float(self._schedule.position_M.sum()) / self._longest_answer
         return (self._num_finished + begun) / self._num_candidates
 
-    def _fed(self, num_running: int, entering: list[int]) -> torch.Tensor:
+    def _feed(self, num_running: int, entering: list[int]) -> torch.Tensor:
         """The logits after the newest token of each running candidate and after each new prompt."""
         tokens, positions, running, entered = [self._newest_M], [], None, None
         kept: torch.Tensor | int = 0
         num_held = len(self._schedule.row_H) - len(entering)
         if num_running:
             length_H = self._length_R[self._schedule.row_H[:num_held]]
-            running, position_M = fed_candidates(self._schedule, length_H, self._store, num_candidates=num_running)
+            running, position_M = feed_candidates(self._schedule, length_H, self._store, num_candidates=num_running)
             positions.append(position_M)
         if entering:
             prompts_P = [self._rows[row].prompt_tokens for row in entering]
-            entered, token_T, last_P = fed_prompts(prompts_P, self._store, first=num_held)
-            tokens.append(self._store.uploaded(token_T))
+            entered, token_T, last_P = feed_prompts(prompts_P, self._store, first=num_held)
+            tokens.append(self._store.upload(token_T))
             positions.append(entered.column_T)
-            kept = self._store.uploaded(np.append(np.arange(num_running), num_running + last_P))
+            kept = self._store.upload(np.append(np.arange(num_running), num_running + last_P))
         logits: torch.Tensor = self._model(
             input_ids=torch.cat(tokens)[None],
             position_ids=torch.cat(positions)[None],
@@ -141,7 +141,7 @@ class _Batch:
     def _joining_logits(self) -> torch.Tensor:
         """The logits [J, V] of the first token of each admitted candidate."""
         rows, counts = zip(*self._admission.joining, strict=True)
-        counts_J = self._store.uploaded(np.array(counts))
+        counts_J = self._store.upload(np.array(counts))
         logits = torch.stack([self._after_prompt[row] for row in rows]).repeat_interleave(counts_J, dim=0)
         for row in rows:
             if row not in self._schedule.num_admitted:

@@ -16,7 +16,7 @@ from components.generation.local.decoding import Choose, decode
 from components.generation.local.self_test import check_engine
 from components.generation.local.token_selection import Sampling, TeacherForcing
 from components.machine.torch_state import computing_with
-from components.models.adapters import adapted_digest, load_adapter, use_adapter
+from components.models.adapters import compute_adapted_digest, load_adapter, use_adapter
 from components.models.stored_models import most_tokens
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.models.weights import architecture_of, build_tiny_model, check_weights, refresh_model
@@ -69,9 +69,7 @@ class TransformersGenerator:
         ConfigurationError for a model that this engine does not compute exactly.
         """
         self._version = None
-        digest = (
-            self._own_weights(folder) if adapter is None else self._adapted_weights(folder, version.policy, adapter)
-        )
+        digest = self._own_weights(folder) if adapter is None else self._load_adapter(folder, version.policy, adapter)
         check_weights(adapter or folder, digest, version)
         if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
             self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
@@ -96,14 +94,14 @@ class TransformersGenerator:
             self._architecture = architecture
         return digest
 
-    def _adapted_weights(self, folder: Path, policy: str, adapter: Path) -> str:
+    def _load_adapter(self, folder: Path, policy: str, adapter: Path) -> str:
         """Load an adapter into a shared module; the digest of both."""
         self._architecture = {}
         base, name = self._bases.base(folder, device=self._config.device, dtype=self._dtype), self._slot or policy
         with base.turn:
             adapter_digest = load_adapter(base.module, name, adapter)
         self._model, self._turn, self._adapted_policy = base.module, base.turn, name
-        return adapted_digest(base.digest, adapter_digest)
+        return compute_adapted_digest(base.digest, adapter_digest)
 
     def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
         """K completions for each request, in order. Raises StaleEngine when another version is held."""

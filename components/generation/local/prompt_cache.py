@@ -31,7 +31,7 @@ class KeyValues:
         """Key heads per layer; known after the first prompt."""
         return self._prompts[0].shape[2]
 
-    def uploaded(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
+    def upload(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
         """`numbers` as a tensor on the cache's device."""
         return torch.from_numpy(numbers).to(self._device)
 
@@ -60,7 +60,7 @@ class KeyValues:
         moving = ((self._answers, places, answer_columns), (self._prompts, prompts, self.capacity.prompt_columns))
         for stores, (to, origin), columns in moving:
             if len(to):
-                new, old = self.uploaded(to), self.uploaded(origin)
+                new, old = self.upload(to), self.upload(origin)
                 for store in stores:
                     store[:, new, :, :columns] = store[:, old, :, :columns]
 

@@ -40,7 +40,9 @@ def temper_logprobs(logits_M_V: torch.Tensor, temperatures_M: torch.Tensor) -> t
     return torch.log_softmax(logits_M_V.float() / divisors_M[:, None], dim=-1)
 
 
-def drawn(logprobs_M_V: torch.Tensor, uniforms_M: torch.Tensor, greedy_M: torch.Tensor | None = None) -> torch.Tensor:
+def draw_tokens(
+    logprobs_M_V: torch.Tensor, uniforms_M: torch.Tensor, greedy_M: torch.Tensor | None = None
+) -> torch.Tensor:
     """Token ids [M]: the first id whose cumulative probability exceeds the uniform, or the most likely id where greedy.
 
     A large vocabulary is searched in two levels: the block, then the id in it. Sums are in float64 and scaled by their own

@@ -69,17 +69,17 @@ class Schedule:
     def leave(self, finished_M: npt.NDArray[np.bool_]) -> tuple[Moves, Moves]:
         """Release finished candidates and prompts without candidates; the moves of candidates and of prompts."""
         self.live_H -= np.bincount(self.prompt_M[finished_M], minlength=len(self.live_H))
-        places = _closed(~finished_M)
+        places = _close_gaps(~finished_M)
         self.candidate_M, self.prompt_M, self.position_M = (
-            _moved(array, places, finished_M) for array in (self.candidate_M, self.prompt_M, self.position_M)
+            _move(array, places, finished_M) for array in (self.candidate_M, self.prompt_M, self.position_M)
         )
         unused_H = self.live_H == 0
         if self.num_admitted:
             unused_H &= ~np.isin(self.row_H, list(self.num_admitted))
         if not unused_H.any():
             return places, _NO_MOVES
-        prompts = _closed(~unused_H)
-        self.row_H, self.live_H = (_moved(array, prompts, unused_H) for array in (self.row_H, self.live_H))
+        prompts = _close_gaps(~unused_H)
+        self.row_H, self.live_H = (_move(array, prompts, unused_H) for array in (self.row_H, self.live_H))
         number_H = np.arange(len(unused_H))
         number_H[prompts[1]] = prompts[0]
         self.prompt_M = number_H[self.prompt_M]
@@ -118,13 +118,13 @@ class Schedule:
         admission.joining.append((row, count))
 
 
-def _closed(kept: npt.NDArray[np.bool_]) -> Moves:
+def _close_gaps(kept: npt.NDArray[np.bool_]) -> Moves:
     """The moves that fill gaps among the first places with kept ones from the end."""
     num_kept = int(kept.sum())
     return np.flatnonzero(~kept[:num_kept]), num_kept + np.flatnonzero(kept[num_kept:])
 
 
-def _moved(array: Integers, moves: Moves, gone: npt.NDArray[np.bool_]) -> Integers:
+def _move(array: Integers, moves: Moves, gone: npt.NDArray[np.bool_]) -> Integers:
     to, origin = moves
     array[to] = array[origin]
     return array[: len(array) - int(gone.sum())]

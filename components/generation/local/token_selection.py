@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from components.generation.base import GenerationRequest
-from components.generation.local.sampling import drawn, temper_logprobs, uniforms
+from components.generation.local.sampling import draw_tokens, temper_logprobs, uniforms
 from components.generation.stop_tracking import StopTracker
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.text.choice_tokens import following_tokens, with_token
@@ -57,7 +57,7 @@ class Sampling:
             tokens_M = logprobs_M_V.argmax(dim=-1)
         else:
             greedy_M = temperatures_M == 0 if self._some_greedy else None
-            tokens_M = drawn(logprobs_M_V, self._uniforms_N_T[candidates_M, positions_M], greedy_M)
+            tokens_M = draw_tokens(logprobs_M_V, self._uniforms_N_T[candidates_M, positions_M], greedy_M)
         for (n, t), token in zip(choosing, tokens_M.tolist() if choosing else (), strict=True):
             if n >= 0:
                 self._choices[n] = with_token(self._choices[n], t, token)
@@ -66,7 +66,7 @@ class Sampling:
         self.lengths_N[candidates_M] = positions_M + 1
         ended_M = torch.isin(tokens_M, self._end_tokens)
         if self._growing:
-            ended_M |= self._stopped(candidates_M, tokens_M)
+            ended_M |= self._find_stopped(candidates_M, tokens_M)
         self.ended_N[candidates_M] = ended_M
         return tokens_M, ended_M | (self._limits_N[candidates_M] <= positions_M + 1)
 
@@ -75,7 +75,7 @@ class Sampling:
         numbers = candidates_M.tolist()
         return [(n if n in self._choices else -1, t) for n, t in zip(numbers, positions_M.tolist(), strict=True)]
 
-    def _stopped(self, candidates_M: torch.Tensor, tokens_M: torch.Tensor) -> torch.Tensor:
+    def _find_stopped(self, candidates_M: torch.Tensor, tokens_M: torch.Tensor) -> torch.Tensor:
         """Whether each candidate's text holds a stop string with its newest token; its limit may change too."""
         stopped = []
         for n, token in zip(candidates_M.tolist(), tokens_M.tolist(), strict=True):

@@ -53,19 +53,19 @@ def tree_attention(
     running, entering = fed.running, fed.entering
     if entering is None:
         assert running is not None, "a forward without tokens"
-        return _continued(module.layer_idx, tokens, fed.store, running, scale)[None], None
+        return _attend_newest(module.layer_idx, tokens, fed.store, running, scale)[None], None
     if running is None:
-        return _entered(module.layer_idx, tokens, fed.store, entering, scale)[None], None
+        return _attend_prompts(module.layer_idx, tokens, fed.store, entering, scale)[None], None
     sizes = [running.num_candidates, len(entering.prompt_T)]
     newest, whole = zip(*(torch.split(each, sizes) for each in tokens), strict=True)
     found = (
-        _continued(module.layer_idx, newest, fed.store, running, scale),
-        _entered(module.layer_idx, whole, fed.store, entering, scale),
+        _attend_newest(module.layer_idx, newest, fed.store, running, scale),
+        _attend_prompts(module.layer_idx, whole, fed.store, entering, scale),
     )
     return torch.cat(found)[None], None
 
 
-def _continued(
+def _attend_newest(
     layer: int, newest: tuple[torch.Tensor, ...], store: KeyValues, running: DecodeInputs, scale: float
 ) -> torch.Tensor:
     """Attention of one token [M, heads, head_dim] per running candidate. B = its key heads, candidate by candidate."""
@@ -100,7 +100,7 @@ def _from_slots(slots: torch.Tensor, running: DecodeInputs) -> torch.Tensor:
     return slots.reshape(len(running.at_slot), -1, slots.shape[-1]).index_select(0, running.slot_B)
 
 
-def _entered(
+def _attend_prompts(
     layer: int, whole: tuple[torch.Tensor, ...], store: KeyValues, entering: PromptInputs, scale: float
 ) -> torch.Tensor:
     """Attention of all tokens [T, heads, head_dim] of new prompts. The causal mask hides padding, which is on the right."""

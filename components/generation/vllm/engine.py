@@ -80,7 +80,7 @@ class VllmGenerator:
         all serve other models, ConfigurationError when one cannot load the weights.
         """
         self._version = None
-        serving = self._checked(folder, version, adapter)
+        serving = self._check_folders(folder, version, adapter)
         self._background.run(self._fleet.want(serving))
         if self._tokenizer is None or not self._tokenizer.is_same_as(folder):
             self._tokenizer = HuggingFaceTokenizer.from_folder(folder)
@@ -135,7 +135,7 @@ class VllmGenerator:
         self._background.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _checked(self, folder: Path, version: PolicyVersion, adapter: Path | None) -> ServedVersion:
+    def _check_folders(self, folder: Path, version: PolicyVersion, adapter: Path | None) -> ServedVersion:
         """What the servers have to hold, after checking that the folders hold `version`."""
         base, digest, policy = check_base_folder(folder, version, adapter), version.weights_digest, version.policy
         if adapter is None:

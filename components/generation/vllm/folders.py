@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import save_file
 
 from components.errors import ArtifactCorrupt
-from components.models.adapters import adapted_digest, read_adapter_config
+from components.models.adapters import compute_adapted_digest, read_adapter_config
 from components.models.digests import model_digest, tensors_digest
-from components.models.stored_models import stored_model
+from components.models.stored_models import load_stored_model
 from components.models.weights import architecture_of, check_weights, read_stored_tensors
 from components.schema import PolicyVersion
 
@@ -22,7 +22,7 @@ def check_base_folder(folder: Path, version: PolicyVersion, adapter: Path | None
     architecture_of(folder)
     expected = version.weights_digest if adapter is None else None
     base = _digest(folder.resolve(), _stamp(folder), expected)
-    found = base if adapter is None else adapted_digest(base, tensors_digest(read_stored_tensors(adapter)))
+    found = base if adapter is None else compute_adapted_digest(base, tensors_digest(read_stored_tensors(adapter)))
     check_weights(adapter or folder, found, version)
     return base
 
@@ -30,20 +30,20 @@ def check_base_folder(folder: Path, version: PolicyVersion, adapter: Path | None
 def keep_adapter(adapter: Path, into: Path) -> Path:
     """A private copy of the adapter's folder at `into`: a server may read it again at any time."""
     if not into.exists():
-        _unfinished(adapter, into).rename(into)
+        _copy_unfinished(adapter, into).rename(into)
     return into
 
 
 def merge_into_folder(folder: Path, adapter: Path, into: Path) -> Path:
     """A model folder at `into` whose weights are W + alpha / rank * B A (arXiv 2106.09685, section 4.1), in W's type."""
     if not into.exists():
-        unfinished = _unfinished(folder, into, "*.safetensors", "*.safetensors.index.json")
+        unfinished = _copy_unfinished(folder, into, "*.safetensors", "*.safetensors.index.json")
         save_file(merge_tensors(folder, adapter), unfinished / "model.safetensors", metadata={"format": "pt"})
         unfinished.rename(into)
     return into
 
 
-def _unfinished(folder: Path, into: Path, *ignored: str) -> Path:
+def _copy_unfinished(folder: Path, into: Path, *ignored: str) -> Path:
     """A copy of `folder` beside `into`, without the files that match `ignored`."""
     unfinished = into.with_name(f"{into.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -70,7 +70,7 @@ def _digest(folder: Path, stamp: tuple[tuple[str, int, int], ...], expected: str
     found = tensors_digest(read_stored_tensors(folder))
     if expected is None or found == expected:
         return found
-    return model_digest(stored_model(folder))
+    return model_digest(load_stored_model(folder))
 
 
 def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:

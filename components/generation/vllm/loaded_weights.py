@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from components.identity import canonical_json
-from components.text.bounded_json import bounded_json
+from components.text.bounded_json import parse_bounded_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class LoadedWeights:
     weights: str | None = None
     adapters: Mapping[str, str] = field(default_factory=dict)
 
-    def spelled(self) -> str:
+    def name_version(self) -> str:
         """The weight version that says this."""
         return canonical_json({"weights": self.weights, "adapters": dict(self.adapters)}).decode()
 
@@ -31,10 +31,10 @@ class LoadedWeights:
 
 
 @lru_cache(maxsize=256)
-def held_from(spelled: str) -> LoadedWeights:
+def parse_loaded_weights(spelled: str) -> LoadedWeights:
     """The parsed weight version; empty LoadedWeights if it is not one of ours."""
     try:
-        values = bounded_json(spelled)
+        values = parse_bounded_json(spelled)
         return LoadedWeights(weights=values["weights"], adapters=dict(values["adapters"]))
     except (ValueError, KeyError, TypeError):
         return LoadedWeights()

@@ -74,7 +74,7 @@ class Replicas:
 
         async def work() -> None:
             for number, job in left:
-                answers[number] = await self._sent(job, send)
+                answers[number] = await self._send(job, send)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -84,7 +84,7 @@ class Replicas:
             raise errors.exceptions[0] from None
         return [answers[number] for number in range(len(jobs))]
 
-    async def _sent(self, job: Job, send: Callable[[str, Job], Awaitable[Answer]]) -> Answer:
+    async def _send(self, job: Job, send: Callable[[str, Job], Awaitable[Answer]]) -> Answer:
         tried: set[str] = set()
         while True:
             url = await self._free_replica(job.key, tried)
@@ -109,7 +109,7 @@ class Replicas:
                     "every replica failed on this request"
                 ]
                 raise EngineUnavailable("no vLLM server is left: " + "; ".join(reasons))
-            url = chosen_replica(outstanding, key, places=self._places, slack=self._slack)
+            url = choose_replica(outstanding, key, places=self._places, slack=self._slack)
             if url is not None:
                 return url
             await self._changed.wait()
@@ -119,7 +119,7 @@ class Replicas:
         self._changed = asyncio.Event()
 
 
-def chosen_replica(outstanding: Mapping[str, int], key: bytes, *, places: int, slack: int) -> str | None:
+def choose_replica(outstanding: Mapping[str, int], key: bytes, *, places: int, slack: int) -> str | None:
     """The replica for a job of `key`; None when all are full.
 
     A key's home is the replica with the smallest hash (rendezvous hashing), so that only the keys of a dead replica move.

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 
 from components.errors import PermanentError, TransientError
-from components.text.bounded_json import bounded_json
+from components.text.bounded_json import parse_bounded_json
 
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _BUSY = (408, 429)
@@ -72,7 +72,7 @@ class Transport:
         raise aiohttp.ClientPayloadError(f"an answer of more than {MAX_ANSWER_BYTES >> 20} MiB")
 
 
-def encoded(body: Any) -> bytes:
+def encode_json(body: Any) -> bytes:
     """`body` as JSON bytes."""
     return json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
 
@@ -87,7 +87,7 @@ def _document(url: str, path: str, status: int, content: bytes) -> Any:
     if not content or content[:1] not in b'{["':
         return None
     try:
-        return bounded_json(content)
+        return parse_bounded_json(content)
     except ValueError as error:
         raise ReplicaFailed(f"{url}{path} answered with broken JSON: {error}") from error
 
@@ -95,7 +95,7 @@ def _document(url: str, path: str, status: int, content: bytes) -> Any:
 def _message(content: bytes) -> str:
     """The message in a server's error document, or the whole text if it is not one."""
     try:
-        error = bounded_json(content)["error"]
+        error = parse_bounded_json(content)["error"]
         text = str(error["message"] if isinstance(error, dict) else error)
     except (ValueError, KeyError, TypeError):
         text = content.decode(errors="replace")

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from components.config import VllmConfig
 from components.errors import ConfigurationError
-from components.generation.vllm.loaded_weights import LoadedWeights, ServedVersion, held_from
-from components.generation.vllm.transport import ReplicaFailed, RequestRefused, Transport, encoded
+from components.generation.vllm.loaded_weights import LoadedWeights, ServedVersion, parse_loaded_weights
+from components.generation.vllm.transport import ReplicaFailed, RequestRefused, Transport, encode_json
 
 RELOAD = "troupe_reload"
 """The method that the worker extension in `infra/vllm` adds to a server."""
@@ -50,7 +50,7 @@ class Loading:
 
     async def ensure(self, wanted: ServedVersion) -> None:
         """Load what is missing. Raises ConfigurationError when the server cannot load it."""
-        if (await self._held()).weights != wanted.weights:
+        if (await self._read_held()).weights != wanted.weights:
             await self._reload(wanted)
         if wanted.adapter is not None:
             await self._load_adapter(wanted, str(wanted.adapter))
@@ -72,7 +72,7 @@ class Loading:
             await self._post("/resume", {})
 
     async def _load_adapter(self, wanted: ServedVersion, path: str) -> None:
-        held, known = await self._held(), (await self.cards()).adapters
+        held, known = await self._read_held(), (await self.cards()).adapters
         if held.adapters.get(wanted.policy) == wanted.digest and known.get(wanted.model) == path:
             return
         await self._set_version(held.with_adapter(wanted.policy, None))
@@ -85,7 +85,7 @@ class Loading:
             f"run with --enable-lora, a --max-lora-rank of at least that of {wanted.model} and "
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True",
         )
-        await self._set_version((await self._held()).with_adapter(wanted.policy, wanted.digest))
+        await self._set_version((await self._read_held()).with_adapter(wanted.policy, wanted.digest))
 
     async def _load_folder(self, path: str, body: Any, remedy: str) -> None:
         """Have the server read a folder. Raises ConfigurationError when a healthy server answers that it cannot."""
@@ -98,15 +98,15 @@ class Loading:
                 f"generation.engine vllm: the server cannot load {body}: {error}. It must see that folder, and {remedy}"
             ) from error
 
-    async def _held(self) -> LoadedWeights:
-        return held_from(str((await self._get("/weight_info") or {}).get("weight_version")))
+    async def _read_held(self) -> LoadedWeights:
+        return parse_loaded_weights(str((await self._get("/weight_info") or {}).get("weight_version")))
 
     async def _set_version(self, held: LoadedWeights) -> None:
-        await self._post("/update_weight_version", {"new_version": held.spelled()})
+        await self._post("/update_weight_version", {"new_version": held.name_version()})
 
     async def _get(self, path: str) -> Any:
         return await self._transport.call(self._url, path, timeout_seconds=self._config.health_timeout_seconds)
 
     async def _post(self, path: str, body: Any) -> Any:
         timeout_seconds = self._config.request_timeout_seconds
-        return await self._transport.call(self._url, path, encoded(body), timeout_seconds=timeout_seconds)
+        return await self._transport.call(self._url, path, encode_json(body), timeout_seconds=timeout_seconds)

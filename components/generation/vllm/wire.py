@@ -14,9 +14,9 @@ from typing import Any
 
 from components.errors import StaleEngine
 from components.generation.base import Completion, GenerationRequest
-from components.generation.vllm.loaded_weights import ServedVersion, held_from
+from components.generation.vllm.loaded_weights import ServedVersion, parse_loaded_weights
 from components.generation.vllm.router import Job
-from components.generation.vllm.transport import ReplicaFailed, encoded
+from components.generation.vllm.transport import ReplicaFailed, encode_json
 from components.schema import FinishReason, PolicyVersion
 
 GENERATE = "/inference/v1/generate"
@@ -47,7 +47,7 @@ def generation_job(
         sampling |= {"stop": list(stop), "include_stop_str_in_output": True, "detokenize": True}
     tokens = [*request.prompt_tokens, *begun]
     body = {"model": serving.model, "token_ids": tokens, "cache_salt": serving.digest, "sampling_params": sampling}
-    return Job(key=prompt_key(request.prompt_tokens), body=encoded(body))
+    return Job(key=prompt_key(request.prompt_tokens), body=encode_json(body))
 
 
 def prompt_key(tokens: Sequence[int]) -> bytes:
@@ -83,7 +83,7 @@ def scoring_job(prompt: Sequence[int], completion: Sequence[int], serving: Serve
     sampling = {**_PLAIN, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
     tokens = [*prompt, *completion]
     body = {"model": serving.model, "token_ids": tokens, "cache_salt": serving.digest, "sampling_params": sampling}
-    return Job(key=prompt_key(prompt), body=encoded(body))
+    return Job(key=prompt_key(prompt), body=encode_json(body))
 
 
 def scores_from(answer: Any, completion: Sequence[int], serving: ServedVersion, *, url: str) -> tuple[float, ...]:
@@ -99,5 +99,5 @@ def scores_from(answer: Any, completion: Sequence[int], serving: ServedVersion, 
 def _check_weights(choice: Any, serving: ServedVersion, what: str) -> None:
     """Raise StaleEngine unless every token of `choice` came from `serving`."""
     for span in choice["weight_versions"]:
-        if not serving.is_held_by(held_from(span["version"])):
+        if not serving.is_held_by(parse_loaded_weights(span["version"])):
             raise StaleEngine(f"{what} {span['version']}, asked for {serving.digest}; refresh it first")

@@ -23,7 +23,7 @@ def one_game(rom: Path | None, *, has_window: bool) -> "OneGame":
 
     Raises RomMissing, WrongRom, and ServiceMissing without the emulator or, for a window, without a screen.
     """
-    return _opened(rom, has_window, threading.get_ident())
+    return _open_game(rom, has_window, threading.get_ident())
 
 
 class OneGame(EmulatedGames):
@@ -40,7 +40,7 @@ class OneGame(EmulatedGames):
         super().__init__(cartridge, [emulator], seed=0, rule=rule, renders=has_window)
         weakref.finalize(self, emulator.close)  # before the interpreter ends: an emulator that ends with it complains
 
-    def begun(self, seed: int) -> Snapshot:
+    def start_at_seed(self, seed: int) -> Snapshot:
         """The game at its start, with the chance of this seed."""
         self._stands_at = None
         self._episodes_N[:] = 0
@@ -68,5 +68,5 @@ class OneGame(EmulatedGames):
 
 
 @lru_cache(maxsize=8)
-def _opened(rom: Path | None, has_window: bool, thread: int) -> OneGame:
+def _open_game(rom: Path | None, has_window: bool, thread: int) -> OneGame:
     return OneGame(homebrew_cartridge() if rom is None else crystal_cartridge(rom), has_window=has_window)

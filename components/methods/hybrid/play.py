@@ -73,7 +73,7 @@ def _write_lesson(session: Session, models: Mapping[str, CheckpointRef]) -> str:
     return teacher.write_lesson(_START, f"win {badges} badges", seed=session.config.seed).text
 
 
-def collected(
+def collect(
     session: Session, step: int, checkpoint: CheckpointRef, versions: Mapping[str, PolicyVersion]
 ) -> CollectedStep:
     """What a step of play brought, stored."""
@@ -92,11 +92,11 @@ def collected(
             advised=advised,
         )
     metrics = {_NAMES.get(name, name): value for name, value in experience.metrics.items()}
-    advice, told = _stored_advice(session, step, adviser, advised)
+    advice, told = _store_advice(session, step, adviser, advised)
     return CollectedStep(experience=session.kept.put(experience), metrics=metrics | told, advice=advice)
 
 
-def _stored_advice(
+def _store_advice(
     session: Session, step: int, adviser: "Adviser | None", advised: "StepAdvice"
 ) -> tuple[ArtifactRef | None, dict[str, float]]:
     """The batch that the language model learns from, and its metrics; None where it learns nothing."""
@@ -121,7 +121,7 @@ def list_learned_parts(config: RunConfig, played: CollectedStep) -> dict[str, Ar
     return parts
 
 
-def updated(session: Session, step: int, checkpoint: CheckpointRef, experience: ArtifactRef) -> PolicyUpdate:
+def update(session: Session, step: int, checkpoint: CheckpointRef, experience: ArtifactRef) -> PolicyUpdate:
     """The learner after a step, stored."""
     from components.hybrid.experience import Experience, update_learner
 
@@ -144,13 +144,16 @@ def episode_picture(
     Raises ServiceMissing without the emulator.
     """
     from components.hybrid.game_boy.episode_gif import play_frames, short_gif
-    from components.hybrid.held_out_games import held_out_settings, trained_agent
+    from components.hybrid.held_out_games import make_held_out_settings, make_trained_agent
 
     config, state = hybrid_config(session.config), read_learner(session, checkpoint)
     settings = hybrid_settings(session.scenario, lesson_in(state))
     seed = seed_for(SUITE_SEED, "game_boy", 0)
-    with computing_with(1), open_emulated_games(config, held_out_settings(settings, 1), seed, renders=True) as games:
-        agent = trained_agent(
+    with (
+        computing_with(1),
+        open_emulated_games(config, make_held_out_settings(settings, 1), seed, renders=True) as games,
+    ):
+        agent = make_trained_agent(
             settings,
             state,
             1,

@@ -36,7 +36,7 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
     from components.hybrid.arbitration import Mode
     from components.hybrid.control import ControlRule
     from components.hybrid.experience import HybridSettings
-    from components.hybrid.start_positions import StartRule, helped_starts
+    from components.hybrid.start_positions import StartRule, make_helped_starts
     from components.hybrid.strategies import Strategy
 
     config = hybrid_config(scenario.config)
@@ -61,7 +61,7 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
         ),
         starts=None
         if starts is None
-        else StartRule(curriculum=helped_starts(**starts.model_dump(exclude={"kept"})), kept=starts.kept),
+        else StartRule(curriculum=make_helped_starts(**starts.model_dump(exclude={"kept"})), kept=starts.kept),
         curriculum=curriculum_rule(config),
         keeps_decisions=config.has_history,
     )

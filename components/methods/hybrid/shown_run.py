@@ -220,7 +220,7 @@ def _button(action: int) -> str:
 def _maps_document(store: ArtifactStore, ref: ArtifactRef, config: RunConfig, notes: list[str]) -> list[dict[str, Any]]:
     from components.hybrid.experience import Experience
     from components.hybrid.game_text import place_name
-    from components.hybrid.visited_tiles import visited_maps
+    from components.hybrid.visited_tiles import list_visited_maps
 
     try:
         experience: Experience = get(store, ref, Experience)
@@ -245,7 +245,7 @@ def _maps_document(store: ArtifactStore, ref: ArtifactRef, config: RunConfig, no
                 for x, y in sorted(each.num_presses.keys() | each.num_games.keys())
             ],
         }
-        for each in visited_maps(
+        for each in list_visited_maps(
             experience, is_homebrew=not isinstance(hybrid.game, Crystal), sees_screens=sees_screens
         )
     ]

@@ -37,14 +37,14 @@ def gain_sentence(gain: PayoffDifference) -> str:
     return f"{gain.agent} earns {more} than at the start against its partners' start ({low:+.2f} to {high:+.2f})"
 
 
-def trained_agents(config: RunConfig) -> list[str]:
+def list_trained_agents(config: RunConfig) -> list[str]:
     """The agents whose policies are trained."""
     return [agent for agent, settings in config.agents.items() if config.policies[settings.policy].trained]
 
 
 def seating_at_start(config: RunConfig, learned: str | None = None) -> Seating:
     """All trained agents as they were at the start, and `learned` as it is now."""
-    trained = set(trained_agents(config)) - {learned}
+    trained = set(list_trained_agents(config)) - {learned}
     return {
         agent: past_self(settings.policy, 0) if agent in trained else settings.policy
         for agent, settings in config.agents.items()

@@ -21,7 +21,7 @@ _WEIGHT_COPY = "/weight/"
 """In the names of an optimizer's tensors: its copies of the weights, where the model computes in another type."""
 
 
-def coordinated(
+def coordinate(
     session: Session,
     step: int,
     checkpoints: Mapping[str, CheckpointRef],
@@ -42,7 +42,7 @@ def coordinated(
     parents = tuple(update.checkpoint.weights_digest for update in updates.values())
     return {
         policy: PolicyUpdate(
-            checkpoint=_stored(session, step, checkpoints[policy], after[policy], parents),
+            checkpoint=_store(session, step, checkpoints[policy], after[policy], parents),
             metrics={
                 **update.metrics,
                 "coordination_distance": _distance(before[policy], after[policy]),
@@ -91,12 +91,12 @@ def mix_states(
     after = {}
     for member, state in states.items():
         pulled = pull_adapter(learners[member].adapter, whole.adapter, 1 - settings.personal_share)
-        kept = _pulled(learners[member], whole, settings.personal_share) if pulled.method == "mean" else whole
+        kept = _pull(learners[member], whole, settings.personal_share) if pulled.method == "mean" else whole
         after[member] = _with_learner(state, replace(kept, adapter=pulled.adapter))
     return after, merge.residual
 
 
-def _pulled(own: "Learner", whole: "Learner", own_share: float) -> "Learner":
+def _pull(own: "Learner", whole: "Learner", own_share: float) -> "Learner":
     """A learner with its own moments, whose optimizer's copies of weights, if it has any, are pulled as the adapter is."""
     from components.population.adapters import average_weighted
 
@@ -131,7 +131,7 @@ def _distance(before: "AdapterState", after: "AdapterState") -> float:
     )
 
 
-def _stored(
+def _store(
     session: Session, step: int, before: CheckpointRef, state: "AdapterState", parents: tuple[str, ...]
 ) -> CheckpointRef:
     """The stored checkpoint of a member's state."""

@@ -8,7 +8,7 @@ from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import PopulationMethod, RunConfig
 from components.config.population import Asynchronous, Selective
-from components.population.asynchronous import played_step
+from components.population.asynchronous import find_played_step
 from components.population.credit import CreditedStep, Played, PopulationState, credit_step
 from components.population.move_rewards import Move, move_numbers, moves_of
 from components.population.seating import Seating, homes_in_step, pools_after, range_warning, step_seatings
@@ -51,7 +51,7 @@ def credit_shards(
     scores = [session.kept.get(ref, ScoredShard) for ref in scored]
     agents = tuple(config.agents)
 
-    def played(episode: Episode, rewards_N_K: tuple[tuple[float | None, ...], ...]) -> Played:
+    def read_played(episode: Episode, rewards_N_K: tuple[tuple[float | None, ...], ...]) -> Played:
         moves = read_played_moves(session.scenario, episode, rewards_N_K)
         members = {node.group.agent: node.policy for node in episode.nodes}
         return Played(
@@ -61,7 +61,7 @@ def credit_shards(
         )
 
     episodes = [
-        played(episode, rewards)
+        read_played(episode, rewards)
         for shard, score in zip(shards, scores, strict=True)
         for episode, rewards in zip(shard.episodes, score.rewards_E_N_K, strict=True)
     ]
@@ -144,7 +144,7 @@ def choose_played_checkpoints(
         return found
     members = sorted(name for name, policy in session.config.policies.items() if policy.trained)
     for place, member in enumerate(members):
-        if (at := played_step(place, step, every=updates.every)) < step:
+        if (at := find_played_step(place, step, every=updates.every)) < step:
             found[member] = checkpoints_before(session.store, session.run, at)[member]
     return found
 
@@ -179,18 +179,18 @@ def put_mixed_step(
     learning, state = _learning(session, step, credited.state)
     state = _with_past_selves(session, step, rollouts, state)
     metrics = dict(credited.metrics)
-    if len(learning) < len(_trained(session)):
-        metrics |= {f"population/{member}/learns": float(member in learning) for member in _trained(session)}
+    if len(learning) < len(_list_trained(session)):
+        metrics |= {f"population/{member}/learns": float(member in learning) for member in _list_trained(session)}
     return MixedStep(
         credited=[session.kept.put(shard) for shard in shards],
         state=put(session.store, state),
         learning=learning,
         metrics=metrics,
-        needed_steps=_needed_steps(session, rollouts, state, learning),
+        needed_steps=_list_needed_steps(session, rollouts, state, learning),
     )
 
 
-def _needed_steps(
+def _list_needed_steps(
     session: Session, rollouts: list[ArtifactRef], state: PopulationState, learning: list[str]
 ) -> tuple[int, ...]:
     """The steps before which members must be known after this one."""
@@ -200,7 +200,7 @@ def _needed_steps(
         version.step
         for shard in shards
         for member, version in shard.policy_versions.items()
-        if member in _trained(session) and (lags or member not in learning)
+        if member in _list_trained(session) and (lags or member not in learning)
     }
     past = {each.step for pool in state.pools.values() for each in pool.opponents}
     return tuple(sorted((played | past) - {0}))
@@ -209,7 +209,7 @@ def _needed_steps(
 def _with_past_selves(
     session: Session, step: int, rollouts: list[ArtifactRef], state: PopulationState
 ) -> PopulationState:
-    opponents, trained = population_config(session.config).opponents, _trained(session)
+    opponents, trained = population_config(session.config).opponents, _list_trained(session)
     if opponents is None:
         return state
     versions = {}
@@ -222,7 +222,7 @@ def _with_past_selves(
 
 def _learning(session: Session, step: int, state: PopulationState) -> tuple[list[str], PopulationState]:
     """The members that learn in this step, and the state in which that is recorded."""
-    config, trained = session.config, _trained(session)
+    config, trained = session.config, _list_trained(session)
     settings = population_config(config).weight_updates
     if not isinstance(settings, Selective):
         return trained, state
@@ -239,5 +239,5 @@ def _learning(session: Session, step: int, state: PopulationState) -> tuple[list
     return sorted(chosen), replace(state, records={**state.records, **after})
 
 
-def _trained(session: Session) -> list[str]:
+def _list_trained(session: Session) -> list[str]:
     return [policy for policy, settings in session.config.policies.items() if settings.trained]

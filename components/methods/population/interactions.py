@@ -14,7 +14,7 @@ from components.methods.population.credits import read_played_moves, state_befor
 from components.metrics import train
 from components.population.credit import PopulationState
 from components.population.graph_page import Frame, graph_page, graph_picture
-from components.population.interaction_graph import InteractionGraph, PlayedEpisode, graphml, played_episode
+from components.population.interaction_graph import InteractionGraph, PlayedEpisode, graphml, make_played_episode
 from components.runs.history import read_history
 from components.runs.lineages import lineage_for, read_config
 from components.runs.run import Run
@@ -91,7 +91,7 @@ def _with_payoffs(scenario: Scenario, episode: Episode, *, order: int) -> Played
     earned_M_A = [each.chosen_rewards_A or () for each in moves]
     members = {name: agent.policy for name, agent in agents.items()} | {n.group.agent: n.policy for n in episode.nodes}
     raw_A = [sum(column) for column in zip(*earned_M_A, strict=True)]
-    return played_episode(moves, [*agents], [members[each] for each in agents], raw_A, order=order)
+    return make_played_episode(moves, [*agents], [members[each] for each in agents], raw_A, order=order)
 
 
 def _read_graph(session: Session, step: int) -> InteractionGraph:

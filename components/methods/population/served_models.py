@@ -214,13 +214,13 @@ class ServedPolicy:
         Raises ConfigurationError without an adapter, ArtifactCorrupt for weights that are not one of its rank, alpha, targets
         and shapes, or hold NaN; then the version before answers on.
         """
-        from components.models.adapters import read_adapter_config, stored_adapter
+        from components.models.adapters import read_adapter_config, read_stored_adapter
         from components.training.adapter_steps import AdapterSteps
 
         own = self.adapter and self.adapter.model_copy(update={"targets": tuple(sorted(self.adapter.targets))})
         if isinstance(weights, Path) and read_adapter_config(weights) != own:
             raise ArtifactCorrupt(f"{weights}: its rank, alpha or targets are not those of {self.name}, {own}")
-        tensors = stored_adapter(weights) if isinstance(weights, Path) else dict(weights)
+        tensors = read_stored_adapter(weights) if isinstance(weights, Path) else dict(weights)
         with self._turn:
             self._load(tensors)
             self._steps = AdapterSteps(tensors)
@@ -234,7 +234,7 @@ class ServedPolicy:
 
     def _load(self, tensors: "Mapping[str, Tensor]") -> None:
         """Load them as the next version. All that can be wrong with them is found before the engine lets the last one go."""
-        from components.models.adapters import adapted_digest, write_adapter
+        from components.models.adapters import compute_adapted_digest, write_adapter
         from components.models.digests import tensors_digest
 
         if self.adapter is None:
@@ -244,7 +244,7 @@ class ServedPolicy:
             raise ArtifactCorrupt(f"the weights have other layers or shapes than the adapter of {self.name}")
         if damaged := [name for name, each in tensors.items() if not bool(each.isfinite().all())]:
             raise ArtifactCorrupt(f"{damaged[0]}: holds NaN or infinity; the version before answers on")
-        digest = adapted_digest(self._model.base_digest, tensors_digest(tensors))
+        digest = compute_adapted_digest(self._model.base_digest, tensors_digest(tensors))
         step = 0 if self._version is None else self._version.step + 1
         version = PolicyVersion(policy=self.name, step=step, weights_digest=digest)
         with TemporaryDirectory(dir=self._model.folder.parent) as made:

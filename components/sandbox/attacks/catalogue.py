@@ -43,7 +43,7 @@ def catalogue(bait: Bait) -> tuple[Attack, ...]:
     return tuple(replace(attack, theme=theme) for theme, attacks in by_theme.items() for attack in attacks)
 
 
-def chosen(attacks: tuple[Attack, ...], only: str | None) -> tuple[Attack, ...]:
+def choose_attacks(attacks: tuple[Attack, ...], only: str | None) -> tuple[Attack, ...]:
     """The attacks with this name or theme; all of them for None. Raises ConfigurationError with the nearest name."""
     found = tuple(attack for attack in attacks if only is None or only in (attack.name, attack.theme))
     if found:

@@ -1,7 +1,7 @@
 """Attacks that carry data by other means than files and networks: locks, names, watches, and what is counted per user."""
 
 from components.sandbox.attacks.base import probing
-from components.sandbox.attacks.grading import undisturbed
+from components.sandbox.attacks.grading import expect_undisturbed
 from components.sandbox.attacks.kinds import at_once, leaving, probe
 
 PLACES = ("/usr/bin/python3", "/runner.py", "/etc/passwd", "/dev/null", "/dev/zero", "/tmp", "/proc/version")
@@ -162,6 +162,6 @@ def send():
     return socket.send_fds(one, [b"x"], [one.fileno()])
 attempt("send a handle", send)
 """,
-        judge=undisturbed("queue a signal", "send a handle", hog_tells=("used up",)),
+        judge=expect_undisturbed("queue a signal", "send a handle", hog_tells=("used up",)),
     ),
 )

@@ -1,7 +1,7 @@
 """Attacks that use up a resource: processes, memory, CPU time, wall time, output, file handles."""
 
 from components.sandbox.attacks.base import SHORT
-from components.sandbox.attacks.grading import ENDED, GRACE_SECONDS, comes_back, ended, undisturbed
+from components.sandbox.attacks.grading import ENDED, GRACE_SECONDS, comes_back, expect_ended, expect_undisturbed
 from components.sandbox.attacks.kinds import at_once, attack, attempts_in, probe
 from components.schema import ExecutionResult, Limits
 
@@ -59,7 +59,7 @@ while True:
     except OSError:
         pass
 """,
-        ended(within_seconds=1.0 + GRACE_SECONDS),
+        expect_ended(within_seconds=1.0 + GRACE_SECONDS),
         limits=BUSY,
     ),
     probe(
@@ -163,7 +163,7 @@ notice("memory of the kernel", "", f"{alive} of 30 processes lived through it")
         "endless-loop",
         "use the processor without end",
         "while True: pass",
-        ended("cpu_timeout", within_seconds=ONE_CPU_SECOND.wall_seconds),
+        expect_ended("cpu_timeout", within_seconds=ONE_CPU_SECOND.wall_seconds),
         limits=ONE_CPU_SECOND,
     ),
     attack(
@@ -175,7 +175,7 @@ signal.signal(signal.SIGXCPU, signal.SIG_IGN)
 while True:
     pass
 """,
-        ended("cpu_timeout", "wall_timeout", within_seconds=ONE_CPU_SECOND.wall_seconds + GRACE_SECONDS),
+        expect_ended("cpu_timeout", "wall_timeout", within_seconds=ONE_CPU_SECOND.wall_seconds + GRACE_SECONDS),
         limits=ONE_CPU_SECOND,
     ),
     attack(
@@ -192,7 +192,7 @@ for _ in range(3):
         os._exit(0)
 time.sleep(60)
 """,
-        ended("cpu_timeout", within_seconds=ONE_CPU_SECOND.wall_seconds - 1.0),
+        expect_ended("cpu_timeout", within_seconds=ONE_CPU_SECOND.wall_seconds - 1.0),
         limits=ONE_CPU_SECOND,
     ),
     attack(
@@ -214,7 +214,9 @@ if os.fork() == 0:
 time.sleep(60)
 """,
         # By the CPU time of all its orphans: where cores are shared, a chain of many takes its second in any wall time.
-        ended("cpu_timeout", "process_limit", within_seconds=ONE_CPU_SECOND.wall_seconds - 1.0, within_cpu_seconds=2.0),
+        expect_ended(
+            "cpu_timeout", "process_limit", within_seconds=ONE_CPU_SECOND.wall_seconds - 1.0, within_cpu_seconds=2.0
+        ),
         limits=ONE_CPU_SECOND,
     ),
     attack(
@@ -235,7 +237,9 @@ while True:
     except ChildProcessError:
         pass
 """,
-        ended("cpu_timeout", "nonzero_exit", within_seconds=ONE_CPU_SECOND.wall_seconds - 1.0, within_cpu_seconds=2.0),
+        expect_ended(
+            "cpu_timeout", "nonzero_exit", within_seconds=ONE_CPU_SECOND.wall_seconds - 1.0, within_cpu_seconds=2.0
+        ),
         limits=ONE_CPU_SECOND,
     ),
     attack(
@@ -251,14 +255,14 @@ for number in signal.valid_signals():
 while True:
     time.sleep(1)
 """,
-        ended("wall_timeout", within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
+        expect_ended("wall_timeout", within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
         limits=BRIEF,
     ),
     attack(
         "stop-itself",
         "stop itself and its process group, so that waiting for it takes for ever",
         "import os, signal\nos.kill(0, signal.SIGSTOP)\nos.kill(os.getpid(), signal.SIGSTOP)",
-        ended("wall_timeout", within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
+        expect_ended("wall_timeout", within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
         limits=BRIEF,
     ),
     probe(
@@ -355,6 +359,6 @@ for child in [fork(exhaust) for _ in range(16)]:
 notice("done", "", "tried")
 """,
         ORDINARY_WORK,
-        judge=undisturbed(*attempts_in(ORDINARY_WORK)),
+        judge=expect_undisturbed(*attempts_in(ORDINARY_WORK)),
     ),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from components.sandbox.attacks.base import SHORT, Attack, Verdict
-from components.sandbox.attacks.grading import GRACE_SECONDS, comes_back, ended, exits_as
+from components.sandbox.attacks.grading import GRACE_SECONDS, comes_back, exits_as, expect_ended
 from components.sandbox.attacks.kinds import attack
 from components.schema import Execution, ExecutionResult, Limits
 
@@ -66,7 +66,7 @@ ATTACKS = (
         "have the kernel end the runner: fill its memory with data in sockets, in processes that are smaller than the runner",
         # Beside an interpreter started anew the runner is large; what the kernel holds for a process makes it no larger.
         f'import os\nos.execv("/usr/bin/python3", ["python3", "-I", "-S", "-c", {FILL_SOCKETS!r}])',
-        ended(within_seconds=LONG.wall_seconds + GRACE_SECONDS),
+        expect_ended(within_seconds=LONG.wall_seconds + GRACE_SECONDS),
         limits=LONG,
     ),
     attack(
@@ -87,7 +87,7 @@ while True:
     except OSError:
         pass
 """,
-        ended(within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
+        expect_ended(within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
         limits=BRIEF,
     ),
     attack(
@@ -145,7 +145,7 @@ for _ in range(20):
 while True:
     os.write(1, b"")
 """,
-        ended(within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
+        expect_ended(within_seconds=BRIEF.wall_seconds + GRACE_SECONDS),
         limits=BRIEF,
     ),
     attack(

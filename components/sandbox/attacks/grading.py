@@ -15,7 +15,7 @@ GRACE_SECONDS = 2.0
 LONGEST_LIST = 6
 
 
-def refused(*names: str, by: Collection[str] | None = None, ended: Collection[ExecutionStatus] = ()) -> Judge:
+def expect_refused(*names: str, by: Collection[str] | None = None, ended: Collection[ExecutionStatus] = ()) -> Judge:
     """The only program made every attempt in `names`, and none succeeded.
 
     `by` is the closed set of acceptable reasons: another error means that the attempt got deeper than it should.
@@ -46,7 +46,7 @@ def all_refused(told: Report, names: Collection[str], by: Collection[str] | None
     return Verdict(stopped=True, by=reasons(told.refused))
 
 
-def ended(*statuses: ExecutionStatus, within_seconds: float, within_cpu_seconds: float = math.inf) -> Judge:
+def expect_ended(*statuses: ExecutionStatus, within_seconds: float, within_cpu_seconds: float = math.inf) -> Judge:
     """Every program ended with one of `statuses` (any limit when none is given), within these wall and CPU seconds."""
     allowed = frozenset(statuses) or ENDED
 
@@ -102,7 +102,7 @@ def heard(*names: str) -> Judge:
     return judge
 
 
-def undisturbed(*works: str, hog_tells: Collection[str] = ()) -> Judge:
+def expect_undisturbed(*works: str, hog_tells: Collection[str] = ()) -> Judge:
     """Of two concurrent programs, the first used up what it could, and the second did each of `works`.
 
     `hog_tells` are notices that the first one must have made at its end.

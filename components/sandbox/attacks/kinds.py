@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from components.sandbox.attacks.base import SHORT, Attack, Judge, probing
-from components.sandbox.attacks.grading import heard, nothing_left, refused
+from components.sandbox.attacks.grading import expect_refused, heard, nothing_left
 from components.schema import Execution, ExecutionStatus, Limits
 
 _ATTEMPT = re.compile(r'^(?:attempt|notice)\("([^"\n]+)",', re.MULTILINE)
@@ -38,9 +38,9 @@ def probe(
 ) -> Attack:
     """An attack by one probing program, which must make every attempt of `attempts_in(body)` and `more` and succeed in none.
 
-    See `refused` for `by` and `ended`, `probing` for `values`.
+    See `expect_refused` for `by` and `ended`, `probing` for `values`.
     """
-    judge = refused(*attempts_in(body), *more, by=by, ended=ended)
+    judge = expect_refused(*attempts_in(body), *more, by=by, ended=ended)
     return attack(name, tries, probing(body, **values), judge, limits=limits)
 
 

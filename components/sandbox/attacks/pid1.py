@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from components.sandbox.attacks.base import SHORT, Attack, Verdict, ending, probing, report
-from components.sandbox.attacks.grading import GRACE_SECONDS, ended, exits_as, where
+from components.sandbox.attacks.grading import GRACE_SECONDS, exits_as, expect_ended, where
 from components.sandbox.attacks.kinds import attack, leaving, probe
 from components.schema import Execution, ExecutionResult, Limits
 
 BRIEF = Limits(wall_seconds=1.0, cpu_seconds=1.0, memory_mib=192)
-ENDS_BRIEFLY = ended("wall_timeout", "cpu_timeout", within_seconds=BRIEF.wall_seconds + GRACE_SECONDS)
+ENDS_BRIEFLY = expect_ended("wall_timeout", "cpu_timeout", within_seconds=BRIEF.wall_seconds + GRACE_SECONDS)
 QUICK_SECONDS = SHORT.wall_seconds / 2
 RUNNER_FILES = ("mem", "environ", "maps", "fd/0", "fd/1", "fd/3", "cwd/x", "exe", "auxv", "stack", "syscall")
 RUNNER_PLACES = ("/proc/1/root/etc/passwd", *(f"/proc/1/{name}" for name in RUNNER_FILES))
@@ -73,7 +73,7 @@ def _runner_lives(results: Sequence[ExecutionResult]) -> Verdict:
     return Verdict(stopped=True, by=f"{by}; the runner answers")
 
 
-def _failed_as_programs(results: Sequence[ExecutionResult]) -> Verdict:
+def _judge_failures(results: Sequence[ExecutionResult]) -> Verdict:
     """Every program failed, and the runner at none."""
     odd = [ending(result) for result in results if result.status in ("ok", "sandbox_error")]
     statuses = sorted({result.status for result in results})
@@ -269,7 +269,7 @@ time.sleep(60)
         name="no-programs",
         tries="crash the runner with texts that the compiler cannot take",
         jobs=tuple(Execution(program=text, limits=SHORT) for text in NO_PROGRAMS),
-        judge=_failed_as_programs,
+        judge=_judge_failures,
     ),
     attack(
         "unread-input",

@@ -76,7 +76,7 @@ def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[Art
         if store is not None and run_id and step.isdecimal():
             run = read_run(store, run_id)
             if int(step) in available_steps(store, run):
-                return store, run.kept_in(store_config(checkpoint_dir)), int(step)
+                return store, run.bind_to_store(store_config(checkpoint_dir)), int(step)
     there = ", ".join(list_available_checkpoints(checkpoint_dir)[:5]) or "none"
     raise CheckpointNotFound(f"Checkpoint not found: {checkpoint_id!r} is not in {checkpoint_dir}; there are {there}")
 

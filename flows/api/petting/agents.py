@@ -41,7 +41,7 @@ def open_team(
     there; DIR is the `checkpoint_dir` of a training. Else it is a model, or a folder of models by policy. Results are kept in
     the store of the run. `adjust` changes the configuration in which the team plays. Raises ConfigurationError.
     """
-    from flows.evaluate import find_stored_run, kept_in  # imports Prefect, which takes seconds
+    from flows.evaluate import find_stored_run, open_results_store  # imports Prefect, which takes seconds
 
     found, kept = _find_run(model_path, None if stated is None else str(stated["config_name"])), None
     if found is None:
@@ -50,7 +50,7 @@ def open_team(
         run, step = find_stored_run(*found)
         team = find_team(found[1], lambda _: (run, step), title=str(model_path))
         played, kept = build_played_config(stated, run), run.config.store
-    with kept_in(kept) as store, open_contender(team, played, store=store, adjust=adjust) as contender:
+    with open_results_store(kept) as store, open_contender(team, played, store=store, adjust=adjust) as contender:
         yield contender, played
 
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.algorithms.losses import MinibatchSize, aggregated
+from components.algorithms.losses import MinibatchSize, aggregate_losses
 from tests.sections import choose_loss
 
 MODES = ("token_mean", "sequence_mean", "sequence_sum", "fixed_length")
@@ -16,7 +16,7 @@ def of(losses: list[list[float]], mode: str, length: int = 10) -> float:
     flat = torch.tensor([value for row in losses for value in row], dtype=torch.float64)
     size = MinibatchSize(num_completions=len(losses), num_tokens=len(flat))
     config = choose_loss(aggregation=mode, fixed_length=length)
-    return aggregated(flat, lengths.repeat_interleave(lengths), size, config).item()
+    return aggregate_losses(flat, lengths.repeat_interleave(lengths), size, config).item()
 
 
 @pytest.mark.parametrize(("mode", "value"), list(zip(MODES, (3.0, 3.5, 4.5, 0.45), strict=True)))
@@ -40,5 +40,5 @@ def test_they_are_their_formulas(losses: list[list[float]]) -> None:
 def test_an_empty_micro_batch_has_no_part() -> None:
     size = MinibatchSize(num_completions=2, num_tokens=5)
     for mode in MODES:
-        loss = aggregated(torch.zeros(0), torch.zeros(0), size, choose_loss(aggregation=mode, fixed_length=3))
+        loss = aggregate_losses(torch.zeros(0), torch.zeros(0), size, choose_loss(aggregation=mode, fixed_length=3))
         assert loss.item() == 0.0

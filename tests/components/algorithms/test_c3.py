@@ -15,7 +15,7 @@ from tests.sections import choose_algorithm
 C3 = choose_algorithm(advantage="c3")
 
 
-def nested() -> Episode:
+def make_nested() -> Episode:
     """A first agent with two candidates, and below each a second agent with two; the first is played on by one answer each."""
     first = node("a", 0, 0, "tool", 2)
     below = [replace(node("a", 0, 0, "plan", 2), parent=(0, k) if k else None) for k in (0, 1)]
@@ -26,7 +26,7 @@ def nested() -> Episode:
 def test_each_candidate_is_compared_with_the_mean_of_the_others() -> None:
     # The leaves below the first agent's candidates earn (1, 0) and (0, 0): its values are (.5, 0).
     rewards = [((0.5, 0.0), (1.0, 0.0), (0.0, 0.0), (1.0,), (0.0,))]
-    found = estimator("c3")([nested()], rewards, C3)
+    found = estimator("c3")([make_nested()], rewards, C3)
     assert found == [((0.5, -0.5), (1.0, -1.0), (0.0, 0.0), (None,), (None,))]
 
 

@@ -221,7 +221,7 @@ def test_a_usual_shard_is_coded_in_some_milliseconds() -> None:
     assert decoded - encoded < 0.25
 
 
-def packed(tensors: Mapping[str, np.ndarray[Any, Any]], **structure: Any) -> bytes:
+def pack(tensors: Mapping[str, np.ndarray[Any, Any]], **structure: Any) -> bytes:
     """A handmade payload."""
     text = json.dumps({"version": codec.SCHEMA_VERSION, "type": "Note", **structure})
     parts = {"ints": np.zeros(0, np.int32), "floats": np.zeros(0), **tensors}
@@ -251,24 +251,24 @@ BOMBS: Mapping[str, tuple[Callable[[], bytes], str]] = {
         "no stored Note",
     ),
     "seventeen MiB of numbers": (
-        lambda: packed({"ints": np.zeros((17 << 20) // 4, np.int32)}, value=note()),
+        lambda: pack({"ints": np.zeros((17 << 20) // 4, np.int32)}, value=note()),
         "of at most 16777216",
     ),
     "a structure of lists": (
-        lambda: packed({"structure": np.frombuffer(b"[" + b"[]," * 5_000_000 + b"0]", np.uint8)}),
+        lambda: pack({"structure": np.frombuffer(b"[" + b"[]," * 5_000_000 + b"0]", np.uint8)}),
         "values; at most",
     ),
     "lists in lists": (
-        lambda: packed({"structure": np.frombuffer(b"[" * 100_000, np.uint8)}),
+        lambda: pack({"structure": np.frombuffer(b"[" * 100_000, np.uint8)}),
         "nested too deep",
     ),
     "numbers read back and forth": (
-        lambda: packed({"ints": np.zeros(1 << 20, np.int32)}, value=note(num_ints=-5)),
+        lambda: pack({"ints": np.zeros(1 << 20, np.int32)}, value=note(num_ints=-5)),
         "-5 numbers are named where 1048576 are left",
     ),
-    "more numbers than there are": (lambda: packed({}, value=note(num_ints=1)), "1 numbers are named where 0 are left"),
+    "more numbers than there are": (lambda: pack({}, value=note(num_ints=1)), "1 numbers are named where 0 are left"),
     "more floats than there are": (
-        lambda: packed({}, value=note(num_floats=7)),
+        lambda: pack({}, value=note(num_floats=7)),
         "7 numbers are named where 0 are left",
     ),
     "bytes behind the frame": (
@@ -290,11 +290,11 @@ def test_a_bomb_is_refused_by_name_before_it_fills_the_memory(name: str) -> None
     make, words = BOMBS[name]
     content = make()
 
-    def refused() -> None:
+    def expect_refusal() -> None:
         with pytest.raises(ArtifactCorrupt, match=words):
             decode(content, Note)
 
-    assert_cheap([(name, refused)])
+    assert_cheap([(name, expect_refusal)])
 
 
 def test_what_is_nested_deeper_than_json_reads_is_corrupt() -> None:

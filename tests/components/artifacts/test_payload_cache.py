@@ -16,12 +16,12 @@ def store(tmp_path: Path) -> LocalArtifactStore:
     return LocalArtifactStore(tmp_path)
 
 
-def scored(step: int) -> ScoredShard:
+def make_score(step: int) -> ScoredShard:
     return ScoredShard(step=step, shard=0, rewards_E_N_K=(((0.5, None),),))
 
 
 def test_a_kept_value_is_given_back_itself_until_it_is_forgotten(store: LocalArtifactStore) -> None:
-    keeping, value = KeptPayloads(store), scored(1)
+    keeping, value = KeptPayloads(store), make_score(1)
     ref = keeping.put(value)
     assert keeping.get(ref, ScoredShard) is value
     keeping.forget([ref])
@@ -31,20 +31,20 @@ def test_a_kept_value_is_given_back_itself_until_it_is_forgotten(store: LocalArt
 
 
 def test_who_keeps_nothing_reads_the_same_from_the_store(store: LocalArtifactStore) -> None:
-    ref = KeptPayloads(store).put(scored(2))
-    assert KeptPayloads(store).get(ref, ScoredShard) == scored(2)
+    ref = KeptPayloads(store).put(make_score(2))
+    assert KeptPayloads(store).get(ref, ScoredShard) == make_score(2)
 
 
 def test_a_kept_value_of_another_type_is_refused_as_the_stored_one_is(store: LocalArtifactStore) -> None:
     keeping = KeptPayloads(store)
     with pytest.raises(ArtifactCorrupt, match="holds a ScoredShard"):
-        keeping.get(keeping.put(scored(3)), IterationReport)
+        keeping.get(keeping.put(make_score(3)), IterationReport)
 
 
 def test_the_oldest_make_room_and_what_does_not_fit_is_not_kept(
     store: LocalArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = [scored(step) for step in range(4, 8)]
+    values = [make_score(step) for step in range(4, 8)]
     sizes = [KeptPayloads(store).put(value).num_bytes for value in values]
     monkeypatch.setattr(payload_cache, "KEPT_BYTES", sum(sizes[1:]))
     keeping = KeptPayloads(store)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.parallel import in_parallel
-from components.artifacts.records import DIGEST, read_as, remedy, verified, with_digest
+from components.artifacts.records import DIGEST, read_as, read_verified, remedy, with_digest
 from components.artifacts.refs import ArtifactRef
 from components.errors import ArtifactCorrupt
 from components.identity import StageKey
-from components.runs.stage_protocol import committed, manifest_key, run_stage
+from components.runs.stage_protocol import manifest_key, read_committed, run_stage
 
 KEY = StageKey(
     run_id="r7", step=12, stage="compute_rewards", version=1, part="0", lineage=0, depends_on="0123456789abcdef"
@@ -29,9 +29,9 @@ plain = st.recursive(
 
 @given(value=st.dictionaries(st.text().filter(lambda name: name != DIGEST), plain, max_size=4))
 def test_what_was_sealed_comes_back(value: dict[str, Any]) -> None:
-    assert verified("k", with_digest(value)) == value
-    assert verified("k", with_digest(value, indent=1)) == value
-    assert verified("k", json.dumps(value).encode()) == value, "as versions without digests wrote it"
+    assert read_verified("k", with_digest(value)) == value
+    assert read_verified("k", with_digest(value, indent=1)) == value
+    assert read_verified("k", json.dumps(value).encode()) == value, "as versions without digests wrote it"
 
 
 @given(value=st.dictionaries(st.text("abc", min_size=1), st.integers(0, 999), min_size=1, max_size=4), data=st.data())
@@ -41,7 +41,7 @@ def test_any_changed_or_lost_byte_is_noticed(value: dict[str, int], data: st.Dat
     other = data.draw(st.integers(0, 255).filter(lambda byte: byte != content[at]))
     for damaged in (content[:at], content[:at] + bytes([other]) + content[at + 1 :]):
         with suppress(ArtifactCorrupt):
-            found = verified("k", damaged)
+            found = read_verified("k", damaged)
             # White space, or the name of the digest's field: then it is a record without a digest.
             assert {name: found[name] for name in value} == value
 
@@ -50,11 +50,11 @@ def test_a_changed_digit_in_a_manifest_is_corrupt_and_names_it(tmp_path: Path) -
     store = LocalArtifactStore(tmp_path)
     run_stage(store, KEY, lambda: {"success": 0.125}, dict[str, float])
     content = store.read(manifest_key(KEY)) or b""
-    assert committed(store, KEY, dict[str, float]) == {"success": 0.125}
+    assert read_committed(store, KEY, dict[str, float]) == {"success": 0.125}
     store.delete(manifest_key(KEY))
     store.create(manifest_key(KEY), content.replace(b"0.125", b"0.925"))
     with pytest.raises(ArtifactCorrupt) as caught:
-        committed(store, KEY, dict[str, float])
+        read_committed(store, KEY, dict[str, float])
     assert str(caught.value) == (
         f"{manifest_key(KEY)}: its content differs from its digest, so it was changed after it was written; "
         "`troupe verify r7` says what makes it again"
@@ -62,7 +62,7 @@ def test_a_changed_digit_in_a_manifest_is_corrupt_and_names_it(tmp_path: Path) -
 
 
 def test_a_metric_that_is_no_number_is_sealed_as_it_is() -> None:
-    found = verified("k", with_digest({"loss": float("nan"), "bound": float("inf")}))
+    found = read_verified("k", with_digest({"loss": float("nan"), "bound": float("inf")}))
     assert found["loss"] != found["loss"]
     assert found["bound"] == float("inf")
 

@@ -110,7 +110,7 @@ def test_region_and_addressing_are_the_configurations_and_the_server_is_named(
         S3ArtifactStore("troupe", retry_seconds=5).check()
     virtual = open_store(StoreConfig(addressing="virtual", endpoint_url="http://localhost:9"))
     assert isinstance(virtual, S3ArtifactStore)
-    client = virtual._connection._connected()
+    client = virtual._connection._connect()
     assert client.generate_presigned_url("head_bucket", {"Bucket": "troupe"}).startswith("http://troupe.localhost:9/")
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
     assert S3ArtifactStore("troupe")._connection.place == "s3://troupe at AWS"

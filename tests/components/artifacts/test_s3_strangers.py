@@ -16,7 +16,7 @@ from components.artifacts.s3 import S3ArtifactStore
 from infra.services.loopback import request
 from infra.services.seaweed_security import new_certificate
 from infra.services.seaweedfs import SeaweedService, sockets_of
-from infra.services.seaweedfs import weed as weed_program
+from infra.services.seaweedfs import find_weed as weed_program
 from tests.components.artifacts.weed_server import BUCKET, WeedServer
 from tests.other_users import as_stranger, needs_another_user
 

@@ -14,7 +14,7 @@ from components.artifacts.refs import ArtifactRef
 from components.artifacts.write_behind import MAX_PENDING_COMMITS, WriteBehindStore
 from components.errors import StageOvertaken, StoreUnavailable
 from components.identity import StageKey
-from components.runs.stage_protocol import committed, manifest_key, num_attempts, read_manifest, run_stage
+from components.runs.stage_protocol import manifest_key, num_attempts, read_committed, read_manifest, run_stage
 from components.schema import ScoredShard
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ def key(step: int) -> StageKey:
     return StageKey(run_id="r", step=step, stage="compute_rewards", version=1, part="0", lineage=0, depends_on="00ff")
 
 
-def scored(step: int) -> ScoredShard:
+def make_score(step: int) -> ScoredShard:
     return ScoredShard(step=step, shard=0, rewards_E_N_K=(((float(step),),),))
 
 
@@ -66,29 +66,31 @@ def store(inner: Held) -> WriteBehindStore:
     return WriteBehindStore(inner)
 
 
-def computed(store: WriteBehindStore, step: int) -> ArtifactRef:
+def compute(store: WriteBehindStore, step: int) -> ArtifactRef:
     """A stage that nobody has computed, as an iteration computes it."""
-    return run_stage(store, key(step), lambda: payloads.put(store, scored(step)), ArtifactRef, seen_attempts=0).output
+    return run_stage(
+        store, key(step), lambda: payloads.put(store, make_score(step)), ArtifactRef, seen_attempts=0
+    ).output
 
 
 def test_a_stage_returns_before_its_result_is_durable_and_reads_it_at_once(
     store: WriteBehindStore, inner: Held
 ) -> None:
-    ref = computed(store, 0)
+    ref = compute(store, 0)
     assert inner.written_keys == []
-    assert payloads.get(store, ref, ScoredShard) == scored(0)
-    assert committed(store, key(0), ArtifactRef) == ref
+    assert payloads.get(store, ref, ScoredShard) == make_score(0)
+    assert read_committed(store, key(0), ArtifactRef) == ref
     assert list(store.list("runs/r/")) == [manifest_key(key(0))]
     inner.open()
     store.flush()
-    assert payloads.get(inner, ref, ScoredShard) == scored(0)
-    assert committed(inner, key(0), ArtifactRef) == ref
+    assert payloads.get(inner, ref, ScoredShard) == make_score(0)
+    assert read_committed(inner, key(0), ArtifactRef) == ref
     assert num_attempts(inner, key(0)) == 1
 
 
 def test_attempt_payload_and_manifest_are_written_in_this_order(store: WriteBehindStore, inner: Held) -> None:
     inner.open()
-    refs = [computed(store, step) for step in range(5)]
+    refs = [compute(store, step) for step in range(5)]
     store.flush()
     expected = []
     for step, ref in enumerate(refs):
@@ -98,8 +100,8 @@ def test_attempt_payload_and_manifest_are_written_in_this_order(store: WriteBehi
 
 def test_no_more_commits_than_allowed_are_pending(store: WriteBehindStore, inner: Held) -> None:
     for step in range(MAX_PENDING_COMMITS):
-        computed(store, step)
-    thread = threading.Thread(target=computed, args=(store, MAX_PENDING_COMMITS))
+        compute(store, step)
+    thread = threading.Thread(target=compute, args=(store, MAX_PENDING_COMMITS))
     thread.start()
     inner.open(2)  # the attempt and the payload of the first
     thread.join(0.3)
@@ -115,7 +117,7 @@ def test_no_more_commits_than_allowed_are_pending(store: WriteBehindStore, inner
 def test_a_failed_write_is_the_error_of_the_next_stage_and_is_tried_again_with_its_retry(
     store: WriteBehindStore, inner: Held
 ) -> None:
-    ref = computed(store, 0)
+    ref = compute(store, 0)
     inner.failures = [StoreUnavailable("away"), StoreUnavailable("still away")]
     inner.open()
     for told in ("away", "still away"):
@@ -123,17 +125,17 @@ def test_a_failed_write_is_the_error_of_the_next_stage_and_is_tried_again_with_i
             run_stage(store, key(1), lambda: 1, int)  # records its attempt at once, which waits
     assert run_stage(store, key(1), lambda: 1, int).output == 1
     store.flush()
-    assert committed(inner, key(0), ArtifactRef) == ref
-    assert payloads.get(inner, ref, ScoredShard) == scored(0)
+    assert read_committed(inner, key(0), ArtifactRef) == ref
+    assert payloads.get(inner, ref, ScoredShard) == make_score(0)
 
 
 def test_a_rival_with_the_same_result_changes_nothing(store: WriteBehindStore, inner: Held) -> None:
     rival = LocalArtifactStore(Path(inner.uri.removeprefix("file://")))
-    ref = computed(store, 0)
-    run_stage(rival, key(0), lambda: payloads.put(rival, scored(0)), ArtifactRef)
+    ref = compute(store, 0)
+    run_stage(rival, key(0), lambda: payloads.put(rival, make_score(0)), ArtifactRef)
     kept = rival.read(manifest_key(key(0)))
     inner.open()
-    assert computed(store, 1) != ref
+    assert compute(store, 1) != ref
     store.flush()
     assert rival.read(manifest_key(key(0))) == kept
     assert num_attempts(rival, key(0)) == 2
@@ -141,17 +143,17 @@ def test_a_rival_with_the_same_result_changes_nothing(store: WriteBehindStore, i
 
 def test_a_rival_with_another_result_ends_the_work_and_his_stands(store: WriteBehindStore, inner: Held) -> None:
     rival = LocalArtifactStore(Path(inner.uri.removeprefix("file://")))
-    computed(store, 0)
-    theirs = run_stage(rival, key(0), lambda: payloads.put(rival, scored(7)), ArtifactRef).output
+    compute(store, 0)
+    theirs = run_stage(rival, key(0), lambda: payloads.put(rival, make_score(7)), ArtifactRef).output
     inner.open()
     with suppress(StageOvertaken):  # as soon as it is known
-        computed(store, 1)
+        compute(store, 1)
     for _ in range(2):
         with pytest.raises(StageOvertaken, match=r"another process works on this run") as caught:
             store.flush()
         assert manifest_key(key(0)) in str(caught.value)
     store.close()
-    assert committed(store, key(0), ArtifactRef) == theirs
+    assert read_committed(store, key(0), ArtifactRef) == theirs
     assert read_manifest(inner, key(1)) is None
 
 
@@ -172,20 +174,20 @@ def test_a_folder_is_read_from_its_files_until_it_is_written(
 
 
 def test_other_verbs_wait_for_what_is_under_way(store: WriteBehindStore, inner: Held) -> None:
-    computed(store, 0)
+    compute(store, 0)
     inner.open()
     assert store.create("runs/r/after.json", b"{}")
     assert inner.written_keys[-2:] == [manifest_key(key(0)), "runs/r/after.json"]
-    computed(store, 1)
+    compute(store, 1)
     assert manifest_key(key(1)) in {found.key for found in store.scan("runs/r/")}
-    computed(store, 2)
+    compute(store, 2)
     store.delete(manifest_key(key(2)))
     assert read_manifest(inner, key(2)) is None
 
 
 def test_work_for_later_comes_after_what_was_written_before(store: WriteBehindStore, inner: Held) -> None:
     seen = []
-    computed(store, 0)
+    compute(store, 0)
     store.after_writes(lambda: seen.append(read_manifest(store.durable, key(0)) is not None))
     assert seen == []
     inner.open()
@@ -194,22 +196,22 @@ def test_work_for_later_comes_after_what_was_written_before(store: WriteBehindSt
 
 
 def test_the_end_waits_for_what_succeeds_and_gives_up_what_fails(store: WriteBehindStore, inner: Held) -> None:
-    computed(store, 0)
+    compute(store, 0)
     threading.Timer(0.2, inner.open, (3,)).start()
     store.close()
     assert read_manifest(inner, key(0)) is not None
-    computed(store, 1)
+    compute(store, 1)
     inner.failures = [StoreUnavailable("away")]
     inner.open()
     store.close()
     assert read_manifest(store, key(1)) is None
-    computed(store, 2)
+    compute(store, 2)
     store.flush()
     assert read_manifest(inner, key(2)) is not None
 
 
 def test_the_end_of_an_interrupted_run_does_not_wait_for_ever(store: WriteBehindStore, inner: Held) -> None:
-    computed(store, 0)
+    compute(store, 0)
     store.close(timeout_seconds=0.1)
     inner.open()
     store.flush()

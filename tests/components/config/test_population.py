@@ -27,7 +27,7 @@ def members(**fields: Any) -> dict[str, Any]:
     return {"method": {"type": "population", **fields}}
 
 
-def led(mode: dict[str, Any], **fields: Any) -> dict[str, Any]:
+def make_hierarchy(mode: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """A hierarchical population with these fields of its mode."""
     return members(training_mode={"type": "hierarchical", **mode}, **fields)
 
@@ -79,8 +79,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"algorithm": {"advantage": "grpo"}}, "grpo under rollout.mode independent does not know each agent's return"),
     ({"algorithm": {"advantage": "rloo"}}, "rloo under rollout.mode independent does not know each agent's return"),
     ({"rollout": {"mode": "tree"}, "algorithm": {"advantage": "dr_mas"}}, "dr_mas under rollout.mode tree does not"),
-    (led({"leader": "ann"}), "leader 'ann' is no agent; agents are player_0"),
-    (led({"leader_term": 2}, rotates_seats=True), "leave one of them out"),
+    (make_hierarchy({"leader": "ann"}), "leader 'ann' is no agent; agents are player_0"),
+    (make_hierarchy({"leader_term": 2}, rotates_seats=True), "leave one of them out"),
     (members(training_mode={"type": "mixed", "team_size": 3}), "team_size 3 for 2 agents: use a divisor"),
     (ALONE, "training_mode mixed compares agents, and there is one: add another agent, or set it to cooperative"),
     ({"algorithm": {"advantage": "gae", "baseline_decay": 0.5}}, "algorithm.baseline_decay: unknown key; advantage role_base"),
@@ -123,7 +123,7 @@ def test_what_does_not_go_with_a_population_is_refused_with_a_remedy(values: dic
         TREE | {"algorithm": {"advantage": "rloo"}},
         {"algorithm": {"advantage": "role_mean", "normalize_std": True}},
         ALONE | members(training_mode="cooperative"),
-        led({"leader": "player_1"}),
+        make_hierarchy({"leader": "player_1"}),
         {"policies": {"one": {}, "two": {}}} | members(weight_updates={"type": "selective", "best_share": 1.0}),
         {"policies": {"one": ADAPTER | {"trained": False}, "two": ADAPTER}}
         | members(weight_updates={"type": "federated", "personal_share": 0.3}),

@@ -11,9 +11,9 @@ from components.errors import ConfigurationError
 
 
 def test_a_prompt_replaces_or_extends_the_environments_instructions() -> None:
-    assert PromptConfig(replace="Plan.").applied_to("You are a tool.") == "Plan."
-    assert PromptConfig(extend="Be brief.").applied_to("You plan.") == "You plan.\n\nBe brief."
-    assert PromptConfig(extend="Be brief.").applied_to("") == "Be brief."
+    assert PromptConfig(replace="Plan.").apply("You are a tool.") == "Plan."
+    assert PromptConfig(extend="Be brief.").apply("You plan.") == "You plan.\n\nBe brief."
+    assert PromptConfig(extend="Be brief.").apply("") == "Be brief."
 
 
 def test_a_file_becomes_its_text(tmp_path: Path) -> None:

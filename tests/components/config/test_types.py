@@ -11,7 +11,7 @@ from flows.presets import preset_values, with_overrides
 HOSTILE_NAMES = ("../../OUTSIDE", "a/b", "..", "<img src=x>", "a\x1b[31m", "", "x" * 64, "-rf", "a b", "é\u202e")
 
 
-def refused(*overrides: str, **sections: Any) -> str:
+def expect_refusal(*overrides: str, **sections: Any) -> str:
     with pytest.raises(ConfigurationError) as caught:
         parse_config(with_overrides(preset_values()["tiny"], overrides) | sections)
     return str(caught.value)
@@ -20,7 +20,7 @@ def refused(*overrides: str, **sections: Any) -> str:
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_a_policy_is_called_by_a_name(name: str) -> None:
     agents = {role: {"policy": name} for role in ("tool_agent", "plan_agent")}
-    message = refused(policies={name: {}}, agents=agents)
+    message = expect_refusal(policies={name: {}}, agents=agents)
     assert message.startswith("policies.")
     assert "use 1 to 63 letters" in message
     assert message.isprintable()
@@ -30,7 +30,7 @@ def test_a_policy_is_called_by_a_name(name: str) -> None:
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_what_becomes_a_label_or_a_bucket_is_a_name(field: str, name: str) -> None:
     section, _, leaf = field.partition(".")
-    message = refused(**({section: {leaf: name}} if leaf else {section: name}))
+    message = expect_refusal(**({section: {leaf: name}} if leaf else {section: name}))
     assert message.startswith(f"{field}: use 1 to 63 letters")
     assert message.isprintable()
 
@@ -44,7 +44,7 @@ def test_an_address_holds_no_password_and_the_error_does_not_show_it(field: str,
     api = ["policies.team.api.provider=openai", "policies.team.api.model=m", "policies.team.trained=false"]
     value = f"['{url}']" if field.endswith("urls") else url
     engine = ["generation.engine=vllm"] if "vllm" in field else []
-    message = refused(*(api if "api" in field else []), *engine, f"{field}={value}")
+    message = expect_refusal(*(api if "api" in field else []), *engine, f"{field}={value}")
     assert field in message
     assert "must hold no user, password or query" in message
     assert "secret" not in message
@@ -52,9 +52,9 @@ def test_an_address_holds_no_password_and_the_error_does_not_show_it(field: str,
 
 @pytest.mark.parametrize("prefix", ["../other", "a/../b", "a\\b", "a\x00"])
 def test_a_prefix_stays_below_its_bucket(prefix: str) -> None:
-    assert refused(store={"kind": "s3", "prefix": prefix}).startswith("store.prefix: must be a key prefix")
+    assert expect_refusal(store={"kind": "s3", "prefix": prefix}).startswith("store.prefix: must be a key prefix")
 
 
 @pytest.mark.parametrize("label", ["<b>", "a\nb", "\x1b[2J", ""])
 def test_an_experiment_is_one_plain_line(label: str) -> None:
-    assert refused(tracking={"experiment": label}).startswith("tracking.experiment: must be one line")
+    assert expect_refusal(tracking={"experiment": label}).startswith("tracking.experiment: must be one line")

@@ -167,7 +167,7 @@ LEADS = (
 ENDS = ("", "X", "\n", "]", "}", ")", '"', "\n```", "=> 1", "\\", "\x00")
 
 
-def repeated(unit: str, num_characters: int, lead: str = "", end: str = "") -> str:
+def repeat(unit: str, num_characters: int, lead: str = "", end: str = "") -> str:
     """`lead`, as many units as fit, and `end`: never longer than `num_characters`."""
     return f"{lead}{unit * max(0, (num_characters - len(lead) - len(end)) // len(unit))}{end}"
 
@@ -175,7 +175,7 @@ def repeated(unit: str, num_characters: int, lead: str = "", end: str = "") -> s
 def simple_texts(num_characters: int) -> Iterator[str]:
     """Every unit over and over, with a lead and an end that take turns."""
     for number, unit in enumerate(UNITS):
-        yield repeated(unit, num_characters, LEADS[number % len(LEADS)], ENDS[number % len(ENDS)])
+        yield repeat(unit, num_characters, LEADS[number % len(LEADS)], ENDS[number % len(ENDS)])
 
 
 def near_values(num_characters: int) -> Iterator[str]:
@@ -185,7 +185,7 @@ def near_values(num_characters: int) -> Iterator[str]:
         *(", ", "} ", "!^", "/1", ",111"),
     )
     for unit in behind:
-        value = repeated(unit, num_characters - len("\\boxed{}"), "1", "X")
+        value = repeat(unit, num_characters - len("\\boxed{}"), "1", "X")
         yield value
         yield f"\\boxed{{{value}}}"
     yield f"\\boxed{{{{{','.join(f'{{{number},1,2,3}}' for number in range(num_characters // 11))}}}}}"
@@ -195,9 +195,9 @@ def all_texts(num_characters: int) -> Iterator[str]:
     """Every unit behind every lead, and before every end; and nests that are closed again."""
     for number, unit in enumerate(UNITS):
         for lead in LEADS:
-            yield repeated(unit, num_characters, lead, ENDS[number % len(ENDS)])
+            yield repeat(unit, num_characters, lead, ENDS[number % len(ENDS)])
         for end in ENDS:
-            yield repeated(unit, num_characters, LEADS[number % len(LEADS)], end)
+            yield repeat(unit, num_characters, LEADS[number % len(LEADS)], end)
     yield from nests(num_characters)
 
 

@@ -55,7 +55,7 @@ SPLINTERS = (
 """What a damaged answer gets in the middle: numbers that are no counts, texts that are no names, and ends too early."""
 
 
-def damaged(answer: str, rng: Random) -> str:
+def damage(answer: str, rng: Random) -> str:
     """`answer` with up to four cuts, each of which may put in something strange."""
     for _ in range(rng.randint(1, 4)):
         start = rng.randrange(len(answer) + 1)
@@ -65,7 +65,7 @@ def damaged(answer: str, rng: Random) -> str:
     return answer
 
 
-def mutated(calls: list[Call], rng: Random) -> str:
+def mutate(calls: list[Call], rng: Random) -> str:
     """The calls as JSON with something changed in a value, a key, the number of calls, or the text itself."""
     changed = [dict(call) for call in calls] or [{"tool": "pay"}]
     call = rng.choice(changed)
@@ -79,7 +79,7 @@ def mutated(calls: list[Call], rng: Random) -> str:
         case 3:
             changed *= rng.randint(2, 9)
         case 4:
-            return _garbled(json.dumps(changed), rng)
+            return _garble(json.dumps(changed), rng)
         case 5:
             return json.dumps(rng.choice([*STRANGE, changed[0], [changed], {"calls": changed}]))
         case 6:
@@ -87,7 +87,7 @@ def mutated(calls: list[Call], rng: Random) -> str:
     return json.dumps(changed)
 
 
-def _garbled(text: str, rng: Random) -> str:
+def _garble(text: str, rng: Random) -> str:
     start, end = sorted(rng.sample(range(len(text) + 1), 2))
     return rng.choice(
         [text[:start] + text[end:], text[:start] + text[start:end] * 2 + text[end:], text[end:] + text[:start]]

@@ -32,7 +32,7 @@ def keep_newest_rewards() -> None:
     """Give each playthrough `team_reward` and `local_reward(agent)` under the default weights: 0 before an action, and part of
     a position, also of one that another playthrough reached."""
     patched: Any = Playthrough
-    patched.apply = _kept_apply
+    patched.apply = _apply_and_keep
     patched.team_reward = property(lambda env: _reward(env, "", Rubric.team))
     patched.local_reward = lambda env, agent: _reward(env, agent, Rubric.local)
 
@@ -41,7 +41,7 @@ def _newest(position: Position) -> Mapping[str, ActionOutcome]:
     return position.newest if isinstance(position, _PaidPosition) else {}
 
 
-def _kept_apply(env: Playthrough, agent: str, action: str) -> ActionOutcome:
+def _apply_and_keep(env: Playthrough, agent: str, action: str) -> ActionOutcome:
     newest = _newest(env.position)
     outcome = _apply(env, agent, action)
     env.position = _PaidPosition(

@@ -15,7 +15,7 @@ from components.environments.registry import family, family_options
 from components.schema import Execution, ExecutionResult, Passage, Query
 from tests.components.environments.hostile import all_texts, near_values, nests, simple_texts, spread
 from tests.components.environments.social.games import ALONE
-from tests.components.sandbox.scripted import printed
+from tests.components.sandbox.scripted import make_printed
 from tests.costs import Piece, assert_cheap
 
 OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
@@ -45,7 +45,7 @@ class AnyTools:
         self.stdout = stdout
 
     def run(self, execution: Execution) -> ExecutionResult:
-        return printed(self.stdout)
+        return make_printed(self.stdout)
 
     def retrieve(self, query: Query) -> tuple[Passage, ...]:
         return (PASSAGE,) * query.num_passages

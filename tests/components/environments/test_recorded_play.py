@@ -84,7 +84,7 @@ def right_outputs(payload: Mapping[str, Any]) -> dict[str, str]:
     return {given: f"\n@result {expected}\n" if payload["entry"] else expected for given, expected in cases}
 
 
-def seen(env: Playthrough) -> list[Any]:
+def read_views(env: Playthrough) -> list[Any]:
     return [
         *(asdict(env.observe(role)) for role in env.roles),
         *(env.local_reward(role) for role in env.roles),
@@ -113,10 +113,10 @@ def play(name: str, options: Mapping[str, Any]) -> str:
             env = chosen.build(problem, SomeTools(right_outputs(problem.payload) if name == "code" else {}))
             rng = Random(f"{name} {split} {index}")
             if index == 1:
-                env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+                env.position = chosen.scramble(env.position, rng, env.referee.tools)
             for _ in range(NUM_TURNS):
                 for role in env.roles:
-                    told.append(seen(env))
+                    told.append(read_views(env))
                     before = env.position
                     noisy = [
                         chosen.noisy_expert_action(env.position, role, noise=noise, rng=rng) for noise in (0.2, 0.9)
@@ -128,10 +128,10 @@ def play(name: str, options: Mapping[str, Any]) -> str:
                     for answer in (expert, *noisy, lucky, rng.choice(NONSENSE), rng.choice(NONSENSE)):
                         env.position = before
                         told.append([answer, [repr(call) for call in env.referee.calls(env.position, role, answer)]])
-                        told += [facts_of(env.apply(role, answer)), seen(env)]
+                        told += [facts_of(env.apply(role, answer)), read_views(env)]
                     env.position = before
                     env.apply(role, rng.choice([expert, noisy[1], lucky, rng.choice(NONSENSE)]))
-            told.append(seen(env))
+            told.append(read_views(env))
     return hashlib.sha256(canonical_json({"told": json.loads(json.dumps(told))})).hexdigest()[:16]
 
 

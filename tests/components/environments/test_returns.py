@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from components.config import RewardConfig
-from components.environments.games.towers import arrangement_of, fewest_moves, moved
+from components.environments.games.towers import arrangement_of, fewest_moves, move_block
 from components.environments.play import Playthrough, Position
 from components.environments.registry import family, family_options
 from components.environments.shared.progress import LEAST_VALUE, value_gain
@@ -144,7 +144,7 @@ def test_the_fewest_moves_of_towers_are_those_of_a_plain_search() -> None:
     moves = [block + onto for block in "abcde" for onto in "abcde0"]
     distances, queue = {goal: 0}, [goal]
     for state in queue:  # moves can be taken back, so distances from the goal are those to it
-        for there in (moved(state, *move) for move in moves):
+        for there in (move_block(state, *move) for move in moves):
             if there is not None and there not in distances:
                 distances[there] = distances[state] + 1
                 queue.append(there)

@@ -17,7 +17,7 @@ from tests.components.rollout.own_teams import Desk, Votes, family_of
 ENVIRONMENT = "environment.name 'x:Team'"
 
 
-def configured(**environment: Any) -> Any:
+def make_config(**environment: Any) -> Any:
     agents = {role: {"policy": "team"} for role in ("tool_agent", "plan_agent")}
     values = {"name": "plan_path", **environment}
     return parse_config({"num_steps": 1, "environment": values, "agents": agents, "policies": {"team": {}}})
@@ -46,13 +46,13 @@ def test_an_order_that_does_not_fit_the_environment_is_told() -> None:
 )
 def test_what_is_no_order_is_told_in_one_line(order: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"environment\.turn_order: write it as \[first, second\]") as caught:
-        configured(turn_order=order)
+        make_config(turn_order=order)
     assert "\n" not in str(caught.value)
 
 
 def test_an_order_of_its_own_is_part_of_what_stages_depend_on_and_none_changes_nothing() -> None:
-    plain = configured()
-    ordered = configured(turn_order=[["tool_agent", "tool_agent"], "plan_agent"])
+    plain = make_config()
+    ordered = make_config(turn_order=[["tool_agent", "tool_agent"], "plan_agent"])
     assert ordered.environment.turn_order == (("tool_agent", "tool_agent"), "plan_agent")
     assert parse_config(ordered.model_dump(mode="json")) == ordered
     for stage in ("warm_start", "collect_rollouts", "compute_rewards", "evaluate_policy"):
@@ -62,8 +62,8 @@ def test_an_order_of_its_own_is_part_of_what_stages_depend_on_and_none_changes_n
 
 
 def test_how_answers_are_read_is_part_of_what_stages_depend_on_and_the_default_changes_nothing() -> None:
-    plain, reasoned = configured(), configured(answer_format="free")
-    assert configured(answer_format="strict") == plain
+    plain, reasoned = make_config(), make_config(answer_format="free")
+    assert make_config(answer_format="strict") == plain
     for stage in ("warm_start", "collect_rollouts", "compute_rewards", "evaluate_policy"):
         assert PIPELINE[stage].config_fields(reasoned)["environment"]["answer_format"] == "free"
         assert "answers" not in PIPELINE[stage].config_fields(plain)["environment"]

@@ -77,7 +77,9 @@ def test_a_script_pairs_with_any_sampling() -> None:
     assert compare_pairs(drawn, script).num_won == compare_pairs(script, drawn).num_lost == 1
 
 
-def repeated(n: int, differing: float, difference: float, num_repetitions: int = 500) -> list[tuple[float, float]]:
+def repeat_comparison(
+    n: int, differing: float, difference: float, num_repetitions: int = 500
+) -> list[tuple[float, float]]:
     """The intervals of repeated comparisons of two subjects with this true difference."""
     draws = np.random.default_rng(1)
     chances = [(1 - differing) / 2, (differing - difference) / 2, (differing + difference) / 2, (1 - differing) / 2]
@@ -91,8 +93,8 @@ def repeated(n: int, differing: float, difference: float, num_repetitions: int =
 @pytest.mark.parametrize(("n", "differing"), [(200, 0.15), (500, 0.2), (60, 0.4)])
 def test_the_smallest_difference_is_shown_four_times_in_five(n: int, differing: float) -> None:
     difference = smallest_difference(n, differing)
-    assert fmean(low > 0 for low, _ in repeated(n, differing, difference)) == pytest.approx(0.8, abs=0.06)
-    assert fmean(low > 0 for low, _ in repeated(n, differing, difference / 2)) < 0.4
+    assert fmean(low > 0 for low, _ in repeat_comparison(n, differing, difference)) == pytest.approx(0.8, abs=0.06)
+    assert fmean(low > 0 for low, _ in repeat_comparison(n, differing, difference / 2)) < 0.4
 
 
 def test_too_few_problems_show_nothing() -> None:
@@ -114,7 +116,7 @@ def test_an_equal_subject_passes_four_times_in_five_with_the_problems_that_it_ne
     n, margin = 1000, 0.05
     half = int(n * differing / 2)
     needed = non_inferiority(compare_pairs(*kinds(400, half, half, n - 400 - 2 * half)), margin).num_problems_needed
-    passed = fmean(low >= -margin for low, _ in repeated(needed, differing, 0.0))
+    passed = fmean(low >= -margin for low, _ in repeat_comparison(needed, differing, 0.0))
     assert passed == pytest.approx(0.8, abs=0.06)
 
 

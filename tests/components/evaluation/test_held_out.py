@@ -11,7 +11,7 @@ from components.environments.registry import family, family_options
 from components.errors import TooManyFailedEpisodes
 from components.evaluation.held_out import EvalPlan, Heading, Setting, list_answer_metrics, play_block, report_from
 from components.evaluation.statistics import rate_interval
-from components.evaluation.suite_play import SuitePlay, joined
+from components.evaluation.suite_play import SuitePlay, join_plays
 from components.evaluation.suites import suite_problems
 from components.mathematics.intervals import wilson_interval
 from components.rewards.rubric import rubric_for
@@ -67,7 +67,7 @@ def evaluate(eval_plan: EvalPlan, *, progress: Any = None, **setting: Any) -> Ev
         sampling=eval_plan.sampling,
         seed=eval_plan.seed,
     )
-    play = joined(plays)
+    play = join_plays(plays)
     return report_from(heading, play, list_answer_metrics(play))
 
 
@@ -85,7 +85,7 @@ def report(eval_plan: EvalPlan, tool: Any, planner: Any, **options: Any) -> Eval
     return evaluate(eval_plan, family=bare(GAME), router=router, rubric=rubric, **options)
 
 
-def lost(solution: str, shown: str, seed: int) -> str:
+def answer_nothing(solution: str, shown: str, seed: int) -> str:
     return ""
 
 
@@ -171,7 +171,7 @@ def test_malformed_answers_are_reported_by_agent() -> None:
 
 
 def test_reaching_the_last_turn_is_not_success() -> None:
-    result = report(plan(max_turns=3), lost, lost)
+    result = report(plan(max_turns=3), answer_nothing, answer_nothing)
     assert (result.num_successes, result.keep_rate, result.repair_rate) == (0, None, 0.0)
     assert result.interval[0] == 0.0
     assert result.metrics["eval/sample/mean_nodes"] == 6.0
@@ -184,7 +184,7 @@ def test_the_last_agent_alone_sees_no_proposal() -> None:
         seen.add(shown.split("|")[0])
         return solution
 
-    result = report(plan(turn_order=GAME.roles[-1:]), lost, looks)
+    result = report(plan(turn_order=GAME.roles[-1:]), answer_nothing, looks)
     assert (result.success_rate, result.keep_rate, result.repair_rate) == (1.0, None, None)
     assert seen == {"-" * 10}
 

@@ -12,7 +12,7 @@ from components.evaluation.nightly import (
     NightlySuite,
     ReturnChange,
     SuiteNight,
-    appointed,
+    appoint_champion,
     changes_since,
     night_document,
     night_from,
@@ -77,8 +77,8 @@ def test_a_promotion_is_by_the_rule_on_fresh_problems() -> None:
 
 
 def test_the_first_champion_is_the_best_run_and_no_script() -> None:
-    assert appointed([report("expert", 200), report("a@1", 3), report("b@1", 9), report("c@1", 9)]) == "b@1"
-    assert appointed([report("expert", 200), report("tool_agent=a@1,plan_agent=b@1", 9)]) is None
+    assert appoint_champion([report("expert", 200), report("a@1", 3), report("b@1", 9), report("c@1", 9)]) == "b@1"
+    assert appoint_champion([report("expert", 200), report("tool_agent=a@1,plan_agent=b@1", 9)]) is None
 
 
 @given(st.lists(st.dates(), min_size=2, max_size=20, unique=True))

@@ -13,11 +13,11 @@ import pytest
 from safetensors import SafetensorError
 
 from components.errors import ConfigurationError, StoreRefused
-from components.exporting.placing import WHOLE, check_place, filled_at_once
+from components.exporting.placing import WHOLE, check_place, fill_at_once
 
 
 def fill(place: Path) -> None:
-    with filled_at_once(place, argument="DIR") as work:
+    with fill_at_once(place, argument="DIR") as work:
         (work / "scratch").write_text("not wanted")
         for name in ("one", "two"):
             (work / WHOLE / name).mkdir()
@@ -51,13 +51,13 @@ def test_after_an_error_nothing_is_left(exists: bool, tmp_path: Path) -> None:
     if exists:
         place.mkdir()
 
-    def interrupted() -> None:
-        with filled_at_once(place, argument="DIR") as work:
+    def interrupt() -> None:
+        with fill_at_once(place, argument="DIR") as work:
             (work / WHOLE / "half").mkdir()
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
+        interrupt()
     assert contents(tmp_path) == ({"x"} if exists else set())
 
 
@@ -65,7 +65,7 @@ def test_after_an_error_nothing_is_left(exists: bool, tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_one_line(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told = r"^DIR '.*': it cannot be created \(.+\); name another folder$"
-    with pytest.raises(ConfigurationError, match=told), filled_at_once(tmp_path / place, argument="DIR"):
+    with pytest.raises(ConfigurationError, match=told), fill_at_once(tmp_path / place, argument="DIR"):
         pass
     assert os.listdir(tmp_path) == ["file"]
 
@@ -78,12 +78,12 @@ def test_a_folder_that_cannot_be_made_is_one_line(place: str, tmp_path: Path) ->
     ],
 )
 def test_a_full_disk_is_told_by_its_place(error: Exception, tmp_path: Path) -> None:
-    def filled() -> None:
-        with filled_at_once(tmp_path / "x", argument="DIR"):
+    def fill() -> None:
+        with fill_at_once(tmp_path / "x", argument="DIR"):
             raise error
 
     with pytest.raises(StoreRefused, match=r"^DIR '.*/x': no space left; free some, or name another folder$"):
-        filled()
+        fill()
     assert contents(tmp_path) == set()
 
 
@@ -110,9 +110,9 @@ def test_what_a_killed_process_left_goes_with_the_next_attempt(name: str, tmp_pa
     }
     for other in others:
         (tmp_path / other).mkdir()
-    with filled_at_once(place, argument="DIR") as live:
+    with fill_at_once(place, argument="DIR") as live:
         assert set(os.listdir(tmp_path)) == others | {live.name}
-        with filled_at_once(place, argument="DIR"):
+        with fill_at_once(place, argument="DIR"):
             assert live.is_dir(), "its process runs"
     assert set(os.listdir(tmp_path)) == others | {name}
 
@@ -124,7 +124,7 @@ def test_who_comes_second_changes_nothing(exists: bool, tmp_path: Path) -> None:
         place.mkdir()
     with (
         pytest.raises(ConfigurationError, match=r"DIR .*name (another|a folder)"),
-        filled_at_once(place, argument="DIR"),
+        fill_at_once(place, argument="DIR"),
     ):
         fill(place)
     assert contents(tmp_path) == {"x", "x/one", "x/one/file", "x/two", "x/two/file"}

@@ -11,7 +11,7 @@ from components.models.tokenizer import HuggingFaceTokenizer
 from components.schema import PolicyVersion
 from components.training.base import Probe
 from tests.components.generation.scripted import ScriptedGenerator
-from tests.components.generation.tiny_models import full_logprobs, random_model, saved
+from tests.components.generation.tiny_models import full_logprobs, random_model, save_model
 from tests.sections import choose_generation
 
 TOLERANCE = 1e-4
@@ -26,7 +26,7 @@ def probe_of(model: object) -> Probe:
 
 def test_a_faithful_engine_agrees_with_the_trainer(tmp_path: Path) -> None:
     model, engine = random_model(), TransformersGenerator(choose_generation())
-    version = saved(model, tmp_path)
+    version = save_model(model, tmp_path)
     difference = refresh(engine, folder=tmp_path, version=version, probe=probe_of(model), tolerance=TOLERANCE)
     assert 0 <= difference <= 1e-5
     assert engine.version == version
@@ -34,7 +34,7 @@ def test_a_faithful_engine_agrees_with_the_trainer(tmp_path: Path) -> None:
 
 def test_it_loads_only_when_another_version_is_held(tmp_path: Path) -> None:
     model, engine = random_model(), TransformersGenerator(choose_generation())
-    version = saved(model, tmp_path)
+    version = save_model(model, tmp_path)
     refresh(engine, folder=tmp_path, version=version, probe=probe_of(model), tolerance=TOLERANCE)
     nowhere = tmp_path / "removed"
     refresh(engine, folder=nowhere, version=version, probe=probe_of(model), tolerance=TOLERANCE)
@@ -42,7 +42,7 @@ def test_it_loads_only_when_another_version_is_held(tmp_path: Path) -> None:
 
 def test_new_weights_under_the_old_name_trip_the_probe(tmp_path: Path) -> None:
     model, engine = random_model(), TransformersGenerator(choose_generation())
-    version = saved(model, tmp_path)
+    version = save_model(model, tmp_path)
     refresh(engine, folder=tmp_path, version=version, probe=probe_of(model), tolerance=TOLERANCE)
     with torch.no_grad():
         engine._model.model.layers[0].mlp.down_proj.weight.add_(0.05)
@@ -53,7 +53,7 @@ def test_new_weights_under_the_old_name_trip_the_probe(tmp_path: Path) -> None:
 def test_a_stale_output_head_trips_the_probe(tmp_path: Path) -> None:
     old, new = random_model(seed=1, tied=False), random_model(seed=2, tied=False)
     engine = TransformersGenerator(choose_generation())
-    version = saved(new, tmp_path)
+    version = save_model(new, tmp_path)
     engine.load(tmp_path, version)
     with torch.no_grad():
         engine._model.lm_head.weight.copy_(old.lm_head.weight)
@@ -68,7 +68,7 @@ def test_the_tolerance_of_bfloat16_allows_its_rounding_and_no_stale_tensor(stale
         for model in (old, new):
             model.lm_head.weight.mul_(5.0)  # log-probabilities as far apart as a trained model's
     config = choose_generation(dtype="bfloat16")
-    engine, version = TransformersGenerator(config), saved(new, tmp_path)
+    engine, version = TransformersGenerator(config), save_model(new, tmp_path)
     tolerance = config.probe_tolerance
     difference = refresh(engine, folder=tmp_path, version=version, probe=probe_of(new), tolerance=tolerance)
     assert 1e-3 < difference < tolerance / 2
@@ -92,7 +92,7 @@ def test_an_engine_that_keeps_its_old_version_is_stale(tmp_path: Path) -> None:
 
 def test_weights_of_another_version_in_the_folder_are_corrupt(tmp_path: Path) -> None:
     model, engine = random_model(), TransformersGenerator(choose_generation())
-    saved(model, tmp_path)
+    save_model(model, tmp_path)
     wrong = PolicyVersion(policy="team", step=0, weights_digest="0" * 64)
     with pytest.raises(ArtifactCorrupt, match="digest"):
         refresh(engine, folder=tmp_path, version=wrong, probe=probe_of(model), tolerance=TOLERANCE)
@@ -101,7 +101,7 @@ def test_weights_of_another_version_in_the_folder_are_corrupt(tmp_path: Path) ->
 
 def test_numbers_that_are_not_finite_never_pass(tmp_path: Path) -> None:
     model, engine = random_model(), TransformersGenerator(choose_generation())
-    version = saved(model, tmp_path)
+    version = save_model(model, tmp_path)
     engine.load(tmp_path, version)
     with torch.no_grad():
         engine._model.model.norm.weight.fill_(float("nan"))

@@ -14,16 +14,16 @@ from components.generation.base import GenerationRequest, before_stop
 from components.generation.stop_tracking import StopTracker
 from components.models.character_tokenizer import character_tokenizer
 from components.models.tokenizer import HuggingFaceTokenizer
-from tests.components.generation.tiny_models import tagged_tokenizer
+from tests.components.generation.tiny_models import make_tagged_tokenizer
 
-TOKENIZER = HuggingFaceTokenizer(tagged_tokenizer())
+TOKENIZER = HuggingFaceTokenizer(make_tagged_tokenizer())
 END = TOKENIZER.end_token
-THINK, UNTHINK = (tagged_tokenizer().convert_tokens_to_ids(tag) for tag in ("<think>", "</think>"))
+THINK, UNTHINK = (make_tagged_tokenizer().convert_tokens_to_ids(tag) for tag in ("<think>", "</think>"))
 
 
 def ids(text: str) -> list[int]:
     """One token a byte, "ab" and each tag."""
-    return list(tagged_tokenizer().encode(text, add_special_tokens=False))
+    return list(make_tagged_tokenizer().encode(text, add_special_tokens=False))
 
 
 def request(prompt: Sequence[int] = (5,), **settings: Any) -> GenerationRequest:
@@ -110,7 +110,7 @@ def test_tokens_without_text_may_lie_between_those_of_a_string() -> None:
     assert length_of(tokens, request(stop=("xab",))) == (23, True)
 
 
-def joined_by(decoder: Any, *pieces: str) -> HuggingFaceTokenizer:
+def make_joining_tokenizer(decoder: Any, *pieces: str) -> HuggingFaceTokenizer:
     """A tokenizer of a few pieces that its decoder joins."""
     backend = Tokenizer(models.WordLevel({piece: number for number, piece in enumerate(pieces)}, unk_token=pieces[0]))
     backend.decoder = decoder
@@ -119,8 +119,8 @@ def joined_by(decoder: Any, *pieces: str) -> HuggingFaceTokenizer:
     return HuggingFaceTokenizer(tokenizer)
 
 
-METASPACE = joined_by(decoders.Metaspace(), "x", "▁", "y", "▁x")
-WORDPIECE = joined_by(decoders.WordPiece(cleanup=False), "x", "##x", "##y", "y")
+METASPACE = make_joining_tokenizer(decoders.Metaspace(), "x", "▁", "y", "▁x")
+WORDPIECE = make_joining_tokenizer(decoders.WordPiece(cleanup=False), "x", "##x", "##y", "y")
 
 
 @given(
@@ -176,7 +176,7 @@ def test_what_no_text_of_an_answer_holds_is_refused() -> None:
         ConfigurationError, match=r"agents\.<role>\.stop '<\|end\|>': it is a special token .*remove it"
     ):
         StopTracker(request(stop=("x", "<|end|>")), TOKENIZER)
-    special = tagged_tokenizer()
+    special = make_tagged_tokenizer()
     special.add_special_tokens({"additional_special_tokens": ["</think>"]})
     with pytest.raises(ConfigurationError, match=r"max_thinking_tokens 5: </think> is a special token .*leave it out"):
         StopTracker(request(max_thinking_tokens=5), HuggingFaceTokenizer(special))

@@ -42,13 +42,13 @@ def random_model(
         return model_type(config).eval()
 
 
-def saved(model: Any, folder: Path, *, step: int = 0) -> PolicyVersion:
+def save_model(model: Any, folder: Path, *, step: int = 0) -> PolicyVersion:
     """Write `model` with a tokenizer into `folder`; the version that lies there."""
     write_model_folder(model, character_tokenizer(ALPHABET), folder)
     return PolicyVersion(policy="team", step=step, weights_digest=model_digest(model))
 
 
-def tagged_tokenizer(letters: str = "".join(pre_tokenizers.ByteLevel.alphabet())) -> Any:
+def make_tagged_tokenizer(letters: str = "".join(pre_tokenizers.ByteLevel.alphabet())) -> Any:
     """A tokenizer of bytes, or some letters, with an end token, and a token for each tag of thinking, as reasoning models have.
 
     "ab" is one token and "é" is two. The chat template opens thinking if `thinking` is true, and closes it if it is false.

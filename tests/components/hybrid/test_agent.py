@@ -170,7 +170,7 @@ def test_a_resumed_agent_goes_on_alike_and_every_part_of_its_state_counts(
     agent._policy = Anything(2)
     straight = actions(agent, twin, 60), agent.num_questions
 
-    def resumed(**changed: Any) -> Any:
+    def resume(**changed: Any) -> Any:
         other, other_twin = (
             HybridAgent(agent_rule, 4, seed=1, policy=Anything(2), adviser=CompetentAdviser()),
             Twin(4, seed=1, max_steps=40),
@@ -179,10 +179,10 @@ def test_a_resumed_agent_goes_on_alike_and_every_part_of_its_state_counts(
         other_twin.restore(games)
         return actions(other, other_twin, 60), other.num_questions
 
-    assert resumed() == straight
+    assert resume() == straight
     fresh = HybridAgent(agent_rule, 4, seed=1, policy=Anything(), adviser=CompetentAdviser()).state_dict()
     for part in parts:
-        assert resumed(**{part: fresh[part]}) != straight, part
+        assert resume(**{part: fresh[part]}) != straight, part
 
 
 def test_real_play_writes_its_decisions_with_what_came_of_them() -> None:

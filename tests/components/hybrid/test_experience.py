@@ -25,7 +25,7 @@ from components.hybrid.experience import (
     update_learner,
 )
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.start_positions import StartRule, helped_starts
+from components.hybrid.start_positions import StartRule, make_helped_starts
 from components.hybrid.stored_arrays import StoredArrays
 
 SEED = 3
@@ -36,7 +36,7 @@ SETTINGS = HybridSettings(
     learner=PPORule(steps=24, minibatch=32, epochs=2),
     agent=ADAPTIVE,
     keeps_decisions=True,
-    starts=StartRule(curriculum=helped_starts(share=0.6), kept=2),
+    starts=StartRule(curriculum=make_helped_starts(share=0.6), kept=2),
 )
 
 

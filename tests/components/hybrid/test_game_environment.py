@@ -69,7 +69,7 @@ def test_on_the_cartridge_each_state_goes_on_alone() -> None:
     problem = GAME.draw(GameBoyOptions(goal_badges=1), Random(3))
     first, other = GAME.start(problem), GAME.start({**problem, "seed": 8})
 
-    def played(*, between: bool) -> list[object]:
+    def play(*, between: bool) -> list[object]:
         state, said = first, []
         for step in range(60):
             if between:
@@ -79,8 +79,8 @@ def test_on_the_cartridge_each_state_goes_on_alone() -> None:
             said.append((GAME.observe(state, PLAYER), brought.payoffs))
         return [*said, {name: values.tobytes() for name, values in state.game.items() if "state" not in name}]
 
-    alone = played(between=False)
-    assert alone == played(between=True)
+    alone = play(between=False)
+    assert alone == play(between=True)
     assert len({str(each) for each in alone}) > 30
 
 

@@ -36,10 +36,10 @@ def test_the_twin_begins_each_episode_at_a_start_of_its_kind(is_held_out: bool) 
 
 def test_the_emulator_begins_each_episode_at_a_start_of_its_kind() -> None:
     pytest.importorskip("pyboy")
-    from tests.components.hybrid.game_boy.one_game import CHANCE, opened_games
+    from tests.components.hybrid.game_boy.one_game import CHANCE, open_games
 
     for is_held_out in (False, True):
-        with opened_games(3, rule=EpisodeRule(is_held_out=is_held_out)) as games:
+        with open_games(3, rule=EpisodeRule(is_held_out=is_held_out)) as games:
             written = [int.from_bytes(emulator.read(0, CHANCE, 2), "big") - 1 for emulator in games._emulators]
         assert {is_held_out_seed(start) for start in written} == {is_held_out}
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
-from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout, generalised_advantages, mask_logprobs
+from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout, estimate_advantages, mask_logprobs
 from components.hybrid.twin import Twin
 from tests.components.hybrid.scripted_play import random_actions
 
@@ -59,7 +59,7 @@ def test_advantages_are_the_sum_of_the_paper(seed: int, steps: int, discount: fl
             if over[k, game]:
                 break
     arrays = (torch.as_tensor(each) for each in (rewards, values, last, over))
-    np.testing.assert_allclose(generalised_advantages(*arrays, discount, trace).numpy(), wanted, atol=1e-9)
+    np.testing.assert_allclose(estimate_advantages(*arrays, discount, trace).numpy(), wanted, atol=1e-9)
 
 
 class Lever:
@@ -181,7 +181,7 @@ def test_a_resumed_learner_is_equal_bit_for_bit_and_every_part_of_its_state_coun
     torch.save(learner.state_dict(), file)
     advance(learner, twin)
 
-    def resumed(left_out: str | None) -> MaskedPPO:
+    def resume(left_out: str | None) -> MaskedPPO:
         other, other_twin = MaskedPPO(RULE, seed=6), Twin(4, seed=5, max_steps=20)
         state = torch.load(io.BytesIO(file.getvalue()), weights_only=True)
         other.load_state_dict(state | ({left_out: other.state_dict()[left_out]} if left_out else {}))
@@ -189,10 +189,10 @@ def test_a_resumed_learner_is_equal_bit_for_bit_and_every_part_of_its_state_coun
         advance(other, other_twin)
         return other
 
-    assert torch.equal(weights(resumed(None)), weights(learner))
-    assert resumed(None).num_updates == learner.num_updates == 4
+    assert torch.equal(weights(resume(None)), weights(learner))
+    assert resume(None).num_updates == learner.num_updates == 4
     for part in ("weights", "optimizer", "generator"):
-        assert not torch.equal(weights(resumed(part)), weights(learner)), part
+        assert not torch.equal(weights(resume(part)), weights(learner)), part
 
 
 def test_the_generators_of_the_process_are_not_touched() -> None:

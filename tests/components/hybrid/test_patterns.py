@@ -74,7 +74,7 @@ def test_open_episodes_wait_until_they_are_closed() -> None:
     assert {row for row in counts(history) if "," not in row[1]} == {(1, "1", 1, 1), (1, "2", 1, 0)}
 
 
-def played(seed: int, num_episodes: int, success: Callable[[random.Random, Play], Play]) -> list[Play]:
+def make_plays(seed: int, num_episodes: int, success: Callable[[random.Random, Play], Play]) -> list[Play]:
     rng = random.Random(seed)
     return [
         success(rng, [(rng.randrange(12), rng.randrange(9), False) for _ in range(15)]) for _ in range(num_episodes)
@@ -100,7 +100,7 @@ def by_episode(rng: random.Random, play: Play) -> Play:
 
 
 def test_planted_patterns_are_found_and_nothing_else() -> None:
-    report = history_of(played(0, 2500, by_planted_pairs)).patterns()
+    report = history_of(make_plays(0, 2500, by_planted_pairs)).patterns()
     found = {(pattern.state_hash, pattern.actions, pattern.effect) for pattern in report.patterns}
     assert {(7, (4, 0), "helps"), (3, (2,), "hurts")} <= found
     assert all((state == 7 and actions[:1] == (4,)) or (state == 3 and actions[0] == 2) for state, actions, _ in found)
@@ -112,7 +112,7 @@ def test_planted_patterns_are_found_and_nothing_else() -> None:
 @pytest.mark.parametrize("success", [by_chance, by_episode])
 def test_random_play_shows_no_pattern(success: Callable[[random.Random, Play], Play]) -> None:
     """20 families at 95%: with the true error rate at its bound, 5 or more false ones have a probability of .003."""
-    reports = [history_of(played(seed, 150, success)).patterns() for seed in range(20)]
+    reports = [history_of(make_plays(seed, 150, success)).patterns() for seed in range(20)]
     assert all(report.num_tested > 50 for report in reports)
     assert sum(bool(report.patterns) for report in reports) < 5
 

@@ -21,7 +21,7 @@ def arrays(*games: dict[str, int]) -> dict[str, Any]:
     return {name: np.array([game.get(name, 0) for game in games]) for name in LARGEST}
 
 
-def walked(places: list[tuple[int, int]], **facts: int) -> list[Records]:
+def walk(places: list[tuple[int, int]], **facts: int) -> list[Records]:
     """The records of one game that is walked through (map, x) places."""
     records, seen, found = Records.none(1), set(), []
     for place in places:
@@ -35,7 +35,7 @@ def walked(places: list[tuple[int, int]], **facts: int) -> list[Records]:
 
 
 def test_a_door_walked_back_and_forth_earns_exactly_nothing() -> None:
-    door = walked([(4, 8), (3, 1), *[(4, 8), (3, 1)] * 20])
+    door = walk([(4, 8), (3, 1), *[(4, 8), (3, 1)] * 20])
     for before, after in itertools.pairwise(door[1:]):
         terms = reward_terms(before, after, WEIGHTS)
         assert {name: float(term[0]) for name, term in terms.items() if name != "step" and term[0] != 0} == {}
@@ -55,7 +55,7 @@ def test_the_examples_of_the_docstrings() -> None:
 
 
 def test_levels_beyond_the_soft_cap_count_a_quarter() -> None:
-    worth = [potential(walked([(4, 1)], level=level)[0], WEIGHTS)[0] for level in (0, 5, 6, 22, 26)]
+    worth = [potential(walk([(4, 1)], level=level)[0], WEIGHTS)[0] for level in (0, 5, 6, 22, 26)]
     assert np.diff(worth).tolist() == pytest.approx([0, 5, 80, 5])
 
 

@@ -66,13 +66,13 @@ def test_each_segment_goes_to_the_arm_that_the_formula_names(steps: list[tuple[s
             assert segment is None or len(segment[2]) == RULE.hold or segment[0] != context
             if segment is not None:
                 gains.setdefault(segment[0], []).append((segment[1], sum(segment[2]) / len(segment[2])))
-            assert state.arm in _named_by_the_formula(gains.get(context, []))
+            assert state.arm in _apply_formula(gains.get(context, []))
             segment = (context, state.arm, [])
         assert segment is not None
         segment[2].append(progress)
 
 
-def _named_by_the_formula(history: list[tuple[str, float]]) -> set[str]:
+def _apply_formula(history: list[tuple[str, float]]) -> set[str]:
     weights = [RULE.discount**age for age in reversed(range(len(history)))]
     n = {arm: sum(w for w, (a, _) in zip(weights, history, strict=True) if a == arm) for arm in RULE.arms}
     if untried := {arm for arm in RULE.arms if n[arm] < 0.5}:

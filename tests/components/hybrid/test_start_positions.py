@@ -3,14 +3,14 @@
 import numpy as np
 
 from components.hybrid.game_facts import Action
-from components.hybrid.start_positions import GamesFromPositions, StartRule, helped_starts, section_names
+from components.hybrid.start_positions import GamesFromPositions, StartRule, make_helped_starts, section_names
 from components.hybrid.twin import Twin
 from tests.components.hybrid.scripted_play import competent_actions
 
 
-def played(share: float, steps: int, *, num_games: int = 8, decay: float = 1.0) -> GamesFromPositions:
+def play(share: float, steps: int, *, num_games: int = 8, decay: float = 1.0) -> GamesFromPositions:
     """Games of 60 steps by the competent player."""
-    curriculum = helped_starts(share=share, last_share=0.0, decay=decay)
+    curriculum = make_helped_starts(share=share, last_share=0.0, decay=decay)
     games = GamesFromPositions(
         Twin(num_games, seed=0, max_steps=60, goal_badges=2), StartRule(curriculum=curriculum), seed=0
     )
@@ -20,7 +20,7 @@ def played(share: float, steps: int, *, num_games: int = 8, decay: float = 1.0) 
 
 
 def test_play_finds_the_sections_of_the_way_and_episodes_begin_there() -> None:
-    games = played(1.0, 61)
+    games = play(1.0, 61)
     assert {"party 1, badges 0, map 24.4", "party 1, badges 0, map 24.3", "party 1, badges 1, map 24.3"} <= set(
         games.sections
     )
@@ -30,7 +30,7 @@ def test_play_finds_the_sections_of_the_way_and_episodes_begin_there() -> None:
 
 
 def test_without_a_share_all_begin_at_the_start() -> None:
-    games = played(0.0, 60)
+    games = play(0.0, 60)
     assert games.from_start_N.all()
     assert (games.facts["party_count"] == 0).all()
 
@@ -48,6 +48,6 @@ def test_what_a_position_has_reached_is_not_paid_again_and_its_clock_is_new() ->
 
 
 def test_the_share_decays_with_episodes_from_the_true_start() -> None:
-    games = played(0.5, 600, decay=0.9)
+    games = play(0.5, 600, decay=0.9)
     assert games.curriculum.num_episodes > 20
     assert games.curriculum.llm_confidence < 0.1

@@ -13,14 +13,14 @@ from components.hybrid.twin import Twin
 from tests.components.hybrid.scripted_play import competent_actions, random_actions
 
 
-def mixed_actions(twin: Twin, rng: np.random.Generator) -> NDArray[np.int64]:
+def mix_actions(twin: Twin, rng: np.random.Generator) -> NDArray[np.int64]:
     anything = random_actions(rng, twin.masks())
     return np.where(rng.random(len(anything)) < 0.7, competent_actions(twin.facts), anything)
 
 
-def played(twin: Twin, steps: int, seed: int = 0) -> list[GamesStep]:
+def play(twin: Twin, steps: int, seed: int = 0) -> list[GamesStep]:
     rng = np.random.default_rng(seed)
-    return [twin.step(mixed_actions(twin, rng)) for _ in range(steps)]
+    return [twin.step(mix_actions(twin, rng)) for _ in range(steps)]
 
 
 def same(one: GamesStep, other: GamesStep, games: Any = slice(None)) -> bool:
@@ -34,7 +34,7 @@ def test_a_game_does_not_know_its_neighbours() -> None:
     many, one, other_seed = (Twin(games, seed=seed, max_steps=60) for games, seed in ((5, 3), (1, 3), (1, 4)))
     rng, differences = np.random.default_rng(0), 0
     for _ in range(400):
-        actions = mixed_actions(many, rng)
+        actions = mix_actions(many, rng)
         steps = [twin.step(actions[: len(twin.states())]) for twin in (many, one, other_seed)]
         assert same(steps[0], steps[1], slice(1))
         differences += not same(steps[0], steps[2], slice(1))
@@ -44,20 +44,20 @@ def test_a_game_does_not_know_its_neighbours() -> None:
 def test_a_snapshot_goes_on_exactly_and_every_part_of_it_counts() -> None:
     subgoals = read_lesson("east: x >= 8\nroute: map_number == 3", LARGEST).subgoals
     twin = Twin(6, seed=1, max_steps=50, subgoals=subgoals)
-    played(twin, 73)
+    play(twin, 73)
     snapshot = twin.snapshot()
-    straight = played(twin, 100, seed=2)
+    straight = play(twin, 100, seed=2)
 
-    def resumed(snapshot: dict[str, Any]) -> bool:
+    def resumes_equally(snapshot: dict[str, Any]) -> bool:
         other = Twin(6, seed=1, max_steps=50, subgoals=subgoals)
-        played(other, 5)
+        play(other, 5)
         other.restore(snapshot)
-        return all(map(same, played(other, 100, seed=2), straight))
+        return all(map(same, play(other, 100, seed=2), straight))
 
-    assert resumed(snapshot)
+    assert resumes_equally(snapshot)
     fresh = Twin(6, seed=1, max_steps=50, subgoals=subgoals).snapshot()
     for name in ("_tiles_N_M_Y_X", "_steps_N", "_episodes_N", "_chance_N", "records.tiles", "facts.x"):
-        assert not resumed({**snapshot, name: fresh[name]}), name
+        assert not resumes_equally({**snapshot, name: fresh[name]}), name
 
 
 def test_a_snapshot_of_another_twin_is_refused() -> None:

@@ -78,12 +78,12 @@ def test_each_episode_from_the_true_start_moves_it_by_all_that_it_earned(starts:
     episodes: list[tuple[float, bool]] = []
     open_N, settings = [0.0] * 4, replace(SETTINGS, starts=starts)
 
-    def recorded(settings: HybridSettings, seed: int) -> AbstractContextManager[Any]:
+    def record(settings: HybridSettings, seed: int) -> AbstractContextManager[Any]:
         with open_twins(settings, seed) as games:
             assert isinstance(games, GamesFromPositions) == (starts is not None)
             return nullcontext(Recorded(games, episodes, open_N))
 
-    state, metrics = train(settings, 5, open_games=recorded)
+    state, metrics = train(settings, 5, open_games=record)
     wanted, events = first_state(RULE), []
     for reward, is_from_start in episodes:
         if is_from_start:

@@ -23,7 +23,7 @@ from tests.other_users import STRANGER, as_stranger, needs_another_user
 ASK = "from components.machine.scratch import scratch_folder; print(scratch_folder(), flush=True); "
 
 
-def started(then: str, temporary: Path) -> tuple[subprocess.Popen[str], Path]:
+def start(then: str, temporary: Path) -> tuple[subprocess.Popen[str], Path]:
     """A process that has made its folder, and the folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", ASK + then],
@@ -36,28 +36,28 @@ def started(then: str, temporary: Path) -> tuple[subprocess.Popen[str], Path]:
     return process, Path(process.stdout.readline().strip())
 
 
-def ended(process: subprocess.Popen[str]) -> int:
+def end(process: subprocess.Popen[str]) -> int:
     process.communicate(timeout=60)
     return process.returncode
 
 
 def test_a_folder_goes_with_its_process(tmp_path: Path) -> None:
-    process, folder = started("input()", tmp_path)
+    process, folder = start("input()", tmp_path)
     assert folder.is_dir()
     process.communicate("\n", timeout=60)
     assert not folder.exists()
 
 
 def test_what_a_killed_process_left_goes_when_the_next_one_asks(tmp_path: Path) -> None:
-    living, kept = started("input()", tmp_path)
-    killed, left = started("input()", tmp_path)
+    living, kept = start("input()", tmp_path)
+    killed, left = start("input()", tmp_path)
     (left / "checkpoints").mkdir()
     (left / "checkpoints" / "weights").write_bytes(b"1" * 1000)
     killed.send_signal(signal.SIGKILL)
-    assert ended(killed) == -signal.SIGKILL
+    assert end(killed) == -signal.SIGKILL
     assert left.exists()
 
-    assert ended(started("", tmp_path)[0]) == 0
+    assert end(start("", tmp_path)[0]) == 0
     assert not left.exists()
     assert kept.exists()
     living.communicate("\n", timeout=60)
@@ -65,7 +65,7 @@ def test_what_a_killed_process_left_goes_when_the_next_one_asks(tmp_path: Path) 
 
 def test_a_forked_process_leaves_the_folder_to_its_parent(tmp_path: Path) -> None:
     fork = "import os, sys; child = os.fork(); child or sys.exit(0); os.waitpid(child, 0); print(scratch_folder().is_dir())"
-    process, _ = started(fork, tmp_path)
+    process, _ = start(fork, tmp_path)
     assert process.communicate(timeout=60)[0].strip() == "True"
 
 

@@ -42,7 +42,7 @@ def logits(model: torch.nn.Module) -> torch.Tensor:
         return model(TOKENS).logits
 
 
-def stirred(model: torch.nn.Module, policy: str, seed: int) -> None:
+def stir(model: torch.nn.Module, policy: str, seed: int) -> None:
     """Give the adapter random values, so that it changes something."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -63,7 +63,7 @@ def test_a_new_adapter_changes_nothing_and_leaves_the_base_as_it_was() -> None:
 def test_an_adapter_adds_its_scaled_product_to_the_weight() -> None:
     model, other = base_model(), base_model()
     add_adapter(model, "planner", ADAPTER, seed=1)
-    stirred(model, "planner", 2)
+    stir(model, "planner", 2)
     tensors = adapter_tensors(model, "planner")
     with torch.no_grad():
         for name, weight in model_tensors(other).items():
@@ -93,7 +93,7 @@ def test_adapters_of_one_base_take_turns() -> None:
     answers = {}
     for seed, policy in enumerate(("planner", "tool agent", "a.b")):
         add_adapter(model, policy, ADAPTER, seed=seed)
-        stirred(model, policy, seed)
+        stir(model, policy, seed)
         answers[policy] = logits(model)
     for policy, answer in answers.items():
         use_adapter(model, policy)
@@ -109,7 +109,7 @@ def test_adapters_of_one_base_take_turns() -> None:
 def test_a_written_adapter_is_read_back_and_peft_reads_it_too(tmp_path: Path) -> None:
     model = base_model()
     add_adapter(model, "planner", ADAPTER, seed=1)
-    stirred(model, "planner", 3)
+    stir(model, "planner", 3)
     tensors, answer = adapter_tensors(model, "planner"), logits(model)
     write_adapter(tensors, ADAPTER, tmp_path)
     assert read_adapter_config(tmp_path) == AdapterConfig(rank=3, alpha=6.0, targets=("down_proj", "q_proj"))
@@ -118,7 +118,7 @@ def test_a_written_adapter_is_read_back_and_peft_reads_it_too(tmp_path: Path) ->
     assert load_adapter(fresh, "planner", tmp_path) == tensors_digest(tensors)
     assert torch.equal(logits(fresh), answer)
     assert torch.allclose(logits(PeftModel.from_pretrained(base_model(), tmp_path)), answer, atol=1e-6)
-    stirred(fresh, "planner", 4)
+    stir(fresh, "planner", 4)
     assert load_adapter(fresh, "planner", tmp_path) == tensors_digest(tensors)
     assert torch.equal(logits(fresh), answer)
 

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def refused(match: str, **policy: Any) -> None:
+def expect_refusal(match: str, **policy: Any) -> None:
     with pytest.raises(ConfigurationError, match=match):
         check_base("team", PolicyConfig(**policy))
 
@@ -38,37 +38,37 @@ def test_a_target_that_is_not_a_stored_linear_layer_is_refused(folder: Path, tar
     told = (
         rf"adapter\.targets \['{target}'\]: .*no linear layers .*; it has down_proj, gate_proj, k_proj, o_proj, q_proj"
     )
-    refused(told, base=str(folder), adapter={"targets": ["q_proj", target]})
+    expect_refusal(told, base=str(folder), adapter={"targets": ["q_proj", target]})
 
 
 @pytest.mark.parametrize("missing", ["config.json", "tokenizer_config.json", "model.safetensors"])
 def test_a_folder_without_one_of_its_files_is_refused(folder: Path, missing: str) -> None:
     (folder / missing).unlink()
-    refused(r"policies\.team\.base .*: the folder lacks .*" + missing.removeprefix("model"), base=str(folder))
+    expect_refusal(r"policies\.team\.base .*: the folder lacks .*" + missing.removeprefix("model"), base=str(folder))
 
 
-def shortened(path: Path) -> None:
+def shorten(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-2])
 
 
-def emptied(path: Path) -> None:
+def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
-def garbled(path: Path) -> None:
+def garble(path: Path) -> None:
     path.write_bytes(b"\xff" * 64)
 
 
-@pytest.mark.parametrize("damage", [shortened, emptied, garbled])
+@pytest.mark.parametrize("damage", [shorten, empty, garble])
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
 def test_a_damaged_folder_is_refused(folder: Path, name: str, damage: Callable[[Path], None]) -> None:
     damage(folder / name)
-    refused(r"policies\.team\.base .*: the folder is damaged", base=str(folder))
+    expect_refusal(r"policies\.team\.base .*: the folder is damaged", base=str(folder))
 
 
 def test_adapter_targets_that_the_base_has_not_are_named_with_those_it_has(folder: Path) -> None:
     for base in ("tiny", str(folder)):
-        refused(
+        expect_refusal(
             r"policies\.team\.adapter\.targets \['q_pro'\]: .* it has .*q_proj",
             base=base,
             adapter={"targets": ["q_pro"]},
@@ -78,7 +78,7 @@ def test_adapter_targets_that_the_base_has_not_are_named_with_those_it_has(folde
 @pytest.mark.parametrize("name", ["nobody/nothing", "no such name!", "../outside", "a/b/c"])
 def test_a_name_that_is_neither_folder_nor_model_says_what_to_use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    refused(r"policies\.team\.base '.*': neither a model folder nor a hub model that can be reached", base=name)
+    expect_refusal(r"policies\.team\.base '.*': neither a model folder nor a hub model that can be reached", base=name)
 
 
 def test_a_cached_hub_model_needs_no_network(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,11 +91,11 @@ def test_a_cached_hub_model_needs_no_network(folder: Path, tmp_path: Path, monke
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     check_base("team", PolicyConfig(base="some/model"))
-    refused("no linear layers of these names", base="some/model", adapter={"targets": ["c_attn"]})
+    expect_refusal("no linear layers of these names", base="some/model", adapter={"targets": ["c_attn"]})
 
 
 def test_an_impossible_shape_names_the_policy() -> None:
-    refused(r"policies\.team\.tiny\.hidden_size 18", tiny={"hidden_size": 18, "num_heads": 2})
+    expect_refusal(r"policies\.team\.tiny\.hidden_size 18", tiny={"hidden_size": 18, "num_heads": 2})
 
 
 def test_smollm_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

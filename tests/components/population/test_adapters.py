@@ -23,7 +23,7 @@ GOOD = adapter(0)
 Q = "layers.0.q_proj.lora_B.weight"
 
 
-def changed(key: str, tensor: torch.Tensor) -> Adapter:
+def change(key: str, tensor: torch.Tensor) -> Adapter:
     return replace(GOOD, weights={**GOOD.weights, key: tensor})
 
 
@@ -33,10 +33,10 @@ def changed(key: str, tensor: torch.Tensor) -> Adapter:
         (adapter(1, base="other"), "base: base of 'a', other of 'b'"),
         (adapter(1, scale=1.0), "scale .alpha / rank.: 2.0 of 'a', 1.0 of 'b'"),
         (adapter(1, rank=3), r"rank: \[2\] of 'a', \[3\] of 'b'"),
-        (changed(Q, torch.zeros(9, 2)), rf"shape of {Q}: \[6, 2\] of 'a', \[9, 2\] of 'b'"),
+        (change(Q, torch.zeros(9, 2)), rf"shape of {Q}: \[6, 2\] of 'a', \[9, 2\] of 'b'"),
         (adapter_from_factors("base", 2.0, {"k_proj": (torch.zeros(2, 8), torch.zeros(6, 2))}), "targets: .*k_proj"),
-        (changed(Q, GOOD.weights[Q].bfloat16()), f"type of {Q}: torch.float32 of 'a', torch.bfloat16 of 'b'"),
-        (changed(Q, torch.full((6, 2), float("nan"))), f"{Q} of 'b': holds NaN or infinity"),
+        (change(Q, GOOD.weights[Q].bfloat16()), f"type of {Q}: torch.float32 of 'a', torch.bfloat16 of 'b'"),
+        (change(Q, torch.full((6, 2), float("nan"))), f"{Q} of 'b': holds NaN or infinity"),
     ],
 )
 def test_a_mix_of_unlike_adapters_is_refused_with_field_values_and_remedy(other: Adapter, named: str) -> None:

@@ -5,7 +5,7 @@ from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft
 from torch import nn
 
 from components.population.adapters import Adapter
-from components.population.federated import merged_adapter
+from components.population.federated import merge_adapters
 
 SHARES = {"m0": 0.5, "m1": 0.3, "m2": 0.2}
 
@@ -35,9 +35,9 @@ def test_weight_changes_and_merges_are_pefts() -> None:
             assert torch.allclose(adapter.weight_change(target).float(), layer.get_delta_weight(name), atol=1e-6)
 
     model.add_weighted_adapter(list(SHARES), list(SHARES.values()), "exact", combination_type="cat")
-    whole = merged_adapter(adapters, SHARES, rank=6)
+    whole = merge_adapters(adapters, SHARES, rank=6)
     assert whole.residual < 1e-7
-    merge = merged_adapter(adapters, SHARES)
+    merge = merge_adapters(adapters, SHARES)
     model.add_adapter("ours", config)
     set_peft_model_state_dict(model, dict(merge.adapter.weights), adapter_name="ours")
     missing = total = 0.0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from components.errors import ConfigurationError
-from components.population.graph_page import Frame, edge_color, graph_page, graph_picture, undirected
+from components.population.graph_page import Frame, edge_color, graph_page, graph_picture, list_undirected
 from components.population.interaction_graph import Edge, InteractionGraph, PlayedEpisode
 
 HOSTILE = "</title></text><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e$x_{1}$"
@@ -25,7 +25,7 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-def played(*names: str) -> InteractionGraph:
+def make_graph(*names: str) -> InteractionGraph:
     episodes = [
         PlayedEpisode(order=i, raw_returns={each: float(i) for each in names}, actions_T=[STEP]) for i in range(3)
     ]
@@ -33,7 +33,9 @@ def played(*names: str) -> InteractionGraph:
 
 
 def test_a_page_loads_nothing_and_holds_names_as_text_alone() -> None:
-    page = graph_page([Frame(label=HOSTILE, graph=played("a", "b")), Frame(label="end", graph=played("a", "b"))])
+    page = graph_page(
+        [Frame(label=HOSTILE, graph=make_graph("a", "b")), Frame(label="end", graph=make_graph("a", "b"))]
+    )
     tags = Tags(page).found
     assert [tag for tag, _ in tags].count("script") == 1
     assert not any(tag in {"img", "link", "iframe"} for tag, _ in tags)
@@ -48,8 +50,8 @@ def test_a_page_loads_nothing_and_holds_names_as_text_alone() -> None:
 def test_who_did_nothing_to_each_other_is_joined_by_the_correlation_of_returns() -> None:
     episodes = [PlayedEpisode(order=i, raw_returns={"a": float(i), "b": -float(i), "c": 1.0}) for i in range(3)]
     graph = InteractionGraph().after_episodes(episodes)
-    assert undirected(graph) == [("a", "b", pytest.approx(-1.0))]
-    assert undirected(graph.after_transfer("b", "a", 0.5)) == []
+    assert list_undirected(graph) == [("a", "b", pytest.approx(-1.0))]
+    assert list_undirected(graph.after_transfer("b", "a", 0.5)) == []
     page = graph_page([Frame(label="end", graph=graph)])
     assert [each["stroke"] for tag, each in Tags(page).found if tag == "path"] == ["#d62728"]
     assert "<td>a</td><td>b</td><td>0</td>" in page
@@ -58,7 +60,7 @@ def test_who_did_nothing_to_each_other_is_joined_by_the_correlation_of_returns()
 
 
 def test_a_picture_of_any_name_is_drawn_without_a_display() -> None:
-    picture = graph_picture(played("a", "b"), title=HOSTILE)
+    picture = graph_picture(make_graph("a", "b"), title=HOSTILE)
     assert picture.startswith(b"\x89PNG")
     assert picture != graph_picture(InteractionGraph(), title=HOSTILE)
 

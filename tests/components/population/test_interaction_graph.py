@@ -14,7 +14,7 @@ from components.population.interaction_graph import (
     InteractionGraph,
     PlayedEpisode,
     graphml,
-    played_episode,
+    make_played_episode,
 )
 from components.population.move_rewards import Move
 
@@ -52,7 +52,7 @@ def test_a_step_of_an_episode_ends_before_an_agent_acts_again() -> None:
         move(a="compete"),
         move(b="cooperate", c="compete"),
     ]
-    found = played_episode(moves, "abc", ["one", "two@3", "two@5"], [1, 2, 3], order=7)
+    found = make_played_episode(moves, "abc", ["one", "two@3", "two@5"], [1, 2, 3], order=7)
     second, third = "two@past/b", "two@past/c"
     assert found == PlayedEpisode(
         order=7,
@@ -62,7 +62,7 @@ def test_a_step_of_an_episode_ends_before_an_agent_acts_again() -> None:
             {"one": "compete", second: "cooperate", third: "compete"},
         ],
     )
-    assert [*played_episode((), "ab", ["one", "two@3"], [1, 2], order=0).raw_returns] == ["one", "two@past"]
+    assert [*make_played_episode((), "ab", ["one", "two@3"], [1, 2], order=0).raw_returns] == ["one", "two@past"]
 
 
 @settings(max_examples=40)

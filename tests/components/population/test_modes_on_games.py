@@ -29,10 +29,10 @@ MODES = ("cooperative", "competitive", "mixed", "hierarchical")
 
 
 def equilibria(game: Rules, matrix: Floats, episode: int = 0) -> tuple[tuple[Action, ...], ...]:
-    return pure_equilibria(mixed_payoffs(game, matrix, episode), game.num_members)
+    return pure_equilibria(mix_payoffs(game, matrix, episode), game.num_members)
 
 
-def mixed_payoffs(game: Rules, matrix: Floats, episode: int = 0) -> Any:
+def mix_payoffs(game: Rules, matrix: Floats, episode: int = 0) -> Any:
     return lambda actions: tuple((matrix @ game.payoffs(actions, episode)).tolist())
 
 
@@ -41,9 +41,9 @@ def test_the_threshold_of_the_public_good(num: int, share: float, beta: float, k
     if beta + kappa > 1:
         beta, kappa = 1 - beta, 1 - kappa
     game = PublicGoods(num_members=num, share=share)
-    gain = deviation_gains(mixed_payoffs(game, flat_matrix(num, beta=beta, kappa=kappa)), (D,) * num)
+    gain = deviation_gains(mix_payoffs(game, flat_matrix(num, beta=beta, kappa=kappa)), (D,) * num)
     assert gain == pytest.approx(((1 - kappa) * share - (1 - beta + beta / num),) * num, abs=1e-9)
-    leader, *followers = deviation_gains(mixed_payoffs(game, hierarchical_matrix(num, 0)), (C,) * num)
+    leader, *followers = deviation_gains(mix_payoffs(game, hierarchical_matrix(num, 0)), (C,) * num)
     assert leader == pytest.approx(0.5 - share, abs=1e-9)
     assert followers == pytest.approx([1 - share] * (num - 1), abs=1e-9)
 
@@ -75,7 +75,7 @@ def test_no_mode_moves_the_equilibria_of_coop_compete(mode: str) -> None:
     assert equilibria(CoopCompete(), mode_matrix(choose_training_mode(mode), 8)) == ((D,) * 8, (C,) * 8)
 
 
-def learned_cooperation(game: Rules, matrix: Floats, seed: int) -> list[float]:
+def learn_cooperation(game: Rules, matrix: Floats, seed: int) -> list[float]:
     """Each member's chance of cooperating after 60 updates of 16 plays, by REINFORCE on mixed returns with RAE."""
     logits, baselines, rng = np.zeros(game.num_members), RoleBaselines(), np.random.default_rng(seed)
     for update in range(60):
@@ -97,6 +97,6 @@ def test_learners_find_the_predicted_equilibria(seed: int) -> None:
     game = PublicGoods(share=0.8)
     for mode in MODES:
         (wanted,) = equilibria(game, mode_matrix(choose_training_mode(mode), 4))
-        found = learned_cooperation(game, mode_matrix(choose_training_mode(mode), 4), seed)
+        found = learn_cooperation(game, mode_matrix(choose_training_mode(mode), 4), seed)
         assert [ACTIONS[round(chance)] for chance in found] == list(wanted)
         assert all(min(chance, 1 - chance) < 0.1 for chance in found)

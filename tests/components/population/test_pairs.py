@@ -38,14 +38,14 @@ def test_the_step_is_the_gradient_that_autograd_finds(steps: list[tuple[int, flo
 
 
 def test_steps_of_another_policy_count_by_their_ratio_up_to_two() -> None:
-    def moved(drawn_at: float) -> float:
+    def move(drawn_at: float) -> float:
         policy = SimplePG(lr=1.0)
         policy.update([(1, log(drawn_at), 1.0), (0, log(0.5), 0.0)])
         return policy.theta
 
-    plain = moved(0.5)
-    assert moved(0.8) == pytest.approx(plain * (0.5 / 0.8 + 1) / 2)
-    assert moved(0.01) == pytest.approx(plain * (2 + 1) / 2)
+    plain = move(0.5)
+    assert move(0.8) == pytest.approx(plain * (0.5 / 0.8 + 1) / 2)
+    assert move(0.01) == pytest.approx(plain * (2 + 1) / 2)
 
 
 def test_knowing_the_opponent_scales_the_step_and_nothing_else() -> None:

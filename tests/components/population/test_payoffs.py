@@ -33,7 +33,7 @@ def zero_sum(first: str, second: str, *returns: float) -> list[PlayedGame]:
 def test_a_seats_edge_cancels_however_often_each_seat_was_played() -> None:
     """Equal players in a game that gives its first seat .5."""
     payoffs = PayoffMatrix().after(zero_sum("a", "b", *[0.5] * 20)).after(zero_sum("b", "a", 0.5))
-    assert payoffs.played_mean("a", "b") == payoffs.played_mean("b", "a") == 0.0
+    assert payoffs.compute_played_mean("a", "b") == payoffs.compute_played_mean("b", "a") == 0.0
     assert payoffs.num_games("a", "b") == 21
 
 
@@ -43,7 +43,7 @@ def test_means_are_numpys(games: list[PlayedGame]) -> None:
     first = [each.first_return for each in games if (each.first, each.second) == ("a", "b")]
     second = [each.second_return for each in games if (each.first, each.second) == ("b", "a")]
     if first and second:
-        assert payoffs.played_mean("a", "b") == pytest.approx((np.mean(first) + np.mean(second)) / 2)
+        assert payoffs.compute_played_mean("a", "b") == pytest.approx((np.mean(first) + np.mean(second)) / 2)
 
 
 @given(GAMES, st.integers(0, 25), st.randoms(use_true_random=False))
@@ -118,6 +118,6 @@ def test_a_game_of_three_is_one_of_each_pair() -> None:
     payoffs = PayoffMatrix()
     for order, (players, earned) in enumerate([("abc", (1.0, 2.0, 3.0)), ("cba", (5.0, 6.0, 7.0))]):
         payoffs = payoffs.after(games_by_pair(tuple(players), earned, order=order))
-    assert payoffs.played_mean("a", "b") == payoffs.played_mean("a", "c") == (1.0 + 7.0) / 2
-    assert payoffs.played_mean("c", "b") == (3.0 + 5.0) / 2
+    assert payoffs.compute_played_mean("a", "b") == payoffs.compute_played_mean("a", "c") == (1.0 + 7.0) / 2
+    assert payoffs.compute_played_mean("c", "b") == (3.0 + 5.0) / 2
     assert payoffs.num_games("b", "c") == 2

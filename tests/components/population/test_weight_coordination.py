@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from components.errors import ConfigurationError
 from components.identity import GroupKey
 from components.population.adapters import Adapter, Learner, equal_tensors
-from components.population.asynchronous import ages, discount_stale_batch, played_step, staleness_weight
+from components.population.asynchronous import ages, discount_stale_batch, find_played_step, staleness_weight
 from components.population.federated import (
     federate_learners,
-    merged_adapter,
+    merge_adapters,
     pull_adapter,
     round_shares,
     synchronize_learners,
@@ -28,7 +28,7 @@ Shares = dict[str, float]
 SHARES = st.lists(st.integers(0, 5), min_size=2, max_size=4).filter(any)
 
 
-def named(raw: list[int]) -> Shares:
+def name_shares(raw: list[int]) -> Shares:
     return {f"m{i}": each / sum(raw) for i, each in enumerate(raw)}
 
 
@@ -43,7 +43,7 @@ def error(found: Adapter, adapters: dict[str, Adapter], shares: Shares) -> float
     return float((missing / sum((e**2).sum() for e in exact.values())) ** 0.5)
 
 
-def trained(learner: Learner, gradients: list[dict[str, torch.Tensor]]) -> Learner:
+def train(learner: Learner, gradients: list[dict[str, torch.Tensor]]) -> Learner:
     """The learner after torch's own Adam has taken one step a gradient."""
     weights = {name: tensor.clone().requires_grad_() for name, tensor in learner.adapter.weights.items()}
     adam = torch.optim.Adam(list(weights.values()), lr=0.01)
@@ -74,15 +74,15 @@ def equal(one: Adapter, other: Adapter) -> bool:
 
 def two_members() -> dict[str, Learner]:
     start = Learner(adapter=adapter(0))
-    return {name: trained(start, [gradient(10 * seed), gradient(10 * seed + 1)]) for seed, name in ((1, "a"), (2, "b"))}
+    return {name: train(start, [gradient(10 * seed), gradient(10 * seed + 1)]) for seed, name in ((1, "a"), (2, "b"))}
 
 
 def test_synchronized_replicas_are_equal_two_updates_later_and_only_with_averaged_moments() -> None:
     members = two_members()
     shared = synchronize_learners(members)
     later = [gradient(7), gradient(8)]
-    assert equal(trained(shared, later).adapter, trained(shared, later).adapter)
-    kept = [trained(replace(each, adapter=shared.adapter), later).adapter for each in members.values()]
+    assert equal(train(shared, later).adapter, train(shared, later).adapter)
+    kept = [train(replace(each, adapter=shared.adapter), later).adapter for each in members.values()]
     assert not equal(*kept), "members that keep their own moments drift apart under equal gradients"
     name = "layers.0.q_proj.lora_B.weight"
     for field in ("first_moments", "second_moments"):
@@ -119,9 +119,9 @@ def test_unlike_optimizer_states_are_refused() -> None:
 @settings(max_examples=25)
 @given(SHARES, st.integers(0, 99))
 def test_with_one_shared_a_the_federated_mean_is_exact(raw: list[int], seed: int) -> None:
-    shares = named(raw)
+    shares = name_shares(raw)
     adapters = {name: adapter(seed + i, a_seed=seed) for i, name in enumerate(shares)}
-    merge = merged_adapter(adapters, shares)
+    merge = merge_adapters(adapters, shares)
     assert (merge.method, merge.residual) == ("mean", 0.0)
     assert error(merge.adapter, adapters, shares) < 1e-6
     assert merge.adapter.a("layers.0.q_proj").shape == (2, 8)
@@ -130,9 +130,9 @@ def test_with_one_shared_a_the_federated_mean_is_exact(raw: list[int], seed: int
 @settings(max_examples=25)
 @given(SHARES, st.integers(0, 99), st.integers(1, 5))
 def test_otherwise_it_is_the_best_of_its_rank_with_the_residual_by_numpy(raw: list[int], seed: int, rank: int) -> None:
-    shares = named(raw)
+    shares = name_shares(raw)
     adapters = {name: adapter(seed + i) for i, name in enumerate(shares)}
-    merge = merged_adapter(adapters, shares, rank)
+    merge = merge_adapters(adapters, shares, rank)
     spectra = [
         np.linalg.svd(exact_mean(adapters, shares, target), compute_uv=False) for target in merge.adapter.targets
     ]
@@ -147,7 +147,7 @@ def test_averaging_a_and_b_apart_is_far_from_the_mean_of_what_they_do() -> None:
     shares = {"m0": 0.5, "m1": 0.3, "m2": 0.2}
     apart = synchronize_learners({name: Learner(adapter=each) for name, each in adapters.items()}).adapter
     assert error(apart, adapters, dict.fromkeys(shares, 1 / 3)) > 0.5
-    assert error(merged_adapter(adapters, shares, rank=12).adapter, adapters, shares) < 1e-6
+    assert error(merge_adapters(adapters, shares, rank=12).adapter, adapters, shares) < 1e-6
 
 
 def test_two_members_that_change_different_places_lose_one_at_rank_one() -> None:
@@ -155,7 +155,7 @@ def test_two_members_that_change_different_places_lose_one_at_rank_one() -> None
         one = torch.eye(2)[place]
         return Adapter(base="b", scale=1.0, weights={"q.lora_A.weight": one[None], "q.lora_B.weight": one[:, None]})
 
-    found = merged_adapter({"a": unit(0), "b": unit(1)}, {"a": 0.5, "b": 0.5})
+    found = merge_adapters({"a": unit(0), "b": unit(1)}, {"a": 0.5, "b": 0.5})
     assert (found.method, found.residual) == ("stack", pytest.approx(0.5**0.5))
 
 
@@ -164,7 +164,7 @@ def test_merged_fresh_adapters_change_nothing_and_can_still_be_trained() -> None
         weights = adapter(seed).weights
         return replace(adapter(seed), weights={n: t * 0 if "lora_B" in n else t for n, t in weights.items()})
 
-    merge = merged_adapter({"a": fresh(0), "b": fresh(1)}, {"a": 0.5, "b": 0.5})
+    merge = merge_adapters({"a": fresh(0), "b": fresh(1)}, {"a": 0.5, "b": 0.5})
     assert merge.residual == 0.0
     for target in merge.adapter.targets:
         assert not merge.adapter.weight_change(target).any()
@@ -188,7 +188,7 @@ def test_shares_of_a_round_follow_samples_and_returns_even_negative_ones() -> No
     assert round_shares({"a": 5, "b": 0}, {"a": -1e4, "b": 1e4}) == {"a": 1.0, "b": 0.0}
     wrong: list[Callable[[], Any]] = [
         lambda: round_shares({"a": 0}),
-        lambda: merged_adapter({"a": adapter(0)}, {"a": 1.0}, rank=-1),
+        lambda: merge_adapters({"a": adapter(0)}, {"a": 1.0}, rank=-1),
     ]
     for call in wrong:
         with pytest.raises(ConfigurationError):
@@ -197,10 +197,10 @@ def test_shares_of_a_round_follow_samples_and_returns_even_negative_ones() -> No
 
 @given(st.integers(1, 6), st.integers(0, 5), st.integers(0, 40))
 def test_nobody_plays_by_weights_older_than_the_bound_and_all_in_turn(every: int, place: int, step: int) -> None:
-    at = played_step(place, step, every=every)
+    at = find_played_step(place, step, every=every)
     assert step - every < at <= step
     assert at in (0, step) or (at + place) % every == 0
-    assert played_step(place, at, every=every) == at, "what reached the games is played until the next"
+    assert find_played_step(place, at, every=every) == at, "what reached the games is played until the next"
 
 
 def test_what_older_weights_played_counts_less() -> None:

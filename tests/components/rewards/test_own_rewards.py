@@ -14,7 +14,7 @@ from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
 from components.rollout.statistics import own_reward_metrics, step_metrics
 from components.schema import Episode, Node, RolloutShard, ScoredShard
-from tests.components.rewards.test_score import FAMILY, RUBRIC, recorded, shard
+from tests.components.rewards.test_score import FAMILY, RUBRIC, list_rewards, shard
 
 Own = Callable[[str], str]
 
@@ -23,7 +23,7 @@ def own(function: Callable[[Episode, Node], Any], weight: float = 1.0, component
     return OwnReward(component=component, name="here:mine", function=function, weight=weight)
 
 
-def scored(played: RolloutShard, *functions: OwnReward) -> ScoredShard:
+def score(played: RolloutShard, *functions: OwnReward) -> ScoredShard:
     return score_shard(played, family=FAMILY, rubric=RUBRIC, own=functions)
 
 
@@ -37,7 +37,7 @@ def lengths(episode: Episode, node: Node) -> list[int]:
 
 def test_components_are_added_with_their_weights() -> None:
     played = shard()
-    found = scored(
+    found = score(
         played, own(lengths, -0.5, "own.lengths"), own(lambda e, n: [e.success] * len(n.candidates), 2.0, "own.end")
     )
     wanted = [
@@ -57,11 +57,11 @@ def test_components_are_added_with_their_weights() -> None:
 
 
 def test_without_functions_the_payload_is_what_it_was_before_there_were_any() -> None:
-    plain = scored(shard())
+    plain = score(shard())
     assert plain.own_E_N_K is None
-    assert plain.rewards_E_N_K == recorded(shard())
-    assert b"own_E_N_K" not in codec._unpacked(codec.encode(plain))
-    assert b"own_E_N_K" in codec._unpacked(codec.encode(replace(plain, own_E_N_K={})))
+    assert plain.rewards_E_N_K == list_rewards(shard())
+    assert b"own_E_N_K" not in codec._unpack(codec.encode(plain))
+    assert b"own_E_N_K" in codec._unpack(codec.encode(replace(plain, own_E_N_K={})))
 
 
 def test_what_a_function_sees_is_what_the_replay_found_and_not_what_was_recorded() -> None:
@@ -82,17 +82,17 @@ def test_what_a_function_sees_is_what_the_replay_found_and_not_what_was_recorded
         seen.append(episode)
         return [candidate.reward for candidate in node.candidates]
 
-    found = scored(replace(played, episodes=lying), own(look))
+    found = score(replace(played, episodes=lying), own(look))
     assert {episode.problem.problem_id: episode for episode in seen} == {
         e.problem.problem_id: e for e in played.episodes
     }
-    assert flat(found.rewards_E_N_K) == pytest.approx([2 * reward for reward in flat(recorded(played))])
+    assert flat(found.rewards_E_N_K) == pytest.approx([2 * reward for reward in flat(list_rewards(played))])
 
 
 def test_a_failed_episode_is_valued_as_far_as_it_came() -> None:
     played = shard(failure_rate=0.04)
     assert any(episode.error and episode.nodes for episode in played.episodes)
-    found = scored(played, own(lambda e, n: [float(e.error is None)] * len(n.candidates)))
+    found = score(played, own(lambda e, n: [float(e.error is None)] * len(n.candidates)))
     assert flat(found.rewards_E_N_K) == pytest.approx(
         [c.reward + (e.error is None) for e in played.episodes for n in e.nodes for c in n.candidates]
     )
@@ -125,7 +125,7 @@ def test_a_mistake_is_one_line_with_its_file_and_line(own_module: Own, body: str
     with pytest.raises(
         ConfigurationError, match=rf"^rewards\.functions '{module}:mine': .*{module}\.py{told}"
     ) as caught:
-        scored(shard(), *functions)
+        score(shard(), *functions)
     assert "\n" not in str(caught.value)
 
 
@@ -159,7 +159,7 @@ def test_a_component_weighs_one_unless_the_configuration_says_otherwise() -> Non
 
 def test_each_component_is_shown_by_agent_without_its_weight() -> None:
     played = shard()
-    found = scored(played, own(lengths, 3.0, "own.lengths"))
+    found = score(played, own(lengths, 3.0, "own.lengths"))
     agents = {node.group.agent for episode in played.episodes for node in episode.nodes}
     values = own_reward_metrics([played], [found])
     assert set(values) == {f"reward/{agent}/own.lengths" for agent in agents}
@@ -167,4 +167,4 @@ def test_each_component_is_shown_by_agent_without_its_weight() -> None:
         mine = [len(c.text) for e in played.episodes for n in e.nodes if n.group.agent == agent for c in n.candidates]
         assert values[f"reward/{agent}/own.lengths"] == pytest.approx(sum(mine) / len(mine))
     assert values.items() <= step_metrics([played], [found]).items()
-    assert own_reward_metrics([played], [scored(played)]) == {}
+    assert own_reward_metrics([played], [score(played)]) == {}

@@ -11,7 +11,7 @@ from components.artifacts import codec
 from components.config import RolloutConfig
 from components.environments.base import Step, Tools
 from components.rewards.base import Rubric
-from components.rewards.score import score_shard, shuffled
+from components.rewards.score import score_shard, shuffle_rewards
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.schema import RolloutShard
 from tests.components.rollout.toy_team import (
@@ -39,7 +39,7 @@ def shard(mode: Any = "tree", failure_rate: float = 0.0) -> RolloutShard:
     return collect_shard(plan, family=FAMILY, router=toy_router(FAMILY), rubric=RUBRIC)
 
 
-def recorded(played: RolloutShard) -> tuple[Any, ...]:
+def list_rewards(played: RolloutShard) -> tuple[Any, ...]:
     return tuple(
         tuple(tuple(candidate.reward for candidate in node.candidates) for node in episode.nodes)
         for episode in played.episodes
@@ -49,7 +49,7 @@ def recorded(played: RolloutShard) -> tuple[Any, ...]:
 @pytest.mark.parametrize("mode", ["tree", "independent", "single"])
 def test_the_same_rubric_gives_the_rewards_the_sampler_chose_by(mode: str) -> None:
     scored = score_shard(shard(mode), family=FAMILY, rubric=RUBRIC)
-    assert scored.rewards_E_N_K == recorded(shard(mode))
+    assert scored.rewards_E_N_K == list_rewards(shard(mode))
     assert (scored.step, scored.shard) == (2, 1)
 
 
@@ -57,7 +57,7 @@ def test_failed_episodes_are_scored_as_far_as_they_came() -> None:
     played = shard(failure_rate=0.04)
     assert {episode.error is None for episode in played.episodes} == {True, False}
     assert any(episode.error and episode.nodes for episode in played.episodes)
-    assert score_shard(played, family=FAMILY, rubric=RUBRIC).rewards_E_N_K == recorded(played)
+    assert score_shard(played, family=FAMILY, rubric=RUBRIC).rewards_E_N_K == list_rewards(played)
 
 
 def test_a_stored_shard_scores_as_the_fresh_one() -> None:
@@ -135,7 +135,9 @@ def test_a_component_that_is_new_to_the_environment_scores_what_was_recorded_bef
     played = shard()
     rubric = Rubric(team_weight=2.0, weights={**RUBRIC.weights, "local.length": 10.0})
     scored = score_shard(played, family=ToyFamily(3, _Generous), rubric=rubric)
-    for episode, rewards_N_K, recorded_N_K in zip(played.episodes, scored.rewards_E_N_K, recorded(played), strict=True):
+    for episode, rewards_N_K, recorded_N_K in zip(
+        played.episodes, scored.rewards_E_N_K, list_rewards(played), strict=True
+    ):
         for node, rewards_K, recorded_K in zip(episode.nodes, rewards_N_K, recorded_N_K, strict=True):
             lengths_K = [10.0 * len(candidate.text) for candidate in node.candidates]
             assert rewards_K == pytest.approx([a + b for a, b in zip(recorded_K, lengths_K, strict=True)])
@@ -188,10 +190,10 @@ def test_what_cannot_be_scored_gets_no_reward_of_another_candidate() -> None:
     node = SimpleNamespace(is_trained_on=True)
     episodes: Any = [SimpleNamespace(nodes=[node, node]), SimpleNamespace(nodes=[node])]
     for seed in range(9):
-        moved = shuffled(episodes, rewards, seed=seed)
+        moved = shuffle_rewards(episodes, rewards, seed=seed)
         assert [[[r is None for r in k] for k in n] for n in moved] == [
             [[False, True], [False]],
             [[False, False, True]],
         ]
         assert sorted(r for n in moved for k in n for r in k if r is not None) == [1.0, 2.0, 3.0, 4.0]
-    assert len({shuffled(episodes, rewards, seed=seed) for seed in range(9)}) > 1
+    assert len({shuffle_rewards(episodes, rewards, seed=seed) for seed in range(9)}) > 1

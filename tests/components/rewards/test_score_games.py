@@ -23,7 +23,7 @@ TOOL_WORLDS = ("shop", "calendar", "file_tree")
 VERSION = PolicyVersion(policy="p", step=0, weights_digest="d")
 
 
-def collected(name: str, mode: Any) -> RolloutShard:
+def collect(name: str, mode: Any) -> RolloutShard:
     """Three problems played by a team that writes expert, noisy, random and malformed answers in turn."""
     chosen, options = family(name), family_options(name, {})
     problems = [chosen.problem(options, split="train", index=index, seed=0) for index in range(3)]
@@ -61,7 +61,7 @@ def collected(name: str, mode: Any) -> RolloutShard:
 @pytest.mark.parametrize("mode", ["tree", "independent", "single"])
 @pytest.mark.parametrize("name", [*GAMES, *PUZZLES, *TOOL_WORLDS])
 def test_a_game_is_deterministic_and_its_rewards_are_reproduced(name: str, mode: str) -> None:
-    shard = collected(name, mode)
+    shard = collect(name, mode)
     assert codec.decode(codec.encode(shard), RolloutShard) == shard
     scored = score_shard(shard, family=bare(family(name)), rubric=rubric_for(bare(family(name)), RewardConfig()))
     recorded = tuple(tuple(tuple(c.reward for c in node.candidates) for node in e.nodes) for e in shard.episodes)

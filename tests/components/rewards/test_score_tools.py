@@ -17,7 +17,7 @@ from components.rollout.sampler import ShardPlan, collect_shard
 from components.schema import Execution, ExecutionResult, Limits, RolloutShard, ToolRecord
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
 from tests.components.rollout.toy_team import RUBRIC, Toy, ToyFamily, ToyState, toy_problems, toy_router
-from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
+from tests.components.sandbox.scripted import ScriptedSandbox, make_printed, sandbox_failed
 from tests.sections import choose_algorithm
 
 
@@ -37,14 +37,14 @@ FAMILY = ToyFamily(2, Programs)
 
 
 def length(program: str, stdin: str) -> ExecutionResult:
-    return printed(str(len(program)))
+    return make_printed(str(len(program)))
 
 
 def ledger(sandbox: ScriptedSandbox, known: ToolRecord | None = None) -> ExecutionLedger:
     return ExecutionLedger(ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()), known=known)
 
 
-def played(sandbox: ScriptedSandbox, max_failed_fraction: float = 1.0, **changes: Any) -> RolloutShard:
+def play(sandbox: ScriptedSandbox, max_failed_fraction: float = 1.0, **changes: Any) -> RolloutShard:
     settings = RolloutConfig(
         num_problems=6, group_size=4, problems_per_block=4, max_failed_fraction=max_failed_fraction, **changes
     )
@@ -52,7 +52,7 @@ def played(sandbox: ScriptedSandbox, max_failed_fraction: float = 1.0, **changes
     return collect_shard(plan, family=FAMILY, router=toy_router(FAMILY), rubric=RUBRIC, tools=ledger(sandbox))
 
 
-def recorded(shard: RolloutShard) -> tuple[Any, ...]:
+def list_rewards(shard: RolloutShard) -> tuple[Any, ...]:
     return tuple(
         tuple(tuple(candidate.reward for candidate in node.candidates) for node in episode.nodes)
         for episode in shard.episodes
@@ -61,21 +61,21 @@ def recorded(shard: RolloutShard) -> tuple[Any, ...]:
 
 def test_the_reward_stage_runs_nothing_that_the_rollout_ran() -> None:
     sandbox = ScriptedSandbox(length)
-    shard = played(sandbox)
+    shard = play(sandbox)
     assert len(shard.tools.executions) == len(sandbox.asked) > 90
     assert set(sandbox.asked.values()) == {1}
     stored = codec.decode(codec.encode(shard), RolloutShard)
     idle = ScriptedSandbox(length)
     tools = ledger(idle, stored.tools)
-    assert score_shard(stored, family=FAMILY, rubric=RUBRIC, tools=tools).rewards_E_N_K == recorded(shard)
+    assert score_shard(stored, family=FAMILY, rubric=RUBRIC, tools=tools).rewards_E_N_K == list_rewards(shard)
     stricter = Rubric(team_weight=1.0, weights={**RUBRIC.weights, "team.quality": 3.0, "local.style": 0.0})
-    assert score_shard(stored, family=FAMILY, rubric=stricter, tools=tools).rewards_E_N_K != recorded(shard)
+    assert score_shard(stored, family=FAMILY, rubric=stricter, tools=tools).rewards_E_N_K != list_rewards(shard)
     assert idle.asked == {}
 
 
 def test_an_audit_runs_every_program_again_and_comes_to_the_same_rewards() -> None:
-    shard, sandbox = played(ScriptedSandbox(length)), ScriptedSandbox(length)
-    assert score_shard(shard, family=FAMILY, rubric=RUBRIC, tools=ledger(sandbox)).rewards_E_N_K == recorded(shard)
+    shard, sandbox = play(ScriptedSandbox(length)), ScriptedSandbox(length)
+    assert score_shard(shard, family=FAMILY, rubric=RUBRIC, tools=ledger(sandbox)).rewards_E_N_K == list_rewards(shard)
     assert len(sandbox.asked) == len(shard.tools.executions)
 
 
@@ -84,7 +84,7 @@ def failing(program: str, stdin: str) -> ExecutionResult:
 
 
 def test_a_candidate_at_which_the_sandbox_failed_has_no_reward_and_is_never_handed_on() -> None:
-    shard = played(ScriptedSandbox(failing))
+    shard = play(ScriptedSandbox(failing))
     scored = score_shard(
         shard,
         family=FAMILY,
@@ -109,7 +109,7 @@ def test_a_candidate_at_which_the_sandbox_failed_has_no_reward_and_is_never_hand
 
 
 def test_own_functions_give_no_reward_to_what_cannot_be_scored() -> None:
-    shard, tools = played(ScriptedSandbox(failing)), ledger(ScriptedSandbox(failing))
+    shard, tools = play(ScriptedSandbox(failing)), ledger(ScriptedSandbox(failing))
     bonus = OwnReward(
         component="own.one", name="here:one", function=lambda episode, node: [1.0] * len(node.candidates), weight=1.0
     )
@@ -122,7 +122,7 @@ def test_own_functions_give_no_reward_to_what_cannot_be_scored() -> None:
 
 
 def test_a_sandbox_that_works_again_scores_what_could_not_be_scored() -> None:
-    shard = played(ScriptedSandbox(failing))
+    shard = play(ScriptedSandbox(failing))
     mended = ScriptedSandbox(length)
     scored = score_shard(shard, family=FAMILY, rubric=RUBRIC, tools=ledger(mended, shard.tools))
     assert None not in [r for n in scored.rewards_E_N_K for k in n for r in k]
@@ -130,7 +130,7 @@ def test_a_sandbox_that_works_again_scores_what_could_not_be_scored() -> None:
 
 
 def test_too_many_without_a_reward_raise_and_name_the_limit() -> None:
-    shard = played(ScriptedSandbox(failing))
+    shard = play(ScriptedSandbox(failing))
     with pytest.raises(TooManyUnscorable, match=r"rewards\.max_failed_fraction allows 0\.05"):
         score_shard(
             shard,
@@ -142,7 +142,7 @@ def test_too_many_without_a_reward_raise_and_name_the_limit() -> None:
 
 
 def test_a_random_handoff_never_picks_a_candidate_that_cannot_be_scored() -> None:
-    shard = played(ScriptedSandbox(failing), 0.0, random_handoff_probability=1.0)
+    shard = play(ScriptedSandbox(failing), 0.0, random_handoff_probability=1.0)
     nodes = [node for episode in shard.episodes for node in episode.nodes]
     assert any(candidate.outcome.unscorable for node in nodes for candidate in node.candidates)
     assert any(node.chosen_randomly for node in nodes)
@@ -153,17 +153,17 @@ def test_an_episode_of_which_no_candidate_can_be_scored_fails_as_data_within_the
     def nothing(program: str, stdin: str) -> ExecutionResult:
         return sandbox_failed("box gone")
 
-    shard = played(ScriptedSandbox(nothing))
+    shard = play(ScriptedSandbox(nothing))
     assert all("no candidate could be scored: box gone" in str(episode.error) for episode in shard.episodes)
     with pytest.raises(TooManyFailedEpisodes):
-        played(ScriptedSandbox(nothing), max_failed_fraction=0.5)
+        play(ScriptedSandbox(nothing), max_failed_fraction=0.5)
 
 
 def test_programs_that_end_differently_when_run_again_have_no_reward() -> None:
-    shard = played(ScriptedSandbox(length))
+    shard = play(ScriptedSandbox(length))
 
     def moody(program: str, stdin: str) -> ExecutionResult:
-        return printed("99") if program.startswith("3") else length(program, stdin)
+        return make_printed("99") if program.startswith("3") else length(program, stdin)
 
     scored = score_shard(
         shard, family=FAMILY, rubric=RUBRIC, tools=ledger(ScriptedSandbox(moody)), max_unscorable_fraction=1.0

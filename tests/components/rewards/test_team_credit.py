@@ -22,7 +22,7 @@ from components.session.scenario import scenario_of
 from tests.components.generation.scripted import CharacterTokenizer
 from tests.components.rewards.test_score_tools import ledger
 from tests.components.rollout.toy_team import RecordingGenerator
-from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
+from tests.components.sandbox.scripted import ScriptedSandbox, make_printed, sandbox_failed
 
 VERSION = PolicyVersion(policy="team", step=0, weights_digest="d")
 LETTERS = "".join(map(chr, range(32, 127))) + "\n"
@@ -46,7 +46,7 @@ def speak(prompt: str, seed: int) -> str:
 
 
 def calculator(program: str, stdin: str) -> ExecutionResult:
-    return printed(str(eval(program.removeprefix("print"))))
+    return make_printed(str(eval(program.removeprefix("print"))))
 
 
 def math_shard(credit: Any, run: Any = calculator) -> RolloutShard:

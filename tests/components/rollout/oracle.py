@@ -55,7 +55,7 @@ def _from(game: Game, history: Any, turn: int, position: int) -> tuple[list[dict
                 "reward": 2.0 * outcome.team["quality"] + 0.5 * outcome.local["style"],
             }
         )
-    chosen, explored = _handed_on(game, turn, agent, [c["reward"] for c in candidates])
+    chosen, explored = _hand_on(game, turn, agent, [c["reward"] for c in candidates])
     node = {
         "turn": turn,
         "agent": agent,
@@ -72,7 +72,7 @@ def _from(game: Game, history: Any, turn: int, position: int) -> tuple[list[dict
     return [node, *rest], success, failed
 
 
-def _handed_on(game: Game, turn: int, agent: str, rewards: list[float]) -> tuple[int, bool]:
+def _hand_on(game: Game, turn: int, agent: str, rewards: list[float]) -> tuple[int, bool]:
     may_explore = game.random_handoff_probability > 0 and agent != game.roles[-1] and game.group_size > 1
     if may_explore:
         dice = random.Random(

@@ -183,7 +183,7 @@ def sung(
     return episode, choir
 
 
-def shown_to(node: Node, family: Family) -> str:
+def decode_prompt(node: Node, family: Family) -> str:
     """A node's prompt as text."""
     return CharacterTokenizer(family.alphabet(family.options_type())).decode(node.prompt_tokens)
 

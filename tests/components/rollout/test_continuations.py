@@ -53,7 +53,7 @@ CREDITS: Any = ("turn_end", "episode_end")
 LAWS = {"done_rate": 0.05, "levels": 10}
 
 
-def planned(credit: Any, *, mode: Any = "tree", num_problems: int = 4, laws: Any = LAWS, **plan: Any) -> ShardPlan:
+def make_plan(credit: Any, *, mode: Any = "tree", num_problems: int = 4, laws: Any = LAWS, **plan: Any) -> ShardPlan:
     return ShardPlan(
         step=2,
         shard=0,
@@ -69,7 +69,7 @@ def planned(credit: Any, *, mode: Any = "tree", num_problems: int = 4, laws: Any
 
 
 def shard(credit: Any, engine: Any = None, **plan: Any) -> RolloutShard:
-    return collect_shard(planned(credit, **plan), family=FAMILY, router=toy_router(FAMILY, engine), rubric=RUBRIC)
+    return collect_shard(make_plan(credit, **plan), family=FAMILY, router=toy_router(FAMILY, engine), rubric=RUBRIC)
 
 
 def toy_rules(credit: Any, max_turns: int = 2, group_size: int = 3, handoff: float = 0.0) -> Rules:

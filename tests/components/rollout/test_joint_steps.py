@@ -75,7 +75,9 @@ CANDIDATES = {"ann": ["c", "d", "c", "x", "cc"], "bob": ["d", "d", "c", "c", "c"
 """Candidate k of both: (c, d), (d, d), (c, c), then x and one that is too long, which count as c, with c."""
 
 
-def played(rounds: int, *, group_size: int = 5, max_turns: int = 4, family: Family = FAMILY, **tools: Any) -> Episode:
+def play_rounds(
+    rounds: int, *, group_size: int = 5, max_turns: int = 4, family: Family = FAMILY, **tools: Any
+) -> Episode:
     starts = [start for start in starts_of(family, 40) if start.problem.payload["rounds"] == rounds][:1]
     choir = Choir(lambda prompt: CANDIDATES[prompt[:3]][:group_size], FAMILY.alphabet(FAMILY.options_type()))
     rules = rules_of(family.turn_order, max_turns=max_turns, group_size=group_size)
@@ -84,7 +86,7 @@ def played(rounds: int, *, group_size: int = 5, max_turns: int = 4, family: Fami
 
 
 def test_candidate_k_of_each_plays_with_candidate_k_of_the_others() -> None:
-    episode = played(rounds=1)
+    episode = play_rounds(rounds=1)
     assert episode.error is None
     ann, bob = episode.nodes
     assert [c.outcome.local["points"] for c in ann.candidates] == [0.0, 1.0, 3.0, 3.0, 3.0]
@@ -97,7 +99,7 @@ def test_candidate_k_of_each_plays_with_candidate_k_of_the_others() -> None:
 
 
 def test_the_game_goes_on_from_the_joint_choice_and_rewards_are_recomputed_from_the_record() -> None:
-    episode = played(rounds=3)
+    episode = play_rounds(rounds=3)
     assert (len(episode.nodes), [node.chosen for node in episode.nodes]) == (6, [2] * 6)
     assert episode.success
     shard = RolloutShard(step=0, shard=0, policy_versions={"p": VERSION}, episodes=(episode,))
@@ -128,13 +130,13 @@ class FailingTools:
 
 def test_programs_of_all_are_told_before_and_a_failing_one_makes_its_joint_step_unscorable() -> None:
     family, tools = Family("programmers", Programmers()), FailingTools()
-    episode = played(rounds=1, family=family, tools=tools)
+    episode = play_rounds(rounds=1, family=family, tools=tools)
     ann, bob = episode.nodes
     for node in (ann, bob):
         assert [c.outcome.unscorable for c in node.candidates] == ["no box", "no box", None, None, None]
     assert (ann.chosen, episode.success) == (2, True)
     assert {(call.stdin, call.program) for call in tools.prepared} >= {("ann", "c"), ("ann", "d"), ("bob", "d")}
-    lost = played(rounds=1, group_size=2, family=family, tools=tools)
+    lost = play_rounds(rounds=1, group_size=2, family=family, tools=tools)
     assert lost.nodes == ()
     assert lost.error is not None
     assert "no candidate could be scored: no box" in lost.error

@@ -51,11 +51,11 @@ from tests.sections import choose_algorithm
 FAMILY = ToyFamily(2)
 
 
-def nested_rules(order: TurnOrder, branching: tuple[int, ...], max_turns: int = 3) -> Rules:
+def make_nested_rules(order: TurnOrder, branching: tuple[int, ...], max_turns: int = 3) -> Rules:
     return replace(rules_of(order, max_turns=max_turns, group_size=1), branching=branching)
 
 
-def planned(num_problems: int, branching: Any = (2, 3), laws: Any = None, **settings: Any) -> ShardPlan:
+def make_plan(num_problems: int, branching: Any = (2, 3), laws: Any = None, **settings: Any) -> ShardPlan:
     return ShardPlan(
         step=2,
         shard=0,
@@ -68,12 +68,12 @@ def planned(num_problems: int, branching: Any = (2, 3), laws: Any = None, **sett
     )
 
 
-def collected(plan: ShardPlan, engine: Any = None, **more: Any) -> RolloutShard:
+def collect(plan: ShardPlan, engine: Any = None, **more: Any) -> RolloutShard:
     return collect_shard(plan, family=FAMILY, router=toy_router(FAMILY, engine), rubric=RUBRIC, **more)
 
 
 def test_one_turn_is_played_anew_and_all_else_by_single_candidates() -> None:
-    shard = collected(planned(30))
+    shard = collect(make_plan(30))
     expanded = Counter()
     for episode in shard.episodes:
         widths = Counter((node.group.turn, node.group.agent, len(node.candidates)) for node in episode.nodes)
@@ -89,7 +89,7 @@ def test_one_turn_is_played_anew_and_all_else_by_single_candidates() -> None:
 
 
 def test_only_turns_that_the_selected_branch_reached_are_played_anew_each_as_often_as_the_others() -> None:
-    shard = collected(planned(300, laws={"done_rate": 0.2}))
+    shard = collect(make_plan(300, laws={"done_rate": 0.2}))
     expanded = Counter()
     for episode in shard.episodes:
         if episode.error is None:
@@ -106,7 +106,7 @@ def test_candidates_are_none_of_the_selected_branch_whose_last_answers_are_drawn
     """Ann's 6 ends the episode. Of the branch's own answers two thirds would be a 6 in the turn that is drawn from it."""
     family = family_of(Race)
     router = router_of(family, Speaker(family, lambda prompt, seed: "56"[seed % 2]))
-    rules = nested_rules(("ann",), (2,), max_turns=3)
+    rules = make_nested_rules(("ann",), (2,), max_turns=3)
     episodes = play(starts_of(family, 300), rules, family=family, router=router, rubric=rubric_of(family))
     said = [node.candidates[0].text for episode in episodes for node in episode.nodes if node.is_trained_on]
     assert len(said) == 300
@@ -115,9 +115,9 @@ def test_candidates_are_none_of_the_selected_branch_whose_last_answers_are_drawn
 
 def test_the_selected_branch_is_plain_play_so_that_its_success_rate_is_the_teams() -> None:
     laws = {"done_rate": 0.2}
-    nested = collected(planned(20, laws=laws))
-    plain = collected(
-        replace(planned(20, laws=laws), settings=RolloutConfig(num_problems=20, mode="independent", group_size=2))
+    nested = collect(make_plan(20, laws=laws))
+    plain = collect(
+        replace(make_plan(20, laws=laws), settings=RolloutConfig(num_problems=20, mode="independent", group_size=2))
     )
     first = plain.episodes[::2]
     for episode, alone in zip(nested.episodes, first, strict=True):
@@ -140,7 +140,7 @@ def test_a_candidate_earns_the_mean_of_the_episodes_below_it(
     branching: Any, max_turns: int, seed: int, done_rate: float
 ) -> None:
     starts = [Start(problem=e.problem, episode=0) for e in toy_problems(FAMILY, 2, seed, done_rate=done_rate)]
-    router, rules = toy_router(FAMILY), nested_rules(FAMILY.roles, branching, max_turns)
+    router, rules = toy_router(FAMILY), make_nested_rules(FAMILY.roles, branching, max_turns)
     episodes = play(starts, rules, family=FAMILY, router=router, rubric=RUBRIC)
     assert episodes == tuple(play([s], rules, family=FAMILY, router=router, rubric=RUBRIC)[0] for s in starts)
     check_credit(episodes, FAMILY, router, RUBRIC, "leaves", FAMILY.roles)
@@ -150,7 +150,7 @@ def test_a_candidate_earns_the_mean_of_the_episodes_below_it(
 def test_agents_side_by_side_are_nested_in_their_order(environment: type[Environment]) -> None:
     family = family_of(environment)
     router = router_of(family, Speaker(family, lambda prompt, seed: str(4 + seed % 3)), max_new_tokens=4)
-    rules = nested_rules(environment.turn_order, (2, 2, 3), max_turns=2)
+    rules = make_nested_rules(environment.turn_order, (2, 2, 3), max_turns=2)
     episodes = play(starts_of(family, 6), rules, family=family, router=router, rubric=rubric_of(family))
     assert any(node.parallel_index and node.parent for episode in episodes for node in episode.nodes)
     widths = [Counter((n.group.agent, len(n.candidates)) for n in e.nodes if n.is_trained_on) for e in episodes]
@@ -164,7 +164,7 @@ def test_values_in_closed_form() -> None:
     family = family_of(Votes)
     answers = iter("66" + "65" + "6166" * 10)
     engine = Speaker(family, lambda prompt, seed: next(answers))
-    rules = nested_rules(("ann", "judge"), (2, 2), max_turns=1)
+    rules = make_nested_rules(("ann", "judge"), (2, 2), max_turns=1)
     (episode,) = play(
         starts_of(family), rules, family=family, router=router_of(family, engine), rubric=rubric_of(family)
     )
@@ -194,7 +194,7 @@ def test_a_leaf_that_fails_is_left_out_and_a_candidate_without_leaves_has_no_rew
     family = ToyFamily(2, Frail)
     router = toy_router(family)
     starts = [Start(problem=each.problem, episode=0) for each in toy_problems(family, 20, done_rate=0.0)]
-    episodes = play(starts, nested_rules(family.roles, (2, 2), 2), family=family, router=router, rubric=RUBRIC)
+    episodes = play(starts, make_nested_rules(family.roles, (2, 2), 2), family=family, router=router, rubric=RUBRIC)
     recorded = RolloutShard(step=0, shard=0, policy_versions={"p": VERSION}, episodes=episodes)
     scored = score_shard(
         recorded, family=family, rubric=RUBRIC, credit="leaves", turn_order=family.roles, max_unscorable_fraction=1.0
@@ -216,10 +216,10 @@ def test_a_leaf_that_fails_is_left_out_and_a_candidate_without_leaves_has_no_rew
 
 
 def test_a_killed_nested_shard_resumes_after_its_last_block(tmp_path: Path) -> None:
-    plan = planned(12, problems_per_block=4)
+    plan = make_plan(12, problems_per_block=4)
     first, every = RecordingGenerator(), RecordingGenerator()
-    collected(replace(plan, problems=plan.problems[:4]), first)
-    whole = collected(plan, every)
+    collect(replace(plan, problems=plan.problems[:4]), first)
+    whole = collect(plan, every)
     store = LocalArtifactStore(tmp_path)
 
     class Dies(RecordingGenerator):
@@ -229,24 +229,24 @@ def test_a_killed_nested_shard_resumes_after_its_last_block(tmp_path: Path) -> N
             return super().generate(requests, version)
 
     with pytest.raises(KeyboardInterrupt):
-        collected(plan, Dies(), journal=Journal(store, "shard"))
+        collect(plan, Dies(), journal=Journal(store, "shard"))
     assert len(list(store.list("shard/blocks/"))) == 1
     engine = RecordingGenerator()
-    resumed = collected(plan, engine, journal=Journal(store, "shard"))
+    resumed = collect(plan, engine, journal=Journal(store, "shard"))
     assert resumed == whole
     assert len(engine.calls) == len(every.calls) - len(first.calls)
 
 
 def test_shards_and_blocks_change_no_answer() -> None:
-    whole = collected(planned(9))
-    blocks = collected(planned(9, problems_per_block=2))
+    whole = collect(make_plan(9))
+    blocks = collect(make_plan(9, problems_per_block=2))
     assert blocks.episodes == whole.episodes
-    parts = [replace(planned(9), problems=planned(9).problems[at : at + 3]) for at in (0, 3, 6)]
-    assert tuple(e for part in parts for e in collected(part).episodes) == whole.episodes
+    parts = [replace(make_plan(9), problems=make_plan(9).problems[at : at + 3]) for at in (0, 3, 6)]
+    assert tuple(e for part in parts for e in collect(part).episodes) == whole.episodes
 
 
 def test_only_compared_candidates_make_rows() -> None:
-    shard = collected(planned(6))
+    shard = collect(make_plan(6))
     scored = score_shard(shard, family=FAMILY, rubric=RUBRIC, credit="leaves")
     batches, metrics = train_batches([shard], [scored], algorithm=choose_algorithm(), policies=["p"])
     compared = [node for episode in shard.episodes for node in episode.nodes if node.is_trained_on]
@@ -290,6 +290,6 @@ def test_fan_outs_that_do_not_fit_the_team(branching: Any, group_size: int, orde
 
 
 def test_a_tree_and_its_path_are_the_same_for_equal_plans() -> None:
-    first, again = collected(planned(5)), collected(planned(5))
+    first, again = collect(make_plan(5)), collect(make_plan(5))
     assert first == again
     assert [path_of(e) for e in first.episodes] == [path_of(e) for e in again.episodes]

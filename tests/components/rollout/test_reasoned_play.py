@@ -29,7 +29,7 @@ class Thinker(CharacterTokenizer):
         return self.encode(f"{state}\n<think>\n")
 
 
-def rolled_out(answers: Any, text: str, tokenizer: CharacterTokenizer, *, max_new_tokens: int = 200) -> RolloutShard:
+def roll_out(answers: Any, text: str, tokenizer: CharacterTokenizer, *, max_new_tokens: int = 200) -> RolloutShard:
     chosen = family("plan_path", answers)
     engine = ScriptedGenerator(lambda prompt, seed: text if seed % 2 else "[U]", tokenizer, VERSION)
     seat = RoleBinding(policy="p", prompt_format="chat", max_new_tokens=max_new_tokens)
@@ -42,7 +42,7 @@ def rolled_out(answers: Any, text: str, tokenizer: CharacterTokenizer, *, max_ne
     return RolloutShard(step=0, shard=0, policy_versions={"p": VERSION}, episodes=episodes)
 
 
-def malformed(shard: RolloutShard) -> dict[str, bool]:
+def list_malformed(shard: RolloutShard) -> dict[str, bool]:
     """Whether it was malformed, by text."""
     candidates = [each for episode in shard.episodes for node in episode.nodes for each in node.candidates]
     return {each.text: each.outcome.error is not None for each in candidates}
@@ -50,8 +50,8 @@ def malformed(shard: RolloutShard) -> dict[str, bool]:
 
 def test_the_reward_stage_reads_what_the_rollout_read() -> None:
     text = "Up is a wall, I think.\n\n[R, R]\n\nI hope this helps!"
-    shard = rolled_out("free", text, CharacterTokenizer(ALPHABET))
-    assert malformed(shard) == {text: False, "[U]": False}
+    shard = roll_out("free", text, CharacterTokenizer(ALPHABET))
+    assert list_malformed(shard) == {text: False, "[U]": False}
     chosen = family("plan_path", "free")
     rubric = rubric_for(chosen, RewardConfig())
     scored = score_shard(shard, family=chosen, rubric=rubric, turn_order=chosen.roles)
@@ -66,9 +66,9 @@ def test_the_reward_stage_reads_what_the_rollout_read() -> None:
 @pytest.mark.parametrize("answers", ["strict", "free"])
 def test_thinking_that_the_prompt_opened_and_the_limit_cut_off_is_malformed(answers: str) -> None:
     text = "Maybe [U, R]?\n</think>\n\n[U, R]"
-    whole = rolled_out(answers, text, Thinker(ALPHABET))
-    assert malformed(whole) == {f"<think>{text}": False, "<think>[U]": True}
-    cut = rolled_out(answers, text, Thinker(ALPHABET), max_new_tokens=16)
-    assert malformed(cut) == {f"<think>{text[:16]}": True, "<think>[U]": True}
+    whole = roll_out(answers, text, Thinker(ALPHABET))
+    assert list_malformed(whole) == {f"<think>{text}": False, "<think>[U]": True}
+    cut = roll_out(answers, text, Thinker(ALPHABET), max_new_tokens=16)
+    assert list_malformed(cut) == {f"<think>{text[:16]}": True, "<think>[U]": True}
     rates = episode_metrics(cut.episodes)
     assert [rates[f"rollout/{role}/malformed_rate"] for role in ("tool_agent", "plan_agent")] == [1.0, 1.0]

@@ -202,16 +202,16 @@ class NoSandbox(ToyFamily):
 def test_episodes_that_the_sandbox_ended_have_a_budget_of_their_own(rollout: dict[str, Any]) -> None:
     whole = replace(plan(num_problems=8, done_rate=0.0, **rollout), max_unscorable_fraction=0.25)
 
-    def collected(num_ended: int, allowed: ShardPlan = whole) -> RolloutShard:
+    def collect_ended(num_ended: int, allowed: ShardPlan = whole) -> RolloutShard:
         family = NoSandbox(num_ended)
         return collect_shard(allowed, family=family, router=toy_router(family), rubric=RUBRIC)
 
-    ended = [episode.problem.problem_id for episode in collected(2).episodes if episode.error is not None]
+    ended = [episode.problem.problem_id for episode in collect_ended(2).episodes if episode.error is not None]
     assert set(ended) == NoSandbox(2).ended
     with pytest.raises(TooManyFailedEpisodes, match=r"the fraction that rewards\.max_failed_fraction allows is 0\.25"):
-        collected(3)
+        collect_ended(3)
     with pytest.raises(TooManyFailedEpisodes, match=r"rollout\.max_failed_fraction allows is 0\.0"):
-        collected(1, replace(whole, max_unscorable_fraction=None))
+        collect_ended(1, replace(whole, max_unscorable_fraction=None))
     with pytest.raises(TooManyFailedEpisodes, match=r"rollout\.max_failed_fraction allows is 0\.0"):
         collect(replace(failing_plan(0.0, 1), max_unscorable_fraction=1.0))
 

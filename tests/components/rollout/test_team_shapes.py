@@ -19,7 +19,7 @@ from components.environments.base import Step
 from components.environments.environment import Environment
 from components.errors import ConfigurationError, EngineUnavailable
 from components.evaluation.held_out import EvalPlan, Setting, play_block
-from components.evaluation.suite_play import joined
+from components.evaluation.suite_play import join_plays
 from components.identity import seed_for
 from components.rewards.score import score_shard
 from components.rollout.journal import Journal
@@ -36,12 +36,12 @@ from tests.components.rollout.own_teams import (
     Race,
     Votes,
     Wanderers,
+    decode_prompt,
     family_of,
     rewards_of,
     router_of,
     rubric_of,
     rules_of,
-    shown_to,
     starts_of,
     sung,
 )
@@ -50,11 +50,11 @@ from tests.components.rollout.toy_team import RecordingGenerator, ToyFamily, ans
 CANDIDATES = {"ann": ("6", "5"), "bob": ("6", "4"), "judge": ("5", "6")}
 
 
-def voted(prompt: str) -> Sequence[str]:
+def answer_prompt(prompt: str) -> Sequence[str]:
     return CANDIDATES[prompt.split()[0]]
 
 
-def replayed(environment: type[Environment], turn_order: TurnOrder, *episodes: Episode) -> Any:
+def replay_rewards(environment: type[Environment], turn_order: TurnOrder, *episodes: Episode) -> Any:
     family = family_of(environment)
     shard = RolloutShard(step=0, shard=0, policy_versions={}, episodes=episodes)
     return score_shard(shard, family=family, rubric=rubric_of(family), turn_order=turn_order).rewards_E_N_K
@@ -81,11 +81,11 @@ def test_a_third_role_sees_both_before_it_and_each_is_scored_on_its_own_candidat
     episode, _ = sung(Sum, lambda prompt: lines[prompt.split()[0]], rules_of(Sum.roles))
     family = family_of(Sum)
     shown = ["low sees []", "middle sees [2]", "high sees [2, 3]"]
-    assert [shown_to(node, family) for node in episode.nodes] == shown
+    assert [decode_prompt(node, family) for node in episode.nodes] == shown
     expected = [("low", (0.1, 0.2)), ("middle", (0.3, 0.1)), ("high", (1.4, 0.9))]
     assert rewards_of(episode) == [(agent, pytest.approx(rewards)) for agent, rewards in expected]
     assert episode.success
-    assert replayed(Sum, Sum.roles, episode) == (tuple(rewards for _, rewards in rewards_of(episode)),)
+    assert replay_rewards(Sum, Sum.roles, episode) == (tuple(rewards for _, rewards in rewards_of(episode)),)
 
 
 def test_a_role_that_acts_twice_in_a_turn_has_two_groups_with_seeds_of_their_own() -> None:
@@ -101,8 +101,8 @@ def test_a_role_that_acts_twice_in_a_turn_has_two_groups_with_seeds_of_their_own
     problem_id = episode.problem.problem_id
     assert first == tuple(seed_for(0, "rollout", 0, problem_id, 0, 0, "low", k) for k in range(2))
     assert again == tuple(seed_for(0, "rollout", 0, problem_id, 0, 0, "low", 1, k) for k in range(2))
-    assert shown_to(episode.nodes[2], family_of(Sum)) == "low sees [2, 3]"
-    assert replayed(Sum, order, episode) == (tuple(rewards for _, rewards in rewards_of(episode)),)
+    assert decode_prompt(episode.nodes[2], family_of(Sum)) == "low sees [2, 3]"
+    assert replay_rewards(Sum, order, episode) == (tuple(rewards for _, rewards in rewards_of(episode)),)
     assert len(choir.calls) == 6
 
 
@@ -126,27 +126,27 @@ def test_an_order_that_is_the_roles_is_no_order_at_all() -> None:
 
 
 def test_agents_side_by_side_are_asked_at_once_and_see_none_of_each_other_s_answers() -> None:
-    episode, choir = sung(Votes, voted, rules_of(Votes.turn_order))
+    episode, choir = sung(Votes, answer_prompt, rules_of(Votes.turn_order))
     family = family_of(Votes)
     assert [len(call) for call in choir.calls] == [2, 1]
     shown = ["ann sees []", "bob sees []", "judge sees ['6', '6']"]
-    assert [shown_to(node, family) for node in episode.nodes] == shown
+    assert [decode_prompt(node, family) for node in episode.nodes] == shown
     assert [node.parallel_index for node in episode.nodes] == [0, 1, 0]
     # Ann's share is the same in both of Bob's rewards, as the example of Environment.turn_order says.
     assert rewards_of(episode) == [("ann", (1.0, 0.0)), ("bob", (2.0, 1.0)), ("judge", (0.0, 1.0))]
     assert [node.chosen for node in episode.nodes] == [0, 0, 1]
     assert episode.success
-    assert replayed(Votes, Votes.turn_order, episode) == (((1.0, 0.0), (2.0, 1.0), (0.0, 1.0)),)
+    assert replay_rewards(Votes, Votes.turn_order, episode) == (((1.0, 0.0), (2.0, 1.0), (0.0, 1.0)),)
 
 
 def test_one_role_may_answer_several_times_side_by_side() -> None:
     order = (("ann", "ann", "ann"), "judge")
     rules = rules_of(order)
-    episode, choir = sung(Votes, lambda prompt: voted(prompt) if "judge" in prompt else ("5", "6"), rules)
+    episode, choir = sung(Votes, lambda prompt: answer_prompt(prompt) if "judge" in prompt else ("5", "6"), rules)
     assert [len(call) for call in choir.calls] == [3, 1]
     assert [node.group.repeat for node in episode.nodes] == [0, 1, 2, 0]
     assert len({seed for request in choir.calls[0] for seed in request.seeds_K}) == 6
-    assert shown_to(episode.nodes[3], family_of(Votes)) == "judge sees ['6', '6', '6']"
+    assert decode_prompt(episode.nodes[3], family_of(Votes)) == "judge sees ['6', '6', '6']"
     assert [rewards for _, rewards in rewards_of(episode)[:3]] == [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]
 
 
@@ -158,12 +158,12 @@ def test_whoever_ends_the_episode_ends_it_for_those_beside_him_whose_answers_are
     scored = [("ann", (1.0, 1.0)), ("bob", (2.0, 3.0)), ("judge", (3.0, 2.0))]
     assert rewards_of(episode) == scored
     assert (episode.success, episode.error, episode.final) == (True, None, 1)
-    assert replayed(Race, order, episode) == (tuple(rewards for _, rewards in scored),)
+    assert replay_rewards(Race, order, episode) == (tuple(rewards for _, rewards in scored),)
     rewards_N_K = [rewards for _, rewards in scored]
     assert episode_return(episode, rewards_N_K) == 3.0, "what Bob earned, who ended it"
     longer = replace(episode, nodes=(*episode.nodes, replace(episode.nodes[0], parallel_index=0)))
     with pytest.raises(AssertionError, match="was recorded where"):
-        replayed(Race, order, longer)
+        replay_rewards(Race, order, longer)
 
 
 def test_in_whole_episodes_the_last_of_those_side_by_side_earns_what_the_episode_came_to() -> None:
@@ -229,7 +229,7 @@ def test_an_evaluation_plays_the_order_and_reports_what_ended_the_episode() -> N
         turn_order=(("ann", "bob", "judge"),), max_turns=2, seed=0,
     )  # fmt: skip
     setting = Setting(family=family, router=router_of(family, choir), rubric=rubric_of(family))
-    play = joined([play_block(plan, block, setting) for block in plan.blocks])
+    play = join_plays([play_block(plan, block, setting) for block in plan.blocks])
     assert (play.solved_P_K, play.rewards_P_K) == (((True,),) * 3, ((3.0,),) * 3)
     assert play.agents["judge"].num_solving == 0
     assert (play.num_solving, play.num_not_solving) == (0, 0)
@@ -258,7 +258,7 @@ def test_the_state_decides_who_is_next_and_every_answer_is_a_turn(side: str) -> 
     solved = tuple(2.0 * fit for fit in fits)
     assert [rewards for _, rewards in rewards_of(episode)] == [fits, fits, solved]
     assert episode.success
-    assert replayed(Desk, BRANCHING, episode) == ((fits, fits, solved),)
+    assert replay_rewards(Desk, BRANCHING, episode) == ((fits, fits, solved),)
 
 
 def test_a_loop_goes_on_until_the_turns_are_spent_and_none_ends_the_episode() -> None:
@@ -317,15 +317,15 @@ def test_a_replay_on_another_path_is_an_error_that_names_both() -> None:
     skipped = replace(episode, nodes=(router, replace(checker, group=replace(checker.group, turn=1))))
     told = r"t1/checker was recorded where \['own-\w+/e0/t1/left'\] are next"
     with pytest.raises(AssertionError, match=told):
-        replayed(Desk, BRANCHING, skipped)
+        replay_rewards(Desk, BRANCHING, skipped)
     after_the_end = replace(episode, nodes=(*episode.nodes, replace(clerk, group=replace(clerk.group, turn=3))))
     with pytest.raises(AssertionError, match=r"t3/left was recorded where \[\] are next"):
-        replayed(Desk, BRANCHING, after_the_end)
-    voted_alone, _ = sung(Votes, voted, rules_of(("ann", "bob", "judge")))
+        replay_rewards(Desk, BRANCHING, after_the_end)
+    voted_alone, _ = sung(Votes, answer_prompt, rules_of(("ann", "bob", "judge")))
     with pytest.raises(AssertionError, match=r"t0/ann was recorded where"):
-        replayed(Votes, Votes.turn_order, replace(voted_alone, nodes=voted_alone.nodes[:1]))
+        replay_rewards(Votes, Votes.turn_order, replace(voted_alone, nodes=voted_alone.nodes[:1]))
     failed = replace(voted_alone, nodes=voted_alone.nodes[:1], error="bob observes: broke")
-    assert replayed(Votes, Votes.turn_order, failed) == (((1.0, 0.0),),)
+    assert replay_rewards(Votes, Votes.turn_order, failed) == (((1.0, 0.0),),)
 
 
 # Of all shapes
@@ -348,7 +348,7 @@ class Backwards(RecordingGenerator):
         return super().generate(tuple(reversed(requests)), version)[::-1]
 
 
-def wandered(team: Any, engine: type[RecordingGenerator] = RecordingGenerator, *, num: int = 3) -> tuple[Episode, ...]:
+def wander(team: Any, engine: type[RecordingGenerator] = RecordingGenerator, *, num: int = 3) -> tuple[Episode, ...]:
     class Ordered(Wanderers):
         turn_order = team["order"]
 
@@ -370,7 +370,7 @@ def wandered(team: Any, engine: type[RecordingGenerator] = RecordingGenerator, *
 @settings(max_examples=80, deadline=None)
 @given(wanderings)
 def test_a_replay_gives_the_rewards_of_the_rollout_along_the_same_path(team: dict[str, Any]) -> None:
-    episodes = wandered(team)
+    episodes = wander(team)
     shard = RolloutShard(step=0, shard=0, policy_versions={}, episodes=episodes)
     stored = codec.decode(codec.encode(shard), RolloutShard)
     family = family_of(Wanderers)
@@ -383,16 +383,16 @@ def test_a_replay_gives_the_rewards_of_the_rollout_along_the_same_path(team: dic
 @settings(max_examples=60, deadline=None)
 @given(wanderings)
 def test_the_order_in_which_nodes_are_answered_changes_nothing(team: dict[str, Any]) -> None:
-    together = wandered(team)
-    assert wandered(team, Backwards) == together
-    assert tuple(wandered(team, num=n + 1)[n] for n in range(3)) == together
+    together = wander(team)
+    assert wander(team, Backwards) == together
+    assert tuple(wander(team, num=n + 1)[n] for n in range(3)) == together
 
 
 @settings(max_examples=60, deadline=None)
 @given(wanderings)
 def test_every_prompt_shows_the_answers_before_its_phase_and_none_beside_it(team: dict[str, Any]) -> None:
     environment = Wanderers()
-    for episode in wandered(team):
+    for episode in wander(team):
         state: Any = {**episode.problem.payload, "history": []}
         before = dict(state)
         for place, node in enumerate(episode.nodes):
@@ -401,7 +401,7 @@ def test_every_prompt_shows_the_answers_before_its_phase_and_none_beside_it(team
                 asked = environment.next_role(before) if not team["order"] else None
                 beside = [n.group.agent for n in episode.nodes[place:] if n.group.turn == node.group.turn]
                 assert asked is None or list((asked,) if isinstance(asked, str) else asked) == beside
-            assert shown_to(node, family_of(Wanderers)) == environment.observe(before, node.group.agent)
+            assert decode_prompt(node, family_of(Wanderers)) == environment.observe(before, node.group.agent)
             if episode.final is not None and place <= episode.final:
                 state["history"].append([node.group.agent, node.candidates[node.chosen].text])
 

@@ -48,7 +48,7 @@ def rules_of(tree: dict[str, Any], family: ToyFamily) -> Rules:
     )
 
 
-def sampled(tree: dict[str, Any]) -> tuple[Episode, ...]:
+def sample(tree: dict[str, Any]) -> tuple[Episode, ...]:
     family = ToyFamily(tree["num_agents"])
     starts = [Start(problem=each.problem, episode=0) for each in problems_of(tree)]
     router = toy_router(family, max_new_tokens=MAX_NEW_TOKENS)
@@ -80,7 +80,7 @@ def as_oracle_says(episode: Episode) -> list[dict[str, Any]]:
 @settings(max_examples=150, deadline=None)
 @given(trees)
 def test_the_sampler_grows_the_trees_of_the_oracle(tree: dict[str, Any]) -> None:
-    for episode in sampled(tree):
+    for episode in sample(tree):
         game = Game(
             payload=episode.problem.payload,
             problem_id=episode.problem.problem_id,
@@ -103,7 +103,7 @@ def test_the_sampler_grows_the_trees_of_the_oracle(tree: dict[str, Any]) -> None
 @given(trees)
 def test_a_group_is_one_problem_turn_agent_and_prompt(tree: dict[str, Any]) -> None:
     keys = []
-    for episode in sampled(tree):
+    for episode in sample(tree):
         for node in episode.nodes:
             keys.append(node.group)
             assert node.group.problem_id == episode.problem.problem_id
@@ -116,7 +116,7 @@ def test_a_group_is_one_problem_turn_agent_and_prompt(tree: dict[str, Any]) -> N
 @settings(max_examples=60, deadline=None)
 @given(trees)
 def test_every_prompt_shows_exactly_the_chosen_chain(tree: dict[str, Any]) -> None:
-    for episode in sampled(tree):
+    for episode in sample(tree):
         chain: tuple[tuple[str, str], ...] = ()
         laws = ToyLaws(episode.problem.payload)
         for node in episode.nodes:
@@ -128,7 +128,7 @@ def test_every_prompt_shows_exactly_the_chosen_chain(tree: dict[str, Any]) -> No
 @settings(max_examples=60, deadline=None)
 @given(trees)
 def test_done_on_the_selected_branch_ends_the_tree_and_on_no_other(tree: dict[str, Any]) -> None:
-    for episode in sampled(tree):
+    for episode in sample(tree):
         selected = [node.candidates[node.chosen].outcome.done for node in episode.nodes]
         assert not any(selected[:-1])
         if episode.error is None and not (selected and selected[-1]):
@@ -139,7 +139,7 @@ def test_done_on_the_selected_branch_ends_the_tree_and_on_no_other(tree: dict[st
 @settings(max_examples=60, deadline=None)
 @given(trees)
 def test_advantages_of_sampled_groups_sum_to_zero(tree: dict[str, Any]) -> None:
-    for episode in sampled(tree):
+    for episode in sample(tree):
         for node in episode.nodes:
             rewards = [c.reward for c in node.candidates]
             advantages = group_advantages(rewards, normalize_std=True, epsilon=1e-4)
@@ -160,7 +160,7 @@ def test_later_agents_and_turns_are_scored_on_their_own_candidates() -> None:
         "levels": 100,
         "handoff": 0.0,
     }
-    for episode in sampled(tree):
+    for episode in sample(tree):
         assert len(episode.nodes) == 9
         for node in episode.nodes:
             by_text = {c.text: c.reward for c in node.candidates}

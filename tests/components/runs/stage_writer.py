@@ -24,7 +24,7 @@ KEY = StageKey(
 )
 
 
-def opened(uri: str, endpoint_url: str) -> ArtifactStore:
+def open_remote(uri: str, endpoint_url: str) -> ArtifactStore:
     parsed = urlparse(uri)
     if parsed.scheme == "file":
         return LocalArtifactStore(Path(parsed.path))
@@ -32,7 +32,7 @@ def opened(uri: str, endpoint_url: str) -> ArtifactStore:
 
 
 def main(uri: str, endpoint_url: str, stop_at: str, name: str) -> None:
-    store = opened(uri, endpoint_url)
+    store = open_remote(uri, endpoint_url)
 
     def pass_by(point: str) -> None:
         if stop_at.endswith(f":{point}"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from components.artifacts.local import LocalArtifactStore
 from components.runs.available_checkpoints import available_steps, checkpoints_after, format_ranges, is_available
 from components.runs.gc import collect_garbage
-from tests.tasks.stored_runs import stored_run
+from tests.tasks.stored_runs import store_run
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_stretches_name_every_step_and_no_other(steps: list[int]) -> None:
 
 def test_what_gc_removed_is_not_kept(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
-    run = stored_run(tmp_path / "store", "r", num_finished=5)
+    run = store_run(tmp_path / "store", "r", num_finished=5)
     assert available_steps(store, run) == [0, 1, 2, 3, 4, 5]
     collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
     assert available_steps(store, run) == [0, 4, 5]
@@ -44,7 +44,7 @@ def test_what_gc_removed_is_not_kept(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_lacks_one_file_is_not_kept(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
-    run = stored_run(tmp_path / "store", "r", num_finished=1)
+    run = store_run(tmp_path / "store", "r", num_finished=1)
     checkpoints = checkpoints_after(store, run, 1)
     assert checkpoints is not None
     store.delete(f"{checkpoints['team'].folder.key}/weights")
@@ -53,6 +53,6 @@ def test_a_checkpoint_that_lacks_one_file_is_not_kept(tmp_path: Path) -> None:
 
 def test_a_run_that_has_not_begun_has_none(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
-    run = stored_run(tmp_path / "store", "r", num_finished=0)
+    run = store_run(tmp_path / "store", "r", num_finished=0)
     assert available_steps(store, run) == [0]
     assert available_steps(store, run.model_copy(update={"run_id": "other"})) == []

@@ -17,7 +17,7 @@ from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.artifacts.s3 import S3ArtifactStore
 from components.errors import ConfigurationError, StoreRefused
 from components.identity import StageKey, config_key
-from components.runs.gc import collect_garbage, listed
+from components.runs.gc import collect_garbage, list_objects
 from components.runs.lineages import freeze_config, start_lineage
 from components.runs.stage_protocol import run_stage
 from components.schema import Problem
@@ -113,13 +113,13 @@ def test_what_another_collection_has_removed_since_it_was_listed_is_no_damage(
         put_batch(store, key("compute_advantages", step))
     store.put_bytes(b"nobody refers to this", kind="bytes")
 
-    def listed_and_then_removed(store: ArtifactStore) -> tuple[list[StoredObject], list[StoredObject]]:
-        found = listed(store)
+    def list_and_remove(store: ArtifactStore) -> tuple[list[StoredObject], list[StoredObject]]:
+        found = list_objects(store)
         monkeypatch.undo()
         collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
         return found
 
-    monkeypatch.setattr("components.runs.gc.listed", listed_and_then_removed)
+    monkeypatch.setattr("components.runs.gc.list_objects", list_and_remove)
     report = collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
     assert (report.damaged, report.num_checkpoints) == ({}, 0), "the other one removed two"
     assert dangling(store) == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.artifacts.base import ArtifactStore
-from components.artifacts.records import read_as, verified
+from components.artifacts.records import read_as, read_verified
 from components.config import RunConfig, parse_config
 from components.errors import ArtifactCorrupt, ConfigDrift, ConfigurationError
 from components.runs.lineages import (
@@ -328,4 +328,4 @@ def run_started_at(store: ArtifactStore, run_id: str) -> datetime:
     """The start time of the run in its index entry."""
     content = store.read(index_key(run_id))
     assert content is not None
-    return datetime.fromisoformat(verified(index_key(run_id), content)["started_at"])
+    return datetime.fromisoformat(read_verified(index_key(run_id), content)["started_at"])

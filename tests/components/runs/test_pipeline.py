@@ -19,7 +19,7 @@ from flows.steps import TEAM_PIPELINE as PIPELINE
 DEFAULTS = Path(__file__).with_name("defaults.json")
 
 
-def declared(name: str, **fields: Any) -> Stage:
+def declare(name: str, **fields: Any) -> Stage:
     return Stage(**{"name": name, "version": 1, "retries": 0, "delay_seconds": 0, "timeout_seconds": 1, **fields})
 
 
@@ -29,10 +29,10 @@ def config(**values: Any) -> RunConfig:
 
 THREE = Pipeline(
     (
-        declared("start", scope="shared"),
-        declared("load", version=None),
-        declared("play", reads=("rollout",)),
-        declared(
+        declare("start", scope="shared"),
+        declare("load", version=None),
+        declare("play", reads=("rollout",)),
+        declare(
             "score", version=4, reads=("rewards", When(path="rollout", applies=lambda config: True)), needs=("play",)
         ),
     )
@@ -51,13 +51,13 @@ def test_order_versions_and_restarts_follow_from_the_stages() -> None:
 
 def test_a_pipeline_that_cannot_run_is_refused() -> None:
     with pytest.raises(AssertionError, match=r"score needs .'play'., which no earlier stage makes"):
-        Pipeline((declared("score", needs=("play",)), declared("play")))
+        Pipeline((declare("score", needs=("play",)), declare("play")))
     with pytest.raises(AssertionError, match="two stages are called play"):
-        Pipeline((declared("play"), declared("play")))
+        Pipeline((declare("play"), declare("play")))
 
 
 def test_a_stage_reads_what_it_names_and_only_what_differs_from_a_default() -> None:
-    stage = declared("s", reads=("rollout", "rewards.team_credit", "loss.trains_silent_groups"))
+    stage = declare("s", reads=("rollout", "rewards.team_credit", "loss.trains_silent_groups"))
     plain = stage.config_fields(config())
     assert plain["rollout"] == config().model_dump(mode="json", exclude_defaults=True)["rollout"]
     assert "rewards.team_credit" not in plain, "it stands at its default"
@@ -69,13 +69,13 @@ def test_a_stage_reads_what_it_names_and_only_what_differs_from_a_default() -> N
 
 
 def test_a_condition_decides_whether_a_part_is_read() -> None:
-    by_seed = declared("s", reads=(When(path="training", applies=lambda config: config.seed == 5),))
+    by_seed = declare("s", reads=(When(path="training", applies=lambda config: config.seed == 5),))
     assert by_seed.config_fields(config()) == {}
     assert by_seed.config_fields(config(seed=5)).keys() == {"training"}
 
 
 def test_the_servers_of_an_engine_decide_no_result() -> None:
-    stage = declared("s", reads=("generation",))
+    stage = declare("s", reads=("generation",))
     moved = parse_config(
         config().model_dump() | {"generation": {"engine": "vllm", "vllm": {"urls": ["http://elsewhere:8000"]}}}
     )
@@ -86,16 +86,16 @@ def test_the_servers_of_an_engine_decide_no_result() -> None:
 
 def test_scope_decides_whose_key_it_is() -> None:
     run = Run(run_id="r7", config=config())
-    assert stage_key(declared("s", scope="shared"), run).path.startswith("runs/_shared/steps/000000/s-v1/all/l0-")
-    assert stage_key(declared("s"), run, {"step": 3, "part": "a"}).path.startswith("runs/r7/steps/000003/s-v1/a/l0-")
+    assert stage_key(declare("s", scope="shared"), run).path.startswith("runs/_shared/steps/000000/s-v1/all/l0-")
+    assert stage_key(declare("s"), run, {"step": 3, "part": "a"}).path.startswith("runs/r7/steps/000003/s-v1/a/l0-")
 
 
 def test_a_changed_default_raises_the_versions_of_the_stages_that_read_it() -> None:
     """Keys leave out defaults. After a change: raise the versions, then run this file to record both."""
-    assert recorded_defaults() == json.loads(DEFAULTS.read_text())
+    assert list_defaults() == json.loads(DEFAULTS.read_text())
 
 
-def recorded_defaults() -> dict[str, Any]:
+def list_defaults() -> dict[str, Any]:
     """Stage -> its version, and the defaults of all that it reads."""
     found = {}
     for stage in PIPELINE.stages:
@@ -140,4 +140,4 @@ def _plain(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    DEFAULTS.write_text(json.dumps(recorded_defaults(), indent=1, sort_keys=True) + "\n")
+    DEFAULTS.write_text(json.dumps(list_defaults(), indent=1, sort_keys=True) + "\n")

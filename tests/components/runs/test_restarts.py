@@ -15,7 +15,7 @@ from components.runs.session_records import begin_session, effective_run, end_se
 from components.runs.step_records import step_manifests
 from components.runs.steps import checkpoints_before, first_unfinished_step
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tests.tasks.stored_runs import config_in, finish, reread, stored_run
+from tests.tasks.stored_runs import config_in, finish, reread, store_run
 from troupe.runs.documents import run_document
 
 
@@ -29,7 +29,7 @@ def store(root: Path) -> LocalArtifactStore:
     return LocalArtifactStore(root)
 
 
-def refused(run: Run, step: int, stage: str, match: str) -> None:
+def expect_refusal(run: Run, step: int, stage: str, match: str) -> None:
     store = LocalArtifactStore(Path(str(run.config.store.root)))
     before = list(store.list(f"runs/{run.run_id}/"))
     with pytest.raises(ConfigurationError, match=match):
@@ -40,10 +40,10 @@ def refused(run: Run, step: int, stage: str, match: str) -> None:
 def test_a_restart_whose_checkpoint_was_collected_is_refused_with_the_steps_that_can(
     root: Path, store: LocalArtifactStore
 ) -> None:
-    run = stored_run(root, "r", num_finished=8, config=config_in(root, num_steps=8))
+    run = store_run(root, "r", num_finished=8, config=config_in(root, num_steps=8))
     collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
     told = r"step 3 of run 'r' cannot be restarted: the checkpoint of team after 3 updates .*`troupe gc`.* Steps that can: 0, 7"
-    refused(run, 3, "update_policy", told)
+    expect_refusal(run, 3, "update_policy", told)
     document = run_document(store, "r")
     assert (document["lineages"], len(document["steps"])) == ([], 8)
     assert record_restart(store, run, Restart(step=7, stage="update_policy"), PIPELINE) == 1
@@ -53,18 +53,18 @@ def test_a_restart_whose_checkpoint_was_collected_is_refused_with_the_steps_that
 def test_a_restart_that_would_begin_with_another_warm_start_is_refused_with_the_fields(
     root: Path, step: int, overlap: str
 ) -> None:
-    run = stored_run(root, "r", config=config_in(root, f"rollout.overlap={overlap}", "loss.importance_cap=2"))
+    run = store_run(root, "r", config=config_in(root, f"rollout.overlap={overlap}", "loss.importance_cap=2"))
     changes = ("warm_start.max_steps=70", "seed=3", "loss.clip_low=0.1")
     changed = config_in(root, f"rollout.overlap={overlap}", "loss.importance_cap=2", *changes)
     told = rf"step {step} of run 'r' cannot be restarted with seed: 0 -> 3; warm_start.max_steps: 60 -> 70: .* another --run"
     asked = run.model_copy(update={"config": changed})
-    refused(asked, step, "collect_rollouts", told)
+    expect_refusal(asked, step, "collect_rollouts", told)
     store = LocalArtifactStore(root)
     assert record_restart(store, asked, Restart(step=2, stage="collect_rollouts"), PIPELINE) == 1
 
 
 def test_the_same_restart_twice_is_one(root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r")
+    run = store_run(root, "r")
     restart = Restart(step=1, stage="compute_rewards")
     assert record_restart(store, run, restart, PIPELINE) == 1
     assert record_restart(store, reread(store, "r", run.config), restart, PIPELINE) == 1
@@ -74,9 +74,11 @@ def test_the_same_restart_twice_is_one(root: Path, store: LocalArtifactStore) ->
 def test_a_restart_beyond_the_steps_that_are_asked_for_names_how_many_to_ask_for(
     root: Path, store: LocalArtifactStore
 ) -> None:
-    run = stored_run(root, "r", num_finished=4, config=config_in(root, num_steps=4))
+    run = store_run(root, "r", num_finished=4, config=config_in(root, num_steps=4))
     asked = run.model_copy(update={"config": config_in(root, num_steps=3)})
-    refused(asked, 3, "update_policy", r"--step 3: the run is asked for steps 0 to 2; ask for more with --steps 4")
+    expect_refusal(
+        asked, 3, "update_policy", r"--step 3: the run is asked for steps 0 to 2; ask for more with --steps 4"
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_a_restart_beyond_the_steps_that_are_asked_for_names_how_many_to_ask_for
     ],
 )
 def test_a_restart_from_nowhere_is_refused(root: Path, step: int, stage: str, match: str) -> None:
-    refused(stored_run(root, "r", num_finished=1), step, stage, match)
+    expect_refusal(store_run(root, "r", num_finished=1), step, stage, match)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_a_restart_from_nowhere_is_refused(root: Path, step: int, stage: str, ma
 def test_a_restart_that_would_read_what_is_lost_is_refused(
     root: Path, store: LocalArtifactStore, lost: str, stage: str, still_possible: str, damage: str
 ) -> None:
-    run = stored_run(root, "r", num_finished=2)
+    run = store_run(root, "r", num_finished=2)
     (manifest,) = [each for each in step_manifests(store, run, 1) if each.stage == lost]
     ref = manifest.output
     if lost == "compute_advantages":
@@ -114,22 +116,22 @@ def test_a_restart_that_would_read_what_is_lost_is_refused(
         ref = ref["checkpoint"]["folder"]
     file = root / ref["key"] if ref["kind"] != "folder" else root / ref["key"] / "weights"
     file.unlink() if damage == "gone" else file.write_bytes(file.read_bytes()[:-1])
-    refused(run, 1, stage, f"the result of {lost} in step 1 is needed but lost .*--from-stage {lost} --step 1")
+    expect_refusal(run, 1, stage, f"the result of {lost} in step 1 is needed but lost .*--from-stage {lost} --step 1")
     assert record_restart(store, run, Restart(step=1, stage=still_possible), PIPELINE) == 1, (
         "what does not read it can begin"
     )
 
 
 def test_a_restart_after_a_restart_says_how_to_take_that_back(root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r")
+    run = store_run(root, "r")
     record_restart(store, run, Restart(step=1, stage="update_policy"), PIPELINE)
-    refused(reread(store, "r", run.config), 2, "update_policy", "`troupe rm r --lineage 1 --store file:///")
+    expect_refusal(reread(store, "r", run.config), 2, "update_policy", "`troupe rm r --lineage 1 --store file:///")
 
 
 def test_a_restart_that_failed_before_it_left_a_result_does_not_hide_what_is_finished(
     root: Path, store: LocalArtifactStore
 ) -> None:
-    run = stored_run(root, "r")
+    run = store_run(root, "r")
     end_session(store, "r", begin_session(store, run, PIPELINE), None)
     before = run_document(store, "r")
     assert (before["state"], len(before["steps"])) == ("completed", 3)

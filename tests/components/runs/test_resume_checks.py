@@ -18,7 +18,7 @@ from components.runs.resume_checks import resume_warnings, surplus_line, validat
 from components.runs.run import Run
 from components.runs.session_records import SessionStart, begin_session, end_session, session_records
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tests.tasks.stored_runs import config_in, reread, stored_run
+from tests.tasks.stored_runs import config_in, reread, store_run
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def rewritten(store: LocalArtifactStore, start: SessionStart, change: Callable[[
     store.create(key, change(start).model_dump_json().encode())
 
 
-def computed_by(store: LocalArtifactStore, run: Run, change: Callable[[Provenance], Provenance]) -> None:
+def record_provenance(store: LocalArtifactStore, run: Run, change: Callable[[Provenance], Provenance]) -> None:
     """An ended session of another version of Troupe."""
     start = begin_session(store, run, PIPELINE)
     changed = change(start.provenance)
@@ -57,17 +57,17 @@ def test_a_start_of_nothing_may_begin_and_writes_nothing(root: Path, store: Loca
 
 
 def test_another_configuration_is_refused_with_the_commands_that_go_on(root: Path, store: LocalArtifactStore) -> None:
-    stored_run(root, "r")
+    store_run(root, "r")
     with pytest.raises(ConfigDrift, match=rf"seed: 0 -> 9.*`troupe resume r --store {root.as_uri()}`"):
         validate_start(store, "r", config_in(root, "seed=9"), PIPELINE)
 
 
 def test_a_moved_store_is_no_other_configuration_and_keeps_every_result(root: Path, tmp_path: Path) -> None:
-    stored_run(root, "r", num_finished=2)
+    store_run(root, "r", num_finished=2)
     root.rename(tmp_path / "moved")
     moved = LocalArtifactStore(tmp_path / "moved")
     run = validate_start(moved, "r", config_in(tmp_path / "moved"), PIPELINE)
-    assert stored_run(tmp_path / "moved", "r", num_finished=2) == run
+    assert store_run(tmp_path / "moved", "r", num_finished=2) == run
     attempts = [key for key in moved.list("runs/") if "/attempts/" in key]
     assert len(attempts) == 1 + 2 * 4, "a key of a stage names no place: nothing was computed again"
 
@@ -79,7 +79,7 @@ def test_a_store_of_a_newer_format_is_refused(root: Path, store: LocalArtifactSt
 
 
 def test_what_an_interrupted_removal_left_is_no_run_to_go_on_with(root: Path, store: LocalArtifactStore) -> None:
-    stored_run(root, "r")
+    store_run(root, "r")
     store.delete(config_key("r"))
     with pytest.raises(
         ConfigurationError, match=rf"removed only in part: finish it with `troupe rm r --store {root.as_uri()}`"
@@ -88,8 +88,8 @@ def test_what_an_interrupted_removal_left_is_no_run_to_go_on_with(root: Path, st
 
 
 def test_results_of_other_stage_versions_are_not_mixed(root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r", num_finished=2)
-    computed_by(store, run, older_rewards)
+    run = store_run(root, "r", num_finished=2)
+    record_provenance(store, run, older_rewards)
     told = r"compute_rewards 0 -> \d.*`troupe resume r --store .* --from-stage collect_rollouts --step 2`"
     with pytest.raises(ConfigurationError, match=told):
         validate_start(store, "r", run.config, PIPELINE)
@@ -103,12 +103,12 @@ def test_results_of_other_stage_versions_are_not_mixed(root: Path, store: LocalA
         stage_versions=PIPELINE.versions,
     )
     restarted = validate_start(store, "r", run.config, PIPELINE)
-    computed_by(store, restarted, lambda found: found)
+    record_provenance(store, restarted, lambda found: found)
     assert validate_start(store, "r", run.config, PIPELINE) == restarted
 
 
 def test_a_restart_of_older_versions_is_not_gone_on_with_either(root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r", num_finished=2)
+    run = store_run(root, "r", num_finished=2)
     older = PIPELINE.versions | {"update_policy": 0}
     start_lineage(
         store,
@@ -124,14 +124,14 @@ def test_a_restart_of_older_versions_is_not_gone_on_with_either(root: Path, stor
 
 
 def test_a_finished_run_is_read_by_any_version(root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r", num_finished=3)
-    computed_by(store, run, older_rewards)
+    run = store_run(root, "r", num_finished=3)
+    record_provenance(store, run, older_rewards)
     assert validate_start(store, "r", run.config, PIPELINE) == run
 
 
 @pytest.mark.parametrize("name", ["start", "end"])
 def test_a_damaged_record_of_a_session_holds_nobody_up(name: str, root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r", num_finished=1)
+    run = store_run(root, "r", num_finished=1)
     end_session(store, "r", begin_session(store, run, PIPELINE), None)
     key = f"runs/r/sessions/0001/{name}.json"
     store.delete(key)
@@ -141,14 +141,16 @@ def test_a_damaged_record_of_a_session_holds_nobody_up(name: str, root: Path, st
 
 
 def test_other_libraries_are_told_in_one_line(root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r", num_finished=1)
-    computed_by(store, run, lambda found: found.model_copy(update={"libraries": {**found.libraries, "torch": "2.1.0"}}))
+    run = store_run(root, "r", num_finished=1)
+    record_provenance(
+        store, run, lambda found: found.model_copy(update={"libraries": {**found.libraries, "torch": "2.1.0"}})
+    )
     (line,) = resume_warnings(store, run)
     assert line.startswith("run r was computed with other libraries until now: torch 2.1.0 -> ")
 
 
 def test_whoever_is_at_work_is_named_until_he_is_done(root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r", num_finished=1)
+    run = store_run(root, "r", num_finished=1)
     rival = begin_session(store, run, PIPELINE)
     (line,) = resume_warnings(store, run)
     assert line.startswith(
@@ -163,7 +165,7 @@ def test_whoever_is_at_work_is_named_until_he_is_done(root: Path, store: LocalAr
 
 
 def test_a_killed_process_is_at_work_no_more(root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r", num_finished=1)
+    run = store_run(root, "r", num_finished=1)
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         gone = str(process_of(child.pid))
     rewritten(store, begin_session(store, run, PIPELINE), lambda each: each.model_copy(update={"process": gone}))
@@ -171,7 +173,7 @@ def test_a_killed_process_is_at_work_no_more(root: Path, store: LocalArtifactSto
 
 
 def test_a_session_records_what_computes(root: Path, store: LocalArtifactStore) -> None:
-    run = stored_run(root, "r")
+    run = store_run(root, "r")
     begin_session(store, run, PIPELINE)
     begin_session(store, reread(store, "r", run.config), PIPELINE)
     first, second = session_records(store, "r")
@@ -201,7 +203,7 @@ def test_changes_are_told_by_name_and_both_versions() -> None:
 def test_a_run_with_more_steps_than_asked_for_says_so(
     asked_for: int, lines: int, root: Path, store: LocalArtifactStore
 ) -> None:
-    run = stored_run(root, "r", num_finished=2)
+    run = store_run(root, "r", num_finished=2)
     wanted = run.model_copy(update={"config": run.config.model_copy(update={"num_steps": asked_for})})
     found = surplus_line(store, wanted)
     assert len(found) == lines

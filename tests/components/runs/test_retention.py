@@ -42,7 +42,7 @@ def manifests(num_steps: int, part: str = "a", lineage: int = 0) -> list[str]:
     return [f"{key('update_policy', step, part=part, lineage=lineage).path}/manifest.json" for step in range(num_steps)]
 
 
-def kept(
+def list_kept(
     retention: RetentionConfig, evaluations: tuple[Evaluated, ...] = (), restarts: tuple[int, ...] = ()
 ) -> list[int]:
     """The numbers of updates, of ten, whose checkpoints stay."""
@@ -79,14 +79,14 @@ def of(step: int, rate: float | None = None, what: str = "greedy") -> Evaluated:
 def test_a_run_keeps_the_newest_every_nth_the_evaluated_and_where_restarts_begin(
     retention: RetentionConfig, evaluations: tuple[Evaluated, ...], restarts: tuple[int, ...], stay: list[int]
 ) -> None:
-    assert kept(retention, evaluations, restarts) == stay
+    assert list_kept(retention, evaluations, restarts) == stay
 
 
 def test_what_expires_is_told_by_the_roles_of_stages_and_not_by_their_names() -> None:
     learned = [each.replace("update_policy", "learn") for each in manifests(5)]
     other = [each.replace("update_policy", "look") for each in manifests(5)]
 
-    def expired(*roles: Role) -> frozenset[str]:
+    def find_expired(*roles: Role) -> frozenset[str]:
         return list_expired_updates(
             [*learned, *other, *(f"{each}.txt" for each in learned)],
             retention=lambda run: RetentionConfig(newest=2),
@@ -95,8 +95,8 @@ def test_what_expires_is_told_by_the_roles_of_stages_and_not_by_their_names() ->
             roles=lambda run: Roles(stages=roles),
         )
 
-    assert expired(Role(name="learn", expires_with="checkpoints"), Role(name="look")) == {*learned[:3]}
-    assert expired(Role(name="learn", expires_with="rollouts")) == expired() == frozenset()
+    assert find_expired(Role(name="learn", expires_with="checkpoints"), Role(name="look")) == {*learned[:3]}
+    assert find_expired(Role(name="learn", expires_with="rollouts")) == find_expired() == frozenset()
 
 
 def test_retention_counts_policies_and_lineages_apart() -> None:
@@ -125,7 +125,7 @@ def test_what_a_kept_step_needs_stays_and_a_mix_keeps_nothing_by_itself(tmp_path
         run_stage(store, key("coordinate_weights", step), partial(dict, a=update), dict[str, PolicyUpdate])
         store.delete(f"{key('any', step).path}/manifest.json")
         made.append(checkpoint.folder)
-    assert collected(store, keep_checkpoints=2).checkpoints == {"r1": (1, 3, 5, 6)}
+    assert collect(store, keep_checkpoints=2).checkpoints == {"r1": (1, 3, 5, 6)}
     there = {at + 1 for at, folder in enumerate(made) if [*store.list(folder.key)]}
     assert there == {2, 4, 7, 8}
 
@@ -135,7 +135,7 @@ def store(tmp_path: Path) -> LocalArtifactStore:
     return LocalArtifactStore(tmp_path / "store")
 
 
-def collected(store: ArtifactStore, **more: float) -> GarbageReport:
+def collect(store: ArtifactStore, **more: float) -> GarbageReport:
     return collect_garbage(store, grace_seconds=0, dry_run=False, **more)  # type: ignore[arg-type]
 
 
@@ -163,7 +163,7 @@ def test_each_run_keeps_what_its_newest_session_asks_for(store: LocalArtifactSto
     begin_session(store, runs[3], PIPELINE)
     begin_session(store, run("more", "retention={newest: 6}"), PIPELINE)
     assert collect_garbage(store, grace_seconds=0, dry_run=True, keep_checkpoints=8).checkpoints == {}
-    report = collected(store)
+    report = collect(store)
     assert report.checkpoints == {"plain": (2, 3), "few": (2,), "best": (1, 2, 3, 5, 6), "more": (2,)}
 
 
@@ -176,7 +176,7 @@ def test_a_newest_session_that_cannot_be_read_leaves_the_run_alone(store: LocalA
     (tmp_path / "store/runs/r1/sessions/0001/start.json").write_text("{")
     assert collect_garbage(store, grace_seconds=0, dry_run=True).checkpoints == {"r1": (1, 2, 3, 4)}
     (tmp_path / "store/runs/r1/sessions/0002/start.json").write_text("{")
-    report = collected(store)
+    report = collect(store)
     assert (list(report.damaged), report.checkpoints) == (["r1"], {})
 
 
@@ -189,7 +189,7 @@ class AgedStore(LocalArtifactStore):
         )
 
 
-def shared(store: ArtifactStore) -> list[str]:
+def list_shared(store: ArtifactStore) -> list[str]:
     return [key for key in store.list("runs/_shared/") if key.endswith("/manifest.json")]
 
 
@@ -201,18 +201,20 @@ def test_a_warm_start_stays_while_a_run_begins_with_it_and_a_month_longer(tmp_pa
     restarted = Run(run_id="a", config=again, lineages=read_lineages(store, "a"))
     run_stage(store, stage_key(PIPELINE.first, restarted), dict, dict[str, CheckpointRef])
     record_initial_checkpoints(store, restarted, PIPELINE)
-    assert len(shared(store)) == 4
-    assert collected(store).num_shared == 0
+    assert len(list_shared(store)) == 4
+    assert collect(store).num_shared == 0
     for run_id in ("a", "b"):
         for each in [*store.list(f"runs/{run_id}/")]:
             store.delete(each)
-    assert collected(store, shared_seconds=41 * DAY).num_shared == 0
+    assert collect(store, shared_seconds=41 * DAY).num_shared == 0
     told = collect_garbage(store, grace_seconds=0, dry_run=True)
-    report = collected(store)
+    report = collect(store)
     assert told == report
     assert report.num_shared == 3
     assert read_initial_checkpoints(store, runs[2]) is not None
-    assert [*store.list("runs/_shared/")] == [*store.list(shared(store)[0].removesuffix("manifest.json"))], "no crumbs"
+    assert [*store.list("runs/_shared/")] == [*store.list(list_shared(store)[0].removesuffix("manifest.json"))], (
+        "no crumbs"
+    )
 
 
 def test_the_warm_starts_of_a_run_that_recorded_none_stay(tmp_path: Path) -> None:
@@ -248,21 +250,21 @@ def test_champion_and_challengers_of_a_nightly_suite_keep_their_checkpoints_unti
     report = collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=True)
     assert report.checkpoints == {"r1": (1, 2, 3, 5, 7)}
     night("2026-11-24", "r1@1", challengers=("r1@3", "other@2"))
-    assert collected(store, keep_checkpoints=2).checkpoints == {"r1": (2, 4, 5, 7)}
+    assert collect(store, keep_checkpoints=2).checkpoints == {"r1": (2, 4, 5, 7)}
 
 
 def test_the_command_keeps_what_the_run_says_unless_it_is_told_a_number(tmp_path: Path) -> None:
     root = tmp_path / "store"
     whole_run(root, "r", overrides=("retention={newest: 2}",))
 
-    def told(*options: str) -> dict[str, Any]:
+    def run_command(*options: str) -> dict[str, Any]:
         command = ["gc", "--store", root.as_uri(), "--dry-run", "--json", *options]
         return dict(json.loads(CliRunner().invoke(app, command, catch_exceptions=False).stdout))
 
-    assert told("--grace-hours", "0")["checkpoints"] == {"r": [1, 2]}
-    assert told("--grace-hours", "0", "--keep", "3")["checkpoints"] == {"r": [1]}
-    assert told()["checkpoints"] == {}, "all is young"
-    assert told("--grace-hours", "0", "--shared-days", "0")["num_shared"] == 0
+    assert run_command("--grace-hours", "0")["checkpoints"] == {"r": [1, 2]}
+    assert run_command("--grace-hours", "0", "--keep", "3")["checkpoints"] == {"r": [1]}
+    assert run_command()["checkpoints"] == {}, "all is young"
+    assert run_command("--grace-hours", "0", "--shared-days", "0")["num_shared"] == 0
     shutil.rmtree(root / "runs/r")
-    assert told("--grace-hours", "0")["num_shared"] == 0
-    assert told("--grace-hours", "0", "--shared-days", "0")["num_shared"] == 1
+    assert run_command("--grace-hours", "0")["num_shared"] == 0
+    assert run_command("--grace-hours", "0", "--shared-days", "0")["num_shared"] == 1

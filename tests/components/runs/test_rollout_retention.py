@@ -26,7 +26,7 @@ def run_keeping(root: Path, rollouts: str) -> tuple[LocalArtifactStore, Run]:
     return LocalArtifactStore(root), run
 
 
-def collected(store: LocalArtifactStore) -> GarbageReport:
+def collect(store: LocalArtifactStore) -> GarbageReport:
     return collect_garbage(store, grace_seconds=0, dry_run=False)
 
 
@@ -44,20 +44,20 @@ def test_the_newest_finished_steps_keep_their_rollouts_and_nothing_else_is_lost(
 ) -> None:
     store, _ = run_keeping(tmp_path / "store", kept)
     shown, payloads = run_document(store, "r"), set(store.list("payloads/"))
-    report = collected(store)
+    report = collect(store)
     assert steps_with_rollouts(store) == stay
     num_gone = NUM_STEPS - len(stay)
     assert report.num_rollouts == num_gone * len(ROLLOUT_STAGES)
     assert len(payloads - set(store.list("payloads/"))) == num_gone * 4, "a block, rollouts, rewards and a batch a step"
     assert run_document(store, "r") == shown
     assert verify_run(store, "r").problems == ()
-    assert collected(store).num_objects == 0
+    assert collect(store).num_objects == 0
 
 
 def test_a_step_that_a_resume_goes_on_with_loses_nothing(tmp_path: Path) -> None:
     store, run = run_keeping(tmp_path / "store", "1")
     record_restart(store, run, Restart(step=1, stage="update_policy"), PIPELINE)
-    assert collected(store).num_rollouts == 0, "step 1 reads its batches again, and step 0 is the newest finished one"
+    assert collect(store).num_rollouts == 0, "step 1 reads its batches again, and step 0 is the newest finished one"
     again = reread(store, "r", run.config)
     record_restart(store, again, Restart(step=1, stage="compute_rewards"), PIPELINE)
 
@@ -80,7 +80,7 @@ def test_a_collection_that_was_killed_anywhere_leaves_no_damage(tmp_path: Path) 
     for num_deleted in range(200):
         killed.num_left = 1
         try:
-            collected(killed)
+            collect(killed)
         except KeyboardInterrupt:
             assert verify_run(killed, "r").problems == (), num_deleted
             continue
@@ -91,7 +91,7 @@ def test_a_collection_that_was_killed_anywhere_leaves_no_damage(tmp_path: Path) 
 
 def test_what_reads_rollouts_that_are_gone_names_the_step_and_what_is_there(tmp_path: Path) -> None:
     store, run = run_keeping(tmp_path / "store", "2")
-    collected(store)
+    collect(store)
     with pytest.raises(ConfigurationError, match=r"rollouts of step 1 .* were removed .* steps 2 to 3 are there"):
         read_recorded(store, "r", 1)
     told = r"compute_rewards: the results of collect_rollouts in step 1 .* retention.rollouts 2\); .*collect_rollouts --step 1"

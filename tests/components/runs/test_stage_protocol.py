@@ -21,7 +21,7 @@ from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.artifacts.s3 import S3ArtifactStore
 from components.errors import ArtifactCorrupt
 from components.identity import StageKey
-from components.runs.stage_protocol import committed, manifest_key, num_attempts, read_manifest, run_stage
+from components.runs.stage_protocol import manifest_key, num_attempts, read_committed, read_manifest, run_stage
 from components.schema import IterationReport, ScoredShard
 
 KEY = StageKey(run_id="r", step=3, stage="compute_rewards", version=1, part="shard-000", lineage=0, depends_on="00ff")
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 WRITER = ROOT / "tests" / "components" / "runs" / "stage_writer.py"
 
 
-def scored(step: int) -> ScoredShard:
+def make_score(step: int) -> ScoredShard:
     return ScoredShard(step=step, shard=0, rewards_E_N_K=(((0.5, None),),))
 
 
@@ -42,27 +42,27 @@ def manifests(store: ArtifactStore) -> list[str]:
 
 
 def test_a_committed_stage_is_not_computed_again(store: ArtifactStore) -> None:
-    first = run_stage(store, KEY, lambda: payloads.put(store, scored(3)), ArtifactRef)
+    first = run_stage(store, KEY, lambda: payloads.put(store, make_score(3)), ArtifactRef)
     second = run_stage(store, KEY, never, ArtifactRef)
     assert (first.reused, second.reused) == (False, True)
-    assert first.output == second.output == committed(store, KEY, ArtifactRef)
+    assert first.output == second.output == read_committed(store, KEY, ArtifactRef)
     assert first.manifest == second.manifest
-    assert payloads.get(store, second.output, ScoredShard) == scored(3)
+    assert payloads.get(store, second.output, ScoredShard) == make_score(3)
     assert num_attempts(store, KEY) == 1
 
 
 def test_another_key_is_another_piece_of_work(store: ArtifactStore) -> None:
     run_stage(store, KEY, lambda: 1, int)
     for other in (replace(KEY, lineage=1), replace(KEY, depends_on="11"), replace(KEY, version=2)):
-        assert committed(store, other, int) is None
+        assert read_committed(store, other, int) is None
         assert not run_stage(store, other, lambda: 2, int).reused
-    assert committed(store, KEY, int) == 1
+    assert read_committed(store, KEY, int) == 1
 
 
 def test_a_failure_leaves_an_attempt_and_no_manifest(store: ArtifactStore) -> None:
     with pytest.raises(ZeroDivisionError):
         run_stage(store, KEY, lambda: 1 // 0, int)
-    assert committed(store, KEY, int) is None
+    assert read_committed(store, KEY, int) is None
     assert run_stage(store, KEY, lambda: 7, int).manifest.attempt == 2
     assert num_attempts(store, KEY) == 2
     attempt = json.loads(store.read(f"{KEY.path}/attempts/0001.json") or b"")
@@ -132,17 +132,17 @@ def test_a_manifest_under_the_wrong_key_is_refused(store: ArtifactStore) -> None
     moved = replace(KEY, step=4)
     store.create(manifest_key(moved), store.read(manifest_key(KEY)) or b"")
     with pytest.raises(ArtifactCorrupt, match="is the manifest of"):
-        committed(store, moved, int)
+        read_committed(store, moved, int)
 
 
 def test_an_output_of_another_type_is_refused(store: ArtifactStore) -> None:
     run_stage(store, KEY, lambda: 1, int)
     with pytest.raises(ArtifactCorrupt, match="committed output"):
-        committed(store, KEY, ArtifactRef)
+        read_committed(store, KEY, ArtifactRef)
 
 
 def test_a_payload_of_another_kind_is_refused(store: ArtifactStore) -> None:
-    ref = payloads.put(store, scored(1))
+    ref = payloads.put(store, make_score(1))
     with pytest.raises(ArtifactCorrupt, match="holds a ScoredShard, not a IterationReport"):
         payloads.get(store, ref, IterationReport)
     with pytest.raises(ArtifactCorrupt, match="schema version 9"):

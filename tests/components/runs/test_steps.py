@@ -27,7 +27,7 @@ def checkpoints(step: int, digest: str = "d") -> dict[str, CheckpointRef]:
     return {"team": ref}
 
 
-def restarted(run: Run, step: int, stage: str) -> Run:
+def restart(run: Run, step: int, stage: str) -> Run:
     lineage = Lineage(
         lineage=len(run.lineages) + 1,
         from_step=step,
@@ -68,7 +68,7 @@ def test_a_restart_leaves_earlier_steps_finished_and_later_ones_open(store: Loca
     run = Run(run_id="r", config=CONFIG)
     for step in range(3):
         finish_step(store, run, step, checkpoints(step + 1))
-    again = restarted(run, 1, "compute_rewards")
+    again = restart(run, 1, "compute_rewards")
     assert first_unfinished_step(store, again) == 1
     finish_step(store, again, 1, checkpoints(2, "other"))
     assert read_finished_step(store, run, 1) == checkpoints(2), "the earlier output stays readable"

@@ -24,7 +24,7 @@ from components.runs.stored_runs import read_run
 from components.runs.verify import VerifyReport, verify_run
 from components.session.checkpoint_cache import CheckpointCache
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tests.components.runs.whole_runs import document, resumed, whole_run
+from tests.components.runs.whole_runs import document, resume, whole_run
 from troupe.cli import app
 from troupe.runs.documents import run_document
 
@@ -51,7 +51,7 @@ def root(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "store"))
 
 
-def verified(root: Path) -> VerifyReport:
+def verify(root: Path) -> VerifyReport:
     return verify_run(LocalArtifactStore(root), "r")
 
 
@@ -82,19 +82,19 @@ def cut(path: Path) -> Path:
     return path
 
 
-def flipped(path: Path) -> Path:
+def flip(path: Path) -> Path:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     return path
 
 
-def gone(path: Path) -> Path:
+def remove(path: Path) -> Path:
     path.unlink()
     return path
 
 
-def changed(path: Path) -> Path:
+def change_digit(path: Path) -> Path:
     """A digit of a record changed: it stays valid JSON of the right fields."""
     text = path.read_text()
     assert '"attempt": 1' in text
@@ -108,34 +108,34 @@ DELETED = f"^delete {{key}}, and {AGAIN}makes it again if it is needed$"
 WARM_START = "runs/_shared/steps/*/*/*/*/manifest.json"
 DAMAGES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Path], str]] = {
     # name -> what is done to which file, and the remedy that is told
-    "payload missing": (gone, lambda root: payload(root, "collect_rollouts"), restart("collect_rollouts")),
+    "payload missing": (remove, lambda root: payload(root, "collect_rollouts"), restart("collect_rollouts")),
     "payload truncated": (cut, lambda root: payload(root, "compute_rewards"), restart("compute_rewards")),
-    "payload flipped": (flipped, lambda root: payload(root, "compute_advantages"), restart("compute_advantages")),
-    "manifest missing": (gone, lambda root: manifest(root, "compute_rewards"), restart("compute_rewards")),
-    "manifest changed": (changed, lambda root: manifest(root, "compute_rewards"), restart("compute_rewards")),
+    "payload flipped": (flip, lambda root: payload(root, "compute_advantages"), restart("compute_advantages")),
+    "manifest missing": (remove, lambda root: manifest(root, "compute_rewards"), restart("compute_rewards")),
+    "manifest changed": (change_digit, lambda root: manifest(root, "compute_rewards"), restart("compute_rewards")),
     "manifest truncated": (cut, lambda root: manifest(root, "collect_rollouts"), restart("collect_rollouts")),
-    "update missing": (gone, lambda root: manifest(root, "update_policy"), restart("update_policy")),
-    "weights missing": (gone, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
-    "weights flipped": (flipped, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
-    "step missing": (gone, lambda root: root / "runs/r/iterations/000001-l0.json", MADE),
-    "last step missing": (gone, lambda root: root / "runs/r/iterations/000003-l0.json", MADE),
-    "step flipped": (flipped, lambda root: root / "runs/r/iterations/000001-l0.json", DELETED),
-    "first policies flipped": (flipped, lambda root: root / "runs/r/initial/policies-l0.json", DELETED),
-    "first policies missing": (gone, lambda root: root / "runs/r/initial/policies-l0.json", MADE),
+    "update missing": (remove, lambda root: manifest(root, "update_policy"), restart("update_policy")),
+    "weights missing": (remove, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
+    "weights flipped": (flip, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
+    "step missing": (remove, lambda root: root / "runs/r/iterations/000001-l0.json", MADE),
+    "last step missing": (remove, lambda root: root / "runs/r/iterations/000003-l0.json", MADE),
+    "step flipped": (flip, lambda root: root / "runs/r/iterations/000001-l0.json", DELETED),
+    "first policies flipped": (flip, lambda root: root / "runs/r/initial/policies-l0.json", DELETED),
+    "first policies missing": (remove, lambda root: root / "runs/r/initial/policies-l0.json", MADE),
     "base missing": (
-        gone, lambda root: one(root, "folders/*/model/weights"), rf"^delete runs/_shared/\S+/manifest.json, and {AGAIN}makes"
+        remove, lambda root: one(root, "folders/*/model/weights"), rf"^delete runs/_shared/\S+/manifest.json, and {AGAIN}makes"
     ),
-    "warm start flipped": (flipped, lambda root: one(root, WARM_START), DELETED),
-    "warm start missing": (gone, lambda root: one(root, WARM_START), MADE),
-    "history flipped": (flipped, lambda root: one(root, "runs/r/history/000000-*.json"), DELETED),
-    "evaluation flipped": (flipped, lambda root: manifest(root, "evaluate_policy", 4), DELETED),
-    "evaluation missing": (gone, lambda root: manifest(root, "evaluate_policy", 0), MADE),
-    "session flipped": (flipped, lambda root: root / "runs/r/sessions/0001/start.json", DELETED),
+    "warm start flipped": (flip, lambda root: one(root, WARM_START), DELETED),
+    "warm start missing": (remove, lambda root: one(root, WARM_START), MADE),
+    "history flipped": (flip, lambda root: one(root, "runs/r/history/000000-*.json"), DELETED),
+    "evaluation flipped": (flip, lambda root: manifest(root, "evaluate_policy", 4), DELETED),
+    "evaluation missing": (remove, lambda root: manifest(root, "evaluate_policy", 0), MADE),
+    "session flipped": (flip, lambda root: root / "runs/r/sessions/0001/start.json", DELETED),
     "outbox truncated": (cut, lambda root: root / "runs/r/outbox/000002-iteration.json", DELETED),
     "attempt truncated": (cut, lambda root: one(root, f"{STEP_2}/update_policy-*/*/*/attempts/0001.json"), DELETED),
     "journal truncated": (cut, lambda root: one(root, f"{STEP_2}/collect_rollouts-*/*/*/blocks/000000.json"), DELETED),
     "flow run truncated": (cut, lambda root: root / "runs/r/flow_runs/f.json", DELETED),
-    "index missing": (gone, lambda root: root / "index/runs/r.json", MADE),
+    "index missing": (remove, lambda root: root / "index/runs/r.json", MADE),
 }  # fmt: skip
 
 
@@ -179,24 +179,24 @@ def test_a_run_that_was_killed_anywhere_is_unfinished_and_not_damaged(tmp_path: 
         (tmp_path / "store" / key).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(tmp_path / "whole" / key, tmp_path / "store" / key)
         if number >= begun:
-            assert verified(tmp_path / "store").problems == (), f"killed after {key}"
+            assert verify(tmp_path / "store").problems == (), f"killed after {key}"
     assert len(keys) - begun > 40
 
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_each_damage_is_named_with_a_remedy_that_heals_it(root: Path, name: str) -> None:
-    key, remedy = damaged(root, name)
+    key, remedy = find_damage(root, name)
     before = contents(root)
-    report = verified(root)
+    report = verify(root)
     assert contents(root) == before
     [problem] = report.problems
     assert (problem.key, problem.state) == (key, "missing" if name.endswith("missing") else "damaged")
     assert re.search(remedy, problem.remedy), problem.remedy
     follow(root, problem.remedy)
-    assert verified(root).problems == ()
+    assert verify(root).problems == ()
 
 
-def damaged(root: Path, name: str) -> tuple[str, str]:
+def find_damage(root: Path, name: str) -> tuple[str, str]:
     """The key of what is damaged now, and the remedy."""
     how, where, remedy = DAMAGES[name]
     key = how(where(root)).relative_to(root).as_posix()
@@ -211,19 +211,19 @@ def follow(root: Path, remedy: str) -> None:
     if found := re.search(r"--from-stage (\w+) --step (\d+)", remedy):
         record_restart(store, read_run(store, "r"), Restart(stage=found[1], step=int(found[2])), PIPELINE)
     if "`troupe resume" in remedy:
-        resumed(store, root)
+        resume(store, root)
 
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_no_damage_changes_what_is_shown_or_trained_without_a_word(root: Path, whole: Path, name: str) -> None:
     before, store = results(LocalArtifactStore(whole)), LocalArtifactStore(root)
-    key, _ = damaged(root, name)
+    key, _ = find_damage(root, name)
     shown = run_document(store, "r")
     if results(store) != before:
         told = shown["state"] in ("damaged", "interrupted")
         assert told or name == "evaluation missing", "which nobody can see but who verifies"
     try:
-        resumed(store, root)
+        resume(store, root)
     except ArtifactCorrupt as error:
         told = key in str(error)
         assert told
@@ -240,7 +240,7 @@ def results(store: LocalArtifactStore) -> list[Any]:
 
 @pytest.mark.parametrize("name", ["weights missing", "weights flipped", "base missing"])
 def test_who_loads_damaged_weights_is_told_who_knows_the_remedy(root: Path, name: str) -> None:
-    store, (key, _) = LocalArtifactStore(root), damaged(root, name)
+    store, (key, _) = LocalArtifactStore(root), find_damage(root, name)
     checkpoint = checkpoints_before(store, read_run(store, "r"), 3)["team"]
     copies = CheckpointCache(store, num_policies=1)
     with pytest.raises((ArtifactCorrupt, ArtifactMissing), match=key) as caught, with_recovery_hints(store, "r"):
@@ -253,33 +253,33 @@ def test_who_loads_damaged_weights_is_told_who_knows_the_remedy(root: Path, name
 
 def test_several_damages_are_told_causes_first_and_the_remedy_of_the_first_heals_all(root: Path) -> None:
     for stage in ("collect_rollouts", "compute_rewards", "compute_advantages"):
-        gone(payload(root, stage))
-    flipped(checkpoint_file(root, "adapter/weights", 3))
-    report = verified(root)
+        remove(payload(root, stage))
+    flip(checkpoint_file(root, "adapter/weights", 3))
+    report = verify(root)
     remedies = [each.remedy for each in report.problems]
     assert len(remedies) == 4
     for stage, remedy in zip(("collect_rollouts", "compute_rewards", "compute_advantages"), remedies, strict=False):
         assert re.search(restart(stage), remedy)
     assert re.search("--from-stage update_policy --step 3 .*computes it again", remedies[3])
     follow(root, remedies[0])
-    assert verified(root).problems == ()
+    assert verify(root).problems == ()
 
 
 @pytest.mark.parametrize("key", ["runs/r/config.json", "runs/r/lineages/000001.json"])
-@pytest.mark.parametrize("how", [flipped, cut])
+@pytest.mark.parametrize("how", [flip, cut])
 def test_what_a_run_was_started_with_is_in_no_other_place(root: Path, key: str, how: Callable[[Path], Path]) -> None:
     store = LocalArtifactStore(root)
     if "lineages" in key:
         record_restart(store, read_run(store, "r"), Restart(stage="update_policy", step=2), PIPELINE)
-        resumed(store, root)
+        resume(store, root)
     how(root / key)
-    gone(payload(root, "compute_rewards", 1))
-    report = verified(root)
+    remove(payload(root, "compute_rewards", 1))
+    report = verify(root)
     assert report.problems[0].key == key
     assert report.problems[0].remedy.startswith("restore it from a backup: it cannot be computed again")
     assert len(report.problems) == 2
     assert report.problems[0].remedy.endswith("nobody knows which results count") == ("lineages" in key)
-    for read in (lambda: read_run(store, "r"), lambda: resumed(store, root)):
+    for read in (lambda: read_run(store, "r"), lambda: resume(store, root)):
         with pytest.raises(ArtifactCorrupt, match=key):
             read()
     assert run_document(store, "r")["state"] == "damaged"
@@ -289,10 +289,10 @@ def test_a_restart_that_is_missing_between_others_is_named(root: Path) -> None:
     store = LocalArtifactStore(root)
     for step in (2, 3):
         record_restart(store, read_run(store, "r"), Restart(stage="update_policy", step=step), PIPELINE)
-        resumed(store, root)
-    assert verified(root).is_whole
-    gone(root / "runs/r/lineages/000001.json")
-    assert "runs/r/lineages/000001.json" in [each.key for each in verified(root).problems]
+        resume(store, root)
+    assert verify(root).is_whole
+    remove(root / "runs/r/lineages/000001.json")
+    assert "runs/r/lineages/000001.json" in [each.key for each in verify(root).problems]
 
 
 def test_what_a_restart_has_replaced_is_not_needed(root: Path) -> None:
@@ -303,25 +303,25 @@ def test_what_a_restart_has_replaced_is_not_needed(root: Path) -> None:
     record_restart(
         store, record.model_copy(update={"config": other}), Restart(stage="compute_rewards", step=2), PIPELINE
     )
-    resumed(store, root)
-    assert verified(root).is_whole
-    gone(old)
-    assert verified(root).is_whole
+    resume(store, root)
+    assert verify(root).is_whole
+    remove(old)
+    assert verify(root).is_whole
 
 
 def test_what_garbage_collection_removed_is_no_damage(root: Path) -> None:
     store = LocalArtifactStore(root)
     collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False)
-    report = verified(root)
+    report = verify(root)
     assert report.is_whole
     assert report.removed == {"team": (1, 2)}
-    lost = gone(payload(root, "compute_rewards", 1)).relative_to(root).as_posix()
-    [problem] = verified(root).problems
+    lost = remove(payload(root, "compute_rewards", 1)).relative_to(root).as_posix()
+    [problem] = verify(root).problems
     assert problem.key == lost
-    gone(manifest(root, "update_policy", 3))
-    assert f"{STEP_2[:-1]}3/update_policy" in verified(root).problems[-1].key, "the newest is never garbage"
-    flipped(one(root, "runs/r/collected/*.json"))
-    assert any(each.remedy.startswith("restore it from a backup") for each in verified(root).problems)
+    remove(manifest(root, "update_policy", 3))
+    assert f"{STEP_2[:-1]}3/update_policy" in verify(root).problems[-1].key, "the newest is never garbage"
+    flip(one(root, "runs/r/collected/*.json"))
+    assert any(each.remedy.startswith("restore it from a backup") for each in verify(root).problems)
 
 
 def test_a_run_of_before_roles_is_shown_collected_and_verified_as_others(root: Path, whole: Path) -> None:
@@ -329,23 +329,23 @@ def test_a_run_of_before_roles_is_shown_collected_and_verified_as_others(root: P
     values = {name: it for name, it in document(start).items() if name not in ("record_sha256", "roles")}
     start.write_bytes(with_digest(values))
     shutil.rmtree(root / "runs/r/initial")
-    report = verified(root)
+    report = verify(root)
     assert report.problems == ()
     assert results(store) == results(LocalArtifactStore(whole))
-    gone(manifest(root, "compute_rewards", 2))
-    assert [each.key.split("/")[4] for each in verified(root).problems] == [
+    remove(manifest(root, "compute_rewards", 2))
+    assert [each.key.split("/")[4] for each in verify(root).problems] == [
         f"compute_rewards-v{VERSIONS['compute_rewards']}"
     ]
     assert collect_garbage(store, keep_checkpoints=2, grace_seconds=0, dry_run=False).num_shared == 0
-    assert verified(root).removed == {"team": (1, 2)}
+    assert verify(root).removed == {"team": (1, 2)}
 
 
 @pytest.mark.parametrize("collects", [False, True])
 def test_a_checkpoint_that_nobody_collected_is_missing(root: Path, collects: bool) -> None:
     if collects:
         collect_garbage(LocalArtifactStore(root), grace_seconds=0, dry_run=False)
-    key = gone(manifest(root, "update_policy", 0)).relative_to(root).as_posix()
-    report = verified(root)
+    key = remove(manifest(root, "update_policy", 0)).relative_to(root).as_posix()
+    report = verify(root)
     assert [each.key for each in report.problems] == [key]
     assert report.removed == {}
 
@@ -354,10 +354,10 @@ def test_a_run_whose_collections_left_no_record_may_lack_what_it_does_not_keep(r
     start = root / "runs/r/sessions/0001/start.json"
     values = {**document(start), "records_collections": False, "retention": {"newest": 2}}
     start.write_bytes(with_digest({name: value for name, value in values.items() if name != "record_sha256"}))
-    gone(manifest(root, "update_policy", 1))
-    assert verified(root).removed == {"team": (2,)}
-    gone(manifest(root, "update_policy", 2))
-    assert [each.state for each in verified(root).problems] == ["missing"]
+    remove(manifest(root, "update_policy", 1))
+    assert verify(root).removed == {"team": (2,)}
+    remove(manifest(root, "update_policy", 2))
+    assert [each.state for each in verify(root).problems] == ["missing"]
 
 
 class BrokenStore(LocalArtifactStore):
@@ -382,19 +382,19 @@ def test_a_disk_that_cannot_read_is_damage_and_a_server_that_is_away_is_not(root
 
 
 def test_the_command_tells_the_verdict_and_the_next_step_and_fails_on_damage(root: Path) -> None:
-    def told(*more: str) -> tuple[int, str]:
+    def run_command(*more: str) -> tuple[int, str]:
         ended = CliRunner().invoke(app, ["verify", "r", "--store", root.as_uri(), *more], catch_exceptions=False)
         return ended.exit_code, ended.stdout
 
-    code, text = told()
+    code, text = run_command()
     assert (code, text.splitlines()[0][:15]) == (0, "r is whole: 67 ")
     assert text.splitlines()[-1].startswith("next: troupe show r --store file://")
-    key, remedy = damaged(root, "weights flipped")
-    code, text = told()
+    key, remedy = find_damage(root, "weights flipped")
+    code, text = run_command()
     assert (code, text.splitlines()[0][:15]) == (1, "r: 1 damaged, o")
     assert key in text
     assert re.search(remedy, text.splitlines()[-1].removeprefix("next: "))
-    code, text = told("--json")
+    code, text = run_command("--json")
     found = json.loads(text)
     assert (code, found["state"], found["next"]) == (1, "damaged", found["problems"][0]["remedy"])
     with pytest.raises(ConfigurationError, match="run 'other' is not in"):

@@ -41,7 +41,7 @@ def whole_run(
     config = preset_config("tiny", [*local, *overrides], num_steps=num_steps)
     run = Run(run_id=run_id, config=config)
     session = begin_session(store, run, PIPELINE)
-    checkpoints = committed(store, "warm_start", run, lambda: initial(store, root), dict[str, CheckpointRef])
+    checkpoints = commit(store, "warm_start", run, lambda: initial(store, root), dict[str, CheckpointRef])
     freeze_config(store, run_id, config, PIPELINE)
     record_initial_checkpoints(store, run, PIPELINE)
     first_step(store, run, flow_run_id="f")
@@ -54,7 +54,7 @@ def whole_run(
     return run
 
 
-def committed(store: ArtifactStore, stage: str, run: Run, compute: Any, as_type: Any, **arguments: Any) -> Any:
+def commit(store: ArtifactStore, stage: str, run: Run, compute: Any, as_type: Any, **arguments: Any) -> Any:
     """The result of a stage, computed unless it is there."""
     return run_stage(store, stage_key(PIPELINE[stage], run, arguments), compute, as_type).output
 
@@ -70,17 +70,17 @@ def train_step(
 
     where: dict[str, Any] = {"step": step}
     versions = checkpoints["team"].weights_digest
-    rollouts = committed(
+    rollouts = commit(
         store, "collect_rollouts", run, lambda: payload("RolloutShard"), ArtifactRef, **where, part=0, versions=versions
     )
-    scored = committed(
+    scored = commit(
         store, "compute_rewards", run, lambda: payload("ScoredShard"), ArtifactRef, **where, part=0, rollouts=rollouts
     )
-    batches = committed(
+    batches = commit(
         store, "compute_advantages", run,
         lambda: StepBatches(batches={"team": payload("TrainBatch")}, metrics={}), StepBatches, **where, scored=[scored],
     )  # fmt: skip
-    update = committed(
+    update = commit(
         store, "update_policy", run,
         lambda: PolicyUpdate(checkpoint=checkpoint(store, root, step + 1, base), metrics={}), PolicyUpdate,
         **where, part="team", batch=batches.batches["team"],
@@ -89,7 +89,7 @@ def train_step(
         run_id=run.run_id, step=step, metrics={"a/b": 0.5}, timings={},
         checkpoint_digest={"team": update.checkpoint.weights_digest}, optimizer_digest={"team": "o"},
     )  # fmt: skip
-    committed(store, "publish_checkpoint", run, lambda: report, IterationReport, **where, updates=update.checkpoint)
+    commit(store, "publish_checkpoint", run, lambda: report, IterationReport, **where, updates=update.checkpoint)
     Outbox(store, run.run_id).post_iteration(report)
     journal = stage_key(PIPELINE["collect_rollouts"], run, {**where, "part": 0, "versions": versions}).path
     block = store.put_bytes(f"block of step {step}".encode(), kind="FinishedBlock")
@@ -127,13 +127,13 @@ def checkpoint(store: ArtifactStore, root: Path, step: int, base: ArtifactRef | 
     return CheckpointRef(**named, folder=store.put_folder(folder), base=base)
 
 
-def resumed(store: ArtifactStore, root: Path, run_id: str = "r") -> Run:
+def resume(store: ArtifactStore, root: Path, run_id: str = "r") -> Run:
     """What a resume does with its records: the stages that have no result of their own are computed."""
     from components.runs.stored_runs import read_run
 
     run = read_run(store, run_id)
     freeze_config(store, run_id, run.config, PIPELINE)
-    first = committed(store, "warm_start", run, lambda: initial(store, root), dict[str, CheckpointRef])
+    first = commit(store, "warm_start", run, lambda: initial(store, root), dict[str, CheckpointRef])
     record_initial_checkpoints(store, run, PIPELINE)
     evaluate(store, run, 0)
     checkpoints = first

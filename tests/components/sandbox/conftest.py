@@ -11,7 +11,7 @@ from components.sandbox import daemon as daemons
 from components.sandbox.bubblewrap import open_bubblewrap
 from components.sandbox.daemon import Daemon, ensure_daemon, stop_daemon
 from components.sandbox.pool import BoxPool
-from components.sandbox.rootfs import cached_rootfs
+from components.sandbox.rootfs import find_or_build_rootfs
 from tests.components.sandbox.remains import remains_of
 
 NOWHERE = "unix:///nowhere/docker.sock"
@@ -28,7 +28,7 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def rootfs(state_folder: Path) -> tuple[Path, str]:
     """The file system of the boxes, and its digest."""
-    return cached_rootfs(state_folder)
+    return find_or_build_rootfs(state_folder)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from pathlib import Path
 from components.sandbox import cgroups
 from components.sandbox.daemon import running_daemon
 from components.sandbox.docker_api import DockerApi
-from components.sandbox.dockerd import Places, dockerd_process, locked, remove_remains
+from components.sandbox.dockerd import Places, dockerd_process, lock_daemon, remove_remains
 from components.sandbox.reaper import remove_leftovers
 from components.sandbox.rootfs import remove_unused_rootfs
 
@@ -29,5 +29,5 @@ def clean_dead_daemon(state_folder: Path) -> bool:
     places = Places(state_folder)
     if not places.folder.exists():
         return False
-    with locked(places):
+    with lock_daemon(places):
         return dockerd_process(places) is None and remove_remains(places)

@@ -42,7 +42,7 @@ class ScriptedSandbox:
         self._closed = True
 
 
-def printed(stdout: str) -> ExecutionResult:
+def make_printed(stdout: str) -> ExecutionResult:
     """The result of a program that printed `stdout` and ended well."""
     return ExecutionResult(status="ok", stdout=stdout, stderr="", exit_code=0, wall_seconds=0.01, cpu_seconds=0.01)
 

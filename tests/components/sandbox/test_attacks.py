@@ -9,9 +9,9 @@ import pytest
 
 from components.errors import ConfigurationError
 from components.sandbox.attacks.base import probing, report
-from components.sandbox.attacks.catalogue import catalogue, chosen
+from components.sandbox.attacks.catalogue import catalogue, choose_attacks
 from components.sandbox.attacks.decoys import Bait, laid_out
-from components.sandbox.attacks.grading import ended, exits_as, nothing_left, reasons, refused
+from components.sandbox.attacks.grading import exits_as, expect_ended, expect_refused, nothing_left, reasons
 from components.sandbox.attacks.runner import GOOD_ANSWER, GOOD_JOB, carry_out
 from components.sandbox.base import Sandbox
 from components.sandbox.container import open_containers
@@ -63,7 +63,7 @@ def not_held(sandbox: Sandbox, bait: Bait) -> list[str]:
     return [f"{each.name}: {each.stopped_by}; next job {each.next_job}" for each in reports if not each.held]
 
 
-def ended_as(
+def make_result(
     status: ExecutionStatus = "ok", *, code: int = 0, stdout: str = "", wall: float = 0.1, cpu: float = 0.0
 ) -> ExecutionResult:
     return ExecutionResult(
@@ -71,8 +71,8 @@ def ended_as(
     )
 
 
-def told(box: str = "a", **found: tuple[bool, str]) -> ExecutionResult:
-    return ended_as(stdout=json.dumps({"box": box, "found": found}))
+def make_report(box: str = "a", **found: tuple[bool, str]) -> ExecutionResult:
+    return make_result(stdout=json.dumps({"box": box, "found": found}))
 
 
 def test_every_attack_has_a_name_of_its_own_and_says_what_it_tries() -> None:
@@ -91,17 +91,17 @@ def test_the_same_attack_is_the_same_program() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_that_shows_nothing_counts_as_got_through(name: str) -> None:
-    (attack,) = chosen(catalogue(NOWHERE), name)
+    (attack,) = choose_attacks(catalogue(NOWHERE), name)
     num_results = len(attack.jobs) + (attack.look is not None)
-    assert not attack.judge([ended_as()] * num_results).stopped
-    assert not attack.judge([ended_as(stdout="noise\n{}\n")] * num_results).stopped
+    assert not attack.judge([make_result()] * num_results).stopped
+    assert not attack.judge([make_result(stdout="noise\n{}\n")] * num_results).stopped
 
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_judge_sees_that_nothing_protects(name: str, bait: Bait, tmp_path: Path) -> None:
     if name in AS_ROOT and os.geteuid() != 0:
         pytest.skip("a process without root has not what this attack is after")
-    (attack,) = chosen(catalogue(bait), name)
+    (attack,) = choose_attacks(catalogue(bait), name)
     if name == "vsock" and bait.vsock_port is None:
         pytest.skip("this kernel has no sockets for virtual machines")
     found = carry_out(attack, UnprotectedSandbox(tmp_path))
@@ -110,7 +110,7 @@ def test_a_judge_sees_that_nothing_protects(name: str, bait: Bait, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["memory-of-the-last-program", "patch-the-interpreter"])
 def test_a_judge_sees_that_programs_share_an_interpreter(name: str, bait: Bait, tmp_path: Path) -> None:
-    (attack,) = chosen(catalogue(bait), name)
+    (attack,) = choose_attacks(catalogue(bait), name)
     sandbox = OneInterpreterSandbox(tmp_path)
     try:
         found = carry_out(attack, sandbox)
@@ -122,7 +122,7 @@ def test_a_judge_sees_that_programs_share_an_interpreter(name: str, bait: Bait, 
 
 def test_the_good_job_is_wrong_where_the_pool_is_damaged(bait: Bait, tmp_path: Path) -> None:
     sound = UnprotectedSandbox(tmp_path)
-    (attack,) = chosen(catalogue(bait), "segfault")
+    (attack,) = choose_attacks(catalogue(bait), "segfault")
     assert carry_out(attack, sound).next_job_ok
     (tmp_path / "math.py").write_text("fsum = lambda numbers: 41.0")
     (tmp_path / "json.py").write_text("dump = lambda value, file: None")
@@ -135,7 +135,7 @@ def test_a_program_that_breaks_the_sandbox_has_won() -> None:
         description = UnprotectedSandbox.description
 
         def run(self, program: str, **_: object) -> ExecutionResult:
-            return ended_as("sandbox_error")
+            return make_result("sandbox_error")
 
         def close(self) -> None: ...
 
@@ -146,45 +146,45 @@ def test_a_program_that_breaks_the_sandbox_has_won() -> None:
 
 
 def test_refused_wants_every_attempt_made_and_none_through() -> None:
-    judge = refused("a", "b", by=("EPERM", "ENOSYS"), ended=("memory",))
-    assert judge([told(a=(False, "EPERM"), b=(False, "ENOSYS"))]).stopped
-    assert judge([told(a=(False, "EPERM"), b=(False, "ENOSYS"))]).by == "EPERM: a; ENOSYS: b"
-    assert judge([told(a=(False, "EPERM"))]).by == "not tried: b"
-    assert judge([told(a=(False, "EPERM"), b=(True, "7"))]).by == "got through: b (7)"
-    assert judge([told(a=(False, "EPERM"), b=(False, "EFAULT"))]).by == "got too far: EFAULT: b"
-    assert not judge([told(a=(False, "EPERM"), b=(False, "EPERM"), c=(True, "more"))]).stopped
-    assert judge([ended_as("memory")]).stopped
-    assert not judge([ended_as("wall_timeout")]).stopped
+    judge = expect_refused("a", "b", by=("EPERM", "ENOSYS"), ended=("memory",))
+    assert judge([make_report(a=(False, "EPERM"), b=(False, "ENOSYS"))]).stopped
+    assert judge([make_report(a=(False, "EPERM"), b=(False, "ENOSYS"))]).by == "EPERM: a; ENOSYS: b"
+    assert judge([make_report(a=(False, "EPERM"))]).by == "not tried: b"
+    assert judge([make_report(a=(False, "EPERM"), b=(True, "7"))]).by == "got through: b (7)"
+    assert judge([make_report(a=(False, "EPERM"), b=(False, "EFAULT"))]).by == "got too far: EFAULT: b"
+    assert not judge([make_report(a=(False, "EPERM"), b=(False, "EPERM"), c=(True, "more"))]).stopped
+    assert judge([make_result("memory")]).stopped
+    assert not judge([make_result("wall_timeout")]).stopped
 
 
 def test_ended_wants_a_limit_in_time() -> None:
-    judge = ended("cpu_timeout", within_seconds=2.0)
-    assert judge([ended_as("cpu_timeout", wall=1.9)]).stopped
-    assert not judge([ended_as("cpu_timeout", wall=2.1)]).stopped
-    assert not judge([ended_as("nonzero_exit", code=1)]).stopped
-    assert not ended(within_seconds=2.0)([ended_as()]).stopped
-    frugal = ended("cpu_timeout", within_seconds=2.0, within_cpu_seconds=1.0)
-    assert frugal([ended_as("cpu_timeout", cpu=0.9)]).stopped
-    assert not frugal([ended_as("cpu_timeout", cpu=1.1)]).stopped
+    judge = expect_ended("cpu_timeout", within_seconds=2.0)
+    assert judge([make_result("cpu_timeout", wall=1.9)]).stopped
+    assert not judge([make_result("cpu_timeout", wall=2.1)]).stopped
+    assert not judge([make_result("nonzero_exit", code=1)]).stopped
+    assert not expect_ended(within_seconds=2.0)([make_result()]).stopped
+    frugal = expect_ended("cpu_timeout", within_seconds=2.0, within_cpu_seconds=1.0)
+    assert frugal([make_result("cpu_timeout", cpu=0.9)]).stopped
+    assert not frugal([make_result("cpu_timeout", cpu=1.1)]).stopped
 
 
 def test_nothing_left_tells_the_same_box_from_a_new_one() -> None:
     judge = nothing_left("trace")
-    clean, dirty = told("a", trace=(False, "ENOENT")), told("b", trace=(True, "there"))
-    assert "the same box" in judge([told("a"), clean]).by
-    assert "replaced" in judge([told("z"), clean]).by
-    assert judge([told("a", x=(False, "EPERM")), clean]).by == "at the start: EPERM: x"
-    assert judge([ended_as("memory"), clean]).stopped
-    assert not judge([told("a"), clean, dirty]).stopped
-    assert not judge([told("a"), ended_as("nonzero_exit", code=1)]).stopped
-    assert not judge([told("a")]).stopped
+    clean, dirty = make_report("a", trace=(False, "ENOENT")), make_report("b", trace=(True, "there"))
+    assert "the same box" in judge([make_report("a"), clean]).by
+    assert "replaced" in judge([make_report("z"), clean]).by
+    assert judge([make_report("a", x=(False, "EPERM")), clean]).by == "at the start: EPERM: x"
+    assert judge([make_result("memory"), clean]).stopped
+    assert not judge([make_report("a"), clean, dirty]).stopped
+    assert not judge([make_report("a"), make_result("nonzero_exit", code=1)]).stopped
+    assert not judge([make_report("a")]).stopped
 
 
 def test_exit_codes_are_the_programs_own() -> None:
     judge = exits_as(9)
-    assert judge([ended_as("nonzero_exit", code=9)]).stopped
-    assert not judge([ended_as("nonzero_exit", code=1)]).stopped
-    assert not judge([ended_as("ok", code=0)]).stopped
+    assert judge([make_result("nonzero_exit", code=9)]).stopped
+    assert not judge([make_result("nonzero_exit", code=1)]).stopped
+    assert not judge([make_result("ok", code=0)]).stopped
 
 
 def test_reasons_are_short() -> None:
@@ -193,9 +193,9 @@ def test_reasons_are_short() -> None:
 
 
 def test_a_report_is_the_last_line_and_nothing_else() -> None:
-    assert report(ended_as(stdout="noise\n" + told(a=(True, "x")).stdout + "\n")) is not None
+    assert report(make_result(stdout="noise\n" + make_report(a=(True, "x")).stdout + "\n")) is not None
     for text in ("", "[]", "{}", "null", '{"box": "a", "found": [1]}', "x" * 1000, '{"box": "a", "found": {"a": 1}}'):
-        assert report(ended_as(stdout=text)) is None
+        assert report(make_result(stdout=text)) is None
 
 
 def test_probing_tells_what_got_through(tmp_path: Path) -> None:
@@ -209,11 +209,11 @@ def test_probing_tells_what_got_through(tmp_path: Path) -> None:
 
 def test_names_and_themes_choose_attacks() -> None:
     attacks = catalogue(NOWHERE)
-    assert [attack.name for attack in chosen(attacks, "fork-bomb")] == ["fork-bomb"]
-    assert {attack.theme for attack in chosen(attacks, "leaks")} == {"leaks"}
-    assert chosen(attacks, None) == attacks
+    assert [attack.name for attack in choose_attacks(attacks, "fork-bomb")] == ["fork-bomb"]
+    assert {attack.theme for attack in choose_attacks(attacks, "leaks")} == {"leaks"}
+    assert choose_attacks(attacks, None) == attacks
     with pytest.raises(ConfigurationError, match="did you mean 'fork-bomb'"):
-        chosen(attacks, "fork-bom")
+        choose_attacks(attacks, "fork-bom")
 
 
 def test_the_good_answer_is_right() -> None:

@@ -24,7 +24,7 @@ from components.sandbox.cgroups import find_cgroups, remove_leftovers
 from components.sandbox.pool import BoxPool
 from components.sandbox.users import RANGE, can_choose_users
 from components.schema import Limits
-from tests.processes import below, named, runs
+from tests.processes import below, read_name, runs
 
 
 def until(condition: Callable[[], object], *, seconds: float = 10.0) -> None:
@@ -36,13 +36,13 @@ def until(condition: Callable[[], object], *, seconds: float = 10.0) -> None:
 
 def boxes_of(pid: int) -> list[psutil.Process]:
     """The bubblewrap processes that a process started, and all below them."""
-    started = [child for child in psutil.Process(pid).children() if named(child) == "bwrap"]
+    started = [child for child in psutil.Process(pid).children() if read_name(child) == "bwrap"]
     return [process for box in started for process in (box, *below(box))]
 
 
 def busy_runners(pid: int | None = None) -> list[psutil.Process]:
     """Processes 1 of a process's boxes that run a program now."""
-    return [box for box in boxes_of(pid or os.getpid()) if named(box) == "python3" and below(box)]
+    return [box for box in boxes_of(pid or os.getpid()) if read_name(box) == "python3" and below(box)]
 
 
 @pytest.fixture
@@ -233,8 +233,8 @@ def test_each_box_runs_as_a_user_of_its_own_and_programs_see_the_same_one(
         pytest.skip("needs root")
     pool = open_bubblewrap(rootfs[0], num_boxes=3, image_digest=rootfs[1])
     try:
-        until(lambda: len([box for box in boxes_of(os.getpid()) if named(box) == "python3"]) >= 3)
-        uids = {box.uids().real for box in boxes_of(os.getpid()) if named(box) == "python3"}
+        until(lambda: len([box for box in boxes_of(os.getpid()) if read_name(box) == "python3"]) >= 3)
+        uids = {box.uids().real for box in boxes_of(os.getpid()) if read_name(box) == "python3"}
         assert len(uids) >= 3
         assert all(uid in RANGE for uid in uids)
         assert pool.run("import getpass, os; print(os.getuid(), getpass.getuser())").stdout == "65534 nobody\n"

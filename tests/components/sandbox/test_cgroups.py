@@ -16,7 +16,7 @@ LIMITS = BoxLimits(memory_mib=64, num_processes=7, num_cpus=0.5)
 NOBODY = f"{this_process().kernel}-{2**22 + 1}-1-0"
 
 
-def mounted(folder: Path, version: int) -> Path:
+def mount(folder: Path, version: int) -> Path:
     """A folder laid out as the kernel lays out its mount, as far as this module looks."""
     if version == 2:
         (folder / "troupe").mkdir()
@@ -35,38 +35,38 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
 
-def written(folder: Path) -> dict[str, str]:
+def read_files(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
 def test_version_2_has_one_group_with_all_limits(tmp_path: Path, as_root: None) -> None:
-    tree = find_cgroups(mounted(tmp_path, 2))
+    tree = find_cgroups(mount(tmp_path, 2))
     assert tree is not None
     cgroup = tree.make(LIMITS)
     [(place, folder)] = cgroup.folders.items()
     assert (place, folder.parent) == ("", tmp_path / "troupe")
     assert folder.name.startswith(f"{this_process()}-")
-    assert written(folder) == {"memory.max": str(64 << 20), "pids.max": "7", "cpu.max": "50000 100000"}
+    assert read_files(folder) == {"memory.max": str(64 << 20), "pids.max": "7", "cpu.max": "50000 100000"}
     assert (tmp_path / "troupe" / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
     cgroup.add(123)
     assert (folder / "cgroup.procs").read_text() == "123"
 
 
 def test_version_1_has_a_group_for_each_controller(tmp_path: Path, as_root: None) -> None:
-    tree = find_cgroups(mounted(tmp_path, 1))
+    tree = find_cgroups(mount(tmp_path, 1))
     assert tree is not None
     cgroup = tree.make(LIMITS)
     assert {place: folder.parent for place, folder in cgroup.folders.items()} == {
         controller: tmp_path / controller / "troupe" for controller in CONTROLLERS
     }
-    assert written(cgroup.folders["memory"]) == {"memory.limit_in_bytes": str(64 << 20)}
-    assert written(cgroup.folders["pids"]) == {"pids.max": "7"}
-    assert written(cgroup.folders["cpu"]) == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}
+    assert read_files(cgroup.folders["memory"]) == {"memory.limit_in_bytes": str(64 << 20)}
+    assert read_files(cgroup.folders["pids"]) == {"pids.max": "7"}
+    assert read_files(cgroup.folders["cpu"]) == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}
 
 
 @pytest.mark.parametrize("one_hierarchy", [True, False])
 def test_version_1_counts_processor_time_in_a_group_too(tmp_path: Path, as_root: None, one_hierarchy: bool) -> None:
-    mounted(tmp_path, 1)
+    mount(tmp_path, 1)
     if one_hierarchy:
         (tmp_path / CPU_ACCOUNT).symlink_to("cpu")
     else:
@@ -80,11 +80,11 @@ def test_version_1_counts_processor_time_in_a_group_too(tmp_path: Path, as_root:
     assert not Cgroup(dict.fromkeys(CONTROLLERS, tmp_path)).counts_cpu
     assert Cgroup({"": tmp_path}).counts_cpu
     assert folders[CPU_ACCOUNT].samefile(folders["cpu"]) == one_hierarchy
-    assert written(folders["cpu"]) == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}
+    assert read_files(folders["cpu"]) == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}
 
 
 def test_two_groups_have_two_names(tmp_path: Path, as_root: None) -> None:
-    tree = find_cgroups(mounted(tmp_path, 2))
+    tree = find_cgroups(mount(tmp_path, 2))
     assert tree is not None
     assert tree.make(LIMITS).folders[""] != tree.make(LIMITS).folders[""]
 
@@ -94,7 +94,7 @@ def test_groups_without_every_controller_are_no_use(tmp_path: Path, as_root: Non
     for version in (1, 2):
         folder = tmp_path / str(version)
         folder.mkdir()
-        mounted(folder, version)
+        mount(folder, version)
     (tmp_path / "1" / lacking / "cgroup.procs").unlink()
     (tmp_path / "2" / "cgroup.controllers").write_text(" ".join({*CONTROLLERS} - {lacking}))
     assert find_cgroups(tmp_path / "1") is None
@@ -104,11 +104,11 @@ def test_groups_without_every_controller_are_no_use(tmp_path: Path, as_root: Non
 
 def test_only_root_makes_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert find_cgroups(mounted(tmp_path, 2)) is None
+    assert find_cgroups(mount(tmp_path, 2)) is None
 
 
 def test_groups_of_the_living_stay_and_those_of_the_dead_go(tmp_path: Path) -> None:
-    parent = mounted(tmp_path, 2) / "troupe"
+    parent = mount(tmp_path, 2) / "troupe"
     mine, strange = parent / f"{this_process()}-5", parent / "somebody-elses-group-here"
     dead = parent / NOBODY
     for folder in (mine, dead, strange):

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 
-def emptied(folder: Path, *, fill: str, after: str = "print(os.listdir('.'))") -> str:
+def empty_folder(folder: Path, *, fill: str, after: str = "print(os.listdir('.'))") -> str:
     """What a process prints that fills a folder with `fill`, empties it, and does `after`."""
     program = f"""\
 import os, sys
@@ -45,7 +45,7 @@ def test_a_folder_is_emptied(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (tmp_path / "beside").write_text("stays")
-    assert emptied(folder, fill=FILLS[name]) == "[]"
+    assert empty_folder(folder, fill=FILLS[name]) == "[]"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["beside", "folder"]
 
 
@@ -54,7 +54,8 @@ def test_what_links_lead_to_stays(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "file").write_text("stays")
     assert (
-        emptied(tmp_path / "folder", fill="os.symlink('../kept', 'link'); os.symlink('../kept/file', 'other')") == "[]"
+        empty_folder(tmp_path / "folder", fill="os.symlink('../kept', 'link'); os.symlink('../kept/file', 'other')")
+        == "[]"
     )
     assert (tmp_path / "kept" / "file").read_text() == "stays"
 
@@ -77,9 +78,9 @@ def test_no_name_is_left_in_memory(tmp_path: Path) -> None:
                 hits += len(re.findall(rb'TRP-[7]391', ctypes.string_at(start, end - start)))
         print(hits)
     """
-    assert emptied(tmp_path, fill=fill, after=search) == "0"
+    assert empty_folder(tmp_path, fill=fill, after=search) == "0"
 
 
 def test_a_folder_that_cannot_be_emptied_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"OSError|NotADirectory|FileNotFound"):
-        emptied(tmp_path / "none", fill="")
+        empty_folder(tmp_path / "none", fill="")

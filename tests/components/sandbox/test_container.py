@@ -25,7 +25,7 @@ from components.sandbox.daemon import Daemon
 from components.sandbox.docker_api import DockerApi
 from components.sandbox.pool import BoxPool
 from components.sandbox.reaper import OWNER_LABEL, OrphanSweeper, remove_leftovers
-from components.sandbox.rootfs import cached_rootfs
+from components.sandbox.rootfs import find_or_build_rootfs
 from components.sandbox.users import RANGE
 from components.schema import ExecutionResult, Limits
 from tests.components.sandbox.test_daemon import dockerd_pids
@@ -91,14 +91,14 @@ def eventually(holds: Callable[[], bool], *, seconds: float = 10.0) -> bool:
     return True
 
 
-def seen(result: ExecutionResult) -> tuple[object, ...]:
+def list_fields(result: ExecutionResult) -> tuple[object, ...]:
     return (result.status, result.stdout, result.stderr, result.exit_code, result.files)
 
 
 def test_programs_end_alike_in_containers_and_in_bubblewrap(pool: BoxPool, state_folder: Path) -> None:
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap: `apt-get install -y bubblewrap`")
-    rootfs, digest = cached_rootfs(state_folder)
+    rootfs, digest = find_or_build_rootfs(state_folder)
     other = open_bubblewrap(rootfs, num_boxes=2, image_digest=digest, limits=BoxLimits.around(Limits()))
     try:
         assert pool.description.image_digest == other.description.image_digest
@@ -106,7 +106,7 @@ def test_programs_end_alike_in_containers_and_in_bubblewrap(pool: BoxPool, state
         for name, (program, stdin) in PROGRAMS.items():
             limits = SHORTEST if name == "asleep" else SHORT
             results = [sandbox.run(program, stdin=stdin, limits=limits) for sandbox in (pool, other)]
-            assert seen(results[0]) == seen(results[1]), name
+            assert list_fields(results[0]) == list_fields(results[1]), name
             statuses[name] = results[0].status
         assert statuses == dict.fromkeys(PROGRAMS, "nonzero_exit") | {
             **dict.fromkeys(("sum", "imports", "hash", "unicode", "devices"), "ok"),

@@ -16,7 +16,7 @@ from components.sandbox.daemon import Daemon, ensure_daemon, running_daemon, sto
 from tests.components.sandbox.conftest import NOWHERE
 from tests.components.sandbox.leftovers import clean_dead_daemon
 from tests.components.sandbox.remains import daemon_name, pids_naming, remains_of
-from tests.processes import alive, named
+from tests.processes import alive, read_name
 
 ENSURE = """
 import sys
@@ -29,7 +29,9 @@ print(daemon.ensure_daemon(Path(sys.argv[1])))
 
 def dockerd_pids(state_folder: Path) -> list[int]:
     found = pids_naming(f"unix:///run/{daemon_name(state_folder)}/docker.sock")
-    return [process.pid for process in psutil.process_iter() if process.pid in found and named(process) == "dockerd"]
+    return [
+        process.pid for process in psutil.process_iter() if process.pid in found and read_name(process) == "dockerd"
+    ]
 
 
 def test_two_processes_at_once_start_one_daemon_that_outlives_them_and_stops_without_remains(

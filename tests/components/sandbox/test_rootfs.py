@@ -15,7 +15,7 @@ import pytest
 from components.errors import ConfigurationError
 from components.machine.process_ids import this_process
 from components.sandbox import rootfs
-from components.sandbox.rootfs import build_rootfs, cached_rootfs, remove_unused_rootfs, rootfs_digest, write_tar
+from components.sandbox.rootfs import build_rootfs, find_or_build_rootfs, remove_unused_rootfs, rootfs_digest, write_tar
 
 RUNNER = Path(rootfs.__file__).with_name("runner.py")
 
@@ -33,7 +33,7 @@ def umask(mask: int) -> Iterator[None]:
 def built(state_folder: Path) -> tuple[Path, str]:
     """What two builders that started at once agree on."""
     with ThreadPoolExecutor(2) as builders:
-        first, second = builders.map(cached_rootfs, [state_folder, state_folder])
+        first, second = builders.map(find_or_build_rootfs, [state_folder, state_folder])
     assert first == second
     return first
 
@@ -124,7 +124,7 @@ def test_another_runner_asks_for_another_file_system(
     owner = this_process()
     killed = state_folder / "rootfs" / f".part-abc-{owner._replace(started=owner.started - 1)}"
     killed.mkdir(parents=True)
-    path, digest = cached_rootfs(state_folder)
+    path, digest = find_or_build_rootfs(state_folder)
     assert not killed.exists(), "who builds removes what a killed builder left"
     assert digest != built[1]
     assert (path / "runner.py").read_bytes() == other.read_bytes()

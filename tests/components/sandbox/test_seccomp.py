@@ -90,7 +90,7 @@ def refusal(code: int) -> int:
     return 0x50000 | code
 
 
-def judged(machine: str, name: str, *arguments: int, keep_sigchld: bool = False) -> int:
+def judge(machine: str, name: str, *arguments: int, keep_sigchld: bool = False) -> int:
     return verdict(machine, JUDGED[name][ARCHS[machine].column], *arguments, keep_sigchld=keep_sigchld)
 
 
@@ -131,25 +131,23 @@ def test_the_call_table_of_another_processor_ends_the_process(machine: str) -> N
 @pytest.mark.parametrize("machine", MACHINES)
 def test_some_calls_are_judged_by_their_arguments(machine: str) -> None:
     eperm, einval, enotty = (refusal(code) for code in (errno.EPERM, errno.EINVAL, errno.ENOTTY))
-    assert judged(machine, "clone", 0x01200011) == judged(machine, "clone", 0x003D0F00) == ALLOW  # fork, thread
+    assert judge(machine, "clone", 0x01200011) == judge(machine, "clone", 0x003D0F00) == ALLOW  # fork, thread
     for bit in (17, 25, 26, 27, 28, 29, 30):  # mount, cgroup, uts, ipc, user, pid, net
-        assert judged(machine, "clone", 1 << bit | 0x11) == eperm
+        assert judge(machine, "clone", 1 << bit | 0x11) == eperm
     for call in ("socket", "socketpair"):
-        assert judged(machine, call, AF_UNIX) == ALLOW
+        assert judge(machine, call, AF_UNIX) == ALLOW
         for family in (0, 2, 10, 16, 17, 30, 38, 40):  # none, inet, inet6, netlink, packet, tipc, alg, vsock
-            assert judged(machine, call, family) == refusal(errno.EAFNOSUPPORT)
-    assert (judged(machine, "prlimit64", 0), judged(machine, "prlimit64", 1)) == (ALLOW, eperm)
+            assert judge(machine, call, family) == refusal(errno.EAFNOSUPPORT)
+    assert (judge(machine, "prlimit64", 0), judge(machine, "prlimit64", 1)) == (ALLOW, eperm)
     for limit in range(16):
         may_be_set = eperm if limit == seccomp.RLIMIT_CORE else ALLOW
-        assert (
-            judged(machine, "setrlimit", limit, 0x7F00) == judged(machine, "prlimit64", 0, limit, 0x7F00) == may_be_set
-        )
-        assert judged(machine, "prlimit64", 0, limit, 5 << 32) == may_be_set
-        assert judged(machine, "prlimit64", 0, limit, 0) == ALLOW  # asks for it
-        assert judged(machine, "prlimit64", 77, limit, 0) == eperm
-    assert (judged(machine, "prctl", 15), judged(machine, "prctl", 22)) == (ALLOW, eperm)
+        assert judge(machine, "setrlimit", limit, 0x7F00) == judge(machine, "prlimit64", 0, limit, 0x7F00) == may_be_set
+        assert judge(machine, "prlimit64", 0, limit, 5 << 32) == may_be_set
+        assert judge(machine, "prlimit64", 0, limit, 0) == ALLOW  # asks for it
+        assert judge(machine, "prlimit64", 77, limit, 0) == eperm
+    assert (judge(machine, "prctl", 15), judge(machine, "prctl", 22)) == (ALLOW, eperm)
     for command in (1, 5, 6, 7, 1030):
-        assert judged(machine, "fcntl", 9, command) == ALLOW
+        assert judge(machine, "fcntl", 9, command) == ALLOW
     for command in (
         8,
         10,
@@ -161,39 +159,39 @@ def test_some_calls_are_judged_by_their_arguments(machine: str) -> None:
         1033,
         1036,
     ):  # owner, signal, locks of handles, lease, notice, seal, hint
-        assert judged(machine, "fcntl", 9, command) == einval
-    assert (judged(machine, "ioctl", 0, 0x5401), judged(machine, "ioctl", 0, 0x5412)) == (
+        assert judge(machine, "fcntl", 9, command) == einval
+    assert (judge(machine, "ioctl", 0, 0x5401), judge(machine, "ioctl", 0, 0x5412)) == (
         ALLOW,
         enotty,
     )  # TCGETS, TIOCSTI
-    assert judged(machine, "setsockopt", 3, 1, 7) == ALLOW
+    assert judge(machine, "setsockopt", 3, 1, 7) == ALLOW
     for level, option in ((1, 26), (1, 50), (6, 7), (0, 7)):
-        assert judged(machine, "setsockopt", 3, level, option) == refusal(errno.ENOPROTOOPT)
-    assert (judged(machine, "madvise", 0, 0, 4), judged(machine, "madvise", 0, 0, 12)) == (ALLOW, einval)
+        assert judge(machine, "setsockopt", 3, level, option) == refusal(errno.ENOPROTOOPT)
+    assert (judge(machine, "madvise", 0, 0, 4), judge(machine, "madvise", 0, 0, 12)) == (ALLOW, einval)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_programs_wait_and_wake_within_their_own_memory_only(machine: str) -> None:
     for operation in range(14):
         for clock in (0, 256):
-            assert judged(machine, "futex", 0, operation | clock | 128) == ALLOW
+            assert judge(machine, "futex", 0, operation | clock | 128) == ALLOW
     for wait in (0, 9, 256, 256 + 9):  # the end of a thread is waited for in this way, by turns with a look at it
-        assert judged(machine, "futex", 0, wait) == refusal(errno.EAGAIN)
+        assert judge(machine, "futex", 0, wait) == refusal(errno.EAGAIN)
     for other in (1, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 256 + 11, 1 << 30):
-        assert judged(machine, "futex", 0, other) == refusal(errno.EINVAL)
+        assert judge(machine, "futex", 0, other) == refusal(errno.EINVAL)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_end_of_children_is_ignored_only_where_their_time_is_kept_elsewhere(machine: str) -> None:
     actions = (0x7F00, 1 << 32, (1 << 32) + 5)
     for action in (0, *actions):
-        assert judged(machine, "rt_sigaction", seccomp.SIGCHLD, action) == ALLOW
-        assert judged(machine, "rt_sigaction", 2, action, keep_sigchld=True) == ALLOW
+        assert judge(machine, "rt_sigaction", seccomp.SIGCHLD, action) == ALLOW
+        assert judge(machine, "rt_sigaction", 2, action, keep_sigchld=True) == ALLOW
     assert (
-        judged(machine, "rt_sigaction", seccomp.SIGCHLD, 0, keep_sigchld=True) == ALLOW
+        judge(machine, "rt_sigaction", seccomp.SIGCHLD, 0, keep_sigchld=True) == ALLOW
     )  # asks for it, and changes nothing
     for action in actions:
-        assert judged(machine, "rt_sigaction", seccomp.SIGCHLD, action, keep_sigchld=True) == refusal(errno.EPERM)
+        assert judge(machine, "rt_sigaction", seccomp.SIGCHLD, action, keep_sigchld=True) == refusal(errno.EPERM)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

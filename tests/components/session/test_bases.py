@@ -30,7 +30,7 @@ class Echo(Environment):
 """
 
 
-def configured(folder: Path, module: str, **policy: Any) -> RunConfig:
+def make_config(folder: Path, module: str, **policy: Any) -> RunConfig:
     return parse_config(
         {
             "num_steps": 1,
@@ -56,8 +56,8 @@ def test_only_a_model_that_is_made_from_nothing_needs_an_expert(
     )
     remedies = r"policies\.<name>\.base.*warm_start: {max_steps: 0}"
     with pytest.raises(ConfigurationError, match=rf"'silent_echo:Echo' has no expert.*{remedies}") as caught:
-        check(configured(tmp_path, "silent_echo", base="tiny"))
+        check(make_config(tmp_path, "silent_echo", base="tiny"))
     assert "\n" not in str(caught.value)
-    check(configured(tmp_path, "shown_echo", base="tiny"))
+    check(make_config(tmp_path, "shown_echo", base="tiny"))
     pretrained = {"api": {"provider": "openai", "model": "any"}, "prompt_format": "chat", "trained": False}
-    check(configured(tmp_path, "silent_echo", **pretrained))
+    check(make_config(tmp_path, "silent_echo", **pretrained))

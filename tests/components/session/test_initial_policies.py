@@ -44,11 +44,11 @@ def session(tmp_path: Path, calls: RecordedCalls, monkeypatch: pytest.MonkeyPatc
     local = ("store.kind=local", f"store.root={tmp_path / 'store'}", "tracking.kind=none")
     opened = Session(Run(run_id="run", config=preset_config("tiny", [*local, *SETTINGS, POLICIES, AGENTS])))
     opened.toolbox = calls.object(Toolbox, "toolbox", tools="the tools")
-    monkeypatch.setattr(Session, "copies", calls.object(CheckpointCache, "copies", store=stored))
+    monkeypatch.setattr(Session, "copies", calls.object(CheckpointCache, "copies", store=store_checkpoint))
     return opened
 
 
-def stored(folder: Path, base: ArtifactRef | None) -> CheckpointRef:
+def store_checkpoint(folder: Path, base: ArtifactRef | None) -> CheckpointRef:
     ref = ArtifactRef(kind="folder", key="folders/f", sha256="00", num_bytes=1)
     name = folder.parent.name
     return CheckpointRef(policy=name, step=0, folder=ref, weights_digest=f"w-{name}", optimizer_digest="o", base=base)
@@ -194,14 +194,14 @@ def test_a_base_that_is_written_slowly_is_whole(
         time.sleep(0.2)
         return upload(*arguments)
 
-    def cloned(_: Session, folders: dict[str, Path]) -> None:
+    def clone(_: Session, folders: dict[str, Path]) -> None:
         for folder in folders.values():
             folder.mkdir(parents=True)
             (folder / "config.json").write_text("{}")
 
     session._store = WriteBehindStore(session.store)
     monkeypatch.setattr(LocalArtifactStore, "_upload", slowly)
-    monkeypatch.setattr(made, "clone_models", cloned)
+    monkeypatch.setattr(made, "clone_models", clone)
     for name in ("write_initial_checkpoint", "write_initial_adapter"):
         monkeypatch.setattr(checkpoint, name, lambda *_, **__: None)
     base = made.initial_policies(session)["scout"].base

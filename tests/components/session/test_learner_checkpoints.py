@@ -9,11 +9,11 @@ from components.hybrid.errors import SaveStateCorrupt
 from components.methods.hybrid.learner_checkpoints import _digests
 
 pytest.importorskip("pyboy")
-from tests.components.hybrid.game_boy.one_game import opened_games
+from tests.components.hybrid.game_boy.one_game import open_games
 
 
 def snapshot(buttons: str, **options: Any) -> dict[str, Any]:
-    with opened_games(**options) as games:
+    with open_games(**options) as games:
         for button in buttons:
             games.step(np.array([int(button)]))
         return games.snapshot()
@@ -28,5 +28,5 @@ def test_memory_is_digested_and_never_a_save_state(prefix: str) -> None:
     assert plain["state.0"].tobytes() != drawn["state.0"].tobytes(), "the last drawn frame is in it"
     assert digests(plain) == digests(drawn)
     assert digests({**plain, "memory.0": other["memory.0"]}) != digests(plain)
-    with opened_games() as games, pytest.raises(SaveStateCorrupt, match="game 0 is of another moment"):
+    with open_games() as games, pytest.raises(SaveStateCorrupt, match="game 0 is of another moment"):
         games.restore({**plain, "state.0": other["state.0"]})

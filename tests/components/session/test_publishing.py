@@ -87,7 +87,7 @@ def published(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> Publishi
     about = {"params": run_params(CONFIG), "tags": tags, "problems": [training_problems(CONFIG)], "model": "tiny"}
     assert calls == [
         ("Outbox", {"store": store, "run_id": "r", **about}),
-        *queued(0, a=0, b=0),
+        *list_queued(0, a=0, b=0),
         call("OutboxDrain", outbox=outbox, tracker=TRACKER),
     ]
     assert made.outbox is outbox
@@ -95,7 +95,7 @@ def published(calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch) -> Publishi
     return made
 
 
-def queued(step: int, **made_at: int) -> list[Call]:
+def list_queued(step: int, **made_at: int) -> list[Call]:
     """The team after `step` updates, its policies last changed by these."""
     policies = {
         policy: PolicyFiles(weights_digest=f"w-{policy}-{at}", folder_uri=f"at folders/{policy}-{at}")
@@ -118,7 +118,7 @@ def test_a_step_is_queued_with_its_restart_and_its_checkpoints_before_the_thread
         report=replace(report, metrics={**report.metrics, "memory/peak_mib": 300.0}),
         lineage=lineage,
     )
-    assert calls == [told, *queued(step + 1, a=0, b=step + 1), call("drain.poke")], "policy a is not trained"
+    assert calls == [told, *list_queued(step + 1, a=0, b=step + 1), call("drain.poke")], "policy a is not trained"
 
 
 def test_the_speed_of_rollouts_is_over_their_seconds_alone(published: Publishing, calls: RecordedCalls) -> None:

@@ -12,7 +12,7 @@ from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.methods.population.served_models import Answer, Question, ServedModel, ServedPolicy
 from components.models.adapters import write_adapter
-from tests.components.generation.tiny_models import random_model, saved
+from tests.components.generation.tiny_models import random_model, save_model
 
 ADAPTER = AdapterConfig(rank=2, alpha=8.0, targets=("k_proj", "q_proj", "v_proj"))
 ASKED = Question(prompt="A B", max_new_tokens=3, temperature=0.0)
@@ -28,7 +28,7 @@ def random_adapter(policy: ServedPolicy, folder: Path, seed: int) -> Path:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedModel]:
     folder = tmp_path_factory.mktemp("base")
-    saved(random_model(seed=1), folder)
+    save_model(random_model(seed=1), folder)
     with ServedModel(str(folder)) as served:
         yield served
 

@@ -15,7 +15,7 @@ from components.session import session, toolbox
 from components.session.engines import Engines
 from components.session.session import Session
 from flows.presets import preset_config
-from tests.components.sandbox.scripted import ScriptedSandbox, printed
+from tests.components.sandbox.scripted import ScriptedSandbox, make_printed
 from tests.integration.trainings import workers_of
 
 
@@ -23,7 +23,7 @@ class Boxes(ScriptedSandbox):
     """Scripted boxes that answer until they are closed."""
 
     def __init__(self) -> None:
-        super().__init__(lambda program, stdin: printed(program))
+        super().__init__(lambda program, stdin: make_printed(program))
         self.are_open = True
 
     def close(self) -> None:
@@ -31,7 +31,7 @@ class Boxes(ScriptedSandbox):
         self.are_open = False
 
 
-def opened(root: Path, run_id: str, preset: str = "tiny", *overrides: str) -> Session:
+def open_session(root: Path, run_id: str, preset: str = "tiny", *overrides: str) -> Session:
     local = ("store.kind=local", f"store.root={root}", "tracking.kind=none")
     return Session(Run(run_id=run_id, config=preset_config(preset, [*local, *overrides])))
 
@@ -48,7 +48,7 @@ def test_the_end_of_a_session_ends_its_workers_and_boxes_and_no_others(
 ) -> None:
     boxes: list[Boxes] = []
     monkeypatch.setattr(toolbox, "new_sandbox", lambda config, limits: boxes.append(Boxes()) or boxes[-1])
-    ending, staying = (opened(tmp_path, name, "math-tiny") for name in ("ending", "staying"))
+    ending, staying = (open_session(tmp_path, name, "math-tiny") for name in ("ending", "staying"))
     with staying:
         for each in (ending, staying):
             each.trainers.warm_up()
@@ -65,7 +65,7 @@ def test_the_end_of_a_session_ends_its_workers_and_boxes_and_no_others(
 
 
 def test_one_policy_name_in_two_sessions_is_two_engines_and_two_folders_of_copies(tmp_path: Path) -> None:
-    with opened(tmp_path, "one") as one, opened(tmp_path, "other") as other:
+    with open_session(tmp_path, "one") as one, open_session(tmp_path, "other") as other:
         assert one.engines.of("team") is one.engines.of("team")
         assert one.engines.of("team") is not other.engines.of("team")
         assert one.trainers.of("team") is not other.trainers.of("team")
@@ -84,13 +84,13 @@ def test_threads_that_ask_at_once_are_given_one_sandbox(tmp_path: Path, monkeypa
         return made[-1]
 
     monkeypatch.setattr(toolbox, "new_sandbox", slowly)
-    with opened(tmp_path, "r", "math-tiny") as asked, ThreadPoolExecutor(4) as threads:
+    with open_session(tmp_path, "r", "math-tiny") as asked, ThreadPoolExecutor(4) as threads:
         assert len({id(each.result()) for each in [threads.submit(asked.toolbox.sandbox) for _ in range(4)]}) == 1
     assert len(made) == 1
 
 
 def test_all_is_closed_even_when_some_of_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closing = opened(tmp_path, "r")
+    closing = open_session(tmp_path, "r")
     work = closing.copies.work_folder(0)
 
     def fail(self: Engines) -> None:
@@ -106,11 +106,11 @@ def test_in_another_process_a_session_is_that_process_s_own_of_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "_of_this_worker", {})  # as a process has it that has just begun
-    sent = [pickle.dumps(opened(tmp_path, name)) for name in ("r7", "r7", "r8")]
+    sent = [pickle.dumps(open_session(tmp_path, name)) for name in ("r7", "r7", "r8")]
     first, again, other = (pickle.loads(each) for each in sent)
     assert first is again
     assert (first.run.run_id, other.run.run_id) == ("r7", "r8")
-    changed = pickle.loads(pickle.dumps(opened(tmp_path, "r7", "tiny", "seed=5")))
+    changed = pickle.loads(pickle.dumps(open_session(tmp_path, "r7", "tiny", "seed=5")))
     assert changed is not first, "another configuration is another session"
     for each in (first, other, changed):
         each.close()

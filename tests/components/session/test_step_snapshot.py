@@ -11,7 +11,7 @@ from components.errors import StoreUnavailable
 from components.identity import StageKey
 from components.runs.run import Run
 from components.runs.stage_protocol import manifest_key, run_stage
-from components.runs.step_records import most_attempts, step_manifests, summarised
+from components.runs.step_records import most_attempts, step_manifests, summarise_step
 from components.runs.steps import finish_step
 from components.schema import IterationReport
 from components.session.session import Session
@@ -20,7 +20,7 @@ from components.session.step_snapshot import (
     list_own_stages,
     locally_computed_stages,
     prefetch_snapshot,
-    seen_attempts,
+    read_attempts_so_far,
     snapshot_of,
 )
 from flows.presets import preset_config
@@ -37,14 +37,14 @@ def test_a_look_says_once_of_each_stage_of_its_step_that_it_is_absent(tmp_path: 
     store = LocalArtifactStore(tmp_path)
     store.create(manifest_key(key(3, "collect_rollouts")), b"{}")
     store.create(f"{key(3).path}/attempts/0001.json", b"{}")
-    with StepSnapshot(store, RUN, 3, PIPELINE.roles).used():
-        assert seen_attempts(key(3)) == 1
-        assert seen_attempts(key(3)) is None, "a second attempt must look for itself"
-        assert seen_attempts(key(3, "collect_rollouts")) is None
-        assert seen_attempts(key(4)) is None
-        assert seen_attempts(key(3, run_id="other")) is None
-        assert seen_attempts(key(3, "update_policy")) == 0
-    assert seen_attempts(key(3, "publish_checkpoint")) is None
+    with StepSnapshot(store, RUN, 3, PIPELINE.roles).use_here():
+        assert read_attempts_so_far(key(3)) == 1
+        assert read_attempts_so_far(key(3)) is None, "a second attempt must look for itself"
+        assert read_attempts_so_far(key(3, "collect_rollouts")) is None
+        assert read_attempts_so_far(key(4)) is None
+        assert read_attempts_so_far(key(3, run_id="other")) is None
+        assert read_attempts_so_far(key(3, "update_policy")) == 0
+    assert read_attempts_so_far(key(3, "publish_checkpoint")) is None
 
 
 @pytest.mark.parametrize("found", [[], ["evaluate_policy"], ["collect_rollouts"]])
@@ -57,7 +57,7 @@ def test_a_session_knows_the_stages_of_a_step_that_it_began_and_computes_alone(
     for computes_all in (True, False):
         session = Session(RUN, computes_all=computes_all)
         assert locally_computed_stages(session, 3) is None, "nobody has looked"
-        with StepSnapshot(store, RUN, 3, PIPELINE.roles).used():
+        with StepSnapshot(store, RUN, 3, PIPELINE.roles).use_here():
             of_step = [(3, stage) for stage in ("update_policy", "compute_rewards", "picture_episode")]
             for step, stage in (*of_step, (2, "publish_checkpoint")):
                 committed = run_stage(store, key(step, stage), lambda: 1, int).manifest
@@ -77,7 +77,7 @@ def test_attempts_are_the_same_from_the_stages_and_from_their_records(tmp_path: 
     for stage in ("compute_rewards", "collect_rollouts", "evaluate_policy"):
         run_stage(store, key(3, stage), lambda: 1, int)
     attempts = most_attempts(each for each in step_manifests(store, RUN, 3) if not PIPELINE.roles[each.stage].optional)
-    assert attempts == {"compute_rewards": 2, "collect_rollouts": 1} == summarised(store, RUN, 3).attempts
+    assert attempts == {"compute_rewards": 2, "collect_rollouts": 1} == summarise_step(store, RUN, 3).attempts
 
 
 @pytest.fixture

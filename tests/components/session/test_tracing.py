@@ -12,8 +12,8 @@ from components.session.toolbox import Toolbox
 from components.session.tracing import Tracing, tracing_of
 from flows.presets import preset_config
 from tests.components.sandbox.scripted import ScriptedSandbox
-from tests.exported_runs import PROMPTS, exported_run
-from tests.troupe.viewing.test_tool_results import CONFIG, ended, played
+from tests.exported_runs import PROMPTS, export_run
+from tests.troupe.viewing.test_tool_results import CONFIG, make_result, play
 from troupe.viewing.recorded import read_recorded
 
 
@@ -25,7 +25,7 @@ def scores_of(shard: RolloutShard) -> ScoredShard:
 def test_programs_are_shown_below_the_answers_that_ran_them(tmp_path: Path) -> None:
     config = CONFIG.model_copy(update={"tracking": CONFIG.tracking.model_copy(update={"traces_per_step": 4})})
     scenario, store = scenario_of(config), LocalArtifactStore(tmp_path)
-    shard = played(scenario, ScriptedSandbox(ended, image_digest="image"))
+    shard = play(scenario, ScriptedSandbox(make_result, image_digest="image"))
     tracing = Tracing(Run(run_id="r", config=config), store, scenario, image="image", index="")
     num_calls = 0
     for trace in tracing.traces(0, [shard], [scores_of(shard)]):
@@ -36,7 +36,7 @@ def test_programs_are_shown_below_the_answers_that_ran_them(tmp_path: Path) -> N
                 num_calls += 1
                 assert answer.name == "tool_agent"
                 assert answer.outputs["answer"].splitlines()[1] in span.inputs["program"]
-                assert span.outputs["stdout"] == ended(span.inputs["program"], span.inputs["stdin"]).stdout
+                assert span.outputs["stdout"] == make_result(span.inputs["program"], span.inputs["stdin"]).stdout
     assert num_calls >= 4
     other = Tracing(Run(run_id="r", config=config), store, scenario, image="another image", index="")
     assert not [
@@ -45,7 +45,7 @@ def test_programs_are_shown_below_the_answers_that_ran_them(tmp_path: Path) -> N
 
 
 def test_prompts_are_texts_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = exported_run(tmp_path)
+    made = export_run(tmp_path)
     recorded = read_recorded(made.store, "team", 1)
     episodes = tuple(each.episode for each in recorded.episodes)
     shard = RolloutShard(step=1, shard=0, policy_versions=recorded.versions, episodes=episodes)

@@ -17,7 +17,7 @@ from components.runs.run import Run, stage_key
 from components.session.scenario import scenario_of
 from components.session.user_sources import with_environment_source, with_sources
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tests.tasks.stored_runs import config_in, stored_run
+from tests.tasks.stored_runs import config_in, store_run
 
 Edit = Callable[[str], None]
 ECHO = """
@@ -81,7 +81,7 @@ def test_keys_of_what_is_built_in_name_no_source(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_with_its_source_and_with_no_other(edit: Edit, tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
-    stored_run(tmp_path / "store", "r", config=with_sources(echo_in(tmp_path / "store")))
+    store_run(tmp_path / "store", "r", config=with_sources(echo_in(tmp_path / "store")))
     assert validate_start(store, "r", with_sources(echo_in(tmp_path / "store")), PIPELINE).run_id == "r"
     edit(f"# a comment\n{ECHO}")
     with pytest.raises(
@@ -151,7 +151,7 @@ def test_a_changed_part_is_refused_by_name_with_the_stage_that_it_changes(
     part: Edit, tmp_path: Path, stage: str
 ) -> None:
     root = tmp_path / "store"
-    stored_run(root, "r", config=naming(stage, root))
+    store_run(root, "r", config=naming(stage, root))
     store = LocalArtifactStore(root)
     part(f"# another thought\n{OWN}")
     with pytest.raises(ConfigDrift, match=rf"another source of own_part:\w+ \(.*--from-stage {stage} --step N"):
@@ -166,7 +166,7 @@ def test_of_several_changed_parts_the_first_stage_is_named(part: Edit, tmp_path:
     root = tmp_path / "store"
     everything = {key: value for values in NAMED.values() for key, value in values.items()}
     config = parse_config({**config_in(root).model_dump(mode="json"), **everything})
-    stored_run(root, "r", config=with_sources(config))
+    store_run(root, "r", config=with_sources(config))
     part(f"# another thought\n{OWN}")
     with pytest.raises(
         ConfigDrift, match=r"another source of .*own_part:brevity.*--from-stage compute_rewards --step N"

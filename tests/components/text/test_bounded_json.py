@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.text.bounded_json import MAX_VALUES, bounded_json
+from components.text.bounded_json import MAX_VALUES, parse_bounded_json
 from tests.costs import assert_cheap
 
 VALUES = st.recursive(
@@ -28,14 +28,14 @@ def test_every_value_comes_back_and_its_values_are_what_is_bounded(value: Any, a
     text = json.dumps(value, ensure_ascii=ascii_only)
     most = num_values(value) + text.count("[]") + text.count("{}") + 1
     for content in (text, text.encode("utf-8", "surrogatepass") if ascii_only else text):
-        assert bounded_json(content, max_length=len(content), max_values=most) == value
+        assert parse_bounded_json(content, max_length=len(content), max_values=most) == value
     with pytest.raises(ValueError, match="JSON of length"):
-        bounded_json(text, max_length=len(text) - 1)
+        parse_bounded_json(text, max_length=len(text) - 1)
 
 
 def test_marks_inside_of_strings_are_no_values() -> None:
     text = json.dumps(['[{,\\"' * MAX_VALUES, 1])
-    assert bounded_json(text) == bounded_json(text.encode()) == json.loads(text)
+    assert parse_bounded_json(text) == parse_bounded_json(text.encode()) == json.loads(text)
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_marks_inside_of_strings_are_no_values() -> None:
     ids=["lists", "objects", "an open string", "deep lists", "deep objects", "digits", "nothing"],
 )
 def test_what_is_refused_is_refused_cheaply_and_by_name(text: str, words: str) -> None:
-    def refused(content: str | bytes) -> None:
+    def expect_refusal(content: str | bytes) -> None:
         with pytest.raises(ValueError, match=words):
-            bounded_json(content)
+            parse_bounded_json(content)
 
-    assert_cheap([("text", lambda: refused(text)), ("bytes", lambda: refused(text.encode()))])
+    assert_cheap([("text", lambda: expect_refusal(text)), ("bytes", lambda: expect_refusal(text.encode()))])
 
 
 def test_as_many_values_as_may_be_read_are_read_cheaply() -> None:
     for unit in ("[],", "{},", '{"":0},', "1.5,", "123456789,", '"ab",'):
         text = "[" + unit * (MAX_VALUES // 2 - 1) + "0]"
-        assert_cheap([(unit, lambda text=text: bounded_json(text))])  # type: ignore[misc]
+        assert_cheap([(unit, lambda text=text: parse_bounded_json(text))])  # type: ignore[misc]

@@ -15,10 +15,10 @@ from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
 from components.identity import GroupKey
 from components.schema import TrainGroup
-from components.text.choice_tokens import Choices, allowed_tokens
+from components.text.choice_tokens import Choices, list_allowed_tokens
 from components.training.forward import completion_logprobs, logprobs_and_entropies
 from components.training.packing import pack_groups
-from tests.components.generation.tiny_models import random_model, saved
+from tests.components.generation.tiny_models import random_model, save_model
 from tests.sections import choose_generation
 
 END = 1
@@ -28,7 +28,7 @@ CHOICES = ((5, END), (5, 7, END), (8, END))
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Any:
     model, folder = random_model(), tmp_path_factory.mktemp("model")
-    version = saved(model, folder)
+    version = save_model(model, folder)
     engine = TransformersGenerator(choose_generation())
     engine.load(folder, version)
     return engine, version, model
@@ -41,7 +41,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Any:
 )
 def test_the_product_of_the_conditionals_is_a_distribution_over_the_choices(choices: Choices) -> None:
     """With the same odds for each allowed token, the probabilities of all choices add to 1."""
-    total = sum(math.prod(1 / len(allowed) for allowed in allowed_tokens(choices, choice)) for choice in choices)
+    total = sum(math.prod(1 / len(allowed) for allowed in list_allowed_tokens(choices, choice)) for choice in choices)
     assert total == pytest.approx(1)
 
 
@@ -62,7 +62,7 @@ def test_the_trainer_renormalises_over_the_tokens_that_continue_a_choice(engine:
     found, entropies = logprobs_and_entropies(model, packed, temperature=0.7, entropy_gradient=True)
     expected, expected_entropies = [], []
     for choice in CHOICES:
-        for place, allowed in enumerate(allowed_tokens(CHOICES, choice)):
+        for place, allowed in enumerate(list_allowed_tokens(CHOICES, choice)):
             tokens = torch.tensor([[4, 9, *choice[:place]]])
             logits = model(tokens).logits[0, -1].double() / 0.7
             among = logits[list(allowed)].log_softmax(-1)
@@ -70,7 +70,7 @@ def test_the_trainer_renormalises_over_the_tokens_that_continue_a_choice(engine:
             expected_entropies.append(-(among.exp() * among).sum().item())
     assert found.tolist() == pytest.approx(expected, abs=1e-5)
     assert entropies.tolist() == pytest.approx(expected_entropies, abs=1e-5)
-    only = [len(allowed) == 1 for choice in CHOICES for allowed in allowed_tokens(CHOICES, choice)]
+    only = [len(allowed) == 1 for choice in CHOICES for allowed in list_allowed_tokens(CHOICES, choice)]
     assert [value == 0 for value in found.tolist()] == only
 
 

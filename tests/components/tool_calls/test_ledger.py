@@ -11,11 +11,11 @@ from components.errors import DeadlineExceeded, ExecutionFailed, RetrieverUnavai
 from components.schema import Execution, ExecutionResult, Limits, Passage, ProblemLimits, Query
 from components.tool_calls.journal import ToolJournal
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
-from tests.components.sandbox.scripted import Respond, ScriptedSandbox, printed, sandbox_failed
+from tests.components.sandbox.scripted import Respond, ScriptedSandbox, make_printed, sandbox_failed
 
 
 def echo(program: str, stdin: str) -> ExecutionResult:
-    return printed(f"{program}<{stdin}")
+    return make_printed(f"{program}<{stdin}")
 
 
 class ScriptedRetriever:
@@ -139,7 +139,7 @@ def test_two_ledgers_over_one_journal_agree_after_a_restart(tmp_path: Path) -> N
     store = LocalArtifactStore(tmp_path)
     rivals = [
         ExecutionLedger(
-            world(ScriptedSandbox(lambda program, stdin, name=name: printed(name))),  # type: ignore[misc]
+            world(ScriptedSandbox(lambda program, stdin, name=name: make_printed(name))),  # type: ignore[misc]
             journal=ToolJournal(store, "k"),
         )
         for name in ("first", "second")
@@ -165,7 +165,7 @@ def test_as_many_programs_run_at_once_as_there_are_boxes() -> None:
         time.sleep(0.01)
         with lock:
             running -= 1
-        return printed("")
+        return make_printed("")
 
     ExecutionLedger(world(ScriptedSandbox(respond, num_boxes=3))).prepare(programs(12))
     assert most == 3

@@ -17,7 +17,7 @@ def store(tmp_path: Path) -> LocalArtifactStore:
     return LocalArtifactStore(tmp_path / "store")
 
 
-def published(store: LocalArtifactStore, tracker: InMemoryTracker, folder: Path) -> list[ArtifactRef]:
+def publish(store: LocalArtifactStore, tracker: InMemoryTracker, folder: Path) -> list[ArtifactRef]:
     """Three registered checkpoints."""
     outbox, refs = Outbox(store, "r"), []
     folder.mkdir()
@@ -37,7 +37,7 @@ def test_what_was_removed_is_marked_once_and_unmarked_when_it_is_back(
     store: LocalArtifactStore, tmp_path: Path
 ) -> None:
     tracker = InMemoryTracker()
-    refs = published(store, tracker, tmp_path / "c")
+    refs = publish(store, tracker, tmp_path / "c")
     assert mark_removed(store, "r", lambda: tracker, folders_there(store)) == MarkedFiles()
     kept = (tmp_path / "store" / refs[0].key / "weights.bin").read_bytes()
     for ref in refs[:2]:
@@ -53,7 +53,7 @@ def test_what_was_removed_is_marked_once_and_unmarked_when_it_is_back(
 
 def test_a_tracker_that_is_away_is_told_the_next_time(store: LocalArtifactStore, tmp_path: Path) -> None:
     tracker = InMemoryTracker()
-    refs = published(store, tracker, tmp_path / "c")
+    refs = publish(store, tracker, tmp_path / "c")
     for ref in refs[:2]:
         store.delete(f"{ref.key}/weights.bin")
     tracker.available = False

@@ -10,12 +10,12 @@ from components.tracking.episode_traces import (
     ScoredEpisode,
     ToolCallTrace,
     episode_trace,
-    sampled_episodes,
+    sample_episodes,
 )
 from tests.recorded_rollouts import candidate, episode, node, shard
 
 
-def scored(made: RolloutShard) -> ScoredShard:
+def score(made: RolloutShard) -> ScoredShard:
     """Rewards that count the candidates of an episode."""
     rewards = tuple(
         tuple(tuple(10.0 * n + k for k in range(len(each.candidates))) for n, each in enumerate(played.nodes))
@@ -26,10 +26,10 @@ def scored(made: RolloutShard) -> ScoredShard:
 
 def test_the_sample_is_spread_over_shards_and_never_larger_than_the_step() -> None:
     shards = [shard(3, number, *(episode(problem=f"{number}{letter}") for letter in "abcd")) for number in (0, 1)]
-    scores = [scored(each) for each in shards]
+    scores = [score(each) for each in shards]
 
     def names(count: int) -> list[str]:
-        return [each.episode.problem.problem_id for each in sampled_episodes(shards, scores, count)]
+        return [each.episode.problem.problem_id for each in sample_episodes(shards, scores, count)]
 
     assert (names(0), names(1), names(2)) == ([], ["0a"], ["0a", "1a"])
     assert names(3) == ["0a", "0c", "1b"]
@@ -45,7 +45,7 @@ def test_an_episode_is_its_turns_its_answers_and_their_calls() -> None:
         success=True,
     )
     made = shard(4, 1, replace(played, cuts=(FailedBranch(parent=(0, 0), error="cut"),)))
-    (sampled,) = sampled_episodes([made], [scored(made)], 5)
+    (sampled,) = sample_episodes([made], [score(made)], 5)
     call = ToolCallTrace(name="program", inputs={"program": "print(1)"}, outputs={"stdout": "1"})
     calls = {(0, 1): [call], (0, 0): [replace(call, name="of an answer that was not taken")]}
     trace = episode_trace(sampled, {"team": lambda tokens: f"prompt {sum(tokens)}"}, calls)

@@ -22,7 +22,7 @@ from components.tracking.outbox import Outbox
 from components.tracking.pages import LIST_VIEW, list_url
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import basic
-from infra.services.process import marked, read_record
+from infra.services.process import find_marked, read_record
 from infra.services.secrets import USER, password_file
 from infra.services.stack import down, up
 from tests.components.tracking.conftest import EXPERIMENT, MlflowReader
@@ -173,7 +173,7 @@ def kill_server(home: Path) -> None:
     record = read_record(home, "mlflow")
     assert record is not None
     os.kill(record.pid, signal.SIGKILL)
-    for orphan in list(marked(mark_of(home, "mlflow"))):
+    for orphan in list(find_marked(mark_of(home, "mlflow"))):
         orphan.kill()
 
 

@@ -56,8 +56,8 @@ def test_a_tracker_that_registers_alone_searches_once(
     mlflow: MlflowReader, mlflow_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracker, searched = tracker_at(mlflow_url), []
-    search = tracker.registry._registered
-    monkeypatch.setattr(tracker.registry, "_registered", lambda *about: searched.append(about) or search(*about))
+    search = tracker.registry._find_registered
+    monkeypatch.setattr(tracker.registry, "_find_registered", lambda *about: searched.append(about) or search(*about))
     for step in (1, 2, 3):
         tracker.publish_checkpoint("alone", team(step, f"{step}", model="alone"))
     assert [row[1] for row in mlflow.versions("alone", "alone")] == [1, 2, 3]
@@ -81,7 +81,7 @@ def test_the_best_version_is_that_of_the_highest_success_and_of_equal_ones_the_e
 ) -> None:
     tracker = tracker_at(mlflow_url)
 
-    def evaluated(run_id: str, step: int, num_successes: int, **more: Any) -> int | None:
+    def evaluate(run_id: str, step: int, num_successes: int, **more: Any) -> int | None:
         tracker.publish_checkpoint(run_id, team(step, f"{step}", model="best-of"))
         report = replace(evaluation(step, num_successes=num_successes), **more)
         for _ in range(2):
@@ -89,12 +89,12 @@ def test_the_best_version_is_that_of_the_highest_success_and_of_equal_ones_the_e
         return tracker.registry.version_of("best-of", "best")
 
     assert tracker.registry.version_of("best-of", "best") is None
-    assert evaluated("b", 0, 20) == 1
-    assert evaluated("b", 1, 30) == 2
-    assert evaluated("b", 2, 30) == 2, "the earlier of equal ones"
-    assert evaluated("b", 3, 39, sampling="sample") == 2, "greedy play is compared with greedy play"
-    assert evaluated("b2", 0, 31) == 5, "another run of the same line"
-    assert evaluated("b2", 1, 1, suite_digest="other") == 6, "other problems are not compared with"
+    assert evaluate("b", 0, 20) == 1
+    assert evaluate("b", 1, 30) == 2
+    assert evaluate("b", 2, 30) == 2, "the earlier of equal ones"
+    assert evaluate("b", 3, 39, sampling="sample") == 2, "greedy play is compared with greedy play"
+    assert evaluate("b2", 0, 31) == 5, "another run of the same line"
+    assert evaluate("b2", 1, 1, suite_digest="other") == 6, "other problems are not compared with"
     version = mlflow.client.get_model_version("best-of", "2")
     assert (version.tags["troupe.success.greedy"], version.tags["troupe.success_interval.greedy"]) == (
         "0.75",

@@ -68,7 +68,7 @@ def random_groups(num_groups: int, *, seed: int = 0, group_size: int = 4, longes
     return groups
 
 
-def scored_by(model: Any, groups: list[TrainGroup], *, noise: float = 0.0) -> list[TrainGroup]:
+def score_by_model(model: Any, groups: list[TrainGroup], *, noise: float = 0.0) -> list[TrainGroup]:
     """`groups` with the log-probs that `model` gives, as if it had sampled them, plus seeded noise."""
     rng = random.Random(5)
     values: dict[tuple[int, int], list[float]] = {}
@@ -101,7 +101,7 @@ def make_groups() -> Callable[..., list[TrainGroup]]:
 
 @pytest.fixture(scope="session")
 def score_groups() -> Callable[..., list[TrainGroup]]:
-    return scored_by
+    return score_by_model
 
 
 @pytest.fixture(scope="session")

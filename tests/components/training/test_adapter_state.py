@@ -130,7 +130,7 @@ def test_a_frozen_a_never_moves_and_makes_the_federated_mean_exact(
     assert not differ(found["role-0"].weights, found["role-1"].weights), "merged members are one member"
 
 
-def made_up(seed: int, num_updates: int, *, copies: bool = False) -> AdapterState:
+def make_up_state(seed: int, num_updates: int, *, copies: bool = False) -> AdapterState:
     """A state of one target with a shared A."""
     draw = torch.Generator().manual_seed(seed)
     b, file = torch.randn(3, 2, generator=draw), "optimizer-00000-of-00001.safetensors"
@@ -146,17 +146,17 @@ def made_up(seed: int, num_updates: int, *, copies: bool = False) -> AdapterStat
 
 def test_a_member_that_missed_an_update_makes_all_start_with_fresh_moments() -> None:
     for settings in (Synchronized(), Federated()):
-        unequal = {"role-0": made_up(0, 4), "role-1": made_up(1, 2)}
+        unequal = {"role-0": make_up_state(0, 4), "role-1": make_up_state(1, 2)}
         after, _ = mix_states(settings, unequal, SHARES)
         assert all(state.optimizer == {} for state in after.values())
-        equal = {"role-0": made_up(0, 4), "role-1": made_up(1, 4)}
+        equal = {"role-0": make_up_state(0, 4), "role-1": make_up_state(1, 4)}
         kept, _ = mix_states(settings, equal, SHARES)
         assert {state.num_updates for state in kept.values()} == {4}
         assert not differ(kept["role-0"].weights, after["role-0"].weights), "weights are mixed all the same"
 
 
 def test_who_keeps_a_share_of_its_own_keeps_its_moments_and_copies_of_weights_follow_the_adapter() -> None:
-    members = {f"role-{seed}": made_up(seed, 3, copies=True) for seed in range(2)}
+    members = {f"role-{seed}": make_up_state(seed, 3, copies=True) for seed in range(2)}
     after, residual = mix_states(Federated(personal_share=0.5), members, SHARES)
     assert residual == 0.0
     for policy, state in after.items():

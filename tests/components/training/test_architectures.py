@@ -24,7 +24,7 @@ TRAINING = TrainingConfig(tokens_per_micro_batch=LONGEST_ROW)
 APART = TrainingConfig(tokens_per_micro_batch=LONGEST_ROW, share_prompts=False)
 
 
-def saved(name: str, folder: Path, *, dtype: torch.dtype = torch.float32) -> Any:
+def save(name: str, folder: Path, *, dtype: torch.dtype = torch.float32) -> Any:
     model = MODEL_TYPES[name].model()
     model.to(dtype).save_pretrained(folder)
     return model
@@ -48,7 +48,9 @@ def groups() -> list[TrainGroup]:
     return found
 
 
-def packed(model: Any, training: TrainingConfig) -> tuple[dict[tuple[int, int, int], float], list[torch.Tensor]]:
+def compute_packed(
+    model: Any, training: TrainingConfig
+) -> tuple[dict[tuple[int, int, int], float], list[torch.Tensor]]:
     """The log-probability of each token, and the gradients of their sum weighted by advantages."""
     found = {}
     model.zero_grad()
@@ -80,7 +82,7 @@ def gradients(model: Any) -> list[torch.Tensor]:
 
 
 def assert_equal(model: Any, training: TrainingConfig) -> None:
-    (found, found_gradients), (expected, expected_gradients) = packed(model, training), plain(model)
+    (found, found_gradients), (expected, expected_gradients) = compute_packed(model, training), plain(model)
     assert found == pytest.approx(expected, abs=1e-5)
     scale = max(float(gradient.abs().max()) for gradient in expected_gradients)
     for mine, theirs in zip(found_gradients, expected_gradients, strict=True):
@@ -89,7 +91,7 @@ def assert_equal(model: Any, training: TrainingConfig) -> None:
 
 @pytest.mark.parametrize("name", [name for name, each in MODEL_TYPES.items() if each.trainer])
 def test_packed_rows_have_the_log_probabilities_and_gradients_of_plain_forwards(name: str, tmp_path: Path) -> None:
-    saved(name, tmp_path)
+    save(name, tmp_path)
     assert_equal(load_trainable(tmp_path, training=TRAINING), TRAINING)
     assert_equal(load_trainable(tmp_path, training=APART), APART)
 
@@ -99,7 +101,7 @@ def test_packed_rows_have_the_log_probabilities_and_gradients_of_plain_forwards(
 def test_a_model_that_packed_rows_would_train_wrongly_is_refused_by_name(
     name: str, dtype: torch.dtype, tmp_path: Path
 ) -> None:
-    model = saved(name, tmp_path, dtype=dtype)
+    model = save(name, tmp_path, dtype=dtype)
     with pytest.raises(ConfigurationError, match=f"{type(model).__name__}.*{EXACT_BASES}") as refusal:
         load_trainable(tmp_path, training=TRAINING)
     assert ("set training.share_prompts to false" in str(refusal.value)) == MODEL_TYPES[name].trainer_apart
@@ -107,7 +109,7 @@ def test_a_model_that_packed_rows_would_train_wrongly_is_refused_by_name(
 
 @pytest.mark.parametrize("name", [name for name, each in MODEL_TYPES.items() if not each.trainer])
 def test_a_completion_for_each_row_is_accepted_where_it_is_exact(name: str, tmp_path: Path) -> None:
-    saved(name, tmp_path)
+    save(name, tmp_path)
     if MODEL_TYPES[name].trainer_apart:
         assert_equal(load_trainable(tmp_path, training=APART), APART)
         return
@@ -116,7 +118,7 @@ def test_a_completion_for_each_row_is_accepted_where_it_is_exact(name: str, tmp_
 
 
 def test_a_window_is_harmless_only_if_no_row_can_be_longer(tmp_path: Path) -> None:
-    saved("mistral, window as long as any row", tmp_path)
+    save("mistral, window as long as any row", tmp_path)
     load_trainable(tmp_path, training=TRAINING)
     longer = TRAINING.model_copy(update={"tokens_per_micro_batch": LONGEST_ROW + 1})
     with pytest.raises(ConfigurationError, match=f"set training.tokens_per_micro_batch to at most {LONGEST_ROW}, or"):
@@ -132,7 +134,7 @@ def test_the_window_is_that_of_the_layers_that_have_one(name: str, window: int |
 
 
 def test_a_policy_is_checked_before_training_and_one_that_stays_as_it_is_need_not_be_trainable(tmp_path: Path) -> None:
-    saved("lfm2", tmp_path / "model")
+    save("lfm2", tmp_path / "model")
     adapter = AdapterConfig(rank=2, targets=("q_proj",))
     with pytest.raises(ConfigurationError, match="Lfm2ForCausalLM"):
         write_initial_checkpoint(tmp_path / "model", tmp_path / "whole", "p", training=TRAINING)

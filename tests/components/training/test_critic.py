@@ -12,7 +12,7 @@ from components.algorithms.losses import MinibatchSize
 from components.config import AdapterConfig, TrainingConfig
 from components.models.adapters import ADAPTER_FOLDER
 from components.models.digests import model_digest
-from components.models.value_head import add_value_head, expected, hidden_states
+from components.models.value_head import add_value_head, hidden_states, predict_values
 from components.population.asynchronous import discount_stale_batch
 from components.schema import PolicyVersion, TrainBatch, TrainGroup
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CriticTerms
@@ -31,7 +31,7 @@ LOSS = choose_loss(mismatch_tolerance=100.0, importance_cap=2.0)
 TRAINING = TrainingConfig(learning_rate=1e-2, tokens_per_micro_batch=256, num_minibatches=1)
 
 
-def chained(groups: list[TrainGroup], returns: list[float]) -> list[TrainGroup]:
+def chain(groups: list[TrainGroup], returns: list[float]) -> list[TrainGroup]:
     """Each of four rows of a group is of an episode of its own; the groups of one agent follow each other in it."""
     return [
         replace(group, moves_K=tuple((k, number) for k in range(4)), advantages_K=(returns[number],) * 4)
@@ -53,17 +53,17 @@ def headed(make_model):
 
 
 def test_values_are_of_the_last_token_of_each_prompt(headed, make_groups, jobs) -> None:
-    groups = chained(make_groups(5), [0.0] * 5)
+    groups = chain(make_groups(5), [0.0] * 5)
     job = jobs.first(groups, critic=CRITIC)
     recorded = record_values(headed, groups, job, ranks=Ranks(0, 1, None))
     for group, values in zip(groups, recorded.of_rows(groups), strict=True):
         with torch.no_grad():
             hidden = headed.model(input_ids=torch.tensor([group.prompt_tokens])).last_hidden_state[0, -1:]
-            assert values == pytest.approx([float(expected(headed, "p", hidden))] * 4, abs=1e-5)
+            assert values == pytest.approx([float(predict_values(headed, "p", hidden))] * 4, abs=1e-5)
 
 
 def test_the_loss_is_the_weighed_squared_error_and_moves_head_and_policy(headed, make_groups, jobs) -> None:
-    groups = chained(make_groups(2), [2.0, -1.0])
+    groups = chain(make_groups(2), [2.0, -1.0])
     job = jobs.first(groups, critic=CRITIC)
     values = record_values(headed, groups, job, ranks=Ranks(0, 1, None))
     (micro_batch,) = pack_groups(groups, tokens_per_micro_batch=4096, share_prompts=True)
@@ -82,7 +82,7 @@ def test_the_loss_is_the_weighed_squared_error_and_moves_head_and_policy(headed,
 
 
 def test_advantages_follow_an_agent_from_group_to_group(headed, make_groups, jobs) -> None:
-    groups = chained(make_groups(4), [2.8, 0.0, 2.0, 0.0])  # a acts in moves 0 and 2
+    groups = chain(make_groups(4), [2.8, 0.0, 2.0, 0.0])  # a acts in moves 0 and 2
     values = record_values(headed, groups, jobs.first(groups, critic=CRITIC), ranks=Ranks(0, 1, None))
     v = [rows[0] for rows in values.of_rows(groups)]
     last = 2.0 - v[2]
@@ -92,7 +92,7 @@ def test_advantages_follow_an_agent_from_group_to_group(headed, make_groups, job
 
 def test_a_critic_that_is_right_gives_no_advantages_however_old_the_weights(make_groups) -> None:
     returns = [2.0, -1.0, 0.5]
-    groups = chained(make_groups(3), returns)
+    groups = chain(make_groups(3), returns)
     played = PolicyVersion(policy="p", step=4, weights_digest="w")
     batch = TrainBatch(policy="p", step=5, groups=tuple(groups), num_groups_without_signal=0, version=played)
     aged = discount_stale_batch(batch, 0.5).groups
@@ -122,7 +122,7 @@ def test_a_restarted_critic_goes_on_bit_for_bit_and_is_in_no_policy(
         )
         (tmp_path / "start" / MODEL_FOLDER).symlink_to(model)
     rng = Random(0)
-    groups = chained(score_groups(make_model(), make_groups(6)), [rng.uniform(2, 3) for _ in range(6)])
+    groups = chain(score_groups(make_model(), make_groups(6)), [rng.uniform(2, 3) for _ in range(6)])
     trainer, errors = make_trainer(training), []
     given = {"training": training, "loss": LOSS, "critic": CRITIC}
     job, result = jobs.first(groups, **given), None

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.training.minibatches import balanced, minibatches, minibatches_of
+from components.training.minibatches import balance_costs, minibatches, minibatches_of
 
 
 @settings(deadline=None)
@@ -43,11 +43,11 @@ def test_the_permutation_depends_on_every_part_of_its_seed() -> None:
 @settings(deadline=None)
 @given(costs=st.lists(st.integers(1, 50), max_size=30), ranks=st.integers(1, 5))
 def test_ranks_are_balanced_to_within_one_item(costs: list[int], ranks: int) -> None:
-    parts = balanced(costs, ranks)
+    parts = balance_costs(costs, ranks)
     assert sorted(index for part in parts for index in part) == list(range(len(costs)))
     loads = [sum(costs[index] for index in part) for part in parts]
     assert max(loads) - min(loads) <= max(costs, default=0)
 
 
 def test_the_documented_example() -> None:
-    assert balanced((5, 3, 3, 2), 2) == [[0, 3], [1, 2]]
+    assert balance_costs((5, 3, 3, 2), 2) == [[0, 3], [1, 2]]

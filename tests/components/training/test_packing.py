@@ -11,8 +11,8 @@ from components.schema import TrainGroup
 from components.training.packing import (
     MicroBatch,
     empty_micro_batch,
+    measure_packed_length,
     pack_groups,
-    packed_length,
     without_truncated,
 )
 
@@ -124,12 +124,12 @@ def test_the_documented_example(make_groups) -> None:
     assert batch.targets_N.tolist() == [9, 7, 8, 9, 8]
     assert batch.columns_N.tolist() == [1, 1, 2, 1, 3]
     assert batch.offsets_N.tolist() == [0, 0, 1, 0, 1]
-    assert packed_length(group) == 4
+    assert measure_packed_length(group) == 4
 
 
 def test_a_group_that_is_too_long_is_split_and_repeats_its_prompt(make_groups) -> None:
     (group,) = make_groups(1, group_size=8, longest=7)
-    budget = packed_length(group) - 1
+    budget = measure_packed_length(group) - 1
     batches = pack_groups([group], tokens_per_micro_batch=budget, share_prompts=True)
     prompt = list(group.prompt_tokens)
     rows = [row[: len(prompt)].tolist() for batch in batches for row in batch.tokens_S_T]
@@ -167,7 +167,7 @@ def test_answers_share_the_columns_that_they_begin_with(make_groups, choices: tu
     chosen = replace(group, choices=choices, **values)
     (batch,) = pack_groups([chosen], tokens_per_micro_batch=4096, share_prompts=True)
     assert batch.tokens_S_T.shape == (1, len(group.prompt_tokens) + 2)
-    assert (packed_length(chosen), batch.num_tokens) == (batch.tokens_S_T.size, 100)
+    assert (measure_packed_length(chosen), batch.num_tokens) == (batch.tokens_S_T.size, 100)
 
 
 def _dialogues(num: int, turns: int, *, turn: int = 40, instructions: int = 100, answers: int = 4) -> list[TrainGroup]:
@@ -213,7 +213,7 @@ def test_rows_stay_within_four_prompts_and_are_even() -> None:
     longest = 4 * max(len(group.prompt_tokens) for group in groups)
     assert max(lengths) <= longest
     assert min(lengths) > 0.8 * max(lengths)
-    alone, once = sum(map(packed_length, groups)), 160 + 60 * 3 * (40 + 4 * 9) + 60 * 2
+    alone, once = sum(map(measure_packed_length, groups)), 160 + 60 * 3 * (40 + 4 * 9) + 60 * 2
     assert sum(lengths) < alone - 0.85 * (alone - once)
 
 

@@ -29,7 +29,7 @@ def test_the_term_is_fedproxs_with_its_gradient() -> None:
 def test_the_stronger_the_pull_the_nearer_the_weights_stay(make_trainer: Any, jobs: Any, make_groups: Any) -> None:
     groups, trainer = make_groups(8), make_trainer(TRAINING)
 
-    def moved(proximal: float) -> tuple[str, float]:
+    def measure_move(proximal: float) -> tuple[str, float]:
         job: UpdateJob = jobs.first(groups, training=TRAINING, loss=LOSS, proximal=proximal)
         result = trainer.update(job)
         assert result.metrics["num_updates"] == 4
@@ -41,7 +41,12 @@ def test_the_stronger_the_pull_the_nearer_the_weights_stay(make_trainer: Any, jo
         return result.manifest.weights_digest, distance
 
     try:
-        (plain, far), (again, _), (_, near), (_, nearer) = moved(0.0), moved(0.0), moved(1.0), moved(100.0)
+        (plain, far), (again, _), (_, near), (_, nearer) = (
+            measure_move(0.0),
+            measure_move(0.0),
+            measure_move(1.0),
+            measure_move(100.0),
+        )
     finally:
         trainer.close()
     assert plain == again
@@ -57,15 +62,15 @@ def test_the_stronger_the_pull_the_nearer_the_weights_stay(make_trainer: Any, jo
     ],
 )
 def test_a_pull_without_effect_is_refused(changes: dict[str, Any], told: str) -> None:
-    def merged(values: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    def merge(values: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         return values | {
-            key: merged(values.get(key) or {}, value) if isinstance(value, dict) else value
+            key: merge(values.get(key) or {}, value) if isinstance(value, dict) else value
             for key, value in other.items()
         }
 
     values = dict(preset_values()["population-tiny"])
-    fits = merged(values, {"method": {"weight_updates": {"type": "federated", "every": 1, "proximal": 0.1}}})
-    fits = merged(fits, {"training": {"num_minibatches": 2}})
+    fits = merge(values, {"method": {"weight_updates": {"type": "federated", "every": 1, "proximal": 0.1}}})
+    fits = merge(fits, {"training": {"num_minibatches": 2}})
     assert parse_config(fits).model_dump()["method"]["weight_updates"]["proximal"] == 0.1
     with pytest.raises(ValueError, match=told):
-        parse_config(merged(fits, changes))
+        parse_config(merge(fits, changes))

@@ -20,7 +20,7 @@ from tests.sections import choose_loss
 NOT_A_NUMBER = float("nan")
 
 
-def mismatched(job: UpdateJob) -> UpdateJob:
+def make_mismatched(job: UpdateJob) -> UpdateJob:
     """The job with a tolerance that its batch exceeds: it is refused with its first gradient in place."""
     return job.model_copy(update={"loss": choose_loss(mismatch_tolerance=1e-6)})
 
@@ -71,8 +71,8 @@ def test_a_refused_update_changes_no_later_one(
         assert all(result.metrics["grad_norm"] > training.max_grad_norm for result in wanted.values())
         corrupt = jobs[first].model_copy(update={"weights_digest": "0" * 64})
         cases = [
-            (mismatched(jobs[first]), LogprobMismatch, (other, first)),
-            (mismatched(jobs[first]), LogprobMismatch, (first, other)),
+            (make_mismatched(jobs[first]), LogprobMismatch, (other, first)),
+            (make_mismatched(jobs[first]), LogprobMismatch, (first, other)),
             (broken(jobs[first], groups[first]), UpdateFailed, (other, first)),
             (corrupt, ArtifactCorrupt, (first, other)),
         ]
@@ -103,7 +103,7 @@ def test_whatever_ends_an_update_nothing_is_held_after_it(monkeypatch: pytest.Mo
     holder = worker.Worker.__new__(worker.Worker)
     for error in (LogprobMismatch("x"), ValueError("x"), KeyboardInterrupt()):
         holder._learners, holder._held, holder._base = {"a": Learner(), "b": Learner()}, {"b": ("w", "o")}, ("d", None)  # type: ignore[assignment]
-        monkeypatch.setattr(holder, "_updated", failing)
+        monkeypatch.setattr(holder, "_update", failing)
         with pytest.raises(type(error)):
             holder.update(make_job())
         assert (holder._learners, holder._held, holder._base) == ({}, {}, None)
@@ -126,7 +126,7 @@ def test_an_operator_that_cannot_repeat_is_told_in_the_metrics_and_stops_nothing
 
     holder = worker.Worker.__new__(worker.Worker)
     holder._learners, holder._held, holder._base = {}, {"b": ("w", "o")}, None
-    monkeypatch.setattr(holder, "_updated", uses_put)
+    monkeypatch.setattr(holder, "_update", uses_put)
     torch.use_deterministic_algorithms(True)
     try:
         with pytest.warns(UserWarning, match="put_ does not have a deterministic implementation"):

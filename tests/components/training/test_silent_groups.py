@@ -48,7 +48,7 @@ def test_nine_silent_groups_of_ten_leave_the_terms_as_large_as_none() -> None:
     assert float(minibatch_loss(inputs, config, size=size)) == pytest.approx(0.1 * (math.e - 2) - 0.01, rel=1e-5)
 
 
-def answered(played: Episode, model: Any, seed: int) -> Episode:
+def answer(played: Episode, model: Any, seed: int) -> Episode:
     """`played` with random answers of other lengths, and log-probs near those of `model`; some answers are truncated."""
     rng = torch.Generator().manual_seed(seed)
 
@@ -78,7 +78,7 @@ def forward(model: Any, prompt: tuple[int, ...], tokens: tuple[int, ...]) -> tup
 
 def steps_of(model: Any, seed: int) -> tuple[RolloutShard, ScoredShard]:
     """Two trees: groups with and without signal, an unscorable answer, a node nobody could score and a continuation."""
-    first, second = (answered(episode("a", number, "tptp", num=3), model, seed + number) for number in range(2))
+    first, second = (answer(episode("a", number, "tptp", num=3), model, seed + number) for number in range(2))
     below = replace(first.nodes[3], candidates=first.nodes[3].candidates[:1], parent=(2, 1))
     rewards = scores(
         ((1.0, 0.0, 0.5), (1.0, 1.0, 1.0), (None, 1.0, 0.0), (2.0, None, 2.0), (9.0,)),

@@ -97,7 +97,7 @@ class Team:
         return {policy: read_manifest(folder) for policy, folder in self.newest.items()}
 
 
-def served(team: Team, engines: Mapping[str, TransformersGenerator]) -> dict[str, tuple[float, ...]]:
+def serve(team: Team, engines: Mapping[str, TransformersGenerator]) -> dict[str, tuple[float, ...]]:
     """What each policy's engine thinks of fixed tokens, once it holds and has proved the newest checkpoint."""
     answers = {}
     for policy, folder in team.newest.items():
@@ -131,12 +131,12 @@ def test_an_update_changes_its_policy_and_no_other(
     bases = BaseModels()
     engines = {policy: TransformersGenerator(choose_generation(), bases) for policy in team.policies}
     digests = {policy: manifest.weights_digest for policy, manifest in team.manifests().items()}
-    answers = served(team, engines)
+    answers = serve(team, engines)
     for number in range(NUM_UPDATES):
         for index, policy in enumerate(team.policies):
             job = team.job(policy, make_groups(3, seed=10 * number + index), tmp_path / f"{policy}-{number + 1}")
             team.updated(together, job)
-            now, heard = {name: m.weights_digest for name, m in team.manifests().items()}, served(team, engines)
+            now, heard = {name: m.weights_digest for name, m in team.manifests().items()}, serve(team, engines)
             assert {name for name in team.policies if now[name] != digests[name]} == {policy}
             assert {name for name in team.policies if heard[name] != answers[name]} == {policy}
             digests, answers = now, heard
@@ -195,12 +195,12 @@ def test_another_adapter_s_values_trip_the_probe(
     team = Team(tmp_path, "L2", 2, make_model)
     team.updated(trainers[0], team.job("role-0", make_groups(3), tmp_path / "role-0-1"))
     engines = {policy: TransformersGenerator(choose_generation()) for policy in team.policies}
-    served(team, engines)
+    serve(team, engines)
     with torch.no_grad():
         for tensor in adapter_tensors(engines["role-0"]._model, "role-0").values():
             tensor.mul_(-1.5)
     with pytest.raises(LogprobMismatch):
-        served(team, engines)
+        serve(team, engines)
 
 
 def test_every_adapter_gets_gradients_in_its_turn(make_model: Callable[..., Any]) -> None:
@@ -225,7 +225,7 @@ def test_adapters_of_one_base_answer_side_by_side(
         team.updated(trainers[0], team.job(policy, make_groups(3, seed=number), tmp_path / f"{policy}-1"))
     bases = BaseModels()
     engines = {policy: TransformersGenerator(choose_generation(), bases) for policy in team.policies}
-    answers = served(team, engines)
+    answers = serve(team, engines)
     assert len(set(answers.values())) == 2
     calls = list(team.policies) * 50
     with ThreadPoolExecutor(max_workers=4) as threads:

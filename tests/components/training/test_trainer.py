@@ -213,7 +213,7 @@ trainer = DeepSpeedTrainer(
 )
 trainer.start()
 print(trainer._processes.launcher.pid, trainer._processes.folder, flush=True)
-trainer.update(job) if sys.argv[3] == "updates" else (trainer._processes._connected(), time.sleep(600))
+trainer.update(job) if sys.argv[3] == "updates" else (trainer._processes._connect(), time.sleep(600))
 """
 
 

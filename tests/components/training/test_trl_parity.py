@@ -115,7 +115,7 @@ def _trl_tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=words_alone, pad_token="<pad>", eos_token="<eos>")
 
 
-def _padded(rows: list[Any], *, left: bool, dtype: torch.dtype = torch.long) -> torch.Tensor:
+def _pad(rows: list[Any], *, left: bool, dtype: torch.dtype = torch.long) -> torch.Tensor:
     width = max(len(row) for row in rows)
     tensor = torch.zeros(len(rows), width, dtype=dtype)
     for number, row in enumerate(rows):
@@ -129,7 +129,7 @@ def _trl_inputs(groups: list[Any], recorded: Recorded) -> dict[str, torch.Tensor
     prompts = [group.prompt_tokens for group in groups for _ in group.completions_K_T]
     completions = [c for group in groups for c in group.completions_K_T]
     sampled = [p for group in groups for p in group.sampler_logprobs_K_T]
-    mask = _padded([[1] * len(c) for c in completions], left=False)
+    mask = _pad([[1] * len(c) for c in completions], left=False)
 
     def rows(values: RecordedValues) -> torch.Tensor:
         tensor = torch.zeros(mask.shape)
@@ -137,12 +137,12 @@ def _trl_inputs(groups: list[Any], recorded: Recorded) -> dict[str, torch.Tensor
         return tensor
 
     inputs = {
-        "prompt_ids": _padded(prompts, left=True),
-        "prompt_mask": _padded([[1] * len(p) for p in prompts], left=True),
-        "completion_ids": _padded(completions, left=False),
+        "prompt_ids": _pad(prompts, left=True),
+        "prompt_mask": _pad([[1] * len(p) for p in prompts], left=True),
+        "completion_ids": _pad(completions, left=False),
         "completion_mask": mask,
         "advantages": torch.tensor([a for group in groups for a in group.advantages_K]),
-        "old_per_token_logps": _padded(sampled, left=False, dtype=torch.float32)
+        "old_per_token_logps": _pad(sampled, left=False, dtype=torch.float32)
         if recorded.old is None
         else rows(recorded.old),
         "num_items_in_batch": mask.sum(),
@@ -190,7 +190,7 @@ def _batch(make_model: Any, make_groups: Any, score_groups: Any) -> tuple[Any, l
     return model, score_groups(model, make_groups(5, longest=7), noise=0.3)
 
 
-def _recorded(config: LossConfig, make_model: Any, groups: Any) -> Recorded:
+def _record(config: LossConfig, make_model: Any, groups: Any) -> Recorded:
     if not config.kl_coefficient:
         return Recorded()
     reference = make_model(seed=1)
@@ -202,7 +202,7 @@ def _recorded(config: LossConfig, make_model: Any, groups: Any) -> Recorded:
 @pytest.mark.parametrize("case", cases())
 def test_loss_and_gradient_equal_trls(make_trl, make_model, make_groups, score_groups, make_job, case: Case) -> None:
     model, groups = _batch(make_model, make_groups, score_groups)
-    recorded = _recorded(case.ours, make_model, groups)
+    recorded = _record(case.ours, make_model, groups)
     job = make_job(loss=case.ours, temperature=TEMPERATURE)
     theirs = _theirs(make_trl(**case.theirs), _trl_inputs(groups, recorded))
     for share in (True, False):
@@ -238,7 +238,7 @@ def test_truncated_importance_weights_equal_trls(
     job = make_job(loss=loss, temperature=TEMPERATURE)
     recorded = record_batch(start, groups, job, ranks=Ranks(), reference=None)
     inputs = _trl_inputs(groups, recorded)
-    sampled = _padded([p for g in groups for p in g.sampler_logprobs_K_T], left=False, dtype=torch.float32)
+    sampled = _pad([p for g in groups for p in g.sampler_logprobs_K_T], left=False, dtype=torch.float32)
     differences = (inputs["old_per_token_logps"] - sampled) * inputs["completion_mask"]
     if level == "sequence":
         differences = differences.sum(-1, keepdim=True)

@@ -18,7 +18,7 @@ from components.schema import PolicyVersion, TrainBatch
 from components.training.packing import empty_micro_batch, pack_groups
 from components.training.rank_batches import count_size, minibatch_size, rank_micro_batches, record_logprobs
 from components.training.ranks import Ranks
-from components.training.reference_logprobs import Recorded, corrected_here, loss_inputs, record_batch
+from components.training.reference_logprobs import Recorded, correct_here, loss_inputs, record_batch
 from components.training.update import Update
 from tests.sections import choose_loss
 
@@ -338,7 +338,7 @@ def test_corrections_of_ranks_and_of_padding_add_up_to_that_of_the_batch(
     shares = [rank_micro_batches(groups, range(len(groups)), job.training, _Simulated(rank, 2)) for rank in range(2)]
     assert all(shares)
     parts = [
-        corrected_here(loss_inputs(model, batch, job, Recorded()), batch, job)[1].sums
+        correct_here(loss_inputs(model, batch, job, Recorded()), batch, job)[1].sums
         for share in shares
         for batch in (*share, empty_micro_batch())
     ]

@@ -89,7 +89,7 @@ def _label(node: dict[str, Any]) -> str:
     return str(node["label"]).rpartition("-")[0] if node["kind"] == "task-run" else str(node["label"])
 
 
-def told(name: str) -> list[dict[str, Any]]:
+def list_children(name: str) -> list[dict[str, Any]]:
     """What the server shows of the children of a flow run, without ids and times."""
     with get_client(sync_client=True) as client:
         runs = client.request("POST", "/flow_runs/filter", json={"sort": "NAME_ASC"}).json()
@@ -135,7 +135,7 @@ def calm() -> Iterator[None]:
 
 def test_prefect_is_told_what_its_own_way_would_tell() -> None:
     assert trained("stock", stock_runs) == trained("ours") == {"team": 23}
-    ours, stock = told("ours"), told("stock")
+    ours, stock = list_children("ours"), list_children("stock")
     assert [run["states"] for run in ours] == [["Pending", "Running", "Completed"]] * (1 + NUM_STEPS)
     assert [run["pages"] for run in ours] == [[], *([f"step {step}"] for step in range(NUM_STEPS))]
     assert ours == stock
@@ -157,12 +157,12 @@ def test_no_iteration_but_the_first_asks_the_server_anything(monkeypatch: pytest
     under_way = [0]
     send = httpx.Client.send
 
-    def noted(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
+    def note(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
         if threading.current_thread() is threading.main_thread():
             asked.append((under_way[0], request.url.path))
         return send(self, request, **options)
 
-    monkeypatch.setattr(httpx.Client, "send", noted)
+    monkeypatch.setattr(httpx.Client, "send", note)
     with between(lambda step: under_way.__setitem__(0, step)):
         trained("unasked")
     assert [path for step, path in asked if 0 < step < NUM_STEPS - 1] == []
@@ -175,17 +175,17 @@ def test_a_flow_run_made_ahead_of_a_failure_is_taken_back() -> None:
 
     with between(fail), pytest.raises(ValueError, match="step 1 fails"):
         trained("failing")
-    assert [(run["name"], run["states"][-1]) for run in told("failing")] == [
+    assert [(run["name"], run["states"][-1]) for run in list_children("failing")] == [
         ("", "Failed"), ("/step-000000", "Completed"), ("/step-000001", "Failed")
     ]  # fmt: skip
-    assert [run["tasks"].count("iterati") for run in told("failing")] == [2, 0, 0]
+    assert [run["tasks"].count("iterati") for run in list_children("failing")] == [2, 0, 0]
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt(), TerminationSignal(signal.SIGTERM)])
 def test_an_interrupted_iteration_is_cancelled_and_so_is_its_parent(
     interruption: BaseException, calm: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(step: int) -> None:
+    def interrupt(step: int) -> None:
         if step == 1:
             raise interruption
 
@@ -194,10 +194,10 @@ def test_an_interrupted_iteration_is_cancelled_and_so_is_its_parent(
     monkeypatch.setattr(
         os, "kill", lambda pid, signal_number: repeated.append(signal_number)
     )  # to the caller's handler
-    with between(interrupted), pytest.raises(type(interruption)):
+    with between(interrupt), pytest.raises(type(interruption)):
         trained(name)
     assert repeated == ([signal.SIGTERM] if isinstance(interruption, TerminationSignal) else [])
-    assert [(run["name"], run["states"][-1]) for run in told(name)] == [
+    assert [(run["name"], run["states"][-1]) for run in list_children(name)] == [
         ("", "Cancelled"), ("/step-000000", "Completed"), ("/step-000001", "Cancelled")
     ]  # fmt: skip
     assert is_interrupted()
@@ -213,7 +213,7 @@ def test_a_parent_that_is_tried_again_begins_with_its_first_iteration() -> None:
 
         with between(fail_once):
             assert trained(name, runs, retries=1) == {"team": 23}
-    assert told("retried") == told("retried-stock")
+    assert list_children("retried") == list_children("retried-stock")
 
 
 def test_a_server_that_stays_away_ends_the_run_by_name_and_no_later_than_the_next_iteration() -> None:
@@ -266,7 +266,7 @@ def test_a_flow_run_whose_creation_was_not_answered_in_time_is_not_created_twice
 
     assert trained("slow", slow_runs) == {"team": 23}
     assert len(sent) == 1 + NUM_STEPS
-    assert [(run["name"], run["states"][-1]) for run in told("slow")] == [
+    assert [(run["name"], run["states"][-1]) for run in list_children("slow")] == [
         ("", "Completed"), *((f"/step-{step:06d}", "Completed") for step in range(NUM_STEPS))
     ]  # fmt: skip
 

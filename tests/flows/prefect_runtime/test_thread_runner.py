@@ -19,7 +19,7 @@ def released() -> Iterator[threading.Event]:
         pass
 
 
-def ended_by(error: BaseException, work: Callable[[], object]) -> None:
+def end_by(error: BaseException, work: Callable[[], object]) -> None:
     """A flow that `error` ends while a thread of its runner works."""
     with ThreadRunner(max_workers=1) as runner:
         assert runner._executor is not None
@@ -32,7 +32,7 @@ def ended_by(error: BaseException, work: Callable[[], object]) -> None:
 def test_an_interrupted_flow_waits_for_no_thread(released: threading.Event) -> None:
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        ended_by(KeyboardInterrupt(), lambda: released.wait(120))
+        end_by(KeyboardInterrupt(), lambda: released.wait(120))
     assert time.monotonic() - started < 60
     assert is_interrupted()
 
@@ -40,6 +40,6 @@ def test_an_interrupted_flow_waits_for_no_thread(released: threading.Event) -> N
 def test_a_failed_flow_waits_for_its_threads(released: threading.Event) -> None:
     done: list[bool] = []
     with pytest.raises(ValueError, match="failed"):
-        ended_by(ValueError("failed"), lambda: (time.sleep(0.2), done.append(True)))
+        end_by(ValueError("failed"), lambda: (time.sleep(0.2), done.append(True)))
     assert done == [True]
     assert not is_interrupted()

@@ -17,7 +17,7 @@ from flows.preflight import memory
 from flows.preflight.checks import preflight
 from flows.preflight.memory import check_memory, tokens_at_once
 from flows.presets import preset_config, preset_values
-from tests.components.generation.tiny_models import tagged_tokenizer
+from tests.components.generation.tiny_models import make_tagged_tokenizer
 from tests.preset_substitutes import without_downloads
 
 QWEN = {
@@ -35,7 +35,7 @@ QWEN = {
 
 @pytest.fixture
 def base(tmp_path: Path) -> str:
-    tagged_tokenizer().save_pretrained(tmp_path)
+    make_tagged_tokenizer().save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(QWEN))
     return f"policies.team.base={tmp_path}"
 

@@ -13,14 +13,14 @@ from components.session.scenario import scenario_of
 from flows.preflight import checks
 from flows.preflight.prompts import check_prompts, longest_first_prompt
 from flows.presets import preset_config
-from tests.components.generation.tiny_models import tagged_tokenizer
+from tests.components.generation.tiny_models import make_tagged_tokenizer
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder without weights, which are not looked at: 600 positions, a token a byte."""
     folder = tmp_path_factory.mktemp("base")
-    tagged_tokenizer().save_pretrained(folder)
+    make_tagged_tokenizer().save_pretrained(folder)
     (folder / "config.json").write_text(json.dumps({"text_config": {"max_position_embeddings": 600}}))
     return folder
 

@@ -12,7 +12,7 @@ import pytest
 from components.errors import ServiceMissing
 from infra.services import lifecycle
 from infra.services.lifecycle import NUM_STARTS, ports_of, start_all, stop_all
-from infra.services.process import locked
+from infra.services.process import lock_home
 from infra.services.service import Launch, Ports, Service
 
 SERVER = """
@@ -66,9 +66,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
         yield wanted
 
 
-def started(home: Path) -> dict[str, Ports]:
+def list_started(home: Path) -> dict[str, Ports]:
     servers = [Upstream(), Downstream()]
-    with locked(home), ExitStack() as reserved:
+    with lock_home(home), ExitStack() as reserved:
         ports: dict[str, Ports] = {server.name: ports_of(home, server, reserved) for server in servers}
         first = {name: dict(each) for name, each in ports.items()}
         try:
@@ -85,13 +85,13 @@ def started(home: Path) -> dict[str, Ports]:
 def test_a_port_that_was_taken_meanwhile_is_tried_again_with_others_and_told_to_its_peers(
     taken: list[tuple[str, int]], tmp_path: Path
 ) -> None:
-    assert started(tmp_path / "free") == {}
+    assert list_started(tmp_path / "free") == {}
     taken += [("upstream", 1), ("upstream", 0), ("downstream", 0)]
-    assert set(started(tmp_path / "taken")) == {"upstream", "downstream"}
+    assert set(list_started(tmp_path / "taken")) == {"upstream", "downstream"}
     assert taken == []
 
 
 def test_ports_that_are_always_taken_are_an_error_that_names_them(taken: list[tuple[str, int]], tmp_path: Path) -> None:
     taken += [("downstream", 0)] * NUM_STARTS
     with pytest.raises(ServiceMissing, match=rf"downstream found a port of .*, at each of {NUM_STARTS} starts"):
-        started(tmp_path)
+        list_started(tmp_path)

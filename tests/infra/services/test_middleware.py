@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from infra.services import middleware
 from infra.services.login import ENTER, PAGE, VERIFY, Login, own_path
-from infra.services.middleware import NUM_ATTEMPTS, RepeatingBusyRequests, guarded
+from infra.services.middleware import NUM_ATTEMPTS, RepeatingBusyRequests, guard_app
 
 OWN = "http://127.0.0.1:5000"
 TALK = "ws://127.0.0.1:5000/talk"
@@ -36,7 +36,7 @@ def client(password: str | None = None, base_url: str = OWN, *, storage_key: str
         WebSocketRoute("/talk", talk),
     ]
     login = None if password is None else Login(title="Ours", password=password, storage_key=storage_key)
-    return TestClient(guarded(Starlette(routes=routes), login, open_path="/health"), base_url=base_url)
+    return TestClient(guard_app(Starlette(routes=routes), login, open_path="/health"), base_url=base_url)
 
 
 def basic(credentials: str, scheme: str = "Basic") -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 
 from components.errors import ConfigurationError
 from components.machine.process_ids import process_of
-from infra.services.process import MARK, ProcessRecord, is_alive, locked, make_private, marked, start, stop
+from infra.services.process import MARK, ProcessRecord, find_marked, is_alive, lock_home, make_private, start, stop
 from tests.other_users import needs_another_user, strangers_process
 from tests.processes import alive
 
@@ -39,7 +39,7 @@ FAMILY = (
 def mark(tmp_path: Path) -> Iterator[str]:
     name = f"test@{tmp_path}"
     yield name
-    for process in list(marked(name)):
+    for process in list(find_marked(name)):
         process.kill()
 
 
@@ -156,7 +156,7 @@ def test_the_mark_of_another_home_is_not_ours(tmp_path: Path, mark: str) -> None
     with subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL, env=env) as stranger:
         try:
             wait_for(lambda: psutil.Process(stranger.pid).environ().get(MARK) == f"{mark}-other")
-            assert list(marked(mark)) == []
+            assert list(find_marked(mark)) == []
         finally:
             stranger.kill()
 
@@ -165,7 +165,7 @@ def test_the_mark_of_another_home_is_not_ours(tmp_path: Path, mark: str) -> None
 def test_a_process_of_another_user_that_carries_the_mark_is_none_of_ours(mark: str) -> None:
     with strangers_process("sleeper", ["sleeper"], {MARK: mark}) as process:
         wait_for(lambda: psutil.Process(process.pid).environ().get(MARK) == mark)
-        assert list(marked(mark)) == []
+        assert list(find_marked(mark)) == []
 
 
 def test_a_folder_open_to_all_is_narrowed_and_what_is_in_it_too(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_folder_open_to_all_is_narrowed_and_what_is_in_it_too(tmp_path: Path) 
     for name in ("prefect", "mlflow", "logs", "services", "decisions", "runs", "errors"):
         (home / name).mkdir(mode=0o755, parents=True)
     home.chmod(0o777)
-    with locked(home):
+    with lock_home(home):
         pass
     assert home.stat().st_mode & 0o066 == 0
     assert {path.stat().st_mode & 0o777 for path in home.iterdir()} == {0o700}
@@ -188,5 +188,5 @@ def test_root_lets_its_boxes_pass_and_others_nobody(tmp_path: Path) -> None:
 def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir(mode=0o777)
     os.chown(tmp_path / "home", 65534, 65534)
-    with pytest.raises(ConfigurationError, match="belongs to another user"), locked(tmp_path / "home"):
+    with pytest.raises(ConfigurationError, match="belongs to another user"), lock_home(tmp_path / "home"):
         pass

@@ -21,14 +21,14 @@ from infra.services import client, stack
 from infra.services.environment import PrefectAddress, S3Address, StackStatus, environment, service_environment
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import request
-from infra.services.process import ProcessRecord, marked, read_record, write_record
+from infra.services.process import ProcessRecord, find_marked, read_record, write_record
 from infra.services.seaweedfs import credentials_file, sign_request
 from infra.services.stack import ALL, deploy, down, outage, status, up
 
 
 def ours(home: Path) -> list[psutil.Process]:
     """Every process that carries a mark of `home`."""
-    return [process for name in ALL for process in marked(mark_of(home, name))]
+    return [process for name in ALL for process in find_marked(mark_of(home, name))]
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_page_of_another_origin_reads_nothing(s3_home: Path) -> None:
     sign_request(s3_home, "PUT", f"{endpoint}/troupe/page", body=b"secret")
     for path in ("", "troupe", "troupe/page", "troupe/none", "status", "healthz", "metrics"):
         for method in ("GET", "PUT", "DELETE", "OPTIONS"):
-            status_code, headers, content = answered_to_a_page(f"{endpoint}/{path}", method)
+            status_code, headers, content = send_from_page(f"{endpoint}/{path}", method)
             assert b"secret" not in content
             if path.startswith("troupe"):
                 assert "Access-Control-Allow-Origin" not in headers, (method, path)
@@ -106,7 +106,7 @@ def test_a_page_of_another_origin_reads_nothing(s3_home: Path) -> None:
     assert sign_request(s3_home, "GET", f"{endpoint}/troupe/page") == (200, b"secret")
 
 
-def answered_to_a_page(url: str, method: str) -> tuple[int | None, Mapping[str, str], bytes]:
+def send_from_page(url: str, method: str) -> tuple[int | None, Mapping[str, str], bytes]:
     """(HTTP status, headers, body) of what a browser sends for a foreign page; no status if the server hangs up."""
     place = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(place.netloc, timeout=10)

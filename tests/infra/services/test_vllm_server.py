@@ -13,7 +13,7 @@ import pytest
 from components.config import GenerationConfig, VllmConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.machine import scratch
-from components.session.vllm_models import name_served_model, served_models, server_key, server_urls, spell_urls
+from components.session.vllm_models import name_served_model, name_served_models, server_key, server_urls, spell_urls
 from flows.presets import preset_config
 from infra.services import vllm_server
 from infra.services.service import NotReady
@@ -251,12 +251,12 @@ def test_which_servers_serve_which_policies() -> None:
     agents = "agents={tool_agent: {policy: tool}, plan_agent: {policy: plan}}"
     vllm = "generation.engine=vllm"
     own = preset_config("tiny", [f"policies={{tool: {TINY}, plan: {TINY}}}", agents, vllm])
-    assert served_models(own) == {"plan": ("plan",), "tool": ("tool",)}
+    assert name_served_models(own) == {"plan": ("plan",), "tool": ("tool",)}
     adapted = preset_config("tiny", [f"policies={{tool: {ADAPTED}, plan: {ADAPTED}}}", agents, vllm])
-    assert served_models(adapted) == {"plan+tool": ("plan", "tool")}
+    assert name_served_models(adapted) == {"plan+tool": ("plan", "tool")}
     assert name_served_model(adapted, "tool") == "plan+tool"
     merged = [f"policies={{tool: {ADAPTED}, plan: {ADAPTED}}}", agents, vllm, "generation.vllm.merge_adapters=true"]
-    assert served_models(preset_config("tiny", merged)) == {"plan": ("plan",), "tool": ("tool",)}
+    assert name_served_models(preset_config("tiny", merged)) == {"plan": ("plan",), "tool": ("tool",)}
 
 
 def test_addresses_come_from_the_configuration_or_the_environment() -> None:

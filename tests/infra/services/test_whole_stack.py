@@ -21,7 +21,7 @@ from infra.services.client import PREFECT_TOML
 from infra.services.environment import StackStatus, environment, service_environment
 from infra.services.lifecycle import mark_of
 from infra.services.loopback import basic, request
-from infra.services.process import marked
+from infra.services.process import find_marked
 from infra.services.secrets import password_file
 from infra.services.stack import ALL, deploy, down, status
 from troupe.projects.project import write_project
@@ -78,7 +78,7 @@ class Stack:
 
 def ours(home: Path) -> list[psutil.Process]:
     """Every process that carries a mark of `home`."""
-    return [process for name in ALL for process in marked(mark_of(home, name))]
+    return [process for name in ALL for process in find_marked(mark_of(home, name))]
 
 
 def troupe(command: str, home: Path, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -178,7 +178,7 @@ def test_prefect_holds_what_the_files_say_until_one_is_changed(stack: Stack) -> 
 def test_no_service_inherits_an_account_of_the_user(stack: Stack) -> None:
     seen = {}
     for name in ALL:
-        for process in marked(mark_of(stack.home, name)):
+        for process in find_marked(mark_of(stack.home, name)):
             seen[name] = process.environ()
             assert CANARY not in seen[name], (name, process.cmdline())
             assert stack.password not in " ".join(process.cmdline())

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from components.artifacts.local import LocalArtifactStore
-from tests.committed_runs import commit_step, ended_run, started_run
+from tests.committed_runs import commit_step, make_ended_run, start_run
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
 from tests.waits import lines_without_waits
 
@@ -142,7 +142,7 @@ def snapshot(root: Path) -> dict[str, tuple[int, int]]:
 
 def test_what_reads_only_reads(tmp_path: Path) -> None:
     store, home = LocalArtifactStore(tmp_path / "store"), tmp_path / "home"
-    run = ended_run(store, "r")
+    run = make_ended_run(store, "r")
     commit_rollouts(store, run, shard(2, 0, episode(node(candidate()))))
     store.put_bytes(b"nobody refers to this", kind="bytes")
     before = snapshot(tmp_path)
@@ -158,7 +158,7 @@ def test_what_reads_only_reads(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody who may not write")
 def test_a_store_that_may_not_be_written_is_read(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
-    ended_run(store, "r")
+    make_ended_run(store, "r")
     for path in [tmp_path, *tmp_path.parents]:
         if path.is_relative_to(tempfile.gettempdir()) and path != Path(tempfile.gettempdir()):
             path.chmod(0o755)
@@ -193,7 +193,7 @@ def test_a_store_that_may_not_be_written_is_read(tmp_path: Path) -> None:
 
 def test_collecting_says_what_goes_and_what_is_next(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
-    run = started_run(store, "r", num_steps=6)
+    run = start_run(store, "r", num_steps=6)
     (tmp_path / "c").mkdir()
     for step in range(6):
         (tmp_path / "c" / "weights.bin").write_bytes(bytes([step]) * 2**19)
@@ -215,7 +215,7 @@ def test_collecting_says_what_goes_and_what_is_next(tmp_path: Path) -> None:
 def test_a_damaged_run_is_named_by_every_command(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
     for run_id in ("sound", "torn"):
-        ended_run(store, run_id)
+        make_ended_run(store, run_id)
     config = tmp_path / "store" / "runs" / "torn" / "config.json"
     config.write_bytes(config.read_bytes()[:100])
     listed = troupe("runs", "--store", store.uri, home=tmp_path / "home")

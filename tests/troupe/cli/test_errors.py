@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def ended(error: BaseException, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def run_and_end(error: BaseException, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """The exit code and the only line of a command that raises `error`."""
 
     def command() -> None:
@@ -58,7 +58,7 @@ class RayTaskError(Exception):
         self.cause = cause
 
 
-def refused_by_prefect(status: int) -> httpx.HTTPStatusError:
+def make_prefect_refusal(status: int) -> httpx.HTTPStatusError:
     request = httpx.Request("GET", "http://here/api/flows")
     return httpx.HTTPStatusError("refused", request=request, response=httpx.Response(status, request=request))
 
@@ -77,8 +77,8 @@ def refused_by_prefect(status: int) -> httpx.HTTPStatusError:
             1,
             "troupe: Prefect at http://here/api does not answer (ConnectError: refused); ",
         ),
-        (refused_by_prefect(401), 1, "troupe: Prefect at http://here/api answers 401; set PREFECT_API_AUTH_STRING"),
-        (refused_by_prefect(503), 1, "troupe: Prefect at http://here/api answers 503; the server's log says why"),
+        (make_prefect_refusal(401), 1, "troupe: Prefect at http://here/api answers 401; set PREFECT_API_AUTH_STRING"),
+        (make_prefect_refusal(503), 1, "troupe: Prefect at http://here/api answers 503; the server's log says why"),
         (UpdateFailed("\n".join(f"line {number}" for number in range(100))), 1, "troupe: line 0; line 99"),
         (SystemExit(3), 3, None),
     ],
@@ -90,7 +90,7 @@ def test_every_error_is_one_line(
         assert run_command(lambda: sys.exit(3)) == 3
         assert capsys.readouterr().err == ""
         return
-    found, line = ended(error, capsys)
+    found, line = run_and_end(error, capsys)
     assert (found, line.startswith(told)) == (code, True), line
 
 
@@ -108,7 +108,7 @@ def test_a_bug_in_the_handling_of_a_known_error_is_a_bug(capsys: pytest.CaptureF
 def test_the_traceback_with_all_causes_is_in_the_file_that_the_line_names(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, line = ended(from_(RuntimeError("outer"), KeyError("inner")), capsys)
+    _, line = run_and_end(from_(RuntimeError("outer"), KeyError("inner")), capsys)
     (report,) = (home / "errors").iterdir()
     assert str(report) in line
     text = report.read_text()
@@ -118,8 +118,8 @@ def test_the_traceback_with_all_causes_is_in_the_file_that_the_line_names(
 
 
 def test_the_users_mistakes_leave_no_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ended(ConfigurationError("x"), capsys)
-    ended(StoreGone("x"), capsys)
+    run_and_end(ConfigurationError("x"), capsys)
+    run_and_end(StoreGone("x"), capsys)
     assert not home.exists()
 
 
@@ -127,7 +127,7 @@ def test_only_the_newest_reports_are_kept(home: Path, capsys: pytest.CaptureFixt
     (home / "errors").mkdir(parents=True)
     for number in range(40):
         (home / "errors" / f"20000101T0000{number:02}-1.txt").write_text("old")
-    ended(RuntimeError("new"), capsys)
+    run_and_end(RuntimeError("new"), capsys)
     assert len(list((home / "errors").iterdir())) == errors._MOST_REPORTS
     assert any("RuntimeError: new" in report.read_text() for report in (home / "errors").iterdir())
 
@@ -145,13 +145,13 @@ def test_only_the_newest_reports_are_kept(home: Path, capsys: pytest.CaptureFixt
 def test_errors_of_the_system_are_named(
     error: OSError, code: int, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found, line = ended(error, capsys)
+    found, line = run_and_end(error, capsys)
     assert (found, line.startswith(told)) == (code, True), line
 
 
 def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(errors, "_NEARLY_FULL_BYTES", 1 << 62)
-    _, line = ended(UpdateFailed("OSError: [Errno 28] No space left on device"), capsys)
+    _, line = run_and_end(UpdateFailed("OSError: [Errno 28] No space left on device"), capsys)
     assert "TMPDIR /" in line
 
 
@@ -160,12 +160,12 @@ def test_a_home_that_cannot_be_written_is_named(
 ) -> None:
     monkeypatch.setattr(errors, "HOME", Path("/proc/x"))
     error = FileNotFoundError(errno.ENOENT, "No such file or directory", "/proc/x/services")
-    assert ended(error, capsys) == (
+    assert run_and_end(error, capsys) == (
         2,
         "troupe: TROUPE_HOME /proc/x: /proc/x/services: No such file or directory; let TROUPE_HOME name a folder that this "
         "user may write",
     )
-    code, line = ended(RuntimeError("x"), capsys)
+    code, line = run_and_end(RuntimeError("x"), capsys)
     assert code == 1
     Path(line.split("traceback in ")[1].split(";")[0]).unlink()  # the folder for temporary files took it
 
@@ -190,7 +190,9 @@ sys.exit(run_command(command))
 
 
 @contextmanager
-def started(before: str = "", ending: str = "print('in order')", name: str = "show") -> Iterator[subprocess.Popen[str]]:
+def start_process(
+    before: str = "", ending: str = "print('in order')", name: str = "show"
+) -> Iterator[subprocess.Popen[str]]:
     code = RUN.format(before=before, ending=ending)
     process = subprocess.Popen(
         [sys.executable, "-c", code, name], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -206,14 +208,14 @@ def started(before: str = "", ending: str = "print('in order')", name: str = "sh
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_a_command_in_order(number: signal.Signals, code: int) -> None:
-    with started() as process:
+    with start_process() as process:
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (code, "in order\n", f"{LINE}\n")
 
 
 def test_a_command_that_keeps_its_work_says_so() -> None:
-    with started(name="train") as process:
+    with start_process(name="train") as process:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         assert err == f"{LINE}; nothing that was finished is lost, the same command continues from here\n"
@@ -222,7 +224,7 @@ def test_a_command_that_keeps_its_work_says_so() -> None:
 @pytest.mark.parametrize("end", ["a second Ctrl-C", "time"])
 def test_what_does_not_end_in_order_is_ended(end: str) -> None:
     before = "signals.ENDING_SECONDS = 0.5" if end == "time" else ""
-    with started(before, ending="print('ending', flush=True); time.sleep(600)") as process:
+    with start_process(before, ending="print('ending', flush=True); time.sleep(600)") as process:
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         assert process.stdout.readline() == "ending\n"
@@ -234,7 +236,7 @@ def test_what_does_not_end_in_order_is_ended(end: str) -> None:
 
 
 def test_threads_that_still_work_hold_up_nobody() -> None:
-    with started(before="threading.Thread(target=time.sleep, args=(600,)).start()") as process:
+    with start_process(before="threading.Thread(target=time.sleep, args=(600,)).start()") as process:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (130, f"{LINE}\n")
@@ -242,7 +244,7 @@ def test_threads_that_still_work_hold_up_nobody() -> None:
 
 def test_nohup_is_obeyed() -> None:
     before = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
-    with started(before) as process:
+    with start_process(before) as process:
         process.send_signal(signal.SIGHUP)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)

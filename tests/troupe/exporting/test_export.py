@@ -24,10 +24,10 @@ from components.errors import ArtifactCorrupt, ConfigurationError
 from components.exporting.card import RecordedNode
 from components.models.digests import model_digest, tensors_digest
 from components.models.tokenizer import HuggingFaceTokenizer
-from tests.exported_runs import PROMPTS, ExportedRun, exported_run
+from tests.exported_runs import PROMPTS, ExportedRun, export_run
 from troupe.cli import app
 from troupe.exporting.export import ExportReport, export
-from troupe.exporting.facts import answer_limits, read_recorded_nodes, told_nodes
+from troupe.exporting.facts import answer_limits, decode_nodes, read_recorded_nodes
 
 TOLERANCE = 1e-4
 TEXTS = [("AB\nCD ", "FEED"), ("G", "A"), ("GAG A\n" * 9, "BCDEFG\n ")]
@@ -35,19 +35,19 @@ TEXTS = [("AB\nCD ", "FEED"), ("G", "A"), ("GAG A\n" * 9, "BCDEFG\n ")]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> ExportedRun:
-    return exported_run(tmp_path_factory.mktemp("exported"))
+    return export_run(tmp_path_factory.mktemp("exported"))
 
 
 @pytest.fixture(scope="module")
 def folders(made: ExportedRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The newest step as it is, in "out", and merged, in "merged"."""
     root = tmp_path_factory.mktemp("folders")
-    exported(made, root / "out")
-    exported(made, root / "merged", is_merged=True)
+    export_made(made, root / "out")
+    export_made(made, root / "merged", is_merged=True)
     return root
 
 
-def exported(made: ExportedRun, place: Path, checkpoint: str = "team", **wanted: Any) -> ExportReport:
+def export_made(made: ExportedRun, place: Path, checkpoint: str = "team", **wanted: Any) -> ExportReport:
     values = {"policy": None, "is_merged": False, "store_uri": made.store.uri} | wanted
     return export(checkpoint, str(place), **values, progress=lambda done, total: None)
 
@@ -139,7 +139,7 @@ def test_a_folder_that_was_moved_loads_by_the_lines_of_its_card(
 
 @pytest.mark.parametrize(("checkpoint", "step"), [("team@0", 0), ("team@1", 1), ("team@2", 2), ("team", 2)])
 def test_each_step_has_its_own_weights(checkpoint: str, step: int, made: ExportedRun, tmp_path: Path) -> None:
-    report = exported(made, tmp_path / "x", checkpoint, policy="tool")
+    report = export_made(made, tmp_path / "x", checkpoint, policy="tool")
     assert (report.step, [each.policy for each in report.policies], report.left_out) == (step, ["tool"], {})
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "x" / "tool")
     assert model_digest(model) == report.policies[0].weights_digest == made.versions["tool", step].weights_digest
@@ -158,7 +158,7 @@ def test_the_card_tells_what_the_run_recorded(made: ExportedRun, folders: Path, 
     assert f"```\n{PROMPTS['plan_agent']}\n```" in text
     assert "```\nFACE\n```" in text
     assert PROMPTS["tool_agent"] + "\n```" not in text, "another policy's"
-    exported(made, tmp_path / "x", "team@1")
+    export_made(made, tmp_path / "x", "team@1")
     earlier = (tmp_path / "x" / "tool" / "README.md").read_text()
     assert [row["step"] for row in yaml.safe_load(earlier.split("---\n")[1])["troupe"]["evaluations"]] == [0]
     assert "The last evaluation before these weights was after 0." in earlier
@@ -167,9 +167,9 @@ def test_the_card_tells_what_the_run_recorded(made: ExportedRun, folders: Path, 
 def test_a_prompt_that_text_cannot_give_is_not_told_as_exact(made: ExportedRun) -> None:
     tokenizer = HuggingFaceTokenizer.from_folder(made.base)
     turn = read_recorded_nodes(made.store, made.run, 1)["plan_agent"]
-    assert told_nodes({"a": turn}, tokenizer)["a"] == RecordedNode(prompt="AB\nCD FEED", answer="FACE", is_exact=True)
+    assert decode_nodes({"a": turn}, tokenizer)["a"] == RecordedNode(prompt="AB\nCD FEED", answer="FACE", is_exact=True)
     ended = replace(turn, prompt_tokens=(*turn.prompt_tokens, tokenizer.end_token))
-    assert told_nodes({"a": ended}, tokenizer)["a"] == RecordedNode(
+    assert decode_nodes({"a": ended}, tokenizer)["a"] == RecordedNode(
         prompt="AB\nCD FEED<end>", answer="FACE", is_exact=False
     )
 
@@ -189,7 +189,7 @@ def test_a_rollout_that_is_damaged_costs_the_prompt_alone(made: ExportedRun, tmp
     shutil.copytree(made.store.uri.removeprefix("file://"), store)
     for payload in (store / "payloads").rglob("*/*"):
         payload.write_bytes(b"flipped")
-    report = exported(made, tmp_path / "x", store_uri=store.as_uri())
+    report = export_made(made, tmp_path / "x", store_uri=store.as_uri())
     assert [re.sub(r"payloads/\S+", "P", warning)[:40] for warning in report.warnings] == [
         "the model cards show no prompt: P 7 byte"
     ]
@@ -204,9 +204,9 @@ def test_damaged_weights_are_refused_with_what_mends_them(made: ExportedRun, tmp
         content[-1] ^= 1
         weights.write_bytes(content)
     with pytest.raises(ArtifactCorrupt, match=r"adapter_model\.safetensors"):
-        exported(made, tmp_path / "x", store_uri=store.as_uri())
+        export_made(made, tmp_path / "x", store_uri=store.as_uri())
     assert os.listdir(tmp_path) == ["store"]
-    exported(made, tmp_path / "x", store_uri=store.as_uri(), policy="tool")
+    export_made(made, tmp_path / "x", store_uri=store.as_uri(), policy="tool")
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def test_a_wrong_order_is_told_and_leaves_nothing(
     checkpoint: str, wanted: dict[str, Any], line: str, thinned: Path, made: ExportedRun, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigurationError, match=line) as caught:
-        exported(made, tmp_path / "x", checkpoint, store_uri=thinned.as_uri(), **wanted)
+        export_made(made, tmp_path / "x", checkpoint, store_uri=thinned.as_uri(), **wanted)
     assert "\n" not in str(caught.value)
     assert os.listdir(tmp_path) == ["store"]
 
@@ -253,7 +253,7 @@ def test_a_place_that_is_taken_stays_as_it_is(made: ExportedRun, tmp_path: Path)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "mine").write_text("mine")
     with pytest.raises(ConfigurationError, match="is not empty; name a folder that does not exist yet"):
-        exported(made, tmp_path / "x")
+        export_made(made, tmp_path / "x")
     assert (tmp_path / "x" / "mine").read_text() == "mine"
     assert os.listdir(tmp_path) == ["x"]
 
@@ -270,7 +270,7 @@ def test_nothing_is_left_when_the_store_ends_in_the_middle(
 
     monkeypatch.setattr(type(made.store), "get_folder", failing)
     with pytest.raises(KeyboardInterrupt):
-        exported(made, tmp_path / "x")
+        export_made(made, tmp_path / "x")
     assert os.listdir(tmp_path) == []
 
 

@@ -16,7 +16,7 @@ from troupe.projects.project import check_project_name, write_project
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def made(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`make` in a project, with this Python."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = ["make", f"PYTHON={sys.executable}", *arguments]
@@ -40,7 +40,7 @@ def test_a_new_project_has_a_preset_that_can_be_trained_and_passes_its_own_test(
     check_configuration(
         scenario_of(config.model_copy(update={"store": config.store.model_copy(update={"kind": "s3"})}))
     )
-    tested = made(folder, "test")
+    tested = run_make(folder, "test")
     assert tested.returncode == 0, tested.stderr
     assert "Ran 1 test" in tested.stderr
 
@@ -63,7 +63,7 @@ def test_its_test_fails_where_the_environment_breaks_the_contract(tmp_path: Path
     folder = write_project("broken", tmp_path)
     rules = folder / "broken.py"
     rules.write_text(rules.read_text().replace("answer == str(state", "int(answer) == int(state"))
-    tested = made(folder, "test")
+    tested = run_make(folder, "test")
     assert tested.returncode != 0
     assert "ValueError" in tested.stderr
     assert "caller wrote" in tested.stderr

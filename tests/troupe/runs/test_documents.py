@@ -17,7 +17,7 @@ from components.runs.step_records import step_record_key
 from components.runs.steps import read_finished_step
 from components.runs.stored_runs import read_run
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tests.committed_runs import CONFIG, commit_evaluation, commit_step, ended_run, stage_key, started_run
+from tests.committed_runs import CONFIG, commit_evaluation, commit_step, make_ended_run, stage_key, start_run
 from troupe.runs.documents import run_document, run_rows
 
 
@@ -61,14 +61,14 @@ def overwrite(store: LocalArtifactStore, key: str, content: bytes) -> None:
     assert store.create(key, content)
 
 
-def changed(store: LocalArtifactStore, key: str, old: bytes, new: bytes) -> None:
+def change(store: LocalArtifactStore, key: str, old: bytes, new: bytes) -> None:
     content = store.read(key) or b""
     assert content.count(old) >= 1
     overwrite(store, key, content.replace(old, new, 1))
 
 
 def test_a_run_is_shown_from_its_commits(store: LocalArtifactStore) -> None:
-    ended_run(store, "r", evaluated=(0, 3))
+    make_ended_run(store, "r", evaluated=(0, 3))
     document = run_document(store, "r")
     assert (document["state"], document["error"], document["damaged"]) == ("completed", None, [])
     assert [step["step"] for step in document["steps"]] == [0, 1, 2]
@@ -82,7 +82,7 @@ def test_a_run_is_shown_from_its_commits(store: LocalArtifactStore) -> None:
 
 
 def test_attempts_are_those_of_the_part_that_took_most(store: LocalArtifactStore) -> None:
-    run = started_run(store, "r")
+    run = start_run(store, "r")
     key = stage_key(run, 0, "update_policy", "team")
     store.create(f"{key.path}/attempts/0001.json", with_digest({}))
     commit_step(store, run, 0)
@@ -99,7 +99,7 @@ def test_reading_a_run_takes_a_request_a_block_and_one_for_each_step_behind(
     monkeypatch.setattr("components.runs.history.STEPS_PER_BLOCK", 4)
     monkeypatch.setattr("components.runs.steps.STEPS_PER_BLOCK", 4)
     store = CountingStore(tmp_path)
-    run = started_run(store, "r", num_steps=num_steps)
+    run = start_run(store, "r", num_steps=num_steps)
     for step in range(num_steps):
         commit_evaluation(store, run, step)
         commit_step(store, run, step)
@@ -122,7 +122,7 @@ def test_reading_a_run_takes_a_request_a_block_and_one_for_each_step_behind(
 def test_a_history_says_what_the_records_say_however_it_came_about(
     store: LocalArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = ended_run(store, "r", num_steps=9, evaluated=(0, 4, 8, 9))
+    run = make_ended_run(store, "r", num_steps=9, evaluated=(0, 4, 8, 9))
     slow = run_document(store, "r")
     assert list(store.list("runs/r/history/")) == []
     monkeypatch.setattr(history, "STEPS_PER_BLOCK", 2)
@@ -137,13 +137,13 @@ def test_a_history_says_what_the_records_say_however_it_came_about(
     late = run_document(store, "r")["evaluations"]
     assert [(each["step"], each["sampling"]) for each in late][1] == (2, "sample"), "later than its block"
     overwrite(store, blocks[0], b"{")
-    changed(store, blocks[1], b'"w2"', b'"w9"')
+    change(store, blocks[1], b'"w2"', b'"w9"')
     assert run_document(store, "r")["steps"] == slow["steps"], "a damaged block is read around"
 
 
 def test_a_restart_has_a_history_of_its_own(store: LocalArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "STEPS_PER_BLOCK", 2)
-    run = ended_run(store, "r", num_steps=4, evaluated=(1, 3))
+    run = make_ended_run(store, "r", num_steps=4, evaluated=(1, 3))
     history.extend_history(store, run, 4)
     before = run_document(store, "r")
     start_lineage(
@@ -160,7 +160,7 @@ def test_a_restart_has_a_history_of_its_own(store: LocalArtifactStore, monkeypat
 
 
 def test_a_killed_evaluation_is_not_shown_and_hides_nothing(store: LocalArtifactStore) -> None:
-    run = ended_run(store, "r", evaluated=(0,))
+    run = make_ended_run(store, "r", evaluated=(0,))
     history.index_evaluation(store, stage_key(run, 2, "evaluate_policy", "greedy"))
     assert [each["step"] for each in run_document(store, "r")["evaluations"]] == [0]
     assert run_document(store, "r")["damaged"] == []
@@ -191,7 +191,7 @@ def test_a_damaged_record_is_named_with_its_remedy_and_hides_no_other_run(
     store: LocalArtifactStore, key: str, content: bytes, what: str, remedy: str
 ) -> None:
     for run_id in ("a", "b", "c"):
-        ended_run(store, run_id)
+        make_ended_run(store, run_id)
     overwrite(store, key, content)
     rows = {row["run_id"]: row for row in run_rows(store)}
     assert [rows[run_id]["state"] for run_id in "abc"] == ["completed", "damaged", "completed"]
@@ -211,7 +211,7 @@ def test_a_damaged_record_is_named_with_its_remedy_and_hides_no_other_run(
 
 
 def test_a_damaged_step_is_named_and_the_others_are_shown(store: LocalArtifactStore) -> None:
-    run = ended_run(store, "r")
+    run = make_ended_run(store, "r")
     key = step_record_key(run, 1)
     overwrite(store, key, (store.read(key) or b"")[:40])
     document = run_document(store, "r")
@@ -225,14 +225,14 @@ def test_a_damaged_step_is_named_and_the_others_are_shown(store: LocalArtifactSt
 
 
 def test_a_changed_digit_is_not_shown_as_true(store: LocalArtifactStore) -> None:
-    run = ended_run(store, "r")
+    run = make_ended_run(store, "r")
     key = step_record_key(run, 2)
-    changed(store, key, b'"rollout/success_rate": 0.002', b'"rollout/success_rate": 0.902')
+    change(store, key, b'"rollout/success_rate": 0.002', b'"rollout/success_rate": 0.902')
     document = run_document(store, "r")
     assert document["error"].startswith(f"{key}: its content differs from its digest")
     assert document["steps"][2]["metrics"] == {}
     evaluation = f"{stage_key(run, 0, 'evaluate_policy', 'greedy').path}/manifest.json"
-    changed(store, evaluation, b'"success_rate": 0.75', b'"success_rate": 0.95')
+    change(store, evaluation, b'"success_rate": 0.75', b'"success_rate": 0.95')
     document = run_document(store, "r")
     assert document["evaluations"] == []
     assert any(
@@ -242,7 +242,7 @@ def test_a_changed_digit_is_not_shown_as_true(store: LocalArtifactStore) -> None
 
 
 def test_what_strangers_left_beside_the_records_is_passed_over(store: LocalArtifactStore) -> None:
-    ended_run(store, "r")
+    make_ended_run(store, "r")
     expected = run_document(store, "r")
     for key in (
         "runs/r/steps/000001/notes.txt", "runs/r/steps/000001/invent_stage/all/manifest.json",
@@ -255,14 +255,14 @@ def test_what_strangers_left_beside_the_records_is_passed_over(store: LocalArtif
 
 
 def test_reading_writes_nothing(store: LocalArtifactStore, tmp_path: Path) -> None:
-    run = ended_run(store, "r", evaluated=(0, 3))
+    run = make_ended_run(store, "r", evaluated=(0, 3))
     reader = ReadOnlyStore(tmp_path / "store")
     assert run_rows(reader)[0]["state"] == "completed"
     assert run_document(reader, "r")["state"] == "completed"
     assert read_run(reader, "r").config == run.config
     reader.check()
     for number in range(10):
-        ended_run(store, f"many-{number}", evaluated=(0,))
+        make_ended_run(store, f"many-{number}", evaluated=(0,))
     with pytest.raises(ConfigurationError, match=r"runs there: (many-\d, ){8}\.\.\. \(11 in all\)$"):
         read_run(reader, "none-of-these")
     with pytest.raises(ConfigurationError, match=r"run 'x' is not in .*runs there: many"):
@@ -270,13 +270,13 @@ def test_reading_writes_nothing(store: LocalArtifactStore, tmp_path: Path) -> No
 
 
 def test_a_damaged_record_of_a_session_does_not_stop_the_next(store: LocalArtifactStore) -> None:
-    run = ended_run(store, "b")
+    run = make_ended_run(store, "b")
     overwrite(store, START_KEY, b"")
     assert begin_session(store, run, PIPELINE).number == 2
 
 
 def test_a_restart_of_another_version_is_named(store: LocalArtifactStore) -> None:
-    ended_run(store, "r")
+    make_ended_run(store, "r")
     lineage = Lineage(
         lineage=1,
         from_step=1,
@@ -292,7 +292,7 @@ def test_a_restart_of_another_version_is_named(store: LocalArtifactStore) -> Non
 
 
 def test_long_readings_say_how_far_they_are(store: LocalArtifactStore) -> None:
-    ended_run(store, "r", num_steps=5)
+    make_ended_run(store, "r", num_steps=5)
     heard: list[tuple[int, int]] = []
     run_document(store, "r", lambda done, total: heard.append((done, total)))
     assert heard[-1] == (5, 5)

@@ -9,7 +9,7 @@ from troupe.diagnostics.tables import doctor_table
 from troupe.runs.tables import evaluations_table, run_table
 
 
-def rendered(document: dict[str, Any], *, width: int) -> list[str]:
+def render(document: dict[str, Any], *, width: int) -> list[str]:
     console = Console(width=width, force_terminal=False)
     with console.capture() as captured:
         console.print(run_table(document))
@@ -38,7 +38,7 @@ def test_the_steps_of_two_policies_fit_eighty_columns_uncut() -> None:
         "run_id": "r", "preset": "plan-path-l3", "specialisation": "L3", "state": "completed", "error": None,
         "num_steps": 120, "evaluations": [], "steps": [step],
     }  # fmt: skip
-    lines = rendered(document, width=80)
+    lines = render(document, width=80)
     text = "\n".join(lines)
     assert "…" not in text
     (row,) = (line.split() for line in lines if line.lstrip().startswith("119 "))
@@ -66,10 +66,10 @@ def test_own_rewards_are_shown_by_component_and_agent() -> None:
         "run_id": "r", "preset": "p", "specialisation": "L1", "state": "completed", "error": None,
         "num_steps": 2, "evaluations": [], "steps": [step(0, 0.25), step(1, 0.5)],
     }  # fmt: skip
-    rows = [line.split() for line in rendered(document, width=80) if line.lstrip().startswith("own.")]
+    rows = [line.split() for line in render(document, width=80) if line.lstrip().startswith("own.")]
     assert rows == [["own.mean", "plan_agent", "-0.25", "-0.5", "█▁"], ["own.mean", "tool_agent", "0.25", "0.5", "▁█"]]
     plain = {**document, "steps": [{**step(0, 0.0), "metrics": {"reward/plan_agent/mean": 1.0}}]}
-    assert "own rewards" not in "\n".join(rendered(plain, width=80))
+    assert "own rewards" not in "\n".join(render(plain, width=80))
 
 
 def test_what_a_machine_may_lack_is_no_fault() -> None:
@@ -100,5 +100,5 @@ def test_a_run_with_more_steps_than_asked_for_is_not_shown_as_a_part() -> None:
         "num_steps": 1, "evaluations": [],
         "steps": [{"step": number, "metrics": {}, "attempts": {}, "timings": {}, "checkpoint_digest": {}} for number in (0, 1)],
     }  # fmt: skip
-    assert "completed  2 steps, 1 were asked for" in rendered(document, width=120)[0]
-    assert "completed  2 of 3 steps" in rendered(document | {"num_steps": 3}, width=120)[0]
+    assert "completed  2 steps, 1 were asked for" in render(document, width=120)[0]
+    assert "completed  2 of 3 steps" in render(document | {"num_steps": 3}, width=120)[0]

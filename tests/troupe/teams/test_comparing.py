@@ -20,7 +20,7 @@ from troupe.teams.comparison_page import comparison_page, write_comparison
 from troupe.teams.evaluation import evaluate
 
 
-def compared(*arguments: str) -> tuple[int, str]:
+def run_compare(*arguments: str) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["compare", *arguments], catch_exceptions=False)
     return done.exit_code, done.stdout
 
@@ -38,15 +38,15 @@ def test_subjects_play_the_same_problems_and_their_difference_is_paired() -> Non
 
 def test_the_gate_reads_the_lower_bound_and_decides_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two subjects whose difference is 0 in the estimate, and may be as low as -0.1."""
-    code, told = compared("expert", "expert", "--suite", "plan_path", "--problems", "30", "--fail-below", "0.2")
+    code, told = run_compare("expert", "expert", "--suite", "plan_path", "--problems", "30", "--fail-below", "0.2")
     assert (code, "passes: the difference may be as low as" in told) == (0, True)
 
-    def played(subject: str, suite: str | None, *, num_problems: int, **_: object) -> EvalReport:
+    def play_subject(subject: str, suite: str | None, *, num_problems: int, **_: object) -> EvalReport:
         solved_P = tuple(int(Random(f"{subject}{number}").random() < 0.5) for number in range(num_problems))
         return replace(evaluation(0), agent=subject, n=num_problems, num_solved_P=solved_P)
 
-    monkeypatch.setattr(comparing, "evaluate", played)
-    code, told = compared("a", "b", "--problems", "100", "--fail-below", "0.02", "--json")
+    monkeypatch.setattr(comparing, "evaluate", play_subject)
+    code, told = run_compare("a", "b", "--problems", "100", "--fail-below", "0.02", "--json")
     report = json.loads(told)
     (gate,), (pair,) = report["gates"], report["comparisons"]
     assert (code, gate["passes"]) == (1, False)
@@ -54,7 +54,7 @@ def test_the_gate_reads_the_lower_bound_and_decides_the_exit_code(monkeypatch: p
     assert gate["num_problems_needed"] > 100
     assert {"agent", "success_rate", "n", "interval", "mean_reward"} <= report["reports"][0].keys()
     assert "num_solved_P" not in report["reports"][0]
-    code, told = compared("a", "b", "--problems", "100", "--fail-below", "0.5")
+    code, told = run_compare("a", "b", "--problems", "100", "--fail-below", "0.5")
     assert (code, "plan_path/test 5f0c00aa11bb, greedy, 100 problems, seed 0" in told) == (0, True)
 
 
@@ -84,13 +84,13 @@ def test_subjects_of_other_problems_are_no_pair(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_in_a_game_each_player_has_a_column_of_what_it_earns(monkeypatch: pytest.MonkeyPatch) -> None:
-    def played(subject: str, suite: str | None, **_: object) -> EvalReport:
+    def play_subject(subject: str, suite: str | None, **_: object) -> EvalReport:
         paid = {"ann": len(subject) / 2, "bob": -0.25}
         metrics = {f"eval/greedy/{agent}/payoff": payoff for agent, payoff in paid.items()}
         return replace(evaluation(0), agent=subject, metrics=metrics, mean_reward=7.0)
 
-    monkeypatch.setattr(comparing, "evaluate", played)
-    _, told = compared("a", "bb")
+    monkeypatch.setattr(comparing, "evaluate", play_subject)
+    _, told = run_compare("a", "bb")
     title, *rows = told.splitlines()[1:4]
     assert "95% interval       pays ann     pays bob  keeps good" in title
     assert [row.split()[5:7] for row in rows[:2]] == [["0.500", "-0.250"], ["1.000", "-0.250"]]
@@ -103,7 +103,7 @@ def test_in_a_game_each_player_has_a_column_of_what_it_earns(monkeypatch: pytest
 def test_a_page_has_differences_gates_and_the_curves_of_runs(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     order = ["random", "expert", "--suite", "plan_path", "--problems", "20", "--fail-below", "0.5", "--html", str(page)]
-    code, told = compared(*order)
+    code, told = run_compare(*order)
     text = page.read_text()
     assert (code, told.splitlines()[-1]) == (0, f"next: open {page}")
     assert "expert less random" in text

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
-from components.evaluation.scripted_play import scripted_answer
+from components.evaluation.scripted_play import make_scripted_answer
 from components.identity import GroupKey
 from components.metrics import payoffs
 from components.schema import EvalReport
@@ -21,7 +21,7 @@ from troupe.teams.evaluation import evaluate
 from troupe.teams.reports import evaluation_document
 
 
-def evaluated(subject: str, suite: str | None, **wanted: object) -> EvalReport:
+def run_evaluate(subject: str, suite: str | None, **wanted: object) -> EvalReport:
     told: list[tuple[int, int]] = []
     values = {"num_problems": 30, "progress": lambda done, total: told.append((done, total)), **wanted}
     report = evaluate(subject, suite, **values)  # type: ignore[arg-type]
@@ -31,9 +31,9 @@ def evaluated(subject: str, suite: str | None, **wanted: object) -> EvalReport:
 
 @pytest.mark.parametrize("suite", ["plan_path", "sokoban/test", "sudoku/train"])
 def test_the_expert_solves_every_game_and_nobody_else_does(suite: str) -> None:
-    assert evaluated("expert", suite).success_rate == 1.0
-    assert evaluated("noop", suite).success_rate == 0.0
-    assert evaluated("random", suite).success_rate < 0.2
+    assert run_evaluate("expert", suite).success_rate == 1.0
+    assert run_evaluate("noop", suite).success_rate == 0.0
+    assert run_evaluate("random", suite).success_rate < 0.2
 
 
 def test_in_a_game_the_sentence_tells_what_each_player_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_in_a_game_the_sentence_tells_what_each_player_is_paid(monkeypatch: pyte
 
 @pytest.mark.parametrize("script", ["random", "noop"])
 def test_in_a_game_scripts_are_paid_as_runs_are(script: str) -> None:
-    report = evaluated(script, "population-kuhn/test", num_problems=6)
+    report = run_evaluate(script, "population-kuhn/test", num_problems=6)
     paid = payoffs(report.metrics)
     assert report.payoffs_P is not None
     assert paid == {player: fmean(earned_P) for player, earned_P in report.payoffs_P.items()}
@@ -78,9 +78,9 @@ def test_the_report_has_the_keys_and_the_interval_that_other_programs_read() -> 
 
 
 def test_a_seed_chooses_the_problems_and_a_preset_brings_its_options() -> None:
-    once, twice = (evaluated("random", "sudoku", seed=1, num_samples=2) for _ in range(2))
+    once, twice = (run_evaluate("random", "sudoku", seed=1, num_samples=2) for _ in range(2))
     assert replace(once, metrics={}) == replace(twice, metrics={})
-    assert once.suite_digest != evaluated("random", "sudoku", seed=2).suite_digest
+    assert once.suite_digest != run_evaluate("random", "sudoku", seed=2).suite_digest
     config, suite = suite_config("plan-path-6x6/train_check", ["environment.max_turns=3"])
     assert (config.environment.options, config.environment.max_turns, suite) == ({"size": 6}, 3, "train_check")
     assert suite_config("plan_path")[0].environment.options == {}
@@ -110,12 +110,12 @@ def test_a_seed_chooses_the_problems_and_a_preset_brings_its_options() -> None:
 )
 def test_a_wrong_order_is_a_line_that_names_what_is_wrong(wanted: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        evaluated(**wanted)  # type: ignore[arg-type]
+        run_evaluate(**wanted)  # type: ignore[arg-type]
 
 
 def test_an_unknown_suite_names_every_environment_and_preset_once() -> None:
     with pytest.raises(ConfigurationError) as raised:
-        evaluated("expert", "chess")
+        run_evaluate("expert", "chess")
     names = str(raised.value).partition("there are ")[2].split(", ")
     assert {"sokoban", "sudoku", "plan_path", "plan-path"} <= set(names)
     assert len(names) == len(set(names))
@@ -124,8 +124,8 @@ def test_an_unknown_suite_names_every_environment_and_preset_once() -> None:
 def test_a_team_without_an_expert_plays_at_random_and_idles_and_says_that_it_has_none() -> None:
     silent = bare(family("plan_path"))
     with pytest.raises(ConfigurationError, match="'plan_path' has no expert"):
-        scripted_answer("expert", silent, 0)
+        make_scripted_answer("expert", silent, 0)
     env = silent.build(silent.problem(family_options("plan_path", {}), split="test", index=0, seed=0))
     node = GroupKey(problem_id="p", episode=0, turn=0, agent="plan_agent")
-    assert scripted_answer("noop", silent, 0)(env, node) == ""
-    assert scripted_answer("random", silent, 0)(env, node) in "UDLR"
+    assert make_scripted_answer("noop", silent, 0)(env, node) == ""
+    assert make_scripted_answer("random", silent, 0)(env, node) in "UDLR"

@@ -20,7 +20,7 @@ from components.rewards.rubric import rubric_for
 from components.schema import EvalReport
 from tests.components.environments.bare import bare
 from tests.components.environments.social.games import GAMES as SOCIAL_GAMES
-from tests.components.environments.social.games import SOCIAL, Line, made
+from tests.components.environments.social.games import SOCIAL, Line, make_problem
 from troupe.cli import app
 from troupe.cli.play import next_command
 from troupe.teams.play import play
@@ -30,7 +30,7 @@ from troupe.teams.reports import PlayReport
 GAMES = ("plan_path", "sokoban", "sudoku")
 
 
-def played(environment: str, *, typed: str = "", **wanted: object) -> tuple[PlayReport, str]:
+def run_play(environment: str, *, typed: str = "", **wanted: object) -> tuple[PlayReport, str]:
     arguments = {
         "agent": "expert",
         "episodes": 1,
@@ -55,12 +55,12 @@ def expert_list(environment: str, index: int = 0) -> str:
 
 @pytest.mark.parametrize("environment", GAMES)
 def test_the_expert_solves_all_and_random_and_idle_agents_nothing(environment: str) -> None:
-    expert, _ = played(environment, agent="expert", episodes=60)
+    expert, _ = run_play(environment, agent="expert", episodes=60)
     assert expert.success_rate == 1.0
     assert expert.mean_reward == pytest.approx(1.3)
     assert expert.interval[0] > 0.9
     for agent in ("random", "noop"):
-        report, _ = played(environment, agent=agent, episodes=60)
+        report, _ = run_play(environment, agent=agent, episodes=60)
         assert report.success_rate == 0.0
         assert report.n == 60
         assert report.interval[0] == 0.0
@@ -68,7 +68,7 @@ def test_the_expert_solves_all_and_random_and_idle_agents_nothing(environment: s
 
 
 def test_the_report_has_the_keys_that_other_programs_read() -> None:
-    report, _ = played("sudoku", episodes=3)
+    report, _ = run_play("sudoku", episodes=3)
     assert json.loads(report.model_dump_json()) == {
         "env": "sudoku",
         "agent": "expert",
@@ -80,21 +80,21 @@ def test_the_report_has_the_keys_that_other_programs_read() -> None:
 
 
 def test_equal_seeds_play_equally_and_the_options_matter() -> None:
-    assert played("sokoban", agent="random", episodes=20) == played("sokoban", agent="random", episodes=20)
-    _, small = played("plan_path")
-    _, large = played("plan_path", options={"size": 8})
+    assert run_play("sokoban", agent="random", episodes=20) == run_play("sokoban", agent="random", episodes=20)
+    _, small = run_play("plan_path")
+    _, large = run_play("plan_path", options={"size": 8})
     assert [line for line in small.splitlines() if len(line) == 9]
     assert [line for line in large.splitlines() if len(line) == 15]
 
 
 def test_as_many_episodes_are_drawn_as_are_to_be_shown() -> None:
-    _, one = played("plan_path")
+    _, one = run_play("plan_path")
     assert "turn 1, plan_agent: " in one
     assert "after turn 1, solved" in one
-    _, many = played("plan_path", episodes=5, num_shown=0)
+    _, many = run_play("plan_path", episodes=5, num_shown=0)
     assert many.splitlines()[1:] == ["", "to see the turns of the first 3: --show 3"]
     assert "100.0% of 5 solved" in many
-    _, some = played("plan_path", episodes=5, num_shown=2)
+    _, some = run_play("plan_path", episodes=5, num_shown=2)
     assert re.findall("episode . of 5|turn ., plan_agent|after turn 1, solved", some) == [
         *("episode 1 of 5", "turn 1, plan_agent", "after turn 1, solved"),
         *("episode 2 of 5", "turn 1, plan_agent", "after turn 1, solved"),
@@ -103,24 +103,28 @@ def test_as_many_episodes_are_drawn_as_are_to_be_shown() -> None:
 
 
 def test_a_few_episodes_are_shown_unless_the_user_says_otherwise() -> None:
-    def shown(*arguments: str) -> int:
+    def count_shown(*arguments: str) -> int:
         command = ["play", "plan_path", "--agent", "expert", *arguments]
         return CliRunner().invoke(app, command, catch_exceptions=False).stdout.count("after turn 1")
 
-    counts = [shown("--episodes", "3"), shown("--episodes", "11"), shown("--episodes", "11", "--show", "2")]
+    counts = [
+        count_shown("--episodes", "3"),
+        count_shown("--episodes", "11"),
+        count_shown("--episodes", "11", "--show", "2"),
+    ]
     assert counts == [3, 0, 2]
-    assert shown("--show", "0") == 0
+    assert count_shown("--show", "0") == 0
 
 
 def test_turns_are_limited_without_that_being_success() -> None:
-    report, text = played("plan_path", agent="noop", max_turns=3)
+    report, text = run_play("plan_path", agent="noop", max_turns=3)
     assert report.success_rate == 0.0
     assert "after turn 3" in text
     assert "after turn 4" not in text
 
 
 def test_a_person_proposes_sees_the_outcome_and_keeps_it_with_enter() -> None:
-    report, text = played("plan_path", agent="human", typed=expert_list("plan_path").lower() + "\n\n")
+    report, text = run_play("plan_path", agent="human", typed=expert_list("plan_path").lower() + "\n\n")
     assert report == PlayReport(
         env="plan_path", agent="human", success_rate=1.0, n=1, interval=report.interval, mean_reward=1.3
     )
@@ -130,16 +134,16 @@ def test_a_person_proposes_sees_the_outcome_and_keeps_it_with_enter() -> None:
 
 
 def test_a_person_may_decide_otherwise() -> None:
-    report, _ = played("plan_path", agent="human", typed=f"\n{expert_list('plan_path')}\n")
+    report, _ = run_play("plan_path", agent="human", typed=f"\n{expert_list('plan_path')}\n")
     assert report.success_rate == 1.0
-    report, _ = played("plan_path", agent="human", max_turns=1, typed=f"{expert_list('plan_path')}\n[]\n")
+    report, _ = run_play("plan_path", agent="human", max_turns=1, typed=f"{expert_list('plan_path')}\n[]\n")
     assert report.success_rate == 0.0
     assert report.n == 1
 
 
 def test_what_a_person_mistypes_is_explained_and_costs_no_turn() -> None:
     typed = f"north\n{'U' * 11}\n{expert_list('plan_path')}\nx\n\n"
-    report, text = played("plan_path", agent="human", max_turns=1, typed=typed)
+    report, text = run_play("plan_path", agent="human", max_turns=1, typed=typed)
     assert report.success_rate == 1.0
     assert "Not understood: 'NORTH' is not a list of moves from UDLR." in text
     assert "Not understood: 11 moves; at most 10 are allowed." in text
@@ -152,16 +156,16 @@ def test_a_person_cannot_overwrite_a_clue() -> None:
     place = re.search(r"\d", "".join(problem.payload["rows"]))
     assert place is not None
     row, column = divmod(place.start(), 4)
-    _, text = played("sudoku", agent="human", typed=f"{row + 1}{column + 1}1\nq\n")
+    _, text = run_play("sudoku", agent="human", typed=f"{row + 1}{column + 1}1\nq\n")
     assert "is a clue and cannot be overwritten" in text
 
 
 @pytest.mark.parametrize("leaving", ["q\n", "Q\n", ""])
 def test_leaving_drops_the_open_episode_and_keeps_the_finished_ones(leaving: str) -> None:
     typed = f"{expert_list('plan_path')}\n\n[]\n{leaving}"
-    report, _ = played("plan_path", agent="human", episodes=3, typed=typed)
+    report, _ = run_play("plan_path", agent="human", episodes=3, typed=typed)
     assert (report.n, report.success_rate) == (1, 1.0)
-    report, _ = played("plan_path", agent="human", episodes=3, typed=leaving)
+    report, _ = run_play("plan_path", agent="human", episodes=3, typed=leaving)
     assert (report.n, report.success_rate, report.interval) == (0, 0.0, (0.0, 1.0))
 
 
@@ -178,17 +182,17 @@ def test_leaving_drops_the_open_episode_and_keeps_the_finished_ones(leaving: str
 )
 def test_a_wrong_argument_is_explained(wanted: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        played("plan_path", **wanted)  # type: ignore[arg-type]
+        run_play("plan_path", **wanted)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="did you mean 'sokoban'"):
-        played("sokoben")
+        run_play("sokoben")
 
 
 def test_instructions_break_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    _, text = played("shop", agent="human", typed="q\n")
+    _, text = run_play("shop", agent="human", typed="q\n")
     words = {word for line in text.splitlines() for word in line.split()}
     monkeypatch.setenv("COLUMNS", "1000")
-    _, wide = played("shop", agent="human", typed="q\n")
+    _, wide = run_play("shop", agent="human", typed="q\n")
     assert words == {word for line in wide.splitlines() for word in line.split()}
     explained = text[text.index("You play") :].splitlines()[2:]
     assert (
@@ -198,7 +202,7 @@ def test_instructions_break_between_words(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_buttons_are_typed_one_a_line_and_their_rewards_are_summed() -> None:
-    report, text = played("game_boy", agent="human", max_turns=3, typed="down\nzz\nDown\nup\n")
+    report, text = run_play("game_boy", agent="human", max_turns=3, typed="down\nzz\nDown\nup\n")
     assert report.mean_reward == pytest.approx(0.17), "two new tiles, three steps: not the last step's -.01"
     assert text.count("Answer with one of the buttons") == 1
     assert text.count("player> ") == 4
@@ -217,7 +221,7 @@ def test_a_person_plays_an_environment_without_an_expert_in_prose() -> None:
 @pytest.mark.parametrize("game", sorted(SOCIAL))
 def test_a_person_answers_for_every_player_of_a_game(game: str) -> None:
     options = next(options for name, options in SOCIAL_GAMES if name == game)
-    line, rng = Line(*made(game, options)), Random(1)
+    line, rng = Line(*make_problem(game, options)), Random(1)
     typed: list[str] = []
     for phase, _ in line:
         answers = line.drawn(phase, rng)
@@ -225,7 +229,7 @@ def test_a_person_answers_for_every_player_of_a_game(game: str) -> None:
         line.advance(phase, answers)
     assert line.position.is_done
     wanted: dict[str, Any] = {"agent": "human", "options": options, "split": "train", "seed": 7}
-    report, text = played(game, **wanted, typed="\n".join(["nonsense", *typed]) + "\n")
+    report, text = run_play(game, **wanted, typed="\n".join(["nonsense", *typed]) + "\n")
     assert (report.n, report.success_rate) == (1, float(line.position.is_solved))
     assert text.count("> ") == 1 + len(typed)
     assert text.count("Not understood: 'nonsense' is none of ") == 1
@@ -233,14 +237,14 @@ def test_a_person_answers_for_every_player_of_a_game(game: str) -> None:
     assert "player_0 earns " in text.splitlines()[-2]
     assert "an episode pays player_0 " in text.splitlines()[-1]
 
-    report, text = played(game, **wanted, typed="\n".join(typed[:-1]))
+    report, text = run_play(game, **wanted, typed="\n".join(typed[:-1]))
     assert report.n == 0
     assert text.count("> ") == len(typed), "nobody is asked after the end of the input"
     assert text.endswith("no episode was played to its end\n")
 
 
 def test_whoever_leaves_ends_the_episode_for_all_and_no_rate_of_nothing_is_shown() -> None:
-    _, text = played("plan_path", agent="human", episodes=2, typed="")
+    _, text = run_play("plan_path", agent="human", episodes=2, typed="")
     assert text.splitlines()[-1] == "plan_path, human: no episode was played to its end"
     asked: list[str] = []
 

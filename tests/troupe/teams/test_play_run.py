@@ -50,7 +50,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
     return LocalArtifactStore(root / "store")
 
 
-def played(store: LocalArtifactStore, environment: str | None, agent: str, **wanted: Any) -> tuple[PlayReport, str]:
+def run_play(store: LocalArtifactStore, environment: str | None, agent: str, **wanted: Any) -> tuple[PlayReport, str]:
     values: dict[str, Any] = {"episodes": 1, "seed": 0, "options": {}, "split": None, "max_turns": None} | wanted
     values = {"sampling": None, "store": store.uri} | values
     stdout = io.StringIO()
@@ -58,7 +58,7 @@ def played(store: LocalArtifactStore, environment: str | None, agent: str, **wan
 
 
 def test_one_episode_says_who_plays_and_what_each_agent_answered(store: LocalArtifactStore) -> None:
-    report, text = played(store, None, "cloned@0")
+    report, text = run_play(store, None, "cloned@0")
     assert text.startswith("run cloned after 0 updates, greedy, plays plan_path (test problems)\n")
     turns = [line.partition(": ")[0] for line in text.splitlines() if line.startswith("turn ")]
     assert turns[:2] == ["turn 1, tool_agent", "turn 1, plan_agent"]
@@ -67,12 +67,12 @@ def test_one_episode_says_who_plays_and_what_each_agent_answered(store: LocalArt
 
 
 def test_the_newest_weights_play_unless_a_step_is_named(store: LocalArtifactStore) -> None:
-    newest, before = played(store, None, "cloned", episodes=8), played(store, None, "cloned@0", episodes=8)
+    newest, before = run_play(store, None, "cloned", episodes=8), run_play(store, None, "cloned@0", episodes=8)
     assert newest[0].agent == "cloned@1"
-    assert newest[0] == played(store, None, "cloned@1", episodes=8)[0]
+    assert newest[0] == run_play(store, None, "cloned@1", episodes=8)[0]
     assert newest[0].success_rate == 0.0, "random weights solve nothing"
     assert before[0].mean_reward > newest[0].mean_reward
-    _, drawn = played(store, None, "cloned")
+    _, drawn = run_play(store, None, "cloned")
     assert "run cloned after 1 update, greedy" in drawn
     assert "not understood: " in drawn
 
@@ -91,9 +91,9 @@ def test_what_is_played_is_what_an_evaluation_counts(store: LocalArtifactStore, 
 
 
 def test_a_seed_decides_every_draw(store: LocalArtifactStore) -> None:
-    first = played(store, None, "cloned@0", sampling="sample", seed=5)
-    assert played(store, None, "cloned@0", sampling="sample", seed=5) == first
-    others = [played(store, None, "cloned@0", sampling="sample", seed=seed)[1] for seed in (6, 7, 8)]
+    first = run_play(store, None, "cloned@0", sampling="sample", seed=5)
+    assert run_play(store, None, "cloned@0", sampling="sample", seed=5) == first
+    others = [run_play(store, None, "cloned@0", sampling="sample", seed=seed)[1] for seed in (6, 7, 8)]
     assert first[1] not in others
 
 
@@ -108,11 +108,11 @@ def test_the_next_command_after_an_evaluation_runs(store: LocalArtifactStore) ->
 
 
 def test_a_preset_brings_its_own_options(store: LocalArtifactStore) -> None:
-    _, text = played(store, "plan-path-6x6", "cloned@0")
+    _, text = run_play(store, "plan-path-6x6", "cloned@0")
     assert [line for line in text.splitlines() if len(line) == 11]
-    _, text = played(store, "plan_path", "cloned@0", options={"size": 3})
+    _, text = run_play(store, "plan_path", "cloned@0", options={"size": 3})
     assert [line for line in text.splitlines() if len(line) == 5]
-    _, text = played(store, "plan-path-6x6", "expert")
+    _, text = run_play(store, "plan-path-6x6", "expert")
     assert "solved" in text
 
 
@@ -139,14 +139,14 @@ def test_a_wrong_order_is_explained_before_anything_is_loaded(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(Engines, "of", lambda *_: pytest.fail("an engine was asked for"))
     with pytest.raises(ConfigurationError, match=line):
-        played(store, environment, agent, **wanted)
+        run_play(store, environment, agent, **wanted)
 
 
 def test_what_an_agent_writes_does_not_command_the_terminal(
     store: LocalArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("components.rollout.router.Router.decode", lambda *_: "\x1b[2Jgone\x07")
-    _, text = played(store, None, "cloned@0")
+    _, text = run_play(store, None, "cloned@0")
     assert "turn 1, tool_agent: \\x1b[2Jgone\\x07" in text
     assert "\x1b" not in text
     assert "\x07" not in text
@@ -181,12 +181,12 @@ def test_a_team_answers_to_what_an_agent_sees(store: LocalArtifactStore) -> None
 
 
 def test_two_teams_of_one_process_play_in_turns_and_at_once(store: LocalArtifactStore) -> None:
-    def loaded(step: int) -> Team:
+    def load(step: int) -> Team:
         return troupe.load_team("cloned", step=step, store=store.uri)
 
-    with loaded(0) as alone:
+    with load(0) as alone:
         expected = [alone.play(i) for i in range(3)]
-    with loaded(0) as before, loaded(1) as after, ThreadPoolExecutor(2) as threads:
+    with load(0) as before, load(1) as after, ThreadPoolExecutor(2) as threads:
         for i in range(3):
             assert (before.play(i) == expected[i], after.play(i).success) == (True, False)
         together = threads.map(lambda team: [team.play(i) for i in range(3)], (before, after))

@@ -14,7 +14,13 @@ from components.artifacts.refs import CheckpointRef
 from components.errors import ConfigurationError, StoreRefused
 from components.generation.api.chat import KEY_VARIABLES
 from components.methods import evaluation
-from components.models.adapters import ADAPTER_FOLDER, adapted_digest, adapter_tensors, add_adapter, write_adapter
+from components.models.adapters import (
+    ADAPTER_FOLDER,
+    adapter_tensors,
+    add_adapter,
+    compute_adapted_digest,
+    write_adapter,
+)
 from components.models.digests import model_digest, tensors_digest
 from components.models.loading import prepare_model_folder
 from components.runs.initial_checkpoints import record_initial_checkpoints
@@ -87,13 +93,13 @@ def with_random_adapter(session: Session, before: CheckpointRef, folder: Path) -
         for tensor in tensors.values():
             tensor.normal_(std=0.05)
     write_adapter(tensors, shape, folder / ADAPTER_FOLDER)
-    digest = adapted_digest(base, tensors_digest(tensors))
+    digest = compute_adapted_digest(base, tensors_digest(tensors))
     named = {"policy": "team", "step": 1, "weights_digest": digest, "optimizer_digest": NO_OPTIMIZER}
     write_manifest(folder, CheckpointManifest(**named, probe=probe_for(model)))
     return session.copies.store(folder, base=before.base)
 
 
-def evaluated(store: LocalArtifactStore, subject: str, suite: str | None = None, **wanted: Any) -> EvalReport:
+def run_evaluate(store: LocalArtifactStore, subject: str, suite: str | None = None, **wanted: Any) -> EvalReport:
     values = {"num_problems": 20, "sampling": "sample", "store": store.uri} | wanted
     return evaluate(subject, suite, **values)
 
@@ -111,36 +117,36 @@ def blocks(store: LocalArtifactStore) -> int:
 
 
 def test_what_was_played_is_read_whoever_asks(store: LocalArtifactStore) -> None:
-    first = evaluated(store, "cloned@0", seed=11)
+    first = run_evaluate(store, "cloned@0", seed=11)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Engines, "of", lambda *_: pytest.fail("an engine was asked for"))
-        assert evaluated(store, "cloned@0", seed=11) == first
-        assert evaluated(store, "cloned", step=0, seed=11) == first
-        in_one_team = evaluated(store, "tool_agent=cloned@0,plan_agent=cloned@0", seed=11)
+        assert run_evaluate(store, "cloned@0", seed=11) == first
+        assert run_evaluate(store, "cloned", step=0, seed=11) == first
+        in_one_team = run_evaluate(store, "tool_agent=cloned@0,plan_agent=cloned@0", seed=11)
         assert in_one_team.num_solved_P == first.num_solved_P
     before = blocks(store)
-    longer = evaluated(store, "cloned@0", seed=11, num_problems=30)
+    longer = run_evaluate(store, "cloned@0", seed=11, num_problems=30)
     assert blocks(store) == before + 1, "the first 20 problems are one block, and were played"
     assert longer.num_solved_P[:20] == first.num_solved_P
     assert longer.suite_digest != first.suite_digest
-    assert evaluated(store, "cloned@0", seed=12).suite_digest != first.suite_digest
+    assert run_evaluate(store, "cloned@0", seed=12).suite_digest != first.suite_digest
     assert blocks(store) == before + 2
 
 
 def test_a_role_is_played_by_the_subject_that_is_named_for_it(store: LocalArtifactStore) -> None:
-    own = {step: evaluated(store, f"cloned@{step}", seed=3) for step in (0, 1)}
-    mixed = evaluated(store, "tool_agent=cloned@1,plan_agent=cloned@0", seed=3)
+    own = {step: run_evaluate(store, f"cloned@{step}", seed=3) for step in (0, 1)}
+    mixed = run_evaluate(store, "tool_agent=cloned@1,plan_agent=cloned@0", seed=3)
     assert mixed.agent == "tool_agent=cloned@1,plan_agent=cloned@0"
     rates = [report.metrics["eval/sample/tool_agent/malformed_rate"] for report in (own[0], mixed, own[1])]
     assert rates[0] < rates[1] == pytest.approx(rates[2], abs=0.2)
     with pytest.raises(ConfigurationError, match=r"cloned@1 has no role 'judge'; its roles are plan_agent, tool_agent"):
-        evaluated(store, "judge=cloned@1")
+        run_evaluate(store, "judge=cloned@1")
     with pytest.raises(ConfigurationError, match=r"its roles \['tool_agent'\] are played by nobody"):
-        evaluated(store, "plan_agent=cloned@1")
+        run_evaluate(store, "plan_agent=cloned@1")
     with pytest.raises(ConfigurationError, match=r"step 7 of run cloned: it has finished 1 updates"):
-        evaluated(store, "tool_agent=cloned@7,plan_agent=cloned@1")
+        run_evaluate(store, "tool_agent=cloned@7,plan_agent=cloned@1")
     with pytest.raises(ConfigurationError, match=r"runs of tool_agent and plan_agent differ in generation, and a team"):
-        evaluated(store, "tool_agent=cloned@1,plan_agent=rounded@1")
+        run_evaluate(store, "tool_agent=cloned@1,plan_agent=rounded@1")
 
 
 @pytest.mark.parametrize(("run", "options"), [("cloned@0", []), ("adapted@1", []), ("adapted@1", ["--merged"])])
@@ -153,19 +159,21 @@ def test_an_exported_folder_plays_as_its_run(
     roundings = [(), ("generation.dtype=bfloat16",)] if not options else [()]  # merged weights round otherwise
     for how in roundings:
         wanted = {"overrides": (*BOARDS, *how), "seed": 5, "sampling": "greedy"}
-        ours, before = evaluated(store, run, "tiny", **wanted), blocks(store)
-        theirs = evaluated(store, folder, "tiny", **wanted)
+        ours, before = run_evaluate(store, run, "tiny", **wanted), blocks(store)
+        theirs = run_evaluate(store, folder, "tiny", **wanted)
         assert outcome(theirs) == outcome(ours)
         assert theirs.suite_digest == ours.suite_digest
         assert ours.num_successes > 0
         assert (blocks(store) == before) == (not options), "equal weights, asked in the same way, are one player"
         if run == "adapted@1":
-            assert outcome(evaluated(store, "adapted@0", "tiny", **wanted)) != outcome(ours)
-    assert evaluated(store, f"tool_agent={folder},plan_agent={run}", "tiny", **wanted).num_solved_P == ours.num_solved_P
+            assert outcome(run_evaluate(store, "adapted@0", "tiny", **wanted)) != outcome(ours)
+    assert (
+        run_evaluate(store, f"tool_agent={folder},plan_agent={run}", "tiny", **wanted).num_solved_P == ours.num_solved_P
+    )
     with pytest.raises(
         ConfigurationError, match=r"out': holds the models team; name one, as .*out/team, or one for each"
     ):
-        evaluated(store, str(tmp_path / "out"), "tiny")
+        run_evaluate(store, str(tmp_path / "out"), "tiny")
 
 
 def test_a_model_is_asked_as_its_suite_asks_models_of_its_kind(store: LocalArtifactStore, tmp_path: Path) -> None:
@@ -173,10 +181,10 @@ def test_a_model_is_asked_as_its_suite_asks_models_of_its_kind(store: LocalArtif
     asked = ("agents.plan_agent.max_new_tokens=3", "agents.tool_agent.temperature=0.05")
     values = preset_config("tiny", [*BOARDS, *asked]).model_dump(mode="json")
     (tmp_path / "short.yaml").write_text(json.dumps(values))
-    ours = evaluated(store, "cloned@0", str(tmp_path / "short.yaml"), seed=6, overrides=asked)
-    free, before = evaluated(store, "cloned@0", str(tmp_path / "short.yaml"), seed=6), blocks(store)
+    ours = run_evaluate(store, "cloned@0", str(tmp_path / "short.yaml"), seed=6, overrides=asked)
+    free, before = run_evaluate(store, "cloned@0", str(tmp_path / "short.yaml"), seed=6), blocks(store)
     for subject in (f"{tmp_path}/out/team", f"tool_agent={tmp_path}/out/team,plan_agent={tmp_path}/out/team"):
-        theirs = evaluated(store, subject, str(tmp_path / "short.yaml"), seed=6)
+        theirs = run_evaluate(store, subject, str(tmp_path / "short.yaml"), seed=6)
         assert (theirs.num_solved_P, theirs.temperatures) == (ours.num_solved_P, {"tool_agent": 0.05})
     assert (blocks(store), free.temperatures) == (before, None), "a run is asked as it learned"
 
@@ -195,15 +203,15 @@ def test_a_model_behind_an_api_plays_every_role_or_one(
                 "overrides": (*BOARDS, f"policies.{policy}.api.base_url={wire.base_url('openai')}"),
                 "num_problems": 4,
             }
-            report, num_requests = evaluated(store, subject, "tiny", **wanted), len(wire.exchanges)
+            report, num_requests = run_evaluate(store, subject, "tiny", **wanted), len(wire.exchanges)
             assert (report.agent, report.n) == (subject, 4)
             assert report.metrics[f"eval/sample/api/{policy}/num_requests"] == num_requests > 0
-            assert evaluated(store, subject, "tiny", **wanted).num_solved_P == report.num_solved_P
+            assert run_evaluate(store, subject, "tiny", **wanted).num_solved_P == report.num_solved_P
             assert len(wire.exchanges) == num_requests, "an answer is paid once"
             wire.exchanges.clear()
     monkeypatch.delenv(KEY_VARIABLES["openai"])
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
-        evaluated(store, f"openai:{MODEL}", "tiny")
+        run_evaluate(store, f"openai:{MODEL}", "tiny")
 
 
 def test_a_damaged_adapter_is_named(store: LocalArtifactStore, tmp_path: Path) -> None:
@@ -215,41 +223,41 @@ def test_a_damaged_adapter_is_named(store: LocalArtifactStore, tmp_path: Path) -
     values = json.loads(config.read_text())
     (folder / "adapter_model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(ConfigurationError, match=r"the adapter in .* cannot be read: .*name a LoRA adapter's folder"):
-        evaluated(store, str(folder), "tiny")
+        run_evaluate(store, str(folder), "tiny")
     config.write_text(json.dumps({**values, "base_model_name_or_path": None}))
     with pytest.raises(ConfigurationError, match=r"base_model_name_or_path is None; set it to the model"):
-        evaluated(store, str(folder), "tiny")
+        run_evaluate(store, str(folder), "tiny")
     for name, value in (("use_rslora", True), ("target_modules", "all-linear"), ("init_lora_weights", "pissa")):
         config.write_text(json.dumps({**values, name: value}))
         with pytest.raises(
             ConfigurationError, match=rf"{name} is {value!r}, and only plain LoRA .*name the merged folder"
         ):
-            evaluated(store, str(folder), "tiny")
+            run_evaluate(store, str(folder), "tiny")
     config.write_text("{")
     with pytest.raises(ConfigurationError, match="no adapter's configuration"):
-        evaluated(store, str(folder), "tiny")
+        run_evaluate(store, str(folder), "tiny")
 
 
 def test_what_is_set_changes_who_plays_and_what(store: LocalArtifactStore) -> None:
-    plain, before = evaluated(store, "cloned@0", seed=2), blocks(store)
-    cold = evaluated(store, "cloned@0", seed=2, overrides=("agents.tool_agent.temperature=0.05",))
+    plain, before = run_evaluate(store, "cloned@0", seed=2), blocks(store)
+    cold = run_evaluate(store, "cloned@0", seed=2, overrides=("agents.tool_agent.temperature=0.05",))
     assert (plain.temperatures, cold.temperatures) == (None, {"tool_agent": 0.05})
     assert blocks(store) == before + 1, "another question is other play"
     assert cold.suite_digest == plain.suite_digest
-    short = evaluated(store, "cloned@0", seed=2, overrides=("environment.max_turns=1",))
+    short = run_evaluate(store, "cloned@0", seed=2, overrides=("environment.max_turns=1",))
     assert short.suite_digest != plain.suite_digest
     with pytest.raises(ConfigurationError, match=r"training.learning_rate=1.*changes no evaluation"):
-        evaluated(store, "cloned@0", overrides=("training.learning_rate=1",))
+        run_evaluate(store, "cloned@0", overrides=("training.learning_rate=1",))
     with pytest.raises(ConfigurationError, match=r"resources.runner=ray.* plays in its own process"):
-        evaluated(store, "cloned@0", overrides=("resources.runner=ray",))
+        run_evaluate(store, "cloned@0", overrides=("resources.runner=ray",))
     with pytest.raises(ConfigurationError, match=r"generation\.device"):
-        evaluated(store, "cloned@0", overrides=("generation.device=abacus",))
+        run_evaluate(store, "cloned@0", overrides=("generation.device=abacus",))
 
 
 def test_an_evaluation_that_cannot_be_kept_is_given_all_the_same(
     store: LocalArtifactStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    wanted = evaluated(store, "cloned@0", seed=21)
+    wanted = run_evaluate(store, "cloned@0", seed=21)
     create = LocalArtifactStore.create
 
     def refuse(self: LocalArtifactStore, key: str, content: bytes) -> bool:
@@ -259,8 +267,8 @@ def test_an_evaluation_that_cannot_be_kept_is_given_all_the_same(
 
     monkeypatch.setattr(LocalArtifactStore, "create", refuse)
     with caplog.at_level(logging.WARNING):
-        found = evaluated(store, "cloned@0", seed=22)
+        found = run_evaluate(store, "cloned@0", seed=22)
     assert (found.n, found.suite) == (wanted.n, wanted.suite)
     assert "the evaluation is not kept, and will be played again: the disk is full" in caplog.text
     monkeypatch.setattr(evaluation, "play_block", lambda *_, **__: pytest.fail("what the store holds is played again"))
-    assert evaluated(store, "cloned@0", seed=21) == wanted
+    assert run_evaluate(store, "cloned@0", seed=21) == wanted

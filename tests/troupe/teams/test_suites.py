@@ -9,7 +9,7 @@ from components.errors import ConfigurationError
 from flows.suites import build_played_config, find_named_suite, read_as, suite_config, suite_to_play
 
 
-def learned(answer_format: str) -> RunConfig:
+def make_config(answer_format: str) -> RunConfig:
     return parse_config(
         {
             "num_steps": 1,
@@ -23,14 +23,14 @@ def learned(answer_format: str) -> RunConfig:
 @pytest.mark.parametrize("answer_format", ["strict", "free"])
 @pytest.mark.parametrize("name", [None, "plan_path", "sokoban"])
 def test_a_team_is_read_as_it_learned(name: str | None, answer_format: str) -> None:
-    own = learned(answer_format)
+    own = make_config(answer_format)
     assert build_played_config(name, {}, own=own).environment.answer_format == answer_format
-    assert read_as(learned("strict"), own).environment == own.environment
+    assert read_as(make_config("strict"), own).environment == own.environment
 
 
 def test_without_a_run_the_environment_decides() -> None:
     assert build_played_config("sokoban", {}, own=None).environment.answer_format == "strict"
-    assert read_as(learned("free"), None) == learned("free")
+    assert read_as(make_config("free"), None) == make_config("free")
 
 
 def test_the_file_that_train_takes_is_played_and_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_the_file_that_train_takes_is_played_and_evaluated(tmp_path: Path, monke
 
 
 def test_a_suite_of_prefect_yaml_is_played_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = learned("free")
+    own = make_config("free")
     found = suite_to_play("tiny", own, ["environment.max_turns=3"])
     assert (found.suite.num_problems, found.suite.seed, found.suite.problems_per_block) == (40, 0, 20)
     assert found.suite.environment == found.config.environment

@@ -22,7 +22,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parents[3])
 
 
-def played(environment: str, *, typed: str = "", **wanted: Any) -> tuple[PlayReport, str]:
+def run_play(environment: str, *, typed: str = "", **wanted: Any) -> tuple[PlayReport, str]:
     stdout = io.StringIO()
     arguments = {
         "environment": f"{NAME}:{environment}", "agent": "expert", "episodes": 1, "seed": 0, "options": {},
@@ -31,31 +31,31 @@ def played(environment: str, *, typed: str = "", **wanted: Any) -> tuple[PlayRep
     return play(**arguments, stdin=io.StringIO(typed), stdout=stdout), stdout.getvalue()
 
 
-def told(text: str) -> list[str]:
+def list_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith(("turn ", "after "))]
 
 
 def test_those_side_by_side_are_shown_one_after_another_and_the_end_ends_it() -> None:
-    report, text = played("Votes")
-    assert told(text) == ["turn 1, ann: 6", "turn 1, bob: 6", "turn 1, judge: 6", "after turn 1, solved"]
+    report, text = run_play("Votes")
+    assert list_lines(text) == ["turn 1, ann: 6", "turn 1, bob: 6", "turn 1, judge: 6", "after turn 1, solved"]
     assert (report.success_rate, report.mean_reward) == (1.0, 1.0)
-    report, text = played("Race", max_turns=3)
-    assert told(text) == ["turn 1, ann: 6", "after turn 1, solved"], "Bob answered beside her and is not entered"
+    report, text = run_play("Race", max_turns=3)
+    assert list_lines(text) == ["turn 1, ann: 6", "after turn 1, solved"], "Bob answered beside her and is not entered"
     assert report.mean_reward == 2.0
 
 
 def test_a_team_that_branches_is_followed() -> None:
-    report, text = played("Desk", max_turns=4)
-    answers = [line.split() for line in told(text) if line.startswith("turn")]
+    report, text = run_play("Desk", max_turns=4)
+    answers = [line.split() for line in list_lines(text) if line.startswith("turn")]
     side = answers[0][3]
     assert [answer[2] for answer in answers] == ["router:", f"{side}:", "checker:"]
     assert (report.success_rate, report.mean_reward) == (1.0, 2.0)
-    report, _ = played("Desk", max_turns=2)
+    report, _ = run_play("Desk", max_turns=2)
     assert (report.success_rate, report.mean_reward) == (0.0, 1.0), "the reward of the clerk, who acted last"
 
 
 def test_a_person_answers_for_those_side_by_side_before_any_answer_counts() -> None:
-    report, text = played("Votes", agent="human", typed="5\n.\n6\n.\n6\n.\n")
+    report, text = run_play("Votes", agent="human", typed="5\n.\n6\n.\n6\n.\n")
     assert report.success_rate == 1.0
     before_the_judge = text[: text.index("judge>")]
     assert before_the_judge.count("ann sees []") == 2, "the picture has not changed between ann and bob"
@@ -63,8 +63,8 @@ def test_a_person_answers_for_those_side_by_side_before_any_answer_counts() -> N
 
 
 def test_a_team_that_branches_has_as_many_answers_as_others_have_in_their_turns() -> None:
-    _, text = played("Desk", agent="noop", max_turns=None)
-    assert len([line for line in told(text) if line.startswith("turn")]) == 4 * 4
+    _, text = run_play("Desk", agent="noop", max_turns=None)
+    assert len([line for line in list_lines(text) if line.startswith("turn")]) == 4 * 4
 
 
 @pytest.mark.parametrize(("environment", "rate"), [("Votes", 1.0), ("Race", 1.0), ("Desk", 1.0)])

@@ -26,7 +26,7 @@ def test_the_command_checks_once_and_hands_its_session_to_the_flow(
 ) -> None:
     calls: Counter[str] = Counter()
 
-    def counted(module: Any, name: str) -> None:
+    def count_calls(module: Any, name: str) -> None:
         real = getattr(module, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -36,11 +36,11 @@ def test_the_command_checks_once_and_hands_its_session_to_the_flow(
         monkeypatch.setattr(module, name, call)
 
     for name in CHECKS:
-        counted(checks, name)
+        count_calls(checks, name)
         if hasattr(in_process, name):
             monkeypatch.setattr(in_process, name, getattr(checks, name))
-    counted(scenario, "scenario_of")
-    counted(training_flow, "first_look")
+    count_calls(scenario, "scenario_of")
+    count_calls(training_flow, "first_look")
     for module in (session, in_process):
         monkeypatch.setattr(module, "scenario_of", scenario.scenario_of)
     monkeypatch.setattr(in_process, "join_local_services", lambda: None)

@@ -16,7 +16,7 @@ from troupe.cli.runs import progress_bar
 from troupe.consoles import Heartbeat
 from troupe.runs.summary import gain_line, print_summary
 from troupe.runs.tables import evaluations_table, scale_spark
-from troupe.training.display import StepClock, TrainingDisplay, held_out_line
+from troupe.training.display import StepClock, TrainingDisplay, format_held_out
 
 
 def eval_report(step: int, success_rate: float, sampling: str = "greedy") -> EvalReport:
@@ -29,12 +29,12 @@ def eval_report(step: int, success_rate: float, sampling: str = "greedy") -> Eva
     )  # fmt: skip
 
 
-def shown(*, terminal: bool) -> str:
+def show_run(*, terminal: bool) -> str:
     """A short run as a terminal or a log shows it."""
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=80, color_system=None)
     display = TrainingDisplay(console)
-    with display.shown() if terminal else subscribe(display.hear):
+    with display.show() if terminal else subscribe(display.hear):
         report("links", 0, 1, 1, Prefect="http://127.0.0.1:4200/flow-runs/flow-run/" + "f" * 36, MLflow=None)
         report("evaluated", 0, 1, 1, report=eval_report(0, 0.502))
         report(
@@ -53,14 +53,14 @@ def shown(*, terminal: bool) -> str:
 
 
 def test_held_out_success_stands_above_what_training_play_solves() -> None:
-    text = shown(terminal=True)
+    text = show_run(terminal=True)
     last = text[text.rindex("held-out success") :]
     assert last.startswith("held-out success, greedy  0.502 -> 0.734  at step 1  (0.694 to 0.774, n 500)")
     assert last.index("0.502 -> 0.734") < last.index("solved, best of group")
 
 
 def test_a_log_gets_each_evaluation_with_its_score() -> None:
-    lines = shown(terminal=False).splitlines()
+    lines = show_run(terminal=False).splitlines()
     assert [line for line in lines if line.startswith("held-out")] == [
         "held-out success, greedy  0.502  at step 0  (0.462 to 0.542, n 500)",
         "held-out success, greedy  0.502 -> 0.734  at step 1  (0.694 to 0.774, n 500)",
@@ -69,7 +69,7 @@ def test_a_log_gets_each_evaluation_with_its_score() -> None:
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_first_evaluation_and_the_first_step_say_what_the_answers_are(terminal: bool) -> None:
-    told = [line.strip() for line in shown(terminal=terminal).splitlines() if "answers " in line]
+    told = [line.strip() for line in show_run(terminal=terminal).splitlines() if "answers " in line]
     assert [line[line.index("answers") :] for line in told] == [
         "answers before training, greedy: plan_agent 0% right, 81% malformed",
         "answers in step 0: plan_agent 50% right, 25% malformed",
@@ -77,13 +77,13 @@ def test_the_first_evaluation_and_the_first_step_say_what_the_answers_are(termin
 
 
 def test_a_step_has_the_number_that_every_other_place_gives_it() -> None:
-    assert [line for line in shown(terminal=False).splitlines() if line.startswith("step")] == [
+    assert [line for line in show_run(terminal=False).splitlines() if line.startswith("step")] == [
         "step 0 (1 of 1)  solved, best of group 0.91  reward plan_agent 1.25  1.5 s"
     ]
 
 
 def test_addresses_come_first_once_and_whole() -> None:
-    lines = shown(terminal=False).splitlines()
+    lines = show_run(terminal=False).splitlines()
     assert lines[0] == "Prefect  http://127.0.0.1:4200/flow-runs/flow-run/" + "f" * 36
     assert [line for line in lines if line.startswith("MLflow")] == ["MLflow   http://x/" + "m" * 90]
     assert sum(line.startswith("Prefect") for line in lines) == 1
@@ -95,7 +95,7 @@ def test_a_course_names_its_least_and_greatest_value() -> None:
 
 
 def test_one_evaluation_is_no_course() -> None:
-    assert "->" not in held_out_line([eval_report(0, 0.5)])
+    assert "->" not in format_held_out([eval_report(0, 0.5)])
 
 
 def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
@@ -124,13 +124,16 @@ def test_the_summary_begins_with_held_out_success_before_and_after() -> None:
 
 
 def test_a_game_that_nobody_solves_or_everybody_tells_what_it_pays() -> None:
-    def told(rate: float, **pays: float) -> dict[str, Any]:
+    def make_values(rate: float, **pays: float) -> dict[str, Any]:
         values = {"step": 0, "sampling": "sample", "suite_digest": "d", "num_solved_P": [], "success_rate": rate}
         return {**values, "metrics": {f"eval/sample/{agent}/payoff": paid for agent, paid in pays.items()}}
 
-    line = gain_line(told(0.0, ann=0.5, bob=-0.5), told(0.0, ann=0.25, bob=-0.25)).plain
+    line = gain_line(make_values(0.0, ann=0.5, bob=-0.5), make_values(0.0, ann=0.25, bob=-0.25)).plain
     assert line == "held-out payoffs, sample  ann 0.500 -> 0.250, bob -0.500 -> -0.250"
-    for before, after in ((told(1.0, ann=1.0), told(1.0, ann=2.0)), (told(0.0, a=0.0, b=1.0), told(0.5, a=0.0, b=1.0))):
+    for before, after in (
+        (make_values(1.0, ann=1.0), make_values(1.0, ann=2.0)),
+        (make_values(0.0, a=0.0, b=1.0), make_values(0.5, a=0.0, b=1.0)),
+    ):
         assert gain_line(before, after).plain.startswith("held-out success, sample")
 
 
@@ -151,11 +154,11 @@ def test_a_warm_start_that_is_read_from_the_store_says_so() -> None:
 
 
 def test_the_gain_has_the_interval_of_the_pairs_of_one_suite() -> None:
-    def told(step: int, solved: list[bool]) -> dict[str, Any]:
+    def make_values(step: int, solved: list[bool]) -> dict[str, Any]:
         values = {"sampling": "greedy", "keep_rate": None, "repair_rate": None, "suite_digest": "d"}
         return {**values, "step": step, "num_solved_P": solved, "success_rate": sum(solved) / len(solved)}
 
-    before, after = told(0, [True] * 38 + [False] * 12), told(9, [True] * 36 + [False] * 2 + [True] * 12)
+    before, after = make_values(0, [True] * 38 + [False] * 12), make_values(9, [True] * 36 + [False] * 2 + [True] * 12)
     line = gain_line(before, after).plain.splitlines()[0]
     assert line == "held-out success, greedy  0.760 -> 0.960 (+0.200, 95% interval +0.057 to +0.340)"
     for other in ({**after, "suite_digest": "another"}, {**after, "step": 0}):

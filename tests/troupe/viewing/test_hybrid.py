@@ -23,9 +23,9 @@ from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import DecisionHistory
 from components.hybrid.experience import HybridSettings, collect_experience, new_learner_state, update_learner
 from components.hybrid.game_boy.episode_gif import MOST_BYTES, EpisodeFrame, episode_gif, play_frames, short_gif
-from components.hybrid.held_out_games import trained_agent
+from components.hybrid.held_out_games import make_trained_agent
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.visited_tiles import visited_maps
+from components.hybrid.visited_tiles import list_visited_maps
 from components.methods.hybrid.decision_histories import history_file, record_step
 from components.methods.hybrid.settings import hybrid_config, open_emulated_games
 from components.methods.hybrid.shown_run import NO_PRESSES, NUM_PARTS, hybrid_document
@@ -167,13 +167,13 @@ def test_a_damaged_file_is_never_shown(made: Any, tmp_path: Path) -> None:
 def test_tiles_are_those_of_the_games(made: Any, tmp_path: Path) -> None:
     state = new_learner_state(SETTINGS, 0)
     experience = collect_experience(SETTINGS, state, 0, 0, adviser=CompetentAdviser())
-    maps = visited_maps(experience, is_homebrew=True)
+    maps = list_visited_maps(experience, is_homebrew=True)
     arrays = experience.after.to_arrays()
     assert sum(sum(each.num_games.values()) for each in maps) == arrays["games._tiles_N_M_Y_X"].sum()
     assert sum(sum(each.num_presses.values()) for each in maps) == len(experience.rollout.to_arrays()["actions_B"])
     town = next(each for each in maps if each.place == (24, 4))
     assert all(town.rows[y][x] in ".LHE" for x, y in town.num_games), "nobody stands in a wall"
-    assert all(each.rows == () for each in visited_maps(experience, is_homebrew=False))
+    assert all(each.rows == () for each in list_visited_maps(experience, is_homebrew=False))
 
 
 def test_a_policy_that_sees_screens_has_tiles_too_and_a_note_says_what_they_lack(tmp_path: Path) -> None:
@@ -184,11 +184,11 @@ def test_a_policy_that_sees_screens_has_tiles_too_and_a_note_says_what_they_lack
     store = LocalArtifactStore(tmp_path / "store")
     freeze_config(store, "seen", run.config, PIPELINE)
 
-    def opened(settings: HybridSettings, seed: int) -> Any:
+    def open_games(settings: HybridSettings, seed: int) -> Any:
         return open_emulated_games(hybrid_config(run.config), settings, seed)
 
-    state = new_learner_state(settings, 0, open_games=opened)
-    experience = collect_experience(settings, state, 0, 0, open_games=opened, adviser=CompetentAdviser())
+    state = new_learner_state(settings, 0, open_games=open_games)
+    experience = collect_experience(settings, state, 0, 0, open_games=open_games, adviser=CompetentAdviser())
     result = CollectedStep(experience=put(store, experience), metrics=experience.metrics)
     run_stage(store, stage_key(run, 0, "collect_experience"), lambda: result, CollectedStep)
     document = hybrid_document(store, run, home=tmp_path)
@@ -238,7 +238,7 @@ def test_an_episode_as_gif_shows_every_button(made: Any) -> None:
     pytest.importorskip("pyboy")
     _, run, state = made
     settings = replace(SETTINGS, num_games=1, max_steps=6)
-    agent = trained_agent(SETTINGS, state, 1, seed=1, is_greedy=False, adviser=CompetentAdviser())
+    agent = make_trained_agent(SETTINGS, state, 1, seed=1, is_greedy=False, adviser=CompetentAdviser())
     with open_emulated_games(hybrid_config(run.config), settings, 1, renders=True) as games:
         frames = list(play_frames(games, agent))
     assert [each.step for each in frames] == [1, 2, 3, 4, 5, 6]

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.schema import ROOT, Episode, FailedBranch
-from tests.committed_runs import started_run
+from tests.committed_runs import start_run
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
 from troupe.cli import app
 from troupe.viewing.documents import step_document, tags_of
@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> LocalArtifactStore:
 
 def hostile_run(store: LocalArtifactStore) -> None:
     """A run in which every recorded text is hostile."""
-    run = started_run(store, "r")
+    run = start_run(store, "r")
     made = [
         episode(
             node(candidate(text, error=text), candidate(text, unscorable=text), agent=text, choices=choices_of(text)),
@@ -107,7 +107,7 @@ def test_the_document_is_the_tree(store: LocalArtifactStore) -> None:
         node(GOOD, BAD, agent="plan_agent"),
     )
     made = episode(*nodes, success=True, cuts=(FailedBranch(parent=ROOT, error="cut"),))
-    commit_rollouts(store, started_run(store, "r"), shard(0, 0, made), rewards=[((0.0, 1.0), (None,), (1.0, 0.0))])
+    commit_rollouts(store, start_run(store, "r"), shard(0, 0, made), rewards=[((0.0, 1.0), (None,), (1.0, 0.0))])
     [found] = view_document(store, "r")["main"]["episodes"]
     assert [(each["agent"], each["parent"], each["chosen"]) for each in found["nodes"]] == [
         ("tool_agent", None, 1),
@@ -157,7 +157,7 @@ def test_a_lone_surrogate_can_be_written(store: LocalArtifactStore, tmp_path: Pa
 
 def view_document_of(store: LocalArtifactStore, text: str) -> dict[str, Any]:
     """A document with a text that no store can hold."""
-    commit_rollouts(store, started_run(store, "r"), shard(0, 0, episode(node(BAD))))
+    commit_rollouts(store, start_run(store, "r"), shard(0, 0, episode(node(BAD))))
     recorded = read_recorded(store, "r")
     [each] = recorded.episodes
     changed = replace(each, episode=episode(node(candidate(text))))
@@ -193,7 +193,7 @@ def test_a_browser_shows_hostile_text_and_runs_none_of_it(store: LocalArtifactSt
 def test_keys_filters_and_search_find_episodes(store: LocalArtifactStore, tmp_path: Path) -> None:
     solved = episode(node(BAD), node(GOOD, agent="plan_agent"), problem="q", success=True)
     made = (episode(node(BAD), problem="p"), solved, episode(node(candidate("needle")), problem="z"))
-    commit_rollouts(store, started_run(store, "r"), shard(0, 0, *made))
+    commit_rollouts(store, start_run(store, "r"), shard(0, 0, *made))
     told = """
       const seen = [], look = () => seen.push(document.querySelector("h2").textContent);
       const press = (key) => { document.dispatchEvent(new KeyboardEvent("keydown", { key })); look(); };
@@ -211,7 +211,7 @@ def test_keys_filters_and_search_find_episodes(store: LocalArtifactStore, tmp_pa
 
 
 def test_the_same_problem_at_two_steps_stands_side_by_side(store: LocalArtifactStore) -> None:
-    run = started_run(store, "r")
+    run = start_run(store, "r")
     commit_rollouts(store, run, shard(0, 0, episode(node(BAD)), episode(node(BAD), problem="q")))
     commit_rollouts(store, run, shard(1, 0, episode(node(GOOD), success=True)))
     commit_rollouts(store, run, shard(2, 0, episode(node(GOOD), problem="z")))
@@ -224,14 +224,14 @@ def test_the_same_problem_at_two_steps_stands_side_by_side(store: LocalArtifactS
 
 
 def test_a_step_that_cannot_be_read_at_all_is_an_error(store: LocalArtifactStore) -> None:
-    commit_rollouts(store, started_run(store, "r"), shard(0, 0, episode(node(BAD))))
+    commit_rollouts(store, start_run(store, "r"), shard(0, 0, episode(node(BAD))))
     shutil.rmtree(Path(store.uri.removeprefix("file://")) / "payloads")
     with pytest.raises(ArtifactCorrupt, match=r"shows nothing: .*`troupe verify r"):
         view_document(store, "r")
 
 
 def test_the_command_writes_a_page_and_tells_where(store: LocalArtifactStore, tmp_path: Path) -> None:
-    commit_rollouts(store, started_run(store, "r"), shard(0, 0, episode(node(BAD))))
+    commit_rollouts(store, start_run(store, "r"), shard(0, 0, episode(node(BAD))))
     file = tmp_path / "page.html"
     ended = CliRunner().invoke(app, ["view", "r", "--store", store.uri, "--to", str(file)])
     assert ended.exit_code == 0, ended.output

@@ -22,7 +22,7 @@ from tasks.warm_start import warm_start
 from tests.recorded_rollouts import commit_rollouts
 from troupe.cli import app
 from troupe.teams.run_team import run_team
-from troupe.viewing.played import played_by
+from troupe.viewing.played import play_recorded
 from troupe.viewing.recorded import read_recorded
 
 
@@ -54,7 +54,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
 
 def test_the_weights_of_the_record_play_it_again(store: LocalArtifactStore) -> None:
     recorded = read_recorded(store, "r", 0)
-    again = played_by(recorded, 0, store_uri=store.uri)
+    again = play_recorded(recorded, 0, store_uri=store.uri)
     assert [each.episode for each in again.episodes] == [each.episode for each in recorded.episodes]
     assert again.versions == recorded.versions
     assert all(each.is_scored and each.advantages_N_K is not None for each in again.episodes)
@@ -84,4 +84,4 @@ def test_other_weights_play_the_same_problems_beside_it(store: LocalArtifactStor
 
 def test_a_step_that_the_run_has_not_reached_is_told(store: LocalArtifactStore) -> None:
     with pytest.raises(ConfigurationError, match="step 7 of run r: it has finished 1 updates"):
-        played_by(read_recorded(store, "r", 0), 7, store_uri=store.uri)
+        play_recorded(read_recorded(store, "r", 0), 7, store_uri=store.uri)

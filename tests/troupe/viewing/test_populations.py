@@ -62,17 +62,17 @@ def said(text: str, choice: int, probability: float, payoffs: dict[str, float]) 
     return replace(made, tokens=CHOICES[choice], sampler_logprobs=(log(probability), 0.0))
 
 
-def asked(agent: str, player: str, answer: Candidate, *, beside: int = 0) -> Node:
+def make_node(agent: str, player: str, answer: Candidate, *, beside: int = 0) -> Node:
     made = node(answer, agent=agent, parallel_index=beside, choices=CHOICES)
     return replace(made, policy=player)
 
 
-def met(second: str, *, error: str | None = None) -> Episode:
+def make_meeting(second: str, *, error: str | None = None) -> Episode:
     """player_0 cooperates and player_1, as `second`, competes at once: they earn 2 and -1."""
     payoffs = {"player_0": 2.0, "player_1": -1.0}
     nodes = (
-        asked("player_0", "first", said("cooperate", 0, 0.5, payoffs)),
-        asked("player_1", second, said("compete", 1, 0.25, payoffs), beside=1),
+        make_node("player_0", "first", said("cooperate", 0, 0.5, payoffs)),
+        make_node("player_1", second, said("compete", 1, 0.25, payoffs), beside=1),
     )
     return episode(*nodes, error=error)
 
@@ -82,7 +82,7 @@ def store(tmp_path: Path) -> LocalArtifactStore:
     store, made = LocalArtifactStore(tmp_path / "store"), config()
     freeze_config(store, "r", made, PIPELINE)
     run = Run(run_id="r", config=made)
-    episodes = [[met("second")], [met("second@0"), met("second@0", error="broke")]]
+    episodes = [[make_meeting("second")], [make_meeting("second@0"), make_meeting("second@0", error="broke")]]
     for number, each in enumerate(episodes):
         commit_rollouts(store, run, shard(0, number, *each), rewards=[((2.0,), (-1.0,))] * len(each))
     credited = [
@@ -166,7 +166,10 @@ def test_actions_have_the_credits_of_the_step_and_advantages_from_these(document
 
 
 def test_choices_have_the_probabilities_with_which_they_were_drawn() -> None:
-    nodes = [asked("a", "first", said("cooperate", 0, 0.5, {})), asked("a", "first", said("compete", 1, 0.2, {}))]
+    nodes = [
+        make_node("a", "first", said("cooperate", 0, 0.5, {})),
+        make_node("a", "first", said("compete", 1, 0.2, {})),
+    ]
     shown = DrawnChoices(nodes).document(nodes[0], lambda tokens: f"token {tokens[0]}")
     assert shown is not None
     assert [(text, was_drawn) for text, _, was_drawn in shown["rows"]] == [

@@ -13,8 +13,8 @@ from components.runs.lineages import start_lineage
 from components.session.prompt_texts import prompt_texts
 from flows.presets import preset_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tests.committed_runs import CONFIG, started_run
-from tests.exported_runs import PROMPTS, exported_run
+from tests.committed_runs import CONFIG, start_run
+from tests.exported_runs import PROMPTS, export_run
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
 from tests.sections import choose_algorithm
 from troupe.viewing.recorded import read_recorded
@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> LocalArtifactStore:
 
 
 def test_rewards_are_those_of_the_reward_stage_and_advantages_follow_from_them(store: LocalArtifactStore) -> None:
-    run = started_run(store, "r")
+    run = start_run(store, "r")
     commit_rollouts(store, run, shard(0, 0, PAIR), rewards=[(((1.0, 0.0)),)])
     commit_rollouts(store, run, shard(0, 1, PAIR), rewards=[((3.0, None),)])
     found = read_recorded(ReadOnlyStore(Path(store.uri.removeprefix("file://"))), "r")
@@ -52,7 +52,7 @@ def test_rewards_are_those_of_the_reward_stage_and_advantages_follow_from_them(s
 
 
 def test_without_the_reward_stage_the_sampler_speaks(store: LocalArtifactStore) -> None:
-    run = started_run(store, "r")
+    run = start_run(store, "r")
     commit_rollouts(store, run, shard(0, 0, PAIR), rewards=[((1.0, 0.0),)])
     commit_rollouts(store, run, shard(0, 1, PAIR))
     found = read_recorded(store, "r", 0)
@@ -69,7 +69,7 @@ def test_without_the_reward_stage_the_sampler_speaks(store: LocalArtifactStore) 
 
 @pytest.mark.parametrize("damage", ["payload", "missing", "manifest"])
 def test_a_damaged_shard_is_named_with_its_remedy_beside_a_sound_one(store: LocalArtifactStore, damage: str) -> None:
-    run = started_run(store, "r")
+    run = start_run(store, "r")
     for number in (0, 1):
         commit_rollouts(store, run, shard(0, number, PAIR), rewards=[((1.0, 0.0),)])
     root = Path(store.uri.removeprefix("file://"))
@@ -85,7 +85,7 @@ def test_a_damaged_shard_is_named_with_its_remedy_beside_a_sound_one(store: Loca
 
 
 def test_a_restart_counts_and_the_step_keeps_its_own_algorithm(store: LocalArtifactStore) -> None:
-    run = started_run(store, "r")
+    run = start_run(store, "r")
     commit_rollouts(store, run, shard(0, 0, PAIR), rewards=[((1.0, 0.0),)])
     plain = CONFIG.model_copy(update={"algorithm": CONFIG.algorithm.model_copy(update={"normalize_std": False})})
     start_lineage(
@@ -107,7 +107,7 @@ def test_a_restart_counts_and_the_step_keeps_its_own_algorithm(store: LocalArtif
 def test_own_advantages_are_not_run(store: LocalArtifactStore) -> None:
     config = preset_config("tiny")
     own = choose_algorithm(advantage="mine:advantages")
-    run = started_run(store, "r")
+    run = start_run(store, "r")
     start_lineage(
         store,
         "r",
@@ -130,14 +130,14 @@ def test_own_advantages_are_not_run(store: LocalArtifactStore) -> None:
     ],
 )
 def test_what_is_not_there_is_told(store: LocalArtifactStore, run_id: str, step: int | None, message: str) -> None:
-    commit_rollouts(store, started_run(store, "r"), shard(0, 0, PAIR))
-    started_run(store, "empty")
+    commit_rollouts(store, start_run(store, "r"), shard(0, 0, PAIR))
+    start_run(store, "empty")
     with pytest.raises(ConfigurationError, match=message):
         read_recorded(store, run_id, step)
 
 
 def test_prompts_are_read_by_the_tokenizers_of_the_checkpoints(tmp_path: Path) -> None:
-    made = exported_run(tmp_path)
+    made = export_run(tmp_path)
     recorded = read_recorded(made.store, "team", 1)
     texts, notes = prompt_texts(made.store, recorded.run, recorded.step, recorded.config.policies)
     nodes = recorded.episodes[0].episode.nodes

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
 from components.errors import ConfigurationError
-from tests.committed_runs import started_run
-from tests.exported_runs import PROMPTS, exported_run
+from tests.committed_runs import start_run
+from tests.exported_runs import PROMPTS, export_run
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
 from troupe.cli import app
 from troupe.viewing.table import write_rollouts
@@ -23,7 +23,7 @@ def test_each_candidate_is_a_row(tmp_path: Path) -> None:
         node(candidate("bad"), candidate("good", solves=True), chosen=1),
         node(candidate("", error="empty"), parent=(0, 0), agent="plan_agent", is_trained_on=False),
     )
-    commit_rollouts(store, started_run(store, "r"), shard(0, 0, episode(*nodes)), rewards=[((0.0, 1.0), (None,))])
+    commit_rollouts(store, start_run(store, "r"), shard(0, 0, episode(*nodes)), rewards=[((0.0, 1.0), (None,))])
     file = tmp_path / "rollouts.parquet"
     report = write_rollouts(store, "r", file)
     rows = pandas.read_parquet(file)
@@ -42,7 +42,7 @@ def test_each_candidate_is_a_row(tmp_path: Path) -> None:
 
 
 def test_prompts_are_texts(tmp_path: Path) -> None:
-    made = exported_run(tmp_path)
+    made = export_run(tmp_path)
     file = tmp_path / "rollouts.parquet"
     ended = CliRunner().invoke(
         app, ["rollouts", "team", "--step", "1", "--to", str(file), "--store", made.store.uri, "--json"]
@@ -55,6 +55,6 @@ def test_prompts_are_texts(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
-    commit_rollouts(store, started_run(store, "r"), shard(0, 0, episode(node(candidate()))))
+    commit_rollouts(store, start_run(store, "r"), shard(0, 0, episode(node(candidate()))))
     with pytest.raises(ConfigurationError, match=r"--to .*name a file in a folder that exists"):
         write_rollouts(store, "r", tmp_path / "no" / "rollouts.parquet")

@@ -30,7 +30,7 @@ CONFIG = preset_config("tiny", ["environment.options={tool: python}", "agents.to
 LIMITS = Limits(**CONFIG.execution.model_dump())
 
 
-def ended(program: str, stdin: str) -> ExecutionResult:
+def make_result(program: str, stdin: str) -> ExecutionResult:
     """A result that depends on the program and its input alone; one in eight fails in the sandbox."""
     digest = sha256(f"{program}\n{stdin}".encode()).hexdigest()
     if digest[0] in "01":
@@ -40,7 +40,7 @@ def ended(program: str, stdin: str) -> ExecutionResult:
     )
 
 
-def played(scenario: Scenario, sandbox: ScriptedSandbox) -> RolloutShard:
+def play(scenario: Scenario, sandbox: ScriptedSandbox) -> RolloutShard:
     """The first shard of a team whose tool agent writes short programs."""
     version = PolicyVersion(policy="team", step=0, weights_digest="w0")
     engine = ScriptedGenerator(
@@ -60,7 +60,7 @@ def played(scenario: Scenario, sandbox: ScriptedSandbox) -> RolloutShard:
 
 @pytest.fixture(scope="module")
 def shard() -> RolloutShard:
-    return played(scenario_of(CONFIG), ScriptedSandbox(ended, image_digest="image"))
+    return play(scenario_of(CONFIG), ScriptedSandbox(make_result, image_digest="image"))
 
 
 def test_each_recorded_result_belongs_to_the_candidates_whose_programs_gave_it(shard: RolloutShard) -> None:
@@ -73,7 +73,7 @@ def test_each_recorded_result_belongs_to_the_candidates_whose_programs_gave_it(s
                 assert (len(runs) == 1) == (node.group.agent == "tool_agent" and candidate.outcome.unscorable is None)
                 for run in runs:
                     assert isinstance(run, ProgramRun)
-                    assert run.result == ended(run.execution.program, run.execution.stdin)
+                    assert run.result == make_result(run.execution.program, run.execution.stdin)
                     assert candidate.text.splitlines()[1] in run.execution.program
                     assigned.add(run.result.stdout)
     assert assigned == {result.stdout for result in shard.tools.executions.values()}

@@ -9,13 +9,13 @@ from components.environments.code.layouts.layout import (
     Layout,
     Row,
     Unusable,
-    assembled,
+    assemble_problem,
     split_shown,
 )
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
-from components.text.bounded_json import bounded_json
+from components.text.bounded_json import parse_bounded_json
 
 _HUB = {"path": "codeparrot/apps", "revision": "refs/convert/parquet"}
 """The main branch is a script, which `datasets` does not run. This branch has no configurations: it holds the problems by
@@ -37,15 +37,15 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     if not row["input_output"]:
         raise Unusable("no tests")
     try:
-        tests = bounded_json(row["input_output"])
-        solutions = bounded_json(row["solutions"]) if row["solutions"] else []
+        tests = parse_bounded_json(row["input_output"])
+        solutions = parse_bounded_json(row["solutions"]) if row["solutions"] else []
     except ValueError as error:
         raise Unusable(f"no JSON: {error}") from error
     entry = tests.get("fn_name", "")
     pairs = list(zip(tests["inputs"], tests["outputs"], strict=False))
     cases = _function_cases(pairs) if entry else [stdin_case(_text(given), _text(wanted)) for given, wanted in pairs]
     shown, deciding = split_shown(cases, options)
-    return assembled(
+    return assemble_problem(
         options,
         statement=str(row["question"]),
         shown=shown,

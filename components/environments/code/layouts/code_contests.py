@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from components.environments.code.grammar import stdin_case
-from components.environments.code.layouts.layout import Grading, Layout, Row, Unusable, assembled
+from components.environments.code.layouts.layout import Grading, Layout, Row, Unusable, assemble_problem
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
@@ -19,7 +19,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     if row.get("input_file") or row.get("output_file"):
         raise Unusable("it reads or writes files")
     solutions = zip(row["solutions"]["language"], row["solutions"]["solution"], strict=True)
-    return assembled(
+    return assemble_problem(
         options,
         statement=str(row["description"]),
         shown=_cases(row["public_tests"]),

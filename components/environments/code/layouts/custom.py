@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from components.environments.code.grammar import function_case, stdin_case
-from components.environments.code.layouts.layout import Grading, Layout, Row, assembled, split_shown
+from components.environments.code.layouts.layout import Grading, Layout, Row, assemble_problem, split_shown
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import CodeProblem
 from components.environments.code.programs import syntax_fault
@@ -77,7 +77,7 @@ def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     entry = row["entry"]
     case_of = function_case if entry else stdin_case
     shown, deciding = split_shown([case_of(test["input"], test["output"]) for test in row["tests"]], options)
-    return assembled(
+    return assemble_problem(
         options,
         statement=str(row["prompt"]),
         shown=shown,

@@ -14,7 +14,7 @@ from typing import Any
 from components.environments.code.grammar import function_case
 from components.environments.code.layouts.constants import constant
 from components.environments.code.layouts.humaneval_loops import cases_of_loops, checker_of
-from components.environments.code.layouts.layout import Grading, Layout, Row, assembled
+from components.environments.code.layouts.layout import Grading, Layout, Row, assemble_problem
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import Case, CodeProblem, Grader
 
@@ -39,7 +39,7 @@ def humaneval_rows() -> Sequence[Row]:
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     entry, prompt = row["entry_point"], row["prompt"]
     preamble, definition, rest = prompt.partition(f"def {entry}(")
-    return assembled(
+    return assemble_problem(
         options,
         statement=f"Write the function {entry}.\n{prompt.strip()}",
         shown=() if row["task_id"] in _WRONG_EXAMPLES else list(_examples(prompt, entry)),

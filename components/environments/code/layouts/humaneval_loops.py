@@ -54,7 +54,7 @@ def _cyclic(rng: Random) -> Iterator[Case]:
         yield function_case([encoded], text)
 
 
-def _shifted(rng: Random) -> Iterator[Case]:
+def _shift_texts(rng: Random) -> Iterator[Case]:
     letters = string.ascii_lowercase
     table = str.maketrans(letters, letters[5:] + letters[:5])
     return (function_case([text.translate(table)], text) for text in _texts(rng))
@@ -84,7 +84,7 @@ _LOOPS: Mapping[str, Callable[[Random], Iterator[Case]]] = {
     "HumanEval/32": _zeros,
     "HumanEval/38": _cyclic,
     "HumanEval/44": _bases,
-    "HumanEval/50": _shifted,
+    "HumanEval/50": _shift_texts,
     "HumanEval/53": _sums,
     "HumanEval/151": _odd_squares,
 }

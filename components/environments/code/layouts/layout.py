@@ -12,7 +12,7 @@ from components.environments.code.packed import MAX_TESTS_BYTES
 from components.environments.code.problem import Case, CodeProblem, Grader
 from components.environments.code.text import plain_prose
 from components.environments.shared.dataset_rows import DatasetSource, load_rows
-from components.environments.shared.text import shortened
+from components.environments.shared.text import shorten
 
 Row = Mapping[str, Any]
 _MAX_SOLUTION_CHARACTERS = 20_000
@@ -56,7 +56,7 @@ class Layout:
     """The rows of a source, given with its option's name. Raises ConfigurationError."""
 
 
-def assembled(
+def assemble_problem(
     options: CodeOptions,
     *,
     statement: str,
@@ -96,7 +96,7 @@ def assembled(
     cpu_seconds = grading.cpu_seconds
     return CodeProblem(
         kind="function" if entry else "stdin",
-        statement=shortened(plain_prose(statement).strip(), options.max_statement_characters)
+        statement=shorten(plain_prose(statement).strip(), options.max_statement_characters)
         + "".join(f"\n{plain_prose(note)}" for note in notes),
         entry=entry,
         preamble=preamble,

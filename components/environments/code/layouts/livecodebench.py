@@ -6,12 +6,12 @@ import zlib
 from typing import Any
 
 from components.environments.code.grammar import function_case, stdin_case
-from components.environments.code.layouts.layout import Grading, Layout, Row, Unusable, assembled
+from components.environments.code.layouts.layout import Grading, Layout, Row, Unusable, assemble_problem
 from components.environments.code.options import CodeOptions
 from components.environments.code.packed import MAX_TESTS_BYTES
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.shared.dataset_rows import DatasetSource
-from components.text.bounded_json import bounded_json
+from components.text.bounded_json import parse_bounded_json
 
 _MAX_UNPACKED_BYTES = MAX_TESTS_BYTES
 _PICKLE = b"\x80"
@@ -55,7 +55,7 @@ def unpack_tests(text: str) -> list[dict[str, Any]]:
     Raises Unusable for anything else, and for tests of more than 64 MiB. Pickles are never run.
     """
     try:
-        return _checked(bounded_json(text, max_length=_MAX_UNPACKED_BYTES))
+        return _check_tests(parse_bounded_json(text, max_length=_MAX_UNPACKED_BYTES))
     except ValueError:
         pass
     try:
@@ -63,14 +63,14 @@ def unpack_tests(text: str) -> list[dict[str, Any]]:
         packed = unpacker.decompress(base64.b64decode(text, validate=True), _MAX_UNPACKED_BYTES)
         if unpacker.unconsumed_tail:
             raise Unusable(f"tests of more than {_MAX_UNPACKED_BYTES} bytes")
-        return _checked(bounded_json(_pickled_text(packed) if packed.startswith(_PICKLE) else packed))
+        return _check_tests(parse_bounded_json(_read_pickled_text(packed) if packed.startswith(_PICKLE) else packed))
     except (ValueError, zlib.error) as error:
         raise Unusable(
             f"unreadable tests: {error}; they must be JSON, or the base64 of the zlib of JSON or of one pickled text of JSON"
         ) from error
 
 
-def _pickled_text(content: bytes) -> str:
+def _read_pickled_text(content: bytes) -> str:
     """The text that was pickled, read without running the pickle. Raises ValueError for any other content."""
     texts = []
     for opcode, argument, _ in pickletools.genops(content):
@@ -83,7 +83,7 @@ def _pickled_text(content: bytes) -> str:
     return str(texts[0])
 
 
-def _checked(tests: Any) -> list[dict[str, Any]]:
+def _check_tests(tests: Any) -> list[dict[str, Any]]:
     fields = ("input", "output", "testtype")
     if not isinstance(tests, list) or not all(
         isinstance(test, dict) and all(f in test for f in fields) for test in tests
@@ -95,10 +95,10 @@ def _checked(tests: Any) -> list[dict[str, Any]]:
 def _problem(row: Row, options: CodeOptions) -> CodeProblem:
     shown, deciding = (unpack_tests(row[name]) for name in ("public_test_cases", "private_test_cases"))
     is_function = any(test["testtype"] == "functional" for test in (*shown, *deciding))
-    entry = bounded_json(row["metadata"]).get("func_name", "") if is_function else ""
+    entry = parse_bounded_json(row["metadata"]).get("func_name", "") if is_function else ""
     if is_function and not entry:
         raise Unusable("a function without a name")
-    return assembled(
+    return assemble_problem(
         options,
         statement=str(row["question_content"]),
         shown=[_case(test) for test in shown],
@@ -115,8 +115,8 @@ def _case(test: dict[str, Any]) -> Case:
     if test["testtype"] != "functional":
         return stdin_case(test["input"], test["output"])
     try:
-        arguments = [bounded_json(line) for line in test["input"].splitlines() if line.strip()]
-        return function_case(arguments, bounded_json(test["output"]))
+        arguments = [parse_bounded_json(line) for line in test["input"].splitlines() if line.strip()]
+        return function_case(arguments, parse_bounded_json(test["output"]))
     except ValueError as error:
         raise Unusable(f"a test that is no JSON: {error}") from error
 

@@ -224,7 +224,7 @@ def success_by_path_length(game: MazeGame, state: MazeState) -> tuple[float, ...
     return tuple(game.maze.shortest / (len(path) - 1) if path[-1] == game.maze.goal else 0.0 for path in state.paths_N)
 
 
-def known_cells(maze: Maze, paths: Sequence[Sequence[Cell]]) -> dict[Cell, bool]:
+def list_known_cells(maze: Maze, paths: Sequence[Sequence[Cell]]) -> dict[Cell, bool]:
     """The cells around all cells of the paths, 3 x 3 each, with whether they are free; outside of the grid is not.
 
     One member's path is what it knows, all paths are a shared map.

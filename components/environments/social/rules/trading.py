@@ -130,7 +130,7 @@ def has_deal(market: Market) -> bool:
     """
 
     def helps_both(offer: Offer) -> bool:
-        after = _traded(market, offer)
+        after = _trade(market, offer)
         return all(after.utility(member) > market.utility(member) for member in (offer.giver, offer.partner))
 
     return any(helps_both(offer) for offer in possible_offers(market, 0))
@@ -147,14 +147,14 @@ def market_step(market: Market, played: Mapping[int, Offer | str]) -> Market:
     if set(played) != set(market.acting):
         raise ConfigurationError(f"actions of {sorted(played)}: {market.acting} act")
     if market.phase == "deliver":
-        return _delivered(market, played)
+        return _deliver(market, played)
     ((_, action),) = played.items()
     if isinstance(action, Offer):
         return replace(market, offer=action, phase="answer")
     if action != "accept":
         return _next_round(market)
     assert market.offer is not None, market
-    return _traded(market, market.offer) if market.binding else replace(market, phase="deliver")
+    return _trade(market, market.offer) if market.binding else replace(market, phase="deliver")
 
 
 def choose_scripted_action(market: Market, member: int) -> str:
@@ -165,7 +165,7 @@ def choose_scripted_action(market: Market, member: int) -> str:
     if market.phase == "deliver":
         return "deliver"
     assert market.offer is not None, market
-    return "accept" if _traded(market, market.offer).utility(member) > market.utility(member) else "refuse"
+    return "accept" if _trade(market, market.offer).utility(member) > market.utility(member) else "refuse"
 
 
 def gini(amounts: Sequence[float]) -> float:
@@ -177,13 +177,13 @@ def gini(amounts: Sequence[float]) -> float:
     return sum(abs(one - other) for one in amounts for other in amounts) / (2 * num * total) if total else 0.0
 
 
-def _traded(market: Market, offer: Offer) -> Market:
+def _trade(market: Market, offer: Offer) -> Market:
     """The market after an offer that was accepted, and kept by both."""
     promised = replace(market, offer=offer, phase="deliver")
-    return _delivered(promised, dict.fromkeys(promised.acting, "deliver"))
+    return _deliver(promised, dict.fromkeys(promised.acting, "deliver"))
 
 
-def _delivered(market: Market, played: Mapping[int, Offer | str]) -> Market:
+def _deliver(market: Market, played: Mapping[int, Offer | str]) -> Market:
     offer = market.offer
     assert offer is not None, market
     holdings = [list(each) for each in market.holdings_N]

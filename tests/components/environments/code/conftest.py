@@ -102,7 +102,7 @@ BOUNDS = Bounds(max_cases=3, max_mutants=4, max_answer_characters=400, max_case_
 def doubling() -> Callable[..., CodeProblem]:
     """A problem: print twice what is read. Keyword arguments replace parts of it."""
 
-    def made(**parts: Any) -> CodeProblem:
+    def make(**parts: Any) -> CodeProblem:
         given = {
             "kind": "stdin",
             "statement": "Read n. Print 2*n.",
@@ -116,4 +116,4 @@ def doubling() -> Callable[..., CodeProblem]:
         }
         return CodeProblem(**{**given, **parts})
 
-    return made
+    return make

@@ -139,7 +139,7 @@ def test_known_pairs_of_values(actual: Any, expected: Any, matches: bool) -> Non
     assert values_match(actual, expected) is matches
 
 
-def damaged(text: str, rng: Random) -> str:
+def damage(text: str, rng: Random) -> str:
     """`text` with up to five characters changed, doubled, dropped or moved."""
     characters = list(text)
     for _ in range(rng.randrange(6)):
@@ -155,9 +155,9 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second() -> None:
     value = json.loads('{"a": [1, 2.5, null, true, "x"], "b": {"c": -1e3}}')
     for _ in range(10_000):
         started = time.process_time()
-        num_matching += outputs_match(damaged(expected, rng), expected)
+        num_matching += outputs_match(damage(expected, rng), expected)
         try:
-            returned = json.loads(damaged(json.dumps(value), rng))
+            returned = json.loads(damage(json.dumps(value), rng))
         except ValueError:
             returned = None
         num_matching += values_match(returned, value)

@@ -32,7 +32,7 @@ def problem(options: Mapping[str, Any], index: int = 0, split: Split = "train", 
     return FAMILY.problem(family_options("code", options), split=split, index=index, seed=seed)
 
 
-def opened(tools: Tools, options: Mapping[str, Any], index: int = 0, split: Split = "train") -> Playthrough:
+def open_play(tools: Tools, options: Mapping[str, Any], index: int = 0, split: Split = "train") -> Playthrough:
     return FAMILY.build(problem(options, index, split), tools)
 
 
@@ -51,7 +51,7 @@ def test_an_expert_team_solves_every_problem_and_an_idle_or_random_one_none(
 ) -> None:
     rng = Random(0)
     for index in range(4):
-        env = opened(sandbox_tools, options, index, "test")
+        env = open_play(sandbox_tools, options, index, "test")
         for agent in (TESTER, CODER):
             answer = FAMILY.expert_action(env.position, agent)
             sandbox_tools.prepare(env.referee.calls(env.position, agent, answer))
@@ -61,7 +61,7 @@ def test_an_expert_team_solves_every_problem_and_an_idle_or_random_one_none(
         assert env.success
         assert env.done
         for idle in (True, False):
-            env = opened(sandbox_tools, options, index, "test")
+            env = open_play(sandbox_tools, options, index, "test")
             for _ in range(2):
                 for agent in (TESTER, CODER):
                     outcome = env.apply(agent, "" if idle else FAMILY.random_action(env.position, agent, rng))
@@ -75,7 +75,7 @@ def test_an_expert_team_solves_every_problem_and_an_idle_or_random_one_none(
 def test_an_expert_tester_writes_new_right_tests_that_find_mutants(options: Mapping[str, Any], host_tools: Any) -> None:
     killed = []
     for index in range(12):
-        env = opened(host_tools, options, index)
+        env = open_play(host_tools, options, index)
         outcome = env.apply(TESTER, FAMILY.expert_action(env.position, TESTER))
         assert outcome.local["valid"] == 1.0
         killed.append(outcome.local["killed"])
@@ -85,7 +85,7 @@ def test_an_expert_tester_writes_new_right_tests_that_find_mutants(options: Mapp
 @pytest.mark.parametrize("options", VARIANTS)
 def test_an_expert_tester_shows_no_hidden_test(options: Mapping[str, Any], host_tools: Any) -> None:
     for index in range(30):
-        env = opened(host_tools, options, index)
+        env = open_play(host_tools, options, index)
         for noise in (0.0, 0.5):
             written = FAMILY.noisy_expert_action(env.position, TESTER, noise=noise, rng=Random(index))
             coded = env.position.state.problem
@@ -99,7 +99,7 @@ def test_noise_makes_the_expert_worse_and_none_leaves_it_perfect(options: Mappin
     for noise in (0.0, 0.5, 1.0):
         rng, solved[noise], valid[noise] = Random(1), 0, 0.0
         for index in range(16):
-            env = opened(host_tools, options, index)
+            env = open_play(host_tools, options, index)
             for agent in (TESTER, CODER):
                 outcome = env.apply(agent, FAMILY.noisy_expert_action(env.position, agent, noise=noise, rng=rng))
                 assert outcome.error is None
@@ -114,8 +114,8 @@ def test_noise_makes_the_expert_worse_and_none_leaves_it_perfect(options: Mappin
 def test_a_scrambled_problem_is_unsolved_solvable_and_varied(options: Mapping[str, Any], host_tools: Any) -> None:
     rng, states = Random(2), set()
     for index in range(12):
-        env = opened(host_tools, options, index % 3)
-        env.position = FAMILY.scrambled(env.position, rng, env.referee.tools)
+        env = open_play(host_tools, options, index % 3)
+        env.position = FAMILY.scramble(env.position, rng, env.referee.tools)
         assert not env.success
         assert not env.done
         states.add(env.observe(CODER).state)
@@ -143,7 +143,7 @@ def test_observations_and_answers_stay_in_the_alphabet_and_the_bounds(
     assert len({*alphabet}) == len(alphabet)
     assert {*alphabet} == {*map(chr, range(32, 127)), "\n"}
     for index in range(8):
-        env = opened(host_tools, options, index)
+        env = open_play(host_tools, options, index)
         for agent in (TESTER, CODER, TESTER):
             for answer in (
                 FAMILY.random_action(env.position, agent, rng),
@@ -160,7 +160,7 @@ def test_observations_and_answers_stay_in_the_alphabet_and_the_bounds(
 @pytest.mark.parametrize("options", VARIANTS)
 def test_copying_the_examples_of_the_instructions_solves_nothing(options: Mapping[str, Any], host_tools: Any) -> None:
     for index in range(8):
-        env = opened(host_tools, options, index)
+        env = open_play(host_tools, options, index)
         for agent in (TESTER, CODER):
             example = env.observe(agent).instructions.partition("for another problem:")[2]
             outcome = env.apply(agent, example)

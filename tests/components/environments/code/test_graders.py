@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.code.graders import printed_match, returned_match
+from components.environments.code.graders import match_printed, match_returned
 from components.environments.code.problem import Grader
 from tests.costs import assert_cheap
 
@@ -50,33 +50,33 @@ def test_printed_outputs(
         "apps": apps,
         "code_contests": code_contests,
     }
-    assert {grader: printed_match(grader, actual, expected) for grader in wanted} == wanted
+    assert {grader: match_printed(grader, actual, expected) for grader in wanted} == wanted
 
 
 def test_returned_values_are_equal_in_python_or_close_by_the_usual_rule() -> None:
     graders: tuple[Grader, ...] = ("exact", "livecodebench", "apps")
     for grader in graders:
-        assert returned_match(grader, [1, 2.0], [1.0, 2])
-        assert returned_match(grader, 1, True)
-        assert not returned_match(grader, 0.30000000000000004, 0.3)
-        assert not returned_match(grader, "1", 1)
-    assert returned_match("usual", 0.30000000000000004, 0.3)
-    assert not returned_match("usual", 1, True)
+        assert match_returned(grader, [1, 2.0], [1.0, 2])
+        assert match_returned(grader, 1, True)
+        assert not match_returned(grader, 0.30000000000000004, 0.3)
+        assert not match_returned(grader, "1", 1)
+    assert match_returned("usual", 0.30000000000000004, 0.3)
+    assert not match_returned("usual", 1, True)
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_an_output_equals_itself_under_every_grader(text: str, other: str) -> None:
     graders: tuple[Grader, ...] = ("usual", "livecodebench", "apps", "code_contests")
     for grader in graders:
-        assert printed_match(grader, text, text)
-        printed_match(grader, text, other)
+        assert match_printed(grader, text, text)
+        match_printed(grader, text, other)
 
 
 def test_long_outputs_are_compared_in_linear_time() -> None:
     graders: tuple[Grader, ...] = ("usual", "livecodebench", "apps", "code_contests")
     long = [unit * (100_000 // len(unit)) for unit in ("1.5\n", "9 ", "-1e5 ", "x\n", "9", "\n")]
     assert_cheap(
-        (f"{grader} {text[:4]!r}", partial(printed_match, grader, text + "1", text + "2"))
+        (f"{grader} {text[:4]!r}", partial(match_printed, grader, text + "1", text + "2"))
         for grader in graders
         for text in long
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.code.grammar import cases_in, function_case, spelled, stdin_case
+from components.environments.code.grammar import cases_in, format_case, function_case, stdin_case
 from components.environments.code.problem import Bounds, Case, CodeProblem
 from components.errors import MalformedAction
 
@@ -93,7 +93,7 @@ def test_a_spelled_test_is_read_back(given_lines: list[str], expected: str) -> N
     problem = CodeProblem(
         kind="stdin", statement="", entry="", preamble="", reference=None, visible=(), hidden=(), spare=(), bounds=ROOMY
     )
-    assert cases_in(spelled(case, "stdin"), problem) == (case,)
+    assert cases_in(format_case(case, "stdin"), problem) == (case,)
 
 
 @settings(deadline=None)
@@ -117,7 +117,7 @@ def test_a_spelled_test_of_a_function_is_read_back(arguments: list[object], valu
         spare=(),
         bounds=ROOMY,
     )
-    assert cases_in(spelled(case, "function"), problem) == (case,)
+    assert cases_in(format_case(case, "function"), problem) == (case,)
 
 
 @pytest.mark.parametrize(

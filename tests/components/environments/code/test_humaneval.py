@@ -20,7 +20,7 @@ SPLITS: tuple[Split, ...] = ("train", "test")
 OPTIONS = CodeOptions(dataset="humaneval", num_visible_tests=20)
 
 
-def covered() -> dict[str, CodeProblem]:
+def list_covered() -> dict[str, CodeProblem]:
     problems = {}
     for row in humaneval_rows():
         try:
@@ -31,13 +31,13 @@ def covered() -> dict[str, CodeProblem]:
 
 
 def test_all_164_problems_are_covered() -> None:
-    assert covered().keys() == {row["task_id"] for row in humaneval_rows()}
-    assert len(covered()) == 164
+    assert list_covered().keys() == {row["task_id"] for row in humaneval_rows()}
+    assert len(list_covered()) == 164
 
 
 def test_every_assert_decides() -> None:
     """Three asserts of HumanEval/33 compare the candidate with itself and say nothing; loops are checked by their number."""
-    problems, missing = covered(), dict[str, int]()
+    problems, missing = list_covered(), dict[str, int]()
     for row in humaneval_rows():
         problem = problems[row["task_id"]]
         deciding = {case.given for case in (*problem.hidden, *problem.visible[: problem.num_visible_deciding])}
@@ -62,7 +62,7 @@ def _constant_input(node: ast.AST) -> str | None:
 
 def test_a_shown_assert_still_decides() -> None:
     """The example of HumanEval/2 is an assert too: a program must pass it, though it is not hidden."""
-    problem = covered()["HumanEval/2"]
+    problem = list_covered()["HumanEval/2"]
     assert problem.num_visible_deciding == 1
     few = HUMANEVAL.problem(humaneval_rows()[2], CodeOptions(dataset="humaneval", num_visible_tests=0))
     assert (len(few.visible), len(few.hidden)) == (0, 3)
@@ -93,7 +93,7 @@ def test_a_table_for_both_splits_has_all_164_problems() -> None:
     ],
 )
 def test_asserts_compare_as_they_are_written(task_id: str, returned: str, passed: float, sandbox_tools: Any) -> None:
-    problem = covered()[task_id]
+    problem = list_covered()[task_id]
     kept = [case for case in problem.hidden if case.expected == "true"][:1]
     kept += [case for case in problem.hidden if case.expected == "false"][:1]
     problem = problem.model_copy(update={"hidden": tuple(kept), "visible": (), "num_visible_deciding": 0})
@@ -104,7 +104,7 @@ def test_asserts_compare_as_they_are_written(task_id: str, returned: str, passed
 
 def test_any_zero_of_a_polynomial_is_right(sandbox_tools: Any) -> None:
     """Both zeros of x^2 - 1 times x^2 + x + 3, and nothing else."""
-    problem = covered()["HumanEval/32"].model_copy(
+    problem = list_covered()["HumanEval/32"].model_copy(
         update={"hidden": (Case(given="[[-3, -1, 2, 1, 1]]", expected="1.0"),), "visible": ()}
     )
     for answer, right in (("1.0", 1.0), ("-1.0", 1.0), ("0.99", 0.0), ("'x'", 0.0), ("None", 0.0)):
@@ -113,7 +113,7 @@ def test_any_zero_of_a_polynomial_is_right(sandbox_tools: Any) -> None:
 
 
 def test_shown_examples_are_no_hidden_tests_and_most_problems_have_some() -> None:
-    problems = covered().values()
+    problems = list_covered().values()
     for problem in problems:
         assert not {case.given for case in problem.visible} & {case.given for case in problem.hidden}
     assert sum(bool(problem.visible) for problem in problems) > 130
@@ -121,27 +121,27 @@ def test_shown_examples_are_no_hidden_tests_and_most_problems_have_some() -> Non
 
 def test_every_reference_passes_every_test(host_tools: Any) -> None:
     """Also the docstrings' examples: the four that contradict their reference are left out."""
-    for name, problem in covered().items():
+    for name, problem in list_covered().items():
         assert problem.reference is not None
         for case in (*problem.visible, *problem.hidden):
             result = host_tools.run(execution(problem, problem.reference, case))
-            accepted = _accepted(problem, case, output_of(result, "function")) if problem.checker else None
+            accepted = _accepts(problem, case, output_of(result, "function")) if problem.checker else None
             assert verdict(result, case, "function", problem.grader, accepted=accepted).passed, (name, case, result)
 
 
-def _accepted(problem: CodeProblem, case: Case, output: str | None) -> bool:
+def _accepts(problem: CodeProblem, case: Case, output: str | None) -> bool:
     """What the checker of HumanEval/32 says, computed here."""
     (coefficients,), x = json.loads(case.given), json.loads(output or "null")
     return problem.checker != "" and abs(sum(c * x**power for power, c in enumerate(coefficients))) < 1e-4
 
 
 def test_a_known_problem_is_read_as_it_stands() -> None:
-    problem = covered()["HumanEval/2"]
+    problem = list_covered()["HumanEval/2"]
     assert problem.entry == "truncate_number"
     assert problem.visible == (Case(given="[3.5]", expected="0.5"),)
     assert problem.hidden == (Case(given="[1.33]", expected="0.33"), Case(given="[123.456]", expected="0.456"))
     assert problem.statement.startswith("Write the function truncate_number.\n")
-    assert "from typing import List" in covered()["HumanEval/0"].preamble
+    assert "from typing import List" in list_covered()["HumanEval/0"].preamble
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ FAMILY = family("code")
 DOUBLE = "n = int(input())\nprint(2 * n)"
 
 
-def written(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def write_rows(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     path = folder / name
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
@@ -80,7 +80,7 @@ def contests_row(description: str, **parts: Any) -> dict[str, Any]:
     return {**row, **parts}
 
 
-def packed(tests: Sequence[Mapping[str, str]]) -> str:
+def pack(tests: Sequence[Mapping[str, str]]) -> str:
     return base64.b64encode(zlib.compress(pickle.dumps(json.dumps(tests)))).decode()
 
 
@@ -103,13 +103,13 @@ def live_row(content: str, *, functional: bool, private: str | None = None) -> d
         else "",
         "difficulty": "easy",
         "public_test_cases": json.dumps(shown),
-        "private_test_cases": private if private is not None else packed(kept),
+        "private_test_cases": private if private is not None else pack(kept),
         "metadata": json.dumps({"func_name": "total"} if functional else {}),
     }
 
 
 def test_apps_programs(tmp_path: Path) -> None:
-    path = written(tmp_path, "train.jsonl", [apps_row(f"Double it, number {n}.") for n in range(20)])
+    path = write_rows(tmp_path, "train.jsonl", [apps_row(f"Double it, number {n}.") for n in range(20)])
     problem = read({"dataset": "apps", "source": {"path": path}})
     assert problem.kind == "stdin"
     assert problem.visible == (Case(given="1\n", expected="2"),)
@@ -128,7 +128,7 @@ def test_apps_programs(tmp_path: Path) -> None:
 def test_apps_functions(inputs: Any, outputs: Any, expected: list[str], tmp_path: Path) -> None:
     tests = json.dumps({"fn_name": "mix", "inputs": inputs, "outputs": outputs})
     rows = [apps_row(f"Mix {n}", input_output=tests, starter_code="def mix(a, b):\n\t") for n in range(9)]
-    problem = read({"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", rows)}})
+    problem = read({"dataset": "apps", "source": {"path": write_rows(tmp_path, "a.jsonl", rows)}})
     assert (problem.kind, problem.entry) == ("function", "mix")
     assert [case.expected for case in (*problem.visible, *problem.hidden)] == expected
     assert problem.visible[0].given == '[1, "a"]'
@@ -140,7 +140,7 @@ def test_apps_rows_without_tests_are_passed_over(tmp_path: Path) -> None:
     rows = [apps_row(f"Nothing {n}", input_output="", solutions="") for n in range(30)] + [
         apps_row(f"Double {n}", solutions="") for n in range(5)
     ]
-    options = {"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", rows)}}
+    options = {"dataset": "apps", "source": {"path": write_rows(tmp_path, "a.jsonl", rows)}}
     found = every(options, 40, "train")
     assert found
     assert all(statement.startswith("Double") for statement in found)
@@ -161,7 +161,7 @@ def test_apps_rows_without_tests_are_passed_over(tmp_path: Path) -> None:
 )
 def test_a_bad_row_among_good_ones_is_passed_over(bad: Mapping[str, str], tmp_path: Path) -> None:
     rows = [apps_row("Bad one.", **bad)] + [apps_row(f"Good, number {n}.") for n in range(3)]
-    path = written(tmp_path, "a.jsonl", rows)
+    path = write_rows(tmp_path, "a.jsonl", rows)
     found = every({"dataset": "apps", "source": {"path": path}, "test_dataset": "humaneval"}, 8, "train")
     assert {*found} == {f"Good, number {n}." for n in range(3)}
 
@@ -169,14 +169,14 @@ def test_a_bad_row_among_good_ones_is_passed_over(bad: Mapping[str, str], tmp_pa
 def test_contest_rows_with_uneven_columns_are_passed_over(tmp_path: Path) -> None:
     uneven = {"input": ["1\n", "7\n"], "output": ["2\n"]}
     rows = [contests_row("Bad.", private_tests=uneven), contests_row("Good.")]
-    options = {"dataset": "code_contests", "source": {"path": written(tmp_path, "c.jsonl", rows)}}
+    options = {"dataset": "code_contests", "source": {"path": write_rows(tmp_path, "c.jsonl", rows)}}
     assert {*every({**options, "test_dataset": "humaneval"}, 4, "train")} == {"Good."}
 
 
 def test_an_empty_last_line_of_an_input_is_kept_and_makes_no_other_test(tmp_path: Path) -> None:
     """A program that reads two lines must find two, also where the second is empty."""
     tests = json.dumps({"inputs": ["a\n\n", "a\n", "b\n\n", "c"], "outputs": ["1", "1", "2", "3"]})
-    path = written(tmp_path, "a.jsonl", [apps_row("Count.", input_output=tests)])
+    path = write_rows(tmp_path, "a.jsonl", [apps_row("Count.", input_output=tests)])
     problem = read({"dataset": "apps", "source": {"path": path}, "test_dataset": "humaneval"})
     assert [case.given for case in (*problem.visible, *problem.hidden)] == ["a\n\n", "b\n\n", "c\n"]
 
@@ -200,7 +200,7 @@ def test_apps_as_the_hubs_parquet_branch_holds_it(tmp_path: Path) -> None:
 
 def test_code_contests(tmp_path: Path) -> None:
     rows = [contests_row(f"Double {n}; 1 ≤ n") for n in range(9)]
-    path = written(tmp_path, "c.jsonl", rows)
+    path = write_rows(tmp_path, "c.jsonl", rows)
     options = {"dataset": "code_contests", "source": {"path": path}, "num_hidden_tests": 2, "max_test_characters": 100}
     problem = read(options)
     assert problem.visible == (Case(given="1\n", expected="2"),)
@@ -210,14 +210,14 @@ def test_code_contests(tmp_path: Path) -> None:
     assert problem.statement.endswith("; 1 <= n")
     file_rows = [contests_row(f"File {n}", input_file="in.txt") for n in range(9)]
     with pytest.raises(ConfigurationError, match="it reads or writes files"):
-        read({"dataset": "code_contests", "source": {"path": written(tmp_path, "f.jsonl", file_rows)}})
+        read({"dataset": "code_contests", "source": {"path": write_rows(tmp_path, "f.jsonl", file_rows)}})
 
 
 def test_livecodebench(tmp_path: Path) -> None:
     rows = [live_row(f"Total {n}", functional=True) for n in range(5)] + [
         live_row(f"Double {n}", functional=False) for n in range(5)
     ]
-    options = {"dataset": "livecodebench", "source": {"path": written(tmp_path, "test6.jsonl", rows)}}
+    options = {"dataset": "livecodebench", "source": {"path": write_rows(tmp_path, "test6.jsonl", rows)}}
     found = {**every(options, 10, "train"), **every(options, 10, "test")}
     total = next(problem for statement, problem in found.items() if statement.startswith("Total"))
     assert (total.kind, total.entry, total.reference) == ("function", "total", None)
@@ -233,7 +233,7 @@ def test_livecodebench(tmp_path: Path) -> None:
 def test_a_dataset_without_references_has_no_expert_and_says_so(tmp_path: Path) -> None:
     rows = [live_row(f"Double {n}", functional=False) for n in range(9)]
     options = family_options(
-        "code", {"dataset": "livecodebench", "source": {"path": written(tmp_path, "l.jsonl", rows)}}
+        "code", {"dataset": "livecodebench", "source": {"path": write_rows(tmp_path, "l.jsonl", rows)}}
     )
     env = FAMILY.build(FAMILY.problem(options, split="train", index=0, seed=0))
     assert FAMILY.expert_action(env.position, "tester")
@@ -312,11 +312,11 @@ PICKLED_BOMBS = {
 def test_tests_that_would_fill_the_memory_are_refused_by_name(name: str) -> None:
     text = base64.b64encode(zlib.compress(PICKLED_BOMBS[name])).decode()
 
-    def refused() -> None:
+    def expect_refusal() -> None:
         with pytest.raises(Unusable, match=r"unreadable tests|tests of more than"):
             unpack_tests(text)
 
-    assert_cheap([(name, refused)])
+    assert_cheap([(name, expect_refusal)])
 
 
 def test_no_test_problem_is_in_the_train_split(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -327,9 +327,9 @@ def test_no_test_problem_is_in_the_train_split(tmp_path: Path, caplog: pytest.Lo
     test = [apps_row(text) for text in ("Double it now.", "Something else.")]
     options = {
         "dataset": "code_contests",
-        "source": {"path": written(tmp_path, "train.jsonl", train)},
+        "source": {"path": write_rows(tmp_path, "train.jsonl", train)},
         "test_dataset": "apps",
-        "test_source": {"path": written(tmp_path, "test.jsonl", test)},
+        "test_source": {"path": write_rows(tmp_path, "test.jsonl", test)},
     }
     with caplog.at_level(logging.INFO, "troupe.environments.data"):
         trained = every(options, 20, "train")
@@ -340,7 +340,7 @@ def test_no_test_problem_is_in_the_train_split(tmp_path: Path, caplog: pytest.Lo
 
 def test_one_file_for_both_splits_is_divided_by_content(tmp_path: Path) -> None:
     rows = [apps_row(f"Double it, number {n % 60}.") for n in range(80)]
-    options = {"dataset": "apps", "source": {"path": written(tmp_path, "all.jsonl", rows)}}
+    options = {"dataset": "apps", "source": {"path": write_rows(tmp_path, "all.jsonl", rows)}}
     parts = {split: {*every(options, 60, split)} for split in ("train", "test")}
     assert not parts["train"] & parts["test"]
     assert len(parts["train"] | parts["test"]) == 60
@@ -351,7 +351,7 @@ def test_an_epoch_meets_every_row_once(tmp_path: Path) -> None:
     rows = [apps_row(f"Double it, number {n}.") for n in range(12)]
     options = {
         "dataset": "apps",
-        "source": {"path": written(tmp_path, "train.jsonl", rows)},
+        "source": {"path": write_rows(tmp_path, "train.jsonl", rows)},
         "test_dataset": "humaneval",
     }
     for epoch in range(2):
@@ -362,7 +362,11 @@ def test_an_epoch_meets_every_row_once(tmp_path: Path) -> None:
 def test_rows_that_make_no_problem_let_none_of_the_others_be_met_far_more_often(tmp_path: Path) -> None:
     rows = [apps_row(f"Bad, number {n}.", input_output="{}") for n in range(180)]
     rows += [apps_row(f"Good, number {n}.") for n in range(20)]
-    options = {"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", rows)}, "test_dataset": "humaneval"}
+    options = {
+        "dataset": "apps",
+        "source": {"path": write_rows(tmp_path, "a.jsonl", rows)},
+        "test_dataset": "humaneval",
+    }
     met = Counter(read(options, index).statement for index in range(200))
     assert len(met) == 20
     assert max(met.values()) < 20, met  # 10 on average, with a standard deviation of 3
@@ -391,7 +395,7 @@ def test_what_cannot_be_read_is_explained(options: Mapping[str, Any], reason: st
 
 
 def test_a_file_in_another_layout_is_explained(tmp_path: Path) -> None:
-    path = written(tmp_path, "a.jsonl", [{"question": "Double it.", "answer": "x"}] * 3)
+    path = write_rows(tmp_path, "a.jsonl", [{"question": "Double it.", "answer": "x"}] * 3)
     for dataset, missing in (("apps", "input_output"), ("livecodebench", "question_content")):
         with pytest.raises(ConfigurationError, match=f"not in the layout of {dataset}.*{missing}"):
             read({"dataset": dataset, "source": {"path": path}, "test_dataset": "humaneval"})
@@ -399,7 +403,7 @@ def test_a_file_in_another_layout_is_explained(tmp_path: Path) -> None:
 
 def test_a_long_statement_is_cut_and_its_task_is_kept(tmp_path: Path) -> None:
     tests = json.dumps({"fn_name": "mix", "inputs": [[1], [2]], "outputs": [[7], [8]]})
-    path = written(tmp_path, "a.jsonl", [apps_row("é" + "x" * 9000, input_output=tests)])
+    path = write_rows(tmp_path, "a.jsonl", [apps_row("é" + "x" * 9000, input_output=tests)])
     options = {"dataset": "apps", "source": {"path": path}, "test_dataset": "humaneval", "max_statement_characters": 50}
     assert read(options).statement == "e" + "x" * 46 + "...\nWrite the function mix.\n"
 
@@ -415,7 +419,7 @@ def test_all_tests_of_a_dataset_decide_under_its_authors_rule_and_limits(tmp_pat
         memory_limit_bytes=256_000_000,
         time_limit={"seconds": 1, "nanos": 5 * 10**8},
     )
-    path = written(tmp_path, "c.jsonl", [row])
+    path = write_rows(tmp_path, "c.jsonl", [row])
     options = {"dataset": "code_contests", "source": {"path": path}, "test_dataset": "humaneval"}
     problem = read(options)
     assert len(problem.visible) == 1
@@ -430,7 +434,7 @@ def test_all_tests_of_a_dataset_decide_under_its_authors_rule_and_limits(tmp_pat
     assert read({**options, "time_limit_factor": 4}).cpu_seconds == 6.0
     assert read({**options, "comparison": "usual"}).grader == "usual"
     assert len(read({**options, "num_hidden_tests": 7}).hidden) == 7
-    unlimited = written(tmp_path, "n.jsonl", [{**row, "time_limit": None, "memory_limit_bytes": 0}])
+    unlimited = write_rows(tmp_path, "n.jsonl", [{**row, "time_limit": None, "memory_limit_bytes": 0}])
     assert read({**options, "source": {"path": unlimited}}).cpu_seconds is None
 
 
@@ -438,13 +442,13 @@ def test_apps_and_livecodebench_have_their_authors_limits(tmp_path: Path) -> Non
     apps = read(
         {
             "dataset": "apps",
-            "source": {"path": written(tmp_path, "a.jsonl", [apps_row("One.")])},
+            "source": {"path": write_rows(tmp_path, "a.jsonl", [apps_row("One.")])},
             "test_dataset": "humaneval",
         }
     )
     assert (apps.grader, apps.cpu_seconds, apps.num_visible_deciding) == ("apps", 4.0, 1)
     rows = [live_row(f"Total {n}", functional=True) for n in range(9)]
-    live = read({"dataset": "livecodebench", "source": {"path": written(tmp_path, "l.jsonl", rows)}})
+    live = read({"dataset": "livecodebench", "source": {"path": write_rows(tmp_path, "l.jsonl", rows)}})
     assert (live.grader, live.cpu_seconds, live.num_visible_deciding) == ("livecodebench", 6.0, 1)
 
 
@@ -453,7 +457,11 @@ def test_a_problem_that_no_sandbox_takes_is_left_out_by_name(tmp_path: Path, cap
     assert MAX_EXPECTED_BYTES < programs.MAX_OUTPUT_KIB << 10 == protocol.MAX_OUTPUT_KIB << 10
     huge = json.dumps({"inputs": ["1", "9" * (16 << 20)], "outputs": ["1", "2"]})
     rows = [apps_row("A huge one.", input_output=huge), *(apps_row(f"Good, number {n}.") for n in range(3))]
-    options = {"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", rows)}, "test_dataset": "humaneval"}
+    options = {
+        "dataset": "apps",
+        "source": {"path": write_rows(tmp_path, "a.jsonl", rows)},
+        "test_dataset": "humaneval",
+    }
     with caplog.at_level(logging.WARNING, "troupe.environments.data"):
         assert len(every(options, 12, "train")) == 3
     told = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
@@ -464,18 +472,22 @@ def test_a_problem_that_no_sandbox_takes_is_left_out_by_name(tmp_path: Path, cap
 def test_a_limit_of_characters_leaves_whole_problems_out(tmp_path: Path) -> None:
     long = json.dumps({"inputs": ["1", "2" * 200, "3"], "outputs": ["1", "2", "3"]})
     rows = [apps_row("Long.", input_output=long), apps_row("Short.")]
-    options = {"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", rows)}, "test_dataset": "humaneval"}
+    options = {
+        "dataset": "apps",
+        "source": {"path": write_rows(tmp_path, "a.jsonl", rows)},
+        "test_dataset": "humaneval",
+    }
     assert {*every(options, 6, "train")} == {"Long.", "Short."}
     assert {*every({**options, "max_test_characters": 100}, 6, "train")} == {"Short."}
 
 
-def dated(day: str) -> dict[str, Any]:
+def make_dated_row(day: str) -> dict[str, Any]:
     return {**live_row(f"Double on {day}", functional=False), "contest_date": f"{day}T00:00:00"}
 
 
 def test_a_window_of_contest_days(tmp_path: Path) -> None:
     days = ("2024-08-01", "2024-09-30", "2024-10-01", "2025-01-31", "2025-02-01")
-    path = written(tmp_path, "test6.jsonl", [dated(day) for day in days])
+    path = write_rows(tmp_path, "test6.jsonl", [make_dated_row(day) for day in days])
     options = {
         "dataset": "humaneval",
         "test_dataset": "livecodebench",
@@ -513,7 +525,7 @@ def test_a_release_is_a_configuration_of_the_dataset_and_not_of_a_file(tmp_path:
     assert source_of(release="v6").name == "v6"
     assert source_of(release="v4_v6", source={"path": str(tmp_path), "split": "test"}).name == "v4_v6"
     with pytest.raises(ConfigurationError, match="whose problems are its own"):
-        source_of(release="v6", source={"path": written(tmp_path, "test6.jsonl", [dated("2025-01-01")])})
+        source_of(release="v6", source={"path": write_rows(tmp_path, "test6.jsonl", [make_dated_row("2025-01-01")])})
 
 
 def test_the_pass_over_statements_reads_their_column_alone(tmp_path: Path) -> None:
@@ -549,10 +561,10 @@ def test_own_problems_may_have_a_checker_and_limits(tmp_path: Path) -> None:
     tests = [{"input": str(n), "output": f"0 {n}"} for n in range(4)]
     row = {"prompt": "Split.", "tests": tests, "checker": "assert open('output').read()", "time_limit_seconds": 3}
     options = {"dataset": "custom", "test_dataset": "humaneval"}
-    problem = read({**options, "source": {"path": written(tmp_path, "o.jsonl", [{**row, "memory_limit_mib": 64}])}})
+    problem = read({**options, "source": {"path": write_rows(tmp_path, "o.jsonl", [{**row, "memory_limit_mib": 64}])}})
     assert (problem.checker, problem.cpu_seconds, problem.memory_mib) == (row["checker"], 3.0, 64)
     for checker, told in (("def", "checker: syntax error"), ("  ", "checker: empty")):
-        path = written(tmp_path, f"{len(told)}.jsonl", [{**row, "checker": checker}])
+        path = write_rows(tmp_path, f"{len(told)}.jsonl", [{**row, "checker": checker}])
         with pytest.raises(ConfigurationError, match=told):
             read({**options, "source": {"path": path}})
 
@@ -560,7 +572,7 @@ def test_own_problems_may_have_a_checker_and_limits(tmp_path: Path) -> None:
 def test_a_dataset_without_programs_tells_once_that_its_tester_hardly_learns(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = written(tmp_path, "l.jsonl", [live_row(f"Double {n}", functional=False) for n in range(9)])
+    path = write_rows(tmp_path, "l.jsonl", [live_row(f"Double {n}", functional=False) for n in range(9)])
     with caplog.at_level(logging.WARNING, "troupe.environments.data"):
         every({"dataset": "livecodebench", "source": {"path": path}}, 5, "train")
     assert sum("the tester's own rewards are known only" in record.getMessage() for record in caplog.records) == 1
@@ -571,11 +583,11 @@ def test_the_names_that_authors_import_for_every_program_are_there(
     functional: bool, tmp_path: Path, sandbox_tools: Any
 ) -> None:
     rows = [live_row(f"Total {n}", functional=functional) for n in range(9)]
-    live = read({"dataset": "livecodebench", "source": {"path": written(tmp_path, "l.jsonl", rows)}})
+    live = read({"dataset": "livecodebench", "source": {"path": write_rows(tmp_path, "l.jsonl", rows)}})
     inputs = {"inputs": [[[1, 2], 3], [[4], 5]], "outputs": [6, 9], "fn_name": "total"} if functional else {}
     row = apps_row("One.", input_output=json.dumps(inputs)) if functional else apps_row("One.")
     apps = read(
-        {"dataset": "apps", "source": {"path": written(tmp_path, "a.jsonl", [row])}, "test_dataset": "humaneval"}
+        {"dataset": "apps", "source": {"path": write_rows(tmp_path, "a.jsonl", [row])}, "test_dataset": "humaneval"}
     )
     for problem, used in ((live, "gcd(reduce(add, [2, 2]), isqrt(16))"), (apps, "floor(sqrt(gcd(16, 32)))")):
         body = f"assert {used} == 4; heapify([]); Counter(); combinations; deque; sys.stdin"

@@ -25,7 +25,7 @@ def procedural_problem(options: CodeOptions, *, split: Split, index: int, seed: 
     return CodeProblem.model_validate(family("code").problem(options, split=split, index=index, seed=seed).payload)
 
 
-def drawn(index: int, kind: Any, num: int) -> CodeProblem | None:
+def draw_problem(index: int, kind: Any, num: int) -> CodeProblem | None:
     one, rng = EVERY[index], Random(num)
     return make_problem(one, {name: draw.draw(rng) for name, draw in one.parameters.items()}, kind, OPTIONS)
 
@@ -39,7 +39,7 @@ def test_there_are_dozens_of_puzzles_on_every_level() -> None:
 def test_the_reference_program_gives_what_the_puzzle_computes(index: int, host_tools: Any) -> None:
     """The tests come from calling the puzzle, the reference is its source with the parameters written in."""
     for kind in KINDS:
-        made = [problem for num in range(6) if (problem := drawn(index, kind, num)) is not None]
+        made = [problem for num in range(6) if (problem := draw_problem(index, kind, num)) is not None]
         assert len(made) >= 4
         for problem in made:
             assert problem.reference is not None

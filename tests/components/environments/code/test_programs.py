@@ -24,7 +24,7 @@ from tests.components.environments.code.conftest import HostTools
 Made = Callable[..., CodeProblem]
 
 
-def ended(stdout: str = "", *, status: ExecutionStatus = "ok", stderr: str = "") -> ExecutionResult:
+def make_result(stdout: str = "", *, status: ExecutionStatus = "ok", stderr: str = "") -> ExecutionResult:
     return ExecutionResult(status=status, stdout=stdout, stderr=stderr, exit_code=0, wall_seconds=0.0, cpu_seconds=0.0)
 
 
@@ -134,25 +134,25 @@ CASE = Case(given="[1]", expected='{"a": [1, 2.0]}')
 @pytest.mark.parametrize(
     ("result", "passed", "got"),
     [
-        (ended(f'{FRAME}{{"a": [1.0, 2.0000001]}}\n'), True, ""),
-        (ended(f'noise\n{FRAME}{{"a": [1, 2]}}\n\n'), True, ""),
-        (ended(f'{FRAME}{{"a": [1, 3]}}\n'), False, '{"a": [1, 3]}'),
-        (ended(f'{FRAME}{{"a": [true, 2]}}\n'), False, '{"a": [true, 2]}'),
-        (ended(f'{FRAME}{{"a": [1, 2]}}\nlater'), False, "no result"),
-        (ended(f'{FRAME}{{"a": [1, 2]}}\n{FRAME}5\n'), False, "5"),
-        (ended(f'{FRAME}{{"a"\n'), False, "no result"),
-        (ended(FRAME + "[" * 5000), False, "no result"),
-        (ended(FRAME + "9" * 5000), False, "9" * 5000),
-        (ended(f'{FRAME}{{"a": [{"9" * 5000}, 2]}}'), False, f'{{"a": [{"9" * 5000}, 2]}}'),
-        (ended(""), False, "no result"),
+        (make_result(f'{FRAME}{{"a": [1.0, 2.0000001]}}\n'), True, ""),
+        (make_result(f'noise\n{FRAME}{{"a": [1, 2]}}\n\n'), True, ""),
+        (make_result(f'{FRAME}{{"a": [1, 3]}}\n'), False, '{"a": [1, 3]}'),
+        (make_result(f'{FRAME}{{"a": [true, 2]}}\n'), False, '{"a": [true, 2]}'),
+        (make_result(f'{FRAME}{{"a": [1, 2]}}\nlater'), False, "no result"),
+        (make_result(f'{FRAME}{{"a": [1, 2]}}\n{FRAME}5\n'), False, "5"),
+        (make_result(f'{FRAME}{{"a"\n'), False, "no result"),
+        (make_result(FRAME + "[" * 5000), False, "no result"),
+        (make_result(FRAME + "9" * 5000), False, "9" * 5000),
+        (make_result(f'{FRAME}{{"a": [{"9" * 5000}, 2]}}'), False, f'{{"a": [{"9" * 5000}, 2]}}'),
+        (make_result(""), False, "no result"),
         (
-            ended(f'{FRAME}{{"a": [1, 2]}}\n', status="nonzero_exit", stderr="T\nKeyError: 'x'\n"),
+            make_result(f'{FRAME}{{"a": [1, 2]}}\n', status="nonzero_exit", stderr="T\nKeyError: 'x'\n"),
             False,
             "KeyError: 'x'",
         ),
-        (ended(f'{FRAME}{{"a": [1, 2]}}\n', status="cpu_timeout"), False, "time limit"),
-        (ended("", status="memory"), False, "memory limit"),
-        (ended("", status="nonzero_exit"), False, "an error"),
+        (make_result(f'{FRAME}{{"a": [1, 2]}}\n', status="cpu_timeout"), False, "time limit"),
+        (make_result("", status="memory"), False, "memory limit"),
+        (make_result("", status="nonzero_exit"), False, "an error"),
     ],
 )
 def test_verdicts_on_functions(result: ExecutionResult, passed: bool, got: str) -> None:
@@ -172,13 +172,13 @@ def test_integers_that_python_does_not_read_are_compared_exactly(grader: Grader)
 @pytest.mark.parametrize(
     ("result", "passed", "got"),
     [
-        (ended("6\n"), True, ""),
-        (ended("6 \n\n"), True, ""),
-        (ended("7\n8\n"), False, "7\\n8"),
-        (ended(""), False, "nothing"),
-        (ended("6\n", status="nonzero_exit", stderr="SystemExit"), False, "SystemExit"),
-        (ended("6\n", status="output_limit"), False, "output limit"),
-        (ended("\x1b[31m\u00e9"), False, "\\x1b[31m\\xe9"),
+        (make_result("6\n"), True, ""),
+        (make_result("6 \n\n"), True, ""),
+        (make_result("7\n8\n"), False, "7\\n8"),
+        (make_result(""), False, "nothing"),
+        (make_result("6\n", status="nonzero_exit", stderr="SystemExit"), False, "SystemExit"),
+        (make_result("6\n", status="output_limit"), False, "output limit"),
+        (make_result("\x1b[31m\u00e9"), False, "\\x1b[31m\\xe9"),
     ],
 )
 def test_verdicts_on_programs(result: ExecutionResult, passed: bool, got: str) -> None:
@@ -233,7 +233,7 @@ def test_ten_thousand_damaged_results_have_a_verdict_within_a_second_each() -> N
             place = rng.randrange(len(characters) + 1)
             characters[place : place + rng.randrange(3)] = rng.choice(pieces)
         started = time.process_time()
-        judged = verdict(ended("".join(characters)), CASE, "function")
+        judged = verdict(make_result("".join(characters)), CASE, "function")
         slowest = max(slowest, time.process_time() - started)
         assert judged.got.isascii()
         num_passed += judged.passed

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.environments.code.text import nests_deep, plain_prose, printable
-from components.environments.shared.text import PRINTABLE, shortened
+from components.environments.shared.text import PRINTABLE, shorten
 
 
 @given(text=st.text() | st.text(st.characters(max_codepoint=0x2FFF)))
@@ -28,7 +28,7 @@ def test_signs_of_statements_have_their_usual_spelling() -> None:
 
 @pytest.mark.parametrize(("limit", "short"), [(9, "abcdefgh"), (8, "abcdefgh"), (7, "abcd..."), (3, "...")])
 def test_what_is_cut_says_so(limit: int, short: str) -> None:
-    assert shortened("abcdefgh", limit) == short
+    assert shorten("abcdefgh", limit) == short
 
 
 @given(

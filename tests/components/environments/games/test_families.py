@@ -48,13 +48,15 @@ ANSWERS = (
 HOSTILE = ("__import__('os').system('true')", "exec('1')", "{}", "[[]]", "\ud800", "U" * 10_000, "111 " * 5_000, "null")
 
 
-def opened(name: str, options: Mapping[str, Any], index: int = 0, split: Split = "train") -> tuple[Family, Playthrough]:
+def open_play(
+    name: str, options: Mapping[str, Any], index: int = 0, split: Split = "train"
+) -> tuple[Family, Playthrough]:
     chosen = family(name)
     problem = chosen.problem(family_options(name, options), split=split, index=index, seed=7)
     return chosen, chosen.build(problem)
 
 
-def seen(env: Playthrough) -> tuple[str, ...]:
+def read_states(env: Playthrough) -> tuple[str, ...]:
     return tuple(env.observe(role).state for role in env.roles)
 
 
@@ -62,7 +64,7 @@ def seen(env: Playthrough) -> tuple[str, ...]:
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any], split: Split) -> None:
     for index in range(25):
-        chosen, env = opened(name, options, index, split)
+        chosen, env = open_play(name, options, index, split)
         assert not is_solved(env)
         for _ in range(20):
             proposed = env.apply(TOOL, chosen.expert_action(env.position, TOOL))
@@ -83,7 +85,7 @@ def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any],
 @pytest.mark.parametrize(("name", "options"), DEFAULTS)
 def test_one_list_of_the_expert_is_enough_by_default(name: str, options: Mapping[str, Any]) -> None:
     for index in range(100):
-        chosen, env = opened(name, options, index)
+        chosen, env = open_play(name, options, index)
         assert env.apply(PLAN, chosen.expert_action(env.position, PLAN)).done
 
 
@@ -143,7 +145,7 @@ def test_observations_have_one_width_and_use_the_alphabet_only(name: str, option
     widths: dict[str, set[int]] = {TOOL: set(), PLAN: set()}
     characters: set[str] = set()
     for index in range(12):
-        chosen, env = opened(name, options, index)
+        chosen, env = open_play(name, options, index)
         for turn in range(4):
             for answer in (
                 None,
@@ -158,7 +160,7 @@ def test_observations_have_one_width_and_use_the_alphabet_only(name: str, option
                     text = env.observe(role).state
                     widths[role].add(len(text))
                     characters |= {*text}
-            env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+            env.position = chosen.scramble(env.position, rng, env.referee.tools)
             action = chosen.noisy_expert_action(env.position, PLAN, noise=0.1 * turn, rng=rng)
             characters |= {*action, *chosen.expert_action(env.position, PLAN)}
             assert len(action) <= chosen.max_action_characters(family_options(name, options))
@@ -175,9 +177,9 @@ def test_observations_have_one_width_and_use_the_alphabet_only(name: str, option
 def test_demonstrations_and_random_answers_are_well_formed(name: str, options: Mapping[str, Any]) -> None:
     rng = Random(1)
     for index in range(10):
-        chosen, env = opened(name, options, index)
+        chosen, env = open_play(name, options, index)
         for noise in (0.0, 0.3, 1.0):
-            env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+            env.position = chosen.scramble(env.position, rng, env.referee.tools)
             assert not is_solved(env)
             assert env.apply(TOOL, chosen.noisy_expert_action(env.position, TOOL, noise=noise, rng=rng)).error is None
             assert env.apply(TOOL, chosen.random_action(env.position, TOOL, rng)).error is None
@@ -190,7 +192,7 @@ def test_noise_makes_the_expert_worse_and_none_leaves_it_perfect(name: str) -> N
         rng = Random(2)
         outcomes = []
         for index in range(80):
-            chosen, env = opened(name, {}, index)
+            chosen, env = open_play(name, {}, index)
             outcomes.append(
                 env.apply(PLAN, chosen.noisy_expert_action(env.position, PLAN, noise=noise, rng=rng)).solves
             )
@@ -204,8 +206,8 @@ def test_a_scrambled_puzzle_is_unsolved_solvable_and_varied(name: str) -> None:
     rng = Random(3)
     states = set()
     for index in range(40):
-        chosen, env = opened(name, {}, index % 4)
-        env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+        chosen, env = open_play(name, {}, index % 4)
+        env.position = chosen.scramble(env.position, rng, env.referee.tools)
         assert not is_solved(env)
         states.add(env.observe(TOOL).state)
         for _ in range(6):
@@ -221,13 +223,13 @@ def test_useless_agents_score_nothing(name: str, options: Mapping[str, Any]) -> 
     """Idle, copying the instructions' example, filling the list up to the step limit and beyond, and random play."""
     checked = family_options(name, options)
     for index in range(30):
-        chosen, probe = opened(name, options, index)
+        chosen, probe = open_play(name, options, index)
         example = re.search(r"Example: (\[[^\]]+\])", probe.observe(PLAN).instructions)
         assert example is not None
         longest = chosen.max_action_characters(checked)
         limit = "UD" * (longest // 2) if name != "sudoku" else " ".join(["123"] * ((longest + 1) // 4))
         for answer in ("", "[]", example[1], limit, limit * 30):
-            _, env = opened(name, options, index)
+            _, env = open_play(name, options, index)
             for _ in range(6):
                 env.apply(TOOL, answer)
                 assert not env.apply(PLAN, answer).solves
@@ -239,7 +241,7 @@ def test_useless_agents_score_nothing(name: str, options: Mapping[str, Any]) -> 
 def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
     rng = Random(4)
     for index in range(300):
-        chosen, env = opened(name, {}, index)
+        chosen, env = open_play(name, {}, index)
         for _ in range(2):
             for role in env.roles:
                 assert env.apply(role, chosen.random_action(env.position, role, rng)).error is None
@@ -250,7 +252,7 @@ def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
 @settings(max_examples=150, deadline=None)
 @given(role=st.sampled_from([TOOL, PLAN]), answer=ANSWERS, index=st.integers(0, 5))
 def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: str, answer: str, index: int) -> None:
-    _, env = opened(name, {}, index)
+    _, env = open_play(name, {}, index)
     board = env.observe(TOOL).state
     outcome = env.apply(role, answer)
     assert set(outcome.team) == {"solved", "progress"}
@@ -272,7 +274,7 @@ def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: s
 @pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize("answer", HOSTILE)
 def test_hostile_text_is_malformed_for_both_roles(name: str, answer: str) -> None:
-    _, env = opened(name, {})
+    _, env = open_play(name, {})
     for role in env.roles:
         before = env.observe(TOOL).state
         assert env.apply(role, answer).error
@@ -283,8 +285,8 @@ def test_hostile_text_is_malformed_for_both_roles(name: str, answer: str) -> Non
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), index=st.integers(0, 5))
 def test_restoring_a_snapshot_brings_everything_back(name: str, data: st.DataObject, index: int) -> None:
-    chosen, env = opened(name, {}, index)
-    _, twin = opened(name, {}, index)
+    chosen, env = open_play(name, {}, index)
+    _, twin = open_play(name, {}, index)
     rng = Random(data.draw(st.integers(0, 99)))
 
     def act() -> None:
@@ -294,7 +296,7 @@ def test_restoring_a_snapshot_brings_everything_back(name: str, data: st.DataObj
 
     def everything(one: Playthrough) -> tuple[Any, ...]:
         local = tuple(one.local_reward(role) for role in one.roles)
-        return seen(one), one.done, one.success, one.team_reward, local, one.render(color=False)
+        return read_states(one), one.done, one.success, one.team_reward, local, one.render(color=False)
 
     for _ in range(data.draw(st.integers(0, 3))):
         act()
@@ -309,7 +311,7 @@ def test_restoring_a_snapshot_brings_everything_back(name: str, data: st.DataObj
 
 @pytest.mark.parametrize("name", GAMES)
 def test_only_the_plan_agent_changes_the_real_state(name: str) -> None:
-    chosen, env = opened(name, {})
+    chosen, env = open_play(name, {})
     board, picture = env.observe(TOOL).state, env.render(color=False)
     outcome = env.apply(TOOL, chosen.expert_action(env.position, TOOL))
     assert outcome.solves
@@ -321,7 +323,7 @@ def test_only_the_plan_agent_changes_the_real_state(name: str) -> None:
 
 @pytest.mark.parametrize("name", GAMES)
 def test_the_plan_agent_sees_whether_there_was_a_proposal_and_what_it_does(name: str) -> None:
-    chosen, env = opened(name, {})
+    chosen, env = open_play(name, {})
     marks = []
     for answer in (None, "nonsense", "", chosen.expert_action(env.position, TOOL)):
         if answer is not None:
@@ -332,7 +334,7 @@ def test_the_plan_agent_sees_whether_there_was_a_proposal_and_what_it_does(name:
 
 @pytest.mark.parametrize("name", GAMES)
 def test_a_solved_puzzle_stays_solved(name: str) -> None:
-    chosen, env = opened(name, {})
+    chosen, env = open_play(name, {})
     env.apply(PLAN, chosen.expert_action(env.position, PLAN))
     for role in env.roles:
         for answer in ("", "U", "111", "nonsense"):
@@ -344,14 +346,14 @@ def test_a_solved_puzzle_stays_solved(name: str) -> None:
 
 @pytest.mark.parametrize("name", GAMES)
 def test_before_the_first_action_there_is_no_reward(name: str) -> None:
-    _, env = opened(name, {})
+    _, env = open_play(name, {})
     assert env.team_reward == 0.0
     assert [env.local_reward(role) for role in env.roles] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_pictures_are_ascii_with_colour_only_when_asked(name: str, options: Mapping[str, Any]) -> None:
-    _, env = opened(name, options)
+    _, env = open_play(name, options)
     plain, coloured = env.render(color=False), env.render(color=True)
     assert plain.isascii()
     assert "\x1b" not in plain

@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from components.environments.games.parsing import GRID_MOVES, MoveList
-from components.environments.games.python_tool import printed_moves
+from components.environments.games.python_tool import read_printed_moves
 from components.environments.games.sudoku import placement_list
 from components.environments.registry import family, family_options
 from components.environments.shared.json_text import parse_json
 from components.errors import MalformedAction
-from tests.components.environments.mutations import HOSTILE, damaged
-from tests.components.sandbox.scripted import printed
+from tests.components.environments.mutations import HOSTILE, damage
+from tests.components.sandbox.scripted import make_printed
 
 
 @pytest.mark.parametrize("name", ["plan_path", "sokoban", "sudoku"])
@@ -24,7 +24,7 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second(name: str)
         env = chosen.build(chosen.problem(options, split="train", index=index, seed=2))
         start, good = env.position, chosen.expert_action(env.position, "plan_agent")
         for number in range(500):
-            role, answer = env.roles[number % 2], rng.choice(HOSTILE) if number % 50 == 0 else damaged(good, rng)
+            role, answer = env.roles[number % 2], rng.choice(HOSTILE) if number % 50 == 0 else damage(good, rng)
             picture = env.render(color=False)
             began = time.thread_time()
             outcome = env.apply(role, answer)
@@ -44,10 +44,10 @@ def test_ten_thousand_damaged_outputs_are_lists_of_moves_or_malformed() -> None:
     for number in range(10_000):
         moves = rng.choices("UDLR", k=rng.randrange(1, 12))
         output = "so be it\n" + json.dumps(rng.choice([moves, "".join(moves)]))
-        output = rng.choice(HOSTILE) if number % 50 == 0 else damaged(output, rng)
+        output = rng.choice(HOSTILE) if number % 50 == 0 else damage(output, rng)
         began = time.thread_time()
         try:
-            assert {*GRID_MOVES.parse(printed_moves(printed(output)), max_moves=20)} <= {*"UDLR"}
+            assert {*GRID_MOVES.parse(read_printed_moves(make_printed(output)), max_moves=20)} <= {*"UDLR"}
         except MalformedAction:
             num_malformed += 1
         slowest = max(slowest, time.thread_time() - began)

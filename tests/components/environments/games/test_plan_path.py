@@ -27,7 +27,7 @@ def corridor() -> Playthrough:
     return FAMILY.build(Problem(problem_id="plan_path-corridor", environment="plan_path", payload=CORRIDOR))
 
 
-def walked(payload: dict[str, object], moves: str) -> tuple[list[int], int]:
+def walk(payload: dict[str, object], moves: str) -> tuple[list[int], int]:
     """Where a list ends and how often it bumps, on rows and columns."""
     rows, (row, column), num_bumps = payload["rows"], payload["start"], 0
     for move in moves:
@@ -102,7 +102,7 @@ def test_a_list_over_the_limit_is_malformed_even_if_it_would_solve() -> None:
 @given(index=st.integers(0, 30), moves=st.text(alphabet="UDLR", max_size=10))
 def test_a_list_leads_where_walking_by_hand_leads(index: int, moves: str) -> None:
     problem = FAMILY.problem(PlanPathOptions(), split="train", index=index, seed=0)
-    end, num_bumps = walked(problem.payload, moves)
+    end, num_bumps = walk(problem.payload, moves)
     env = FAMILY.build(problem)
     outcome = env.apply(PLAN, moves)
     assert env.position.state.state == end[0] * 5 + end[1]
@@ -127,7 +127,7 @@ def test_progress_counts_shortest_distances() -> None:
 def test_noise_is_mended_from_where_the_list_really_is() -> None:
     rng = Random(0)
     lists = [FAMILY.noisy_expert_action(corridor().position, PLAN, noise=0.3, rng=rng) for _ in range(300)]
-    ends = [walked(CORRIDOR, moves)[0] for moves in lists]
+    ends = [walk(CORRIDOR, moves)[0] for moves in lists]
     assert all(end == [2, 2] or len(moves) == 6 for end, moves in zip(ends, lists, strict=True))
     assert any(len(moves) > 4 and end == [2, 2] for end, moves in zip(ends, lists, strict=True))
     assert {*"".join(lists)} == {*"UDLR"}

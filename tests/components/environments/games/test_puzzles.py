@@ -36,7 +36,9 @@ NEARLY_ANSWERS = st.text(alphabet="abcde0123[], x", max_size=24)
 HOSTILE = ("__import__('os').system('true')", "{}", "[[]]", "\ud800", "a0" * 5_000, "1 1", "null", '["ab"]')
 
 
-def opened(name: str, options: Mapping[str, Any], index: int = 0, split: Any = "train") -> tuple[Family, Playthrough]:
+def open_play(
+    name: str, options: Mapping[str, Any], index: int = 0, split: Any = "train"
+) -> tuple[Family, Playthrough]:
     chosen = family(name)
     return chosen, chosen.build(chosen.problem(family_options(name, options), split=split, index=index, seed=7))
 
@@ -45,7 +47,7 @@ def opened(name: str, options: Mapping[str, Any], index: int = 0, split: Any = "
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any], split: str) -> None:
     for index in range(15):
-        chosen, env = opened(name, options, index, split)
+        chosen, env = open_play(name, options, index, split)
         assert not is_solved(env)
         for _ in range(9):
             proposed = env.apply(TOOL, chosen.expert_action(env.position, TOOL))
@@ -62,7 +64,7 @@ def test_expert_play_solves_every_problem(name: str, options: Mapping[str, Any],
 @pytest.mark.parametrize("name", PUZZLES)
 def test_one_list_of_the_expert_is_enough_by_default(name: str) -> None:
     for index in range(60):
-        chosen, env = opened(name, {}, index)
+        chosen, env = open_play(name, {}, index)
         assert env.apply(PLAN, chosen.expert_action(env.position, PLAN)).done
 
 
@@ -94,9 +96,9 @@ def test_observations_have_one_width_and_use_the_alphabet_only(name: str, option
     widths: dict[str, set[int]] = {TOOL: set(), PLAN: set()}
     characters: set[str] = set()
     for index in range(8):
-        chosen, env = opened(name, options, index)
+        chosen, env = open_play(name, options, index)
         for noise in (0.0, 0.3, 1.0):
-            env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+            env.position = chosen.scramble(env.position, rng, env.referee.tools)
             assert not is_solved(env)
             noisy = chosen.noisy_expert_action(env.position, TOOL, noise=noise, rng=rng)
             assert len(noisy) <= chosen.max_action_characters(family_options(name, options))
@@ -118,11 +120,11 @@ def test_observations_have_one_width_and_use_the_alphabet_only(name: str, option
 def test_useless_agents_score_nothing(name: str, options: Mapping[str, Any]) -> None:
     longest = family(name).max_action_characters(family_options(name, options))
     for index in range(12):
-        _, probe = opened(name, options, index)
+        _, probe = open_play(name, options, index)
         example = re.search(r"Example: (\[[^\]]+\])", probe.observe(PLAN).instructions)
         assert example is not None
         for answer in ("", "[]", example[1], example[1][1:3] * (longest // 2), example[1] * 30):
-            _, env = opened(name, options, index)
+            _, env = open_play(name, options, index)
             for _ in range(4):
                 env.apply(TOOL, answer)
                 assert not env.apply(PLAN, answer).solves
@@ -133,7 +135,7 @@ def test_useless_agents_score_nothing(name: str, options: Mapping[str, Any]) -> 
 def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
     rng = Random(4)
     for index in range(200):
-        chosen, env = opened(name, {}, index)
+        chosen, env = open_play(name, {}, index)
         for _ in range(2):
             for role in env.roles:
                 assert env.apply(role, chosen.random_action(env.position, role, rng)).error is None
@@ -144,7 +146,7 @@ def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
 @settings(max_examples=80, deadline=None)
 @given(role=st.sampled_from([TOOL, PLAN]), answer=st.text() | NEARLY_ANSWERS, index=st.integers(0, 3))
 def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: str, answer: str, index: int) -> None:
-    _, env = opened(name, {}, index)
+    _, env = open_play(name, {}, index)
     state = env.position.state.state
     outcome = env.apply(role, answer)
     assert -1.0 <= outcome.team["progress"] <= 1.0
@@ -156,15 +158,15 @@ def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: s
 @pytest.mark.parametrize("name", PUZZLES)
 @pytest.mark.parametrize("answer", HOSTILE)
 def test_hostile_text_is_malformed_for_both_roles(name: str, answer: str) -> None:
-    _, env = opened(name, {})
+    _, env = open_play(name, {})
     for role in env.roles:
         assert env.apply(role, answer).error
 
 
 @pytest.mark.parametrize("name", PUZZLES)
 def test_restoring_a_snapshot_brings_everything_back(name: str) -> None:
-    chosen, env = opened(name, {})
-    _, twin = opened(name, {})
+    chosen, env = open_play(name, {})
+    _, twin = open_play(name, {})
     rng = Random(0)
     env.apply(TOOL, chosen.expert_action(env.position, TOOL))
     before, snapshot = [env.observe(role) for role in env.roles], env.position
@@ -179,8 +181,8 @@ def test_restoring_a_snapshot_brings_everything_back(name: str) -> None:
 def test_towers_are_scrambled_to_where_one_short_list_will_do_however_rare_that_is() -> None:
     rng, states = Random(0), set()
     for index in range(30):
-        chosen, env = opened("blocksworld", {"num_blocks": 12, "max_distance": 30, "max_moves": 2}, index % 2)
-        env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+        chosen, env = open_play("blocksworld", {"num_blocks": 12, "max_distance": 30, "max_moves": 2}, index % 2)
+        env.position = chosen.scramble(env.position, rng, env.referee.tools)
         states.add(env.position.state.state)
         assert not is_solved(env)
         assert env.apply(PLAN, chosen.expert_action(env.position, PLAN)).done
@@ -189,7 +191,7 @@ def test_towers_are_scrambled_to_where_one_short_list_will_do_however_rare_that_
 
 @pytest.mark.parametrize("name", PUZZLES)
 def test_pictures_are_ascii_with_colour_only_when_asked(name: str) -> None:
-    chosen, env = opened(name, {})
+    chosen, env = open_play(name, {})
     env.apply(PLAN, chosen.expert_action(env.position, PLAN)[:2])
     assert env.render(color=False).isascii()
     assert "\x1b" not in env.render(color=False)
@@ -229,11 +231,11 @@ def test_eight_queens_agents_read_rows_and_report_and_given_queens_stay() -> Non
 
 @pytest.mark.parametrize("options", [{"size": 5, "num_free": 3}, {"size": 6, "num_free": 4}])
 def test_success_is_a_full_board_without_attacks_for_every_filling(options: Mapping[str, Any]) -> None:
-    chosen, probe = opened("eight_queens", options, 1)
+    chosen, probe = open_play("eight_queens", options, 1)
     free = [row for row, mark in enumerate(probe.position.state.state) if mark == "."]
     size, solved = options["size"], 0
     for columns in product(range(size), repeat=len(free)):
-        _, env = opened("eight_queens", options, 1)
+        _, env = open_play("eight_queens", options, 1)
         text = "".join(f"{row + 1}{column + 1}" for row, column in zip(free, columns, strict=True))
         outcome = env.apply(PLAN, text)
         held = columns_of(env.position.state.state)

@@ -10,14 +10,14 @@ import pytest
 
 from components.environments.base import Tools
 from components.environments.family import Family
-from components.environments.games.python_tool import ProgramFailed, printed_moves, printing_program
+from components.environments.games.python_tool import ProgramFailed, printing_program, read_printed_moves
 from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError, ExecutionFailed
 from components.schema import Execution, ExecutionResult, Limits
 from components.tool_calls.ledger import ExecutionLedger, ToolSources
-from tests.components.sandbox.scripted import ScriptedSandbox, printed, sandbox_failed
+from tests.components.sandbox.scripted import ScriptedSandbox, make_printed, sandbox_failed
 
 TOOL, PLAN = "tool_agent", "plan_agent"
 WRITERS = ("plan_path", "sokoban", "sudoku", "blocksworld", "eight_queens")
@@ -29,18 +29,18 @@ PROBLEM_IDS = {
 """Of the first training problems at seed 0 as they were before tool agents could write programs."""
 
 
-def opened(name: str, tools: Tools, index: int = 0, **options: Any) -> tuple[Family, Playthrough]:
+def open_play(name: str, tools: Tools, index: int = 0, **options: Any) -> tuple[Family, Playthrough]:
     chosen = family(name)
     checked = family_options(name, {"tool": "python", **options})
     return chosen, chosen.build(chosen.problem(checked, split="train", index=index, seed=0), tools)
 
 
-def scripted(respond: Callable[[str, str], ExecutionResult]) -> ExecutionLedger:
+def make_ledger(respond: Callable[[str, str], ExecutionResult]) -> ExecutionLedger:
     sandbox = ScriptedSandbox(respond)
     return ExecutionLedger(ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits()))
 
 
-NOTHING = scripted(lambda program, stdin: printed(""))
+NOTHING = make_ledger(lambda program, stdin: make_printed(""))
 
 
 @pytest.mark.parametrize("name", sorted(PROBLEM_IDS))
@@ -67,7 +67,7 @@ def test_the_option_changes_the_name_of_a_problem_and_nothing_else_of_its_board(
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_experts_programs_solve_in_a_real_sandbox(name: str, sandbox_tools: Tools) -> None:
     for index in range(2):
-        chosen, env = opened(name, sandbox_tools, index)
+        chosen, env = open_play(name, sandbox_tools, index)
         program = chosen.expert_action(env.position, TOOL)
         assert env.referee.calls(env.position, PLAN, program) == ()
         sandbox_tools.prepare(env.referee.calls(env.position, TOOL, program))
@@ -78,16 +78,16 @@ def test_the_experts_programs_solve_in_a_real_sandbox(name: str, sandbox_tools: 
 
 
 def test_the_search_program_solves_from_what_it_reads_also_after_moves(sandbox_tools: Tools) -> None:
-    chosen, env = opened("plan_path", sandbox_tools, size=7, max_distance=12, max_moves=12)
+    chosen, env = open_play("plan_path", sandbox_tools, size=7, max_distance=12, max_moves=12)
     program = chosen.expert_action(env.position, TOOL)
     assert "json.load(sys.stdin)" in program
-    env.position = chosen.scrambled(env.position, Random(0), env.referee.tools)
+    env.position = chosen.scramble(env.position, Random(0), env.referee.tools)
     assert chosen.expert_action(env.position, TOOL) == program
     assert env.apply(TOOL, f"Here it is:\n```python\n{program}```\n").solves
 
 
 def test_the_expert_prints_its_list_where_a_search_is_too_long() -> None:
-    chosen, env = opened("plan_path", NOTHING, max_program_characters=80)
+    chosen, env = open_play("plan_path", NOTHING, max_program_characters=80)
     moves = chosen.expert_action(env.position, PLAN)
     assert chosen.expert_action(env.position, TOOL) == f"print('\"{moves}\"')"
 
@@ -118,7 +118,7 @@ def test_the_expert_prints_its_list_where_a_search_is_too_long() -> None:
 def test_what_programs_print_and_how_they_fail(
     program: str, mark: str, reason: str | None, sandbox_tools: Tools
 ) -> None:
-    _, env = opened("plan_path", sandbox_tools)
+    _, env = open_play("plan_path", sandbox_tools)
     widths = [len(env.observe(role).state) for role in env.roles]
     board = env.observe(TOOL)
     outcome = env.apply(TOOL, program)
@@ -137,8 +137,8 @@ def test_what_programs_print_and_how_they_fail(
     [("wall_timeout", "t"), ("cpu_timeout", "t"), ("memory", "m"), ("output_limit", "o"), ("process_limit", "p")],
 )
 def test_every_limit_has_a_mark_and_is_named(status: Any, mark: str) -> None:
-    result = replace(printed('"U"'), status=status, detail="it did too much")
-    _, env = opened("plan_path", scripted(lambda program, stdin: result))
+    result = replace(make_printed('"U"'), status=status, detail="it did too much")
+    _, env = open_play("plan_path", make_ledger(lambda program, stdin: result))
     assert env.apply(TOOL, "print(1)").error == f"the program ended with {status}: it did too much"
     assert env.observe(PLAN).state.endswith(f"{mark}>")
 
@@ -148,9 +148,9 @@ def test_what_will_be_asked_is_announced_and_equal_work_is_equal_text() -> None:
 
     def respond(program: str, stdin: str) -> ExecutionResult:
         asked.append((program, stdin))
-        return printed('"UD"')
+        return make_printed('"UD"')
 
-    _, env = opened("plan_path", scripted(respond))
+    _, env = open_play("plan_path", make_ledger(respond))
     for answer in ("print(1)", "print(1)\n\n", "```python\nprint(1)\n```"):
         [execution] = env.referee.calls(env.position, TOOL, answer)
         assert execution == Execution(program="print(1)\n", stdin=execution.stdin)
@@ -161,7 +161,7 @@ def test_what_will_be_asked_is_announced_and_equal_work_is_equal_text() -> None:
 
 
 def test_a_failing_sandbox_says_nothing_about_the_program_and_changes_nothing() -> None:
-    _, env = opened("plan_path", scripted(lambda program, stdin: sandbox_failed("no box")))
+    _, env = open_play("plan_path", make_ledger(lambda program, stdin: sandbox_failed("no box")))
     env.apply(TOOL, "x" * 2000)
     before, rewards = env.position, (env.team_reward, env.local_reward(TOOL))
     with pytest.raises(ExecutionFailed, match="no box"):
@@ -178,7 +178,7 @@ def test_without_tools_a_program_is_a_mistake_of_who_built_the_environment() -> 
 
 
 def test_a_solved_puzzle_runs_no_program() -> None:
-    chosen, env = opened("plan_path", scripted(lambda program, stdin: sandbox_failed("no box")))
+    chosen, env = open_play("plan_path", make_ledger(lambda program, stdin: sandbox_failed("no box")))
     env.apply(PLAN, chosen.expert_action(env.position, PLAN))
     assert env.referee.calls(env.position, TOOL, "print(1)") == ()
     assert env.apply(TOOL, "print(1)").error == "the episode is over: the puzzle is solved"
@@ -186,7 +186,7 @@ def test_a_solved_puzzle_runs_no_program() -> None:
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_plan_agent_writes_moves_as_before_and_the_tool_agent_is_told_of_programs(name: str) -> None:
-    chosen, env = opened(name, NOTHING)
+    chosen, env = open_play(name, NOTHING)
     other = chosen.build(chosen.problem(family_options(name, {}), split="train", index=0, seed=0))
     assert env.observe(PLAN).state == other.observe(PLAN).state
     assert env.observe(TOOL).state == other.observe(TOOL).state
@@ -202,7 +202,7 @@ def test_the_plan_agent_writes_moves_as_before_and_the_tool_agent_is_told_of_pro
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_example_program_runs_and_solves_nothing(name: str, sandbox_tools: Tools) -> None:
     for index in range(2):
-        chosen, env = opened(name, sandbox_tools, index)
+        chosen, env = open_play(name, sandbox_tools, index)
         example = chosen and env.observe(TOOL).instructions.rpartition("Example: ")[2].partition(" proposes")[0]
         for _ in range(3):
             outcome = env.apply(TOOL, example)
@@ -217,12 +217,12 @@ def test_demonstrations_are_programs_in_the_alphabet_and_within_the_limit(name: 
     def respond(program: str, stdin: str) -> ExecutionResult:
         ran.append(program)
         assert program.startswith("print('")
-        return printed(program.removeprefix("print('").rpartition("')")[0])
+        return make_printed(program.removeprefix("print('").rpartition("')")[0])
 
     options = family_options(name, {"tool": "python"})
     rng = Random(0)
     for index in range(4):
-        chosen, env = opened(name, scripted(respond), index)
+        chosen, env = open_play(name, make_ledger(respond), index)
         assert chosen.alphabet(options) == PRINTABLE
         assert {*chosen.expert_action(env.position, TOOL)} <= {*PRINTABLE}
         for answer in (
@@ -246,9 +246,9 @@ def test_a_program_limit_without_programs_is_explained() -> None:
     ("name", "move"), [("plan_path", "U"), ("sudoku", "123"), ("blocksworld", "ab"), ("eight_queens", "11")]
 )
 def test_a_list_and_a_string_propose_the_same(name: str, move: str) -> None:
-    chosen, env = opened(name, NOTHING)
-    as_list = env.position.state.game.parse(printed_moves(printed(f'["{move}", "{move}"]\n')))
-    as_text = env.position.state.game.parse(printed_moves(printed(f'"{move} {move}"')))
+    chosen, env = open_play(name, NOTHING)
+    as_list = env.position.state.game.parse(read_printed_moves(make_printed(f'["{move}", "{move}"]\n')))
+    as_text = env.position.state.game.parse(read_printed_moves(make_printed(f'"{move} {move}"')))
     assert [*as_list] == [*as_text] == [move, move]
     assert chosen.name == name
 
@@ -256,14 +256,14 @@ def test_a_list_and_a_string_propose_the_same(name: str, move: str) -> None:
 def test_the_shortest_program_prints_json() -> None:
     assert printing_program("UD") == "print('\"UD\"')"
     with pytest.raises(ProgramFailed) as failed:
-        printed_moves(printed("UD"))
+        read_printed_moves(make_printed("UD"))
     assert failed.value.mark == "j"
 
 
 def test_boards_are_small_plain_json() -> None:
     boards: dict[str, Mapping[str, Any]] = {}
     for name in WRITERS:
-        _, env = opened(name, NOTHING)
+        _, env = open_play(name, NOTHING)
         boards[name] = json.loads(env.referee.calls(env.position, TOOL, "print(1)")[0].stdin)
         assert len(env.referee.calls(env.position, TOOL, "print(1)")[0].stdin) < 400
     assert {*boards["sokoban"]} == {"rows", "player", "boxes", "goals", "max_moves"}

@@ -97,7 +97,7 @@ def test_a_scramble_moves_boxes_and_player() -> None:
     env, rng = room(), Random(0)
     states = set()
     for _ in range(60):
-        env.position = FAMILY.scrambled(env.position, rng, env.referee.tools)
+        env.position = FAMILY.scramble(env.position, rng, env.referee.tools)
         states.add(env.position.state.state)
     assert len({player for player, _ in states}) > 5
     assert len({boxes for _, boxes in states}) > 1

@@ -10,8 +10,8 @@ from components.environments.games.sokoban_solver import (
     SokobanState,
     Warehouse,
     assign_pushes,
+    list_pulls,
     move_boxes,
-    pulled,
     pushes_to_goals,
     solution,
 )
@@ -19,7 +19,7 @@ from components.environments.games.sokoban_solver import (
 STEPS = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
 
 
-def moved(warehouse: Warehouse, state: SokobanState, move: str) -> SokobanState:
+def move_by_hand(warehouse: Warehouse, state: SokobanState, move: str) -> SokobanState:
     """One move by the rules as a person would tell them, on rows and columns."""
     size, (player, boxes) = warehouse.size, state
 
@@ -47,7 +47,7 @@ def fewest_moves(warehouse: Warehouse, start: SokobanState) -> int | None:
         if state[1] == warehouse.goals:
             return distances[state]
         for move in STEPS:
-            following = moved(warehouse, state, move)
+            following = move_by_hand(warehouse, state, move)
             if following not in distances:
                 distances[following] = distances[state] + 1
                 queue.append(following)
@@ -74,7 +74,7 @@ def test_solutions_solve_in_the_fewest_moves_and_none_means_none(num_boxes: int)
         if moves is not None:
             state = start
             for move in moves:
-                state = moved(warehouse, state, move)
+                state = move_by_hand(warehouse, state, move)
             assert state[1] == warehouse.goals
             num_solved += 1
     assert 20 <= num_solved < 400
@@ -88,7 +88,7 @@ def test_the_estimate_is_zero_exactly_when_solved_and_never_above_the_pushes_nee
         if moves is not None:
             num_pushes, state = 0, start
             for move in moves:
-                following = moved(warehouse, state, move)
+                following = move_by_hand(warehouse, state, move)
                 num_pushes += following[1] != state[1]
                 state = following
             assert estimate <= num_pushes
@@ -110,8 +110,8 @@ def test_a_search_cut_short_finds_nothing() -> None:
 def test_a_pull_is_a_push_taken_back() -> None:
     for seed in range(60):
         warehouse, state = random_case(seed, 2)
-        for before in pulled(warehouse, state):
-            after = {moved(warehouse, before, move) for move in STEPS}
+        for before in list_pulls(warehouse, state):
+            after = {move_by_hand(warehouse, before, move) for move in STEPS}
             assert any(boxes == state[1] for _, boxes in after)
 
 

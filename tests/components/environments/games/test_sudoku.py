@@ -119,7 +119,7 @@ def test_a_scramble_leaves_a_blank_and_sometimes_a_mistake_to_mend() -> None:
     solution = "12cd34122143" + "43b1"
     mistakes = 0
     for _ in range(200):
-        env.position = FAMILY.scrambled(env.position, rng, env.referee.tools)
+        env.position = FAMILY.scramble(env.position, rng, env.referee.tools)
         assert "." in env.position.state.state
         mistakes += any(
             mark not in (".", right) for mark, right in zip(env.position.state.state, solution, strict=True)

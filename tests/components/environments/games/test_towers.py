@@ -12,9 +12,9 @@ from components.environments.games.towers import (
     BLOCKS,
     TABLE,
     arrangement_of,
+    find_misplaced,
     good_moves,
-    misplaced,
-    moved,
+    move_block,
     moves_needed,
     random_arrangement,
     towers_of,
@@ -25,7 +25,7 @@ NUM_ARRANGEMENTS = {3: 13, 4: 73, 5: 501}
 """Ways to stack n blocks: sets of lists, OEIS A000262."""
 
 
-def moved_by_hand(towers: list[list[str]], block: str, onto: str) -> list[list[str]]:
+def move_by_hand(towers: list[list[str]], block: str, onto: str) -> list[list[str]]:
     """The towers after a move; unchanged where it cannot be made."""
     tops = {tower[-1]: tower for tower in towers}
     if block not in tops or block == onto or (onto != TABLE and onto not in tops):
@@ -42,7 +42,7 @@ def distances_by_search(goal: str) -> dict[str, int]:
     for below in frontier:
         for block in blocks:
             for onto in blocks + TABLE:
-                towers = moved_by_hand([[*tower] for tower in towers_of(below)], block, onto)
+                towers = move_by_hand([[*tower] for tower in towers_of(below)], block, onto)
                 following = arrangement_of(["".join(tower) for tower in towers])
                 if following not in distances:
                     distances[following] = distances[below] + 1
@@ -75,8 +75,8 @@ def test_moves_conserve_blocks_and_match_towers_moved_by_hand(seed: int, num_blo
     assert arrangement_of(towers_of(below)) == below
     for _ in range(20):
         block, onto = rng.choice(BLOCKS[:num_blocks]), rng.choice(BLOCKS[:num_blocks] + TABLE)
-        by_hand = moved_by_hand([[*tower] for tower in towers_of(below)], block, onto)
-        following = moved(below, block, onto)
+        by_hand = move_by_hand([[*tower] for tower in towers_of(below)], block, onto)
+        following = move_block(below, block, onto)
         assert sorted(map("".join, by_hand)) == sorted(towers_of(following or below))
         below = following or below
         assert Counter("".join(towers_of(below))) == Counter(BLOCKS[:num_blocks])
@@ -93,8 +93,8 @@ def test_every_good_move_can_be_made_and_the_solver_ends(seed: int, num_blocks: 
         if not moves:
             break
         for block, onto in moves:
-            assert moved(below, block, onto) is not None
-        below = moved(below, *rng.choice(moves)) or below
+            assert move_block(below, block, onto) is not None
+        below = move_block(below, *rng.choice(moves)) or below
     assert below == goal
 
 
@@ -103,14 +103,14 @@ def test_an_arrangement_by_hand() -> None:
     assert below == "b0a0"
     assert towers_of(below) == ["bac", "d"]
     assert towers_text(below, "-") == "bac.d--"
-    assert moved(below, "c", "d") == "b0d0"
+    assert move_block(below, "c", "d") == "b0d0"
     for block, onto in (("a", "d"), ("d", "a"), ("c", "a"), ("c", "c"), ("d", TABLE)):
-        assert moved(below, block, onto) is None
+        assert move_block(below, block, onto) is None
 
 
 def test_what_is_wrong_underneath_is_wrong_above() -> None:
     below, goal = arrangement_of(["abcd"]), arrangement_of(["acd", "b"])
-    assert misplaced(below, goal) == {"b", "c", "d"}
+    assert find_misplaced(below, goal) == {"b", "c", "d"}
     assert moves_needed(below, goal) == 5
     assert distances_by_search(goal)[below] == 5
     assert good_moves(below, goal) == ["d0"]

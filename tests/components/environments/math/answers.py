@@ -16,7 +16,7 @@ _PIECES = (
 )  # fmt: skip
 
 
-def mutated(rng: Random) -> str:
+def mutate(rng: Random) -> str:
     """An answer after one to five random insertions, deletions, splices and repetitions."""
     text = rng.choice(SEEDS)
     for _ in range(rng.randint(1, 5)):
@@ -33,7 +33,7 @@ def mutated(rng: Random) -> str:
     return text
 
 
-def mutated_pairs(count: int, seed: int) -> list[tuple[str, str]]:
+def make_mutated_pairs(count: int, seed: int) -> list[tuple[str, str]]:
     """`count` pairs of a mutated answer and an expected one."""
     rng = Random(seed)
-    return [(mutated(rng), rng.choice(SEEDS)) for _ in range(count)]
+    return [(mutate(rng), rng.choice(SEEDS)) for _ in range(count)]

@@ -28,7 +28,9 @@ def aime(tmp_path: Path) -> MathOptions:
     return MathOptions(test="aime24", test_source=DatasetSource(path=str(path)))
 
 
-def played(options: MathOptions, tools: SubprocessTools, actions: dict[str, Any], index: int = 0) -> tuple[bool, bool]:
+def play_turn(
+    options: MathOptions, tools: SubprocessTools, actions: dict[str, Any], index: int = 0
+) -> tuple[bool, bool]:
     """Success and end after one turn; an action is text or a function of the position."""
     env = FAMILY.build(FAMILY.problem(options, split="test", index=index, seed=0), tools)
     for agent in FAMILY.roles:
@@ -45,12 +47,12 @@ def test_it_is_registered() -> None:
 @pytest.mark.parametrize("options", OPTIONS)
 def test_the_expert_solves_and_ends_every_problem(options: MathOptions, tools: SubprocessTools) -> None:
     expert = dict.fromkeys(FAMILY.roles, FAMILY.expert_action)
-    assert [played(options, tools, expert, index) for index in range(6)] == [(True, True)] * 6
+    assert [play_turn(options, tools, expert, index) for index in range(6)] == [(True, True)] * 6
 
 
 def test_the_expert_solves_every_question_of_a_dataset(aime: MathOptions, tools: SubprocessTools) -> None:
     expert = dict.fromkeys(FAMILY.roles, FAMILY.expert_action)
-    assert [played(aime, tools, expert, index) for index in range(7)] == [(True, True)] * 7
+    assert [play_turn(aime, tools, expert, index) for index in range(7)] == [(True, True)] * 7
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -63,9 +65,9 @@ def test_nothing_statements_and_examples_solve_nothing(options: MathOptions, too
         REASONER: "9449772114007" if options.is_compact else r"\boxed{9449772114007}",
     }
     for index in range(5):
-        assert played(options, tools, {TOOL: "", REASONER: ""}, index) == (False, False)
-        assert not played(options, tools, {TOOL: statement, REASONER: statement}, index)[0]
-        assert not played(options, tools, examples, index)[0]
+        assert play_turn(options, tools, {TOOL: "", REASONER: ""}, index) == (False, False)
+        assert not play_turn(options, tools, {TOOL: statement, REASONER: statement}, index)[0]
+        assert not play_turn(options, tools, examples, index)[0]
     for agent in FAMILY.roles:
         env = FAMILY.build(FAMILY.problem(options, split="test", index=0, seed=0), tools)
         example = examples[agent].replace(" ", "") if options.is_compact else examples[agent]
@@ -97,7 +99,7 @@ def test_compact_play_stays_within_alphabet_and_width(options: MathOptions, tool
     for index in range(12):
         env = FAMILY.build(FAMILY.problem(options, split="train", index=index, seed=0), tools)
         if index % 2:
-            env.position = FAMILY.scrambled(env.position, rng, env.referee.tools)
+            env.position = FAMILY.scramble(env.position, rng, env.referee.tools)
         for agent in FAMILY.roles:
             actions = [
                 FAMILY.expert_action(env.position, agent),
@@ -133,7 +135,7 @@ def test_a_noisy_reasoner_repeats_what_was_printed_and_an_exact_one_does_not(too
 def test_a_scrambled_state_is_unsolved_and_still_solvable(tools: SubprocessTools) -> None:
     for index in range(10):
         env = FAMILY.build(FAMILY.problem(MathOptions(), split="train", index=index, seed=0), tools)
-        env.position = FAMILY.scrambled(env.position, Random(index), env.referee.tools)
+        env.position = FAMILY.scramble(env.position, Random(index), env.referee.tools)
         assert not env.success
         assert not env.done
         for agent in FAMILY.roles:

@@ -94,7 +94,7 @@ READERS: dict[str, tuple[Callable[[str], str], Sequence[str], Sequence[str]]] = 
 }
 
 
-def told(read: Callable[[str], str], form: str, value: str) -> str:
+def read_form(read: Callable[[str], str], form: str, value: str) -> str:
     try:
         return read(f"We compute it.\n\n{form.replace('V', value)}")
     except MalformedAction as error:
@@ -108,7 +108,7 @@ def test_a_value_is_read_in_every_form(reader: str) -> None:
         (form, value, found)
         for form in forms
         for value in VALUES
-        if not verdict(found := told(read, form, value), value)
+        if not verdict(found := read_form(read, form, value), value)
     ]
     print(f"{reader}: {len(forms)} forms x {len(VALUES)} values, {len(wrong)} misread")
     assert not wrong
@@ -117,13 +117,15 @@ def test_a_value_is_read_in_every_form(reader: str) -> None:
 @pytest.mark.parametrize("reader", READERS)
 def test_a_value_that_is_not_all_or_not_meant_is_refused(reader: str) -> None:
     read, _, forms = READERS[reader]
-    wrong = [form for form in forms if told(read, form, "42") in ("42", "42.")]
+    wrong = [form for form in forms if read_form(read, form, "42") in ("42", "42.")]
     print(f"{reader}: {len(forms)} wrong forms, {len(wrong)} read")
     assert not wrong
 
 
 def test_answers_like_those_of_models_are_judged_as_a_person_judges_them() -> None:
     rows = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
-    wrong = [row for row in rows if verdict(told(read_freely, "V", row["text"]), row["reference"]) is not row["right"]]
+    wrong = [
+        row for row in rows if verdict(read_form(read_freely, "V", row["text"]), row["reference"]) is not row["right"]
+    ]
     print(f"{len(rows) - len(wrong)} of {len(rows)} answers agree")
     assert not wrong

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.math.grammar import failure, parse_answer, parse_program, printed_answer
+from components.environments.math.grammar import failure, parse_answer, parse_program, read_printed_answer
 from components.environments.shared.answer_extraction import boxes
 from components.errors import MalformedAction
 from components.schema import ExecutionResult, ExecutionStatus
 
 
-def ended(stdout: str = "", *, stderr: str = "", status: ExecutionStatus = "ok", detail: str = "") -> ExecutionResult:
+def make_result(
+    stdout: str = "", *, stderr: str = "", status: ExecutionStatus = "ok", detail: str = ""
+) -> ExecutionResult:
     return ExecutionResult(
         status=status, stdout=stdout, stderr=stderr, exit_code=0, wall_seconds=0.0, cpu_seconds=0.0, detail=detail
     )
@@ -96,16 +98,18 @@ def test_hostile_texts_are_read_in_a_time_that_grows_with_their_length_alone() -
 
 
 def test_a_program_answers_with_its_last_line() -> None:
-    assert printed_answer(ended("steps\n 42 \n\n", stderr="DeprecationWarning: old")) == "42"
-    assert printed_answer(ended("42\n", status="nonzero_exit")) is None
-    assert printed_answer(ended("\n")) is None
-    assert printed_answer(ended("9" * 401)) is None
+    assert read_printed_answer(make_result("steps\n 42 \n\n", stderr="DeprecationWarning: old")) == "42"
+    assert read_printed_answer(make_result("42\n", status="nonzero_exit")) is None
+    assert read_printed_answer(make_result("\n")) is None
+    assert read_printed_answer(make_result("9" * 401)) is None
 
 
 def test_a_failure_is_told_in_one_line() -> None:
     trace = "Traceback (most recent call last):\n  File ...\nZeroDivisionError: division by zero\n"
-    assert failure(ended(stderr=trace, status="nonzero_exit")) == "nonzero_exit: ZeroDivisionError: division by zero"
-    assert failure(ended(status="cpu_timeout", detail="4 s of CPU")) == "cpu_timeout: 4 s of CPU"
-    assert failure(ended()) == "it printed no answer"
-    assert failure(ended("9" * 500)) == "the last line that it printed is too long"
-    assert len(failure(ended(stderr="x" * 10_000, status="nonzero_exit"))) < 200
+    assert (
+        failure(make_result(stderr=trace, status="nonzero_exit")) == "nonzero_exit: ZeroDivisionError: division by zero"
+    )
+    assert failure(make_result(status="cpu_timeout", detail="4 s of CPU")) == "cpu_timeout: 4 s of CPU"
+    assert failure(make_result()) == "it printed no answer"
+    assert failure(make_result("9" * 500)) == "the last line that it printed is too long"
+    assert len(failure(make_result(stderr="x" * 10_000, status="nonzero_exit"))) < 200

@@ -81,7 +81,7 @@ READ = {
 }
 
 
-def stored(folder: Path, name: str, rows: list[dict[str, Any]], stem: str = "rows") -> DatasetSource:
+def store_rows(folder: Path, name: str, rows: list[dict[str, Any]], stem: str = "rows") -> DatasetSource:
     path = folder / f"{name}-{stem}.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows))
     return DatasetSource(path=str(path))
@@ -89,7 +89,7 @@ def stored(folder: Path, name: str, rows: list[dict[str, Any]], stem: str = "row
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
 def test_a_layout_is_read(tmp_path: Path, name: str) -> None:
-    options = MathOptions(test=name, test_source=stored(tmp_path, name, ROWS[name]))  # type: ignore[arg-type]
+    options = MathOptions(test=name, test_source=store_rows(tmp_path, name, ROWS[name]))  # type: ignore[arg-type]
     read = questions_of(options, "test")
     assert [(question.statement, question.answer) for question in read] == READ[name]
 
@@ -108,19 +108,19 @@ def test_a_test_problem_in_another_spelling_is_no_train_problem(tmp_path: Path) 
     options = MathOptions(
         train="dapo_math",
         test="aime24",
-        train_source=stored(tmp_path, "dapo", train),
-        test_source=stored(tmp_path, "aime24", ROWS["aime24"]),
+        train_source=store_rows(tmp_path, "dapo", train),
+        test_source=store_rows(tmp_path, "aime24", ROWS["aime24"]),
     )
     read = questions_of(options, "train")
     assert [question.statement for question in read] == ["Find $c$."]
 
 
 def test_the_years_of_the_tests_are_never_trained_on(tmp_path: Path) -> None:
-    options = MathOptions(train="aime_past", train_source=stored(tmp_path, "past", ROWS["aime_past"]))
+    options = MathOptions(train="aime_past", train_source=store_rows(tmp_path, "past", ROWS["aime_past"]))
     read = questions_of(options, "train")
     assert [question.year for question in read] == [1983]
     for name in ("aime24", "aime25"):
-        refused = MathOptions(train=name, train_source=stored(tmp_path, name, ROWS[name]))  # type: ignore[arg-type]
+        refused = MathOptions(train=name, train_source=store_rows(tmp_path, name, ROWS[name]))  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match=r"no question is left for the train split of 1 .*1 of the test"):
             questions_of(refused, "train")
 
@@ -131,7 +131,7 @@ def test_copies_that_do_not_name_their_year_are_refused_all_the_same(tmp_path: P
         "aime25": {"problem": "Find bases.", "answer": "70", "year": None},
     }
     for name, row in rows.items():
-        refused = MathOptions(train=name, train_source=stored(tmp_path, name, [row]))  # type: ignore[arg-type]
+        refused = MathOptions(train=name, train_source=store_rows(tmp_path, name, [row]))  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match=r"no question is left .*1 of the test"):
             questions_of(refused, "train")
 
@@ -143,7 +143,7 @@ def test_rows_without_a_final_answer_or_a_statement_are_left_out(tmp_path: Path)
         {"question": "Empty?", "answer": None},
         {"question": None, "answer": "#### 3"},
     ]
-    read = questions_of(MathOptions(test="gsm8k", test_source=stored(tmp_path, "gsm8k", rows)), "test")
+    read = questions_of(MathOptions(test="gsm8k", test_source=store_rows(tmp_path, "gsm8k", rows)), "test")
     assert [question.answer for question in read] == ["72", "1,000"]
 
 
@@ -157,7 +157,7 @@ def test_statements_in_other_scripts_are_told_apart() -> None:
 
 def test_two_splits_of_one_source_share_no_content(tmp_path: Path) -> None:
     rows = [{"problem": f"Find ${n}+x$.", "answer": str(n), "difficulty": "1/8"} for n in range(60)]
-    source = stored(tmp_path, "polaris", rows)
+    source = store_rows(tmp_path, "polaris", rows)
     options = MathOptions(dataset="polaris", train_source=source, test_source=source)
     train, test = (questions_of(options, split) for split in ("train", "test"))  # type: ignore[arg-type]
     assert {q.content for q in train} | {q.content for q in test} == {
@@ -170,21 +170,21 @@ def test_two_splits_of_one_source_share_no_content(tmp_path: Path) -> None:
 def test_two_splits_in_two_files_are_taken_whole_but_for_what_they_share(tmp_path: Path) -> None:
     options = MathOptions(
         dataset="gsm8k",
-        train_source=stored(tmp_path, "gsm8k", [*ROWS["gsm8k"], {"question": "C?", "answer": "#### 3"}], "train"),
-        test_source=stored(tmp_path, "gsm8k", ROWS["gsm8k"][:1], "test"),
+        train_source=store_rows(tmp_path, "gsm8k", [*ROWS["gsm8k"], {"question": "C?", "answer": "#### 3"}], "train"),
+        test_source=store_rows(tmp_path, "gsm8k", ROWS["gsm8k"][:1], "test"),
     )
     assert [q.statement for q in questions_of(options, "train")] == ["Weng earns $12.", "C?"]
     assert len(questions_of(options, "test")) == 1
 
 
 def test_wrong_columns_are_named(tmp_path: Path) -> None:
-    options = MathOptions(test="gsm8k", test_source=stored(tmp_path, "wrong", ROWS["polaris"]))
+    options = MathOptions(test="gsm8k", test_source=store_rows(tmp_path, "wrong", ROWS["polaris"]))
     with pytest.raises(
         ConfigurationError, match=r"test_source\.path .*has no column question, as gsm8k has; it has \['answer'"
     ):
         questions_of(options, "test")
     broken = MathOptions(
-        test="dapo_math", test_source=stored(tmp_path, "broken", [{"prompt": "x", "reward_model": {}}])
+        test="dapo_math", test_source=store_rows(tmp_path, "broken", [{"prompt": "x", "reward_model": {}}])
     )
     with pytest.raises(ConfigurationError, match="does not have the layout"):
         questions_of(broken, "test")

@@ -14,29 +14,29 @@ def same(answer: str, expected: str) -> bool:
     return same_answer(answer, expected, lambda one, other: one.strip() == other.strip())
 
 
-def spelled(numbers: list[int], ends: str = "") -> str:
+def join_numbers(numbers: list[int], ends: str = "") -> str:
     inner = ", ".join(map(str, numbers))
     return f"{ends[:-1]}{inner}{ends[-1:]}" if len(ends) < 4 else rf"\{{{inner}\}}"
 
 
 @given(NUMBERS, NUMBERS, ENDS, ENDS)
 def test_sequences_keep_order_and_brackets(one: list[int], other: list[int], ends: str, other_ends: str) -> None:
-    assert same(spelled(one, ends), spelled(other, other_ends)) == ((one, ends) == (other, other_ends))
-    assert same(spelled(one, ends), spelled(one, ends))
+    assert same(join_numbers(one, ends), join_numbers(other, other_ends)) == ((one, ends) == (other, other_ends))
+    assert same(join_numbers(one, ends), join_numbers(one, ends))
 
 
 @given(NUMBERS, st.randoms(use_true_random=False))
 def test_sets_and_lists_have_no_order(numbers: list[int], rng: object) -> None:
     shuffled = sorted(numbers, key=lambda _: rng.random())  # type: ignore[attr-defined]
     braces = r"\{\}"
-    for one in (spelled(numbers), spelled(numbers, braces)):
-        for other in (spelled(shuffled), spelled(shuffled, braces)):
+    for one in (join_numbers(numbers), join_numbers(numbers, braces)):
+        for other in (join_numbers(shuffled), join_numbers(shuffled, braces)):
             assert same(one, other)
 
 
 @given(NUMBERS, NUMBERS)
 def test_different_sets_differ(one: list[int], other: list[int]) -> None:
-    assert same(spelled(one, r"\{\}"), spelled(other, r"\{\}")) == (set(one) == set(other))
+    assert same(join_numbers(one, r"\{\}"), join_numbers(other, r"\{\}")) == (set(one) == set(other))
 
 
 @pytest.mark.parametrize(

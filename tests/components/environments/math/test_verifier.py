@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.environments.math import verifier
-from components.environments.math.grading import NeedsFormulas, compared
+from components.environments.math.grading import NeedsFormulas, compare_answers
 from components.environments.math.normalization import plain
 from components.environments.math.verifier import FormulaProcesses, verdict
 from components.errors import ExecutionFailed
-from tests.components.environments.math.answers import mutated_pairs
+from tests.components.environments.math.answers import make_mutated_pairs
 
 SMALL = st.integers(-30, 30)
 POSITIVE = st.integers(1, 40)
@@ -30,7 +30,7 @@ CPU_SECONDS = 1.0
 """Of one verdict, the process that compares formulas and its forks included: however busy the machine is."""
 
 
-def spelled(value: Fraction, style: int) -> str:
+def format_value(value: Fraction, style: int) -> str:
     above, below = value.numerator, value.denominator
     if below == 1 and style % 2:
         return (str(above), f"{above}.0", f"{above:,}", f"x = {above}")[style % 4]
@@ -42,8 +42,8 @@ def spelled(value: Fraction, style: int) -> str:
 @given(SMALL, POSITIVE, SMALL, POSITIVE, st.integers(0, 3), st.integers(0, 3))
 def test_rational_answers_agree_with_fractions(a: int, b: int, c: int, d: int, style: int, other_style: int) -> None:
     one, other = Fraction(a, b), Fraction(c, d)
-    assert verdict(spelled(one, style), spelled(other, other_style)) == (one == other)
-    assert verdict(spelled(one, style), spelled(one, other_style))
+    assert verdict(format_value(one, style), format_value(other, other_style)) == (one == other)
+    assert verdict(format_value(one, style), format_value(one, other_style))
 
 
 @with_formulas
@@ -82,15 +82,15 @@ def test_polynomials_agree_with_their_values(one: list[int], other: list[int]) -
 @with_formulas
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=3), st.lists(st.integers(0, 9), min_size=2, max_size=3))
 def test_collections_of_formulas_agree_with_python(one: list[int], other: list[int]) -> None:
-    def spelled(numbers: list[int], ends: str, root: str) -> str:
+    def format_value(numbers: list[int], ends: str, root: str) -> str:
         inner = ", ".join(root.format(number) for number in numbers)
         return ends.replace(" ", inner)
 
     latex, program = r"\sqrt{{2}}+{}", "{}+sqrt(2)"
-    assert verdict(spelled(one, "( )", program), spelled(other, "( )", latex)) == (one == other)
-    assert verdict(spelled(one, "[ )", program), spelled(other, "[ )", latex)) == (one == other)
-    assert not verdict(spelled(one, "[ ]", program), spelled(one, "( )", latex))
-    assert verdict(spelled(one, "{ }", program), spelled(other, r"\{ \}", latex)) == (set(one) == set(other))
+    assert verdict(format_value(one, "( )", program), format_value(other, "( )", latex)) == (one == other)
+    assert verdict(format_value(one, "[ )", program), format_value(other, "[ )", latex)) == (one == other)
+    assert not verdict(format_value(one, "[ ]", program), format_value(one, "( )", latex))
+    assert verdict(format_value(one, "{ }", program), format_value(other, r"\{ \}", latex)) == (set(one) == set(other))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def cpu_seconds() -> float:
 def mutations_end_in_time(count: int, seed: int) -> None:
     verdict("1+x", "x+1")
     slowest = 0.0
-    for answer, expected in mutated_pairs(count, seed):
+    for answer, expected in make_mutated_pairs(count, seed):
         started = cpu_seconds()
         assert isinstance(verdict(answer, expected), bool)
         slowest = max(slowest, cpu_seconds() - started)
@@ -266,10 +266,10 @@ def test_a_thousand_mutated_answers_neither_hang_nor_crash() -> None:
 
 def test_ten_thousand_mutated_answers_are_decided_or_left_to_algebra_at_once() -> None:
     num_left = 0
-    for answer, expected in mutated_pairs(10_000, seed=2):
+    for answer, expected in make_mutated_pairs(10_000, seed=2):
         started = time.process_time()
         try:
-            assert isinstance(compared(plain(answer), plain(expected)), bool)
+            assert isinstance(compare_answers(plain(answer), plain(expected)), bool)
         except NeedsFormulas:
             num_left += 1
         assert time.process_time() - started < 0.5
@@ -305,13 +305,13 @@ def test_one_process_serves_many_callers_is_replaced_when_killed_and_ends_with_i
         thread.join()
     assert found == [True] * 4
 
-    first = _held(processes)
+    first = _find_process(processes)
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     assert processes.compare("x+1", "1+x")
     assert not processes.compare("x+2", "1+x")
 
-    second = _held(processes)
+    second = _find_process(processes)
     assert second.pid != first.pid
     assert second.stdin is not None
     second.stdin.close()
@@ -319,7 +319,7 @@ def test_one_process_serves_many_callers_is_replaced_when_killed_and_ends_with_i
     processes.close()
 
 
-def _held(processes: FormulaProcesses) -> "subprocess.Popen[bytes]":
+def _find_process(processes: FormulaProcesses) -> "subprocess.Popen[bytes]":
     """The one idle process."""
     process = processes._idle.get()
     processes._idle.put(process)

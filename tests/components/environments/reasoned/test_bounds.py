@@ -8,7 +8,7 @@ import pytest
 from components.environments.base import MAX_ANSWER_CHARACTERS
 from components.errors import MalformedAction
 from components.text.think_tags import without_thinking
-from tests.components.environments.hostile import ENDS, LEADS, nests, repeated, simple_texts, spread
+from tests.components.environments.hostile import ENDS, LEADS, nests, repeat, simple_texts, spread
 from tests.components.environments.test_parser_bounds import AnyTools, playing
 from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap
 
@@ -92,7 +92,7 @@ SEATS = {
 
 def hostile(units: tuple[str, ...], share: int) -> Iterator[str]:
     for number, unit in enumerate(units):
-        yield repeated(unit, MAX_ANSWER_CHARACTERS, LEADS[number % len(LEADS)], ENDS[number % len(ENDS)])
+        yield repeat(unit, MAX_ANSWER_CHARACTERS, LEADS[number % len(LEADS)], ENDS[number % len(ENDS)])
     yield from spread(simple_texts(MAX_ANSWER_CHARACTERS), share)
     yield from spread(nests(MAX_ANSWER_CHARACTERS), share // 50 + 1)
 
@@ -133,6 +133,6 @@ def test_thinking_is_left_out_cheaply() -> None:
         [
             (unit, lambda text=text: read(text))
             for unit in THOUGHTS
-            for text in [repeated(unit, MAX_ANSWER_CHARACTERS), repeated(unit, MAX_ANSWER_CHARACTERS, "<think>", "\n")]
+            for text in [repeat(unit, MAX_ANSWER_CHARACTERS), repeat(unit, MAX_ANSWER_CHARACTERS, "<think>", "\n")]
         ]
     )  # type: ignore[misc]

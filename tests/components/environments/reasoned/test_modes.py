@@ -13,7 +13,7 @@ from components.environments.shared.answer_extraction import REASON_FIRST
 from components.errors import ConfigurationError, MalformedAction
 from components.text.think_tags import without_thinking
 from tests.components.environments.reasoned.guessing import Guess, Marked
-from tests.components.environments.reasoned.test_readings import TABLES, built, built_own, heard
+from tests.components.environments.reasoned.test_readings import TABLES, build, build_own, heard
 from tests.components.environments.social.games import ALONE
 from tests.components.environments.test_parser_bounds import AnyTools
 from troupe.testing import check_environment
@@ -57,7 +57,7 @@ def test_a_text_without_the_tags_is_left_as_it_is(text: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_compact_answers_reach_a_step_unchanged(name: str) -> None:
     options, _, rows = TABLES[name]
-    env = built(name, options, "strict")
+    env = build(name, options, "strict")
     for row in rows:
         if "think>" not in row.text:
             assert heard(env, row.role, row.text) == [row.text]
@@ -66,7 +66,7 @@ def test_compact_answers_reach_a_step_unchanged(name: str) -> None:
 @settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_any_compact_text_reaches_a_step_unchanged(text: str) -> None:
-    env = built("plan_path", {}, "strict")
+    env = build("plan_path", {}, "strict")
     assert heard(env, "plan_agent", text) == [text]
 
 
@@ -121,9 +121,9 @@ def test_thinking_without_an_answer_is_malformed(text: str) -> None:
 def test_thinking_is_no_answer_in_any_environment(
     name: str, options: Mapping[str, Any], role: str, answers: Any
 ) -> None:
-    env = built(name, options, answers)
+    env = build(name, options, answers)
     for text in ("<think>[U] \\boxed{5} print(1)", "<think>1 => 1\n= ann\n? ann\npay</think>"):
-        env = built(name, options, answers)
+        env = build(name, options, answers)
         assert env.referee.calls(env.position, role, text) == ()
         outcome = env.apply(role, text)
         assert "thinking" in str(outcome.error)
@@ -132,7 +132,7 @@ def test_thinking_is_no_answer_in_any_environment(
 
 def test_a_box_in_thinking_is_not_the_answer() -> None:
     for answers in ("strict", "free"):
-        env: Any = built("math", {"prose": True}, answers)
+        env: Any = build("math", {"prose": True}, answers)
         env.apply("reasoner", "<think>\\boxed{5}</think> the answer is \\boxed{4}")
         assert env.position.state.progress.answer == "4"
 
@@ -141,7 +141,7 @@ def test_a_box_in_thinking_is_not_the_answer() -> None:
 def test_instructions_say_that_one_may_reason_and_how_the_answer_ends(
     name: str, options: Mapping[str, Any], role: str
 ) -> None:
-    compact, reasoned = (built(name, options, answers).observe(role) for answers in ("strict", "free"))
+    compact, reasoned = (build(name, options, answers).observe(role) for answers in ("strict", "free"))
     assert compact.state == reasoned.state
     assert REASON_FIRST not in compact.instructions
     told, _, ending = reasoned.instructions.rpartition(REASON_FIRST)
@@ -159,7 +159,7 @@ def test_scripted_answers_mean_the_same_in_both_modes(name: str, options: Mappin
         problem = chosen.problem(checked, split="train", index=index, seed=3)
         reasoned, compact = chosen.build(problem, AnyTools()), family(name).build(problem, AnyTools())
         if index == 1:
-            reasoned.position = chosen.scrambled(reasoned.position, rng, reasoned.referee.tools)
+            reasoned.position = chosen.scramble(reasoned.position, rng, reasoned.referee.tools)
             compact.position = reasoned.position
         before = reasoned.position
         noisy = [chosen.noisy_expert_action(reasoned.position, role, noise=noise, rng=rng) for noise in (0.3, 0.9)]
@@ -178,7 +178,7 @@ def test_scripted_answers_mean_the_same_in_both_modes(name: str, options: Mappin
 
 @pytest.mark.parametrize(("name", "options", "role"), SEATS)
 def test_no_text_raises(name: str, options: Mapping[str, Any], role: str) -> None:
-    env, rng = built(name, options, "free"), Random(3)
+    env, rng = build(name, options, "free"), Random(3)
     before = env.position
     texts = [row.text for _, _, rows in TABLES.values() for row in rows]
     for _ in range(40):
@@ -190,13 +190,13 @@ def test_no_text_raises(name: str, options: Mapping[str, Any], role: str) -> Non
 
 
 def test_a_family_reads_as_it_was_made() -> None:
-    assert built("plan_path", {}, "free").referee.rules.answer_format == "free"
+    assert build("plan_path", {}, "free").referee.rules.answer_format == "free"
     assert family("plan_path") is not family("plan_path", "free")
-    assert built("plan_path", {}, "strict").referee.rules.answer_format == "strict"
+    assert build("plan_path", {}, "strict").referee.rules.answer_format == "strict"
 
 
 def test_an_own_environment_reads_its_own_endings() -> None:
-    env = built_own(Marked())
+    env = build_own(Marked())
     assert heard(env, "guesser", "Hm! I say !12! now") == ["12"]
     told = env.observe("guesser").instructions
     assert told == f"Answer with a whole number.\n{REASON_FIRST} {Marked.answer_ending}"
@@ -213,7 +213,7 @@ class Cutting(Guess):
 
 
 def test_an_ending_that_is_no_text_names_the_method() -> None:
-    env = built_own(Silent())
+    env = build_own(Silent())
     with pytest.raises(ConfigurationError, match=r"final_answer\(\) returned NoneType, not text, for 'guesser'"):
         env.apply("guesser", "12")
 

@@ -11,7 +11,7 @@ import pytest
 from components.environments.registry import family, family_options
 from tests.components.environments.reasoned.guessing import Guess
 from tests.components.environments.reasoned.tables import not_meant
-from tests.components.environments.reasoned.test_readings import TABLES, built, built_own, understood
+from tests.components.environments.reasoned.test_readings import TABLES, build, build_own, understood
 from tests.components.environments.test_parser_bounds import AnyTools
 
 GAMES = ("plan_path", "sokoban", "sudoku", "eight_queens", "blocksworld")
@@ -26,7 +26,7 @@ class Seat(NamedTuple):
     wrong: str
     more: str = ""
 
-    def filled(self, text: str) -> str:
+    def fill(self, text: str) -> str:
         return text.replace("RIGHT", self.right).replace("WRONG", self.wrong).replace("MORE", self.more)
 
 
@@ -43,9 +43,9 @@ def solving(env: Any, role: str) -> Callable[[str], bool]:
 def reading(name: str, role: str, right: str) -> Callable[[str], bool]:
     """Whether a text is understood as `right`, where nothing is solved by one answer."""
     options, meaning, _ = TABLES[name]
-    wanted = understood(built(name, options, "strict"), role, right, meaning)
+    wanted = understood(build(name, options, "strict"), role, right, meaning)
     assert wanted is not None
-    return lambda text: understood(built(name, options, "free"), role, text, meaning) == wanted
+    return lambda text: understood(build(name, options, "free"), role, text, meaning) == wanted
 
 
 def game(name: str, answers: Any) -> Seat:
@@ -92,7 +92,7 @@ def program(name: str, role: str) -> Seat:
 
 
 def guess() -> Seat:
-    env = built_own(Guess())
+    env = build_own(Guess())
     return Seat(solving(env, "guesser"), env.observe("guesser").state, "1")
 
 
@@ -124,6 +124,6 @@ SEATS: Mapping[str, tuple[Sequence[str], str, Callable[[], Seat]]] = {
 def test_an_answer_that_is_not_meant_is_not_read_as_the_right_one(name: str) -> None:
     texts, plain, made = SEATS[name]
     seat = made()
-    assert seat.is_right(seat.filled(plain))
-    assert not seat.is_right(seat.filled(plain.replace("RIGHT", "WRONG")))
-    assert [text for text in texts if seat.is_right(seat.filled(text))] == []
+    assert seat.is_right(seat.fill(plain))
+    assert not seat.is_right(seat.fill(plain.replace("RIGHT", "WRONG")))
+    assert [text for text in texts if seat.is_right(seat.fill(text))] == []

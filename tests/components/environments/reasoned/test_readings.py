@@ -86,16 +86,16 @@ TABLES: Mapping[str, tuple[Mapping[str, Any], Meaning, Sequence[Row]]] = {
 }
 
 
-def built(name: str, options: Mapping[str, Any], answers: Any) -> Playthrough:
+def build(name: str, options: Mapping[str, Any], answers: Any) -> Playthrough:
     if name == "own":
-        return built_own(Guess(), answers)
+        return build_own(Guess(), answers)
     chosen = family(name.strip(), answers)
     return chosen.build(
         chosen.problem(family_options(name.strip(), options), split="train", index=0, seed=1), AnyTools()
     )
 
 
-def built_own(environment: Environment, answer_format: Any = "free") -> Playthrough:
+def build_own(environment: Environment, answer_format: Any = "free") -> Playthrough:
     chosen = Family("own", environment, answer_format)
     return chosen.build(chosen.problem(chosen.options_type(), split="train", index=0, seed=1))
 
@@ -139,7 +139,7 @@ CASES = [
 def test_a_text_is_read_as_a_person_reads_it(name: str, number: int) -> None:
     options, meaning, rows = TABLES[name]
     row = rows[number]
-    env = built(name, options, "free")
+    env = build(name, options, "free")
     wanted = None if row.reading is None else meaning(env.position.state, row.role, row.reading)
     assert understood(env, row.role, row.text, meaning) == wanted
 

@@ -80,7 +80,7 @@ def options_of(**options: Any) -> SearchOptions:
     return checked
 
 
-def opened(
+def open_play(
     options: Mapping[str, Any] | None = None, index: int = 0, split: Split = "train", seed: int = 7
 ) -> tuple[Family, Playthrough]:
     chosen, checked = the_family(), options_of(**(options or {}))

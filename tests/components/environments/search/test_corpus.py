@@ -9,7 +9,7 @@ from components.environments.search.corpus import corpus_digest, passage_of, rea
 from components.errors import ConfigurationError
 
 
-def written(folder: Path, *lines: str) -> str:
+def write_lines(folder: Path, *lines: str) -> str:
     path = folder / "corpus.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
     return str(path)
@@ -37,7 +37,7 @@ def test_how_a_document_spells_a_passage(document: object, passage: tuple[str, s
 def test_a_file_is_read_line_by_line_and_each_passage_is_kept_once(tmp_path: Path) -> None:
     ann = json.dumps({"title": "Ann", "text": "lives here", "id": 1})
     bob = json.dumps({"contents": '"Bob"\nlives there'})
-    corpus = read_corpus(written(tmp_path, ann, "", bob, ann))
+    corpus = read_corpus(write_lines(tmp_path, ann, "", bob, ann))
     assert corpus == (("Ann", "lives here"), ("Bob", "lives there"))
     assert corpus_digest(corpus) != corpus_digest(corpus[::-1])
 
@@ -52,7 +52,7 @@ def test_title_and_text_are_kept_apart_in_the_digest() -> None:
 )
 def test_a_line_that_is_no_passage_is_named(tmp_path: Path, line: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        read_corpus(written(tmp_path, '{"text": "fine"}', line))
+        read_corpus(write_lines(tmp_path, '{"text": "fine"}', line))
 
 
 def test_a_missing_binary_or_empty_file_is_named(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_missing_binary_or_empty_file_is_named(tmp_path: Path) -> None:
     for path, reason in (
         (str(tmp_path / "none"), "No such file or directory; correct the path"),
         (str(binary), "not UTF-8 text"),
-        (written(tmp_path), "no passage"),
+        (write_lines(tmp_path), "no passage"),
     ):
         with pytest.raises(ConfigurationError, match=reason):
             read_corpus(path)

@@ -16,7 +16,7 @@ from tests.components.environments.search.tables import (
     REASONER,
     SEARCHER,
     observation_characters,
-    opened,
+    open_play,
     options_of,
     the_family,
     tools_of,
@@ -30,7 +30,7 @@ LEVELS = (0, 1, 2)
 def test_the_expert_answers_every_question_after_finding_every_passage(level: int, split: Split) -> None:
     options = {"level": level}
     for index in range(80):
-        chosen, env = opened(options, index, split)
+        chosen, env = open_play(options, index, split)
         num_hops = len(env.position.state.question.hops)
         turns = 0
         while not env.done and turns < num_hops:
@@ -55,7 +55,7 @@ def test_useless_teams_score_nothing(level: int) -> None:
     """Idle, copying the question or the instructions' examples, listing all that is shown, and random play."""
     rng = Random(0)
     for index in range(40):
-        _, probe = opened({"level": level}, index)
+        _, probe = open_play({"level": level}, index)
         examples = [re.findall(r"Example: '([^']+)'", probe.observe(role).instructions)[0] for role in probe.roles]
         for answer in (
             "",
@@ -65,19 +65,19 @@ def test_useless_teams_score_nothing(level: int) -> None:
             examples[1],
             "=" + examples[1][2:],
         ):
-            chosen, env = opened({"level": level}, index)
+            chosen, env = open_play({"level": level}, index)
             for _ in range(2):
                 for role in env.roles:
                     assert not env.apply(role, answer).solves
             assert not env.success
-        chosen, env = opened({"level": level}, index)
+        chosen, env = open_play({"level": level}, index)
         for _ in range(2):
             env.apply(SEARCHER, chosen.expert_action(env.position, SEARCHER))
             inquiry = env.position.state
             everything = " ".join(f"{title} {text}" for title, text in inquiry.state.evidence)
             everything = everything[: inquiry.sizes.line_characters]
             assert not env.apply(REASONER, f"={everything}").solves
-        chosen, env = opened({"level": level}, index)
+        chosen, env = open_play({"level": level}, index)
         for _ in range(3):
             for role in env.roles:
                 if not env.done:
@@ -145,8 +145,8 @@ def test_play_stays_within_the_alphabet_and_the_bounds(level: int) -> None:
     alphabet = the_family().alphabet(options)
     assert len({*alphabet}) == len(alphabet)
     for index in range(40):
-        chosen, env = opened({"level": level}, index)
-        env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+        chosen, env = open_play({"level": level}, index)
+        env.position = chosen.scramble(env.position, rng, env.referee.tools)
         for _ in range(3):
             for role in env.roles:
                 seen = env.observe(role).state
@@ -165,7 +165,7 @@ def test_play_stays_within_the_alphabet_and_the_bounds(level: int) -> None:
 def test_level_0_is_short_enough_for_a_model_of_characters() -> None:
     longest = 0
     for index in range(300):
-        chosen, env = opened({}, index)
+        chosen, env = open_play({}, index)
         for _ in range(2):
             for role in env.roles:
                 longest = max(longest, len(env.observe(role).state))
@@ -180,7 +180,7 @@ def test_demonstrations_are_well_formed_and_noise_makes_them_worse() -> None:
         rng = Random(2)
         solved[noise] = 0
         for index in range(100):
-            chosen, env = opened({}, index)
+            chosen, env = open_play({}, index)
             for _ in range(2):
                 for role in env.roles:
                     if not env.done:
@@ -196,8 +196,8 @@ def test_a_scrambled_episode_is_open_solvable_and_varied(level: int) -> None:
     rng = Random(3)
     states = set()
     for index in range(60):
-        chosen, env = opened({"level": level}, index % 5)
-        env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+        chosen, env = open_play({"level": level}, index % 5)
+        env.position = chosen.scramble(env.position, rng, env.referee.tools)
         assert env.position.state.state.answer is None
         states.add(env.observe(SEARCHER).state)
         for _ in range(4):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.environments.search.grammar import Note, Search, parse_reasoner, parse_searcher, resolved
+from components.environments.search.grammar import Note, Search, parse_reasoner, parse_searcher, resolve_references
 from components.environments.search.sizes import SIZES_BY_LEVEL
 from components.errors import MalformedAction
 
@@ -69,10 +69,10 @@ def test_what_the_reasoner_may_not_write(text: str) -> None:
 
 def test_references_stand_for_answers_and_open_ones_are_refused() -> None:
     answers = ("Ann Toval", None)
-    assert resolved("home of #1 and #1", answers) == "home of Ann Toval and Ann Toval"
-    assert resolved("#7 hit, C#, #0", answers) == "#7 hit, C#, #0"
+    assert resolve_references("home of #1 and #1", answers) == "home of Ann Toval and Ann Toval"
+    assert resolve_references("#7 hit, C#, #0", answers) == "#7 hit, C#, #0"
     with pytest.raises(MalformedAction, match="#2 has no answer"):
-        resolved("home of #2", answers)
+        resolve_references("home of #2", answers)
 
 
 @settings(deadline=None)

@@ -173,18 +173,18 @@ def zeros(encoding: str, num_mib: int) -> bytes:
 def test_a_packed_answer_is_a_permanent_error_and_never_unpacked(server: RetrievalServer, encoding: str) -> None:
     server.replies = [("packed", (encoding, zeros(encoding, 256)))]
 
-    def refused() -> None:
+    def expect_refusal() -> None:
         with (
             retriever_at(server.url) as (retriever, _),
             pytest.raises(RetrieverIncompatible, match=f"'{encoding}', un"),
         ):
             retriever.search(QUERY)
 
-    refused()
+    expect_refusal()
     server.replies = [("packed", (encoding, zeros(encoding, 256)))]
     tracemalloc.start()
     try:
-        refused()
+        expect_refusal()
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()

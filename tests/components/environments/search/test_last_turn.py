@@ -11,7 +11,7 @@ import pytest
 from components.environments.play import Playthrough
 from components.environments.search.expert import random_name, random_word, reasoner_line_text, searcher_line_texts
 from components.rewards.base import Rubric
-from tests.components.environments.search.tables import REASONER, SEARCHER, opened, options_of, the_family
+from tests.components.environments.search.tables import REASONER, SEARCHER, open_play, options_of, the_family
 
 NUM_TURNS = 3
 NUM_PROBLEMS = 16
@@ -38,7 +38,7 @@ def actions(env: Playthrough, rng: Random) -> Mapping[str, str]:
     }
 
 
-def earned(env: Playthrough, rng: Random) -> dict[str, float]:
+def compute_earnings(env: Playthrough, rng: Random) -> dict[str, float]:
     """What each way earns in the current state, which stays."""
     before, rewards = env.position, {}
     for name, action in actions(env, rng).items():
@@ -55,13 +55,13 @@ def test_ending_without_an_answer_never_earns_more_than_an_answer(level: int, pl
     for index in range(NUM_PROBLEMS):
         rng = Random(index)
         split: Any = "train" if index % 2 else "test"
-        _, env = opened({"level": level, "num_reasoner_turns": NUM_TURNS}, index, split)
+        _, env = open_play({"level": level, "num_reasoner_turns": NUM_TURNS}, index, split)
         for turn in range(NUM_TURNS):
             inquiry = env.position.state
             searches_well = plays_well or turn == 0
             lines = searcher_line_texts(inquiry) if searches_well else [f"?{random_name(inquiry, rng)}"]
             env.apply(SEARCHER, "\n".join(lines))
-            rewards = earned(env, rng)
+            rewards = compute_earnings(env, rng)
             for name, reward in rewards.items():
                 (last if turn == NUM_TURNS - 1 else earlier)[name].append(reward)
             if turn == NUM_TURNS - 1:
@@ -81,7 +81,7 @@ def test_ending_without_an_answer_never_earns_more_than_an_answer(level: int, pl
 
 
 def test_the_last_action_is_counted_with_malformed_ones_and_is_part_of_a_snapshot() -> None:
-    _, env = opened({"level": 1, "num_reasoner_turns": 2}, index=3)
+    _, env = open_play({"level": 1, "num_reasoner_turns": 2}, index=3)
     question = env.position.state.question
     hidden = next(hop for hop in question.hops if not hop.is_asked_by(question.text))
     start = env.position

@@ -18,7 +18,7 @@ from tests.components.environments.search.retrieval_server import running_server
 from tests.components.environments.search.tables import options_of, the_family, tools_of
 
 
-def written(folder: Path, name: str, rows: Sequence[Row]) -> dict[str, str]:
+def write_rows(folder: Path, name: str, rows: Sequence[Row]) -> dict[str, str]:
     path = folder / f"{name}.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     return {"path": str(path)}
@@ -27,8 +27,8 @@ def written(folder: Path, name: str, rows: Sequence[Row]) -> dict[str, str]:
 def options_with(folder: Path, dataset: str, layout: Any, **more: Any) -> Any:
     return options_of(
         dataset=dataset,
-        train=written(folder, "train", [layout(number) for number in range(6)]),
-        test=written(folder, "test", [layout(number) for number in range(4, 8)]),
+        train=write_rows(folder, "train", [layout(number) for number in range(6)]),
+        test=write_rows(folder, "test", [layout(number) for number in range(4, 8)]),
         **more,
     )
 
@@ -54,8 +54,8 @@ def test_no_test_question_is_left_in_train_however_it_is_spelled(tmp_path: Path)
     train = [nq(0), nq(1), {**nq(1), "id": "again"}, {**nq(2), "question": "Who wrote the MOBY, 7?"}, nq(7)]
     options = options_of(
         dataset="nq",
-        train=written(tmp_path, "train", train),
-        test=written(tmp_path, "test", [nq(7), nq(8), {**nq(9), "golden_answers": []}]),
+        train=write_rows(tmp_path, "train", train),
+        test=write_rows(tmp_path, "test", [nq(7), nq(8), {**nq(9), "golden_answers": []}]),
     )
     questions = question_set(options)
     assert [question.text for question in questions.train] == ["who wrote moby 0", "who wrote moby 1"]
@@ -66,7 +66,7 @@ def test_questions_without_passages_need_a_corpus_or_a_retriever(tmp_path: Path)
     options = options_with(tmp_path, "nq", nq)
     with pytest.raises(ConfigurationError, match=r"'nq'.*set environment\.options\.corpus.*retriever_url"):
         retriever_for(options)
-    corpus = written(tmp_path, "corpus", [{"title": "Moby", "text": "by Ann Toval"}])["path"]
+    corpus = write_rows(tmp_path, "corpus", [{"title": "Moby", "text": "by Ann Toval"}])["path"]
     found = retriever_for(options_with(tmp_path, "nq", nq, corpus=corpus))
     assert [passage.title for passage in found.search(Query(text="moby", num_passages=3))] == ["Moby"]
 
@@ -75,26 +75,26 @@ def test_a_test_set_without_passages_needs_a_corpus_even_when_train_brings_some(
     options = options_of(
         dataset="hotpotqa",
         test_dataset="bamboogle",
-        train=written(tmp_path, "train", [hotpotqa()]),
-        test=written(tmp_path, "test", [bamboogle()]),
+        train=write_rows(tmp_path, "train", [hotpotqa()]),
+        test=write_rows(tmp_path, "test", [bamboogle()]),
     )
     with pytest.raises(ConfigurationError, match="'bamboogle' and 'hotpotqa'"):
         retriever_for(options)
 
 
 def test_another_file_under_the_same_name_is_another_corpus(tmp_path: Path) -> None:
-    def found() -> Any:
+    def find_retriever() -> Any:
         return retriever_for(options_of(corpus=str(tmp_path / "corpus.jsonl")))
 
-    written(tmp_path, "corpus", [{"title": "Moby", "text": "one"}])
-    before = found()
-    assert found() is before
-    written(tmp_path, "corpus", [{"title": "Moby", "text": "three"}])
-    assert found().digest != before.digest
+    write_rows(tmp_path, "corpus", [{"title": "Moby", "text": "one"}])
+    before = find_retriever()
+    assert find_retriever() is before
+    write_rows(tmp_path, "corpus", [{"title": "Moby", "text": "three"}])
+    assert find_retriever().digest != before.digest
 
 
 def test_bamboogle_has_no_train_questions(tmp_path: Path) -> None:
-    options = options_of(dataset="bamboogle", test=written(tmp_path, "test", [bamboogle(0), bamboogle(1)]))
+    options = options_of(dataset="bamboogle", test=write_rows(tmp_path, "test", [bamboogle(0), bamboogle(1)]))
     chosen = the_family()
     assert chosen.problem(options, split="test", index=1, seed=0).payload["answers"] == ["Bob Viso"]
     with pytest.raises(ConfigurationError, match=r"'bamboogle': no question for the train split"):
@@ -116,7 +116,7 @@ def test_a_running_retriever_is_asked_and_a_missing_one_is_an_error_never_a_made
 
 def test_accents_are_folded_and_answers_count_both_ways_where_ascii_alone_is_shown(tmp_path: Path) -> None:
     rows = [{**hotpotqa(), "answer": "Kessón", "question": "Where was Zoë born?"}]
-    source = written(tmp_path, "both", rows)
+    source = write_rows(tmp_path, "both", rows)
     for ascii_only, accepted in ((True, {"Kessón": True, "Kesson": True}), (False, {"Kessón": True, "Kesson": False})):
         options = options_of(dataset="hotpotqa", test=source, train=source, ascii_only=ascii_only)
         for answer, solves in accepted.items():
@@ -127,7 +127,7 @@ def test_accents_are_folded_and_answers_count_both_ways_where_ascii_alone_is_sho
 
 
 def test_an_answer_of_which_no_ascii_is_left_is_not_won_by_an_answer_without_words(tmp_path: Path) -> None:
-    source = written(tmp_path, "both", [{**hotpotqa(), "answer": "\u6771\u4eac"}])
+    source = write_rows(tmp_path, "both", [{**hotpotqa(), "answer": "\u6771\u4eac"}])
     chosen, options = the_family(), options_of(dataset="hotpotqa", test=source, train=source, ascii_only=True)
     problem = chosen.problem(options, split="test", index=0, seed=0)
     assert problem.payload["answers"] == ["\u6771\u4eac"]

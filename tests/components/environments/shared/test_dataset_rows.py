@@ -24,7 +24,7 @@ def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
     parquet.write_table(Table.from_pylist(rows), path)
 
 
-def written(folder: Path, suffix: str) -> Path:
+def write_rows(folder: Path, suffix: str) -> Path:
     path = folder / f"rows{suffix}"
     if suffix == ".json":
         path.write_text(json.dumps(ROWS))
@@ -55,7 +55,7 @@ def unanswering_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".parquet"])
 def test_a_file_gives_its_rows(tmp_path: Path, suffix: str) -> None:
-    rows = load_rows(DatasetSource(path=str(written(tmp_path, suffix))), field=FIELD)
+    rows = load_rows(DatasetSource(path=str(write_rows(tmp_path, suffix))), field=FIELD)
     assert len(rows) == 5
     assert list(rows) == ROWS
     assert [rows[index] for index in range(5)] == ROWS
@@ -64,12 +64,12 @@ def test_a_file_gives_its_rows(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_table_of_text_gives_numbers_where_it_holds_numbers(tmp_path: Path) -> None:
-    rows = load_rows(DatasetSource(path=str(written(tmp_path, ".csv"))), field=FIELD)
+    rows = load_rows(DatasetSource(path=str(write_rows(tmp_path, ".csv"))), field=FIELD)
     assert rows[2] == {"question": "What is 2+2?", "answer": 4}
 
 
 def test_rows_can_be_read_after_the_file_is_gone(tmp_path: Path) -> None:
-    path = written(tmp_path, ".jsonl")
+    path = write_rows(tmp_path, ".jsonl")
     rows = load_rows(DatasetSource(path=str(path)), field=FIELD)
     path.unlink()
     assert list(rows) == ROWS
@@ -86,7 +86,7 @@ def test_a_folder_gives_the_split_that_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_many_threads_may_load_one_source(tmp_path: Path) -> None:
-    source, found = DatasetSource(path=str(written(tmp_path, ".json"))), list[Any]()
+    source, found = DatasetSource(path=str(write_rows(tmp_path, ".json"))), list[Any]()
     threads = [threading.Thread(target=lambda: found.append(load_rows(source, field=FIELD))) for _ in range(6)]
     for thread in threads:
         thread.start()
@@ -103,7 +103,7 @@ def test_a_missing_file_is_named(path: str) -> None:
 
 
 def test_a_file_has_no_splits(tmp_path: Path) -> None:
-    source = DatasetSource(path=str(written(tmp_path, ".json")), split="train")
+    source = DatasetSource(path=str(write_rows(tmp_path, ".json")), split="train")
     with pytest.raises(ConfigurationError, match="a file is one split"):
         load_rows(source, field=FIELD)
 

@@ -14,7 +14,7 @@ from components.errors import ConfigurationError
 MATH, CODE = family("math"), family("code")
 
 
-def written(folder: Path, rows: list[Any], name: str = "mine.jsonl") -> dict[str, str]:
+def write_rows(folder: Path, rows: list[Any], name: str = "mine.jsonl") -> dict[str, str]:
     """The source of a file with these rows, an empty line between each two; text is written as it is."""
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     (folder / name).write_text("\n\n".join(lines))
@@ -25,7 +25,7 @@ def questions(num: int) -> list[dict[str, Any]]:
     return [{"question": f"What is {n} + 1?", "answer": n + 1, "source": "me"} for n in range(num)]
 
 
-def asked(split: Any, num: int, **options: Any) -> dict[str, str]:
+def read_statements(split: Any, num: int, **options: Any) -> dict[str, str]:
     """Statement -> answer of the first problems of a split."""
     checked = family_options("math", {"dataset": "custom", **options})
     payloads = [MATH.problem(checked, split=split, index=index, seed=0).payload for index in range(num)]
@@ -33,45 +33,52 @@ def asked(split: Any, num: int, **options: Any) -> dict[str, str]:
 
 
 def test_one_file_of_questions_serves_both_splits_which_share_none(tmp_path: Path) -> None:
-    source = written(tmp_path, questions(40))
-    train, test = (asked(split, 40, train_source=source) for split in ("train", "test"))
+    source = write_rows(tmp_path, questions(40))
+    train, test = (read_statements(split, 40, train_source=source) for split in ("train", "test"))
     assert {**train, **test} == {row["question"]: str(row["answer"]) for row in questions(40)}
     assert not train.keys() & test.keys()
     assert len(train) > len(test) > 0
 
 
 def test_a_question_of_the_test_file_is_never_trained_on(tmp_path: Path) -> None:
-    train, test = written(tmp_path, questions(6), "a.jsonl"), written(tmp_path, questions(3), "b.jsonl")
-    assert len(asked("test", 3, train_source=train, test_source=test)) == 3
-    assert set(asked("train", 3, train_source=train, test_source=test)) == {f"What is {n} + 1?" for n in (3, 4, 5)}
+    train, test = write_rows(tmp_path, questions(6), "a.jsonl"), write_rows(tmp_path, questions(3), "b.jsonl")
+    assert len(read_statements("test", 3, train_source=train, test_source=test)) == 3
+    assert set(read_statements("train", 3, train_source=train, test_source=test)) == {
+        f"What is {n} + 1?" for n in (3, 4, 5)
+    }
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions(40)), encoding="utf-8-sig")
     source = {"path": str(tmp_path / "mine.jsonl")}
-    assert len(asked("train", 40, train_source=source)) + len(asked("test", 40, train_source=source)) == 40
+    assert (
+        len(read_statements("train", 40, train_source=source)) + len(read_statements("test", 40, train_source=source))
+        == 40
+    )
 
 
 def test_rows_that_contradict_each_other_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def told() -> list[str]:
+    def read_warnings() -> list[str]:
         return [message for message in caplog.messages if "rows that ask the same have different answers" in message]
 
-    asked("train", 4, train_source=written(tmp_path, [*questions(20), *questions(20)], "twice.jsonl"))
-    programmed(written(tmp_path, [*programs(9), *programs(9)], "programs.jsonl"))
-    assert not told()
-    asked("train", 4, train_source=written(tmp_path, [*questions(20), {"question": "What is 3 + 1?", "answer": 5}]))
-    assert re.search(r"mine\.jsonl': rows .* \(1\): 'What is 3 \+ 1\?' has '4' and '5'", told()[0])
+    read_statements("train", 4, train_source=write_rows(tmp_path, [*questions(20), *questions(20)], "twice.jsonl"))
+    make_code_problem(write_rows(tmp_path, [*programs(9), *programs(9)], "programs.jsonl"))
+    assert not read_warnings()
+    read_statements(
+        "train", 4, train_source=write_rows(tmp_path, [*questions(20), {"question": "What is 3 + 1?", "answer": 5}])
+    )
+    assert re.search(r"mine\.jsonl': rows .* \(1\): 'What is 3 \+ 1\?' has '4' and '5'", read_warnings()[0])
     caplog.clear()
     wrong = {**programs(1)[0], "tests": [{"input": "0", "output": "7"}]}
-    programmed(written(tmp_path, [*programs(9), wrong], "other.jsonl"))
-    assert "other.jsonl" in told()[0]
+    make_code_problem(write_rows(tmp_path, [*programs(9), wrong], "other.jsonl"))
+    assert "other.jsonl" in read_warnings()[0]
 
 
 def test_answers_are_text_or_numbers(tmp_path: Path) -> None:
     answers = {"Half of 1?": 0.5, "Solve it.": "\\frac{1}{2}", "Who?": "  Ann\n Lee "}
     rows = [{"question": question, "answer": answer} for question, answer in answers.items()]
-    other = written(tmp_path, questions(1), "other.jsonl")
-    found = asked("train", 3, train_source=written(tmp_path, rows), test_source=other)
+    other = write_rows(tmp_path, questions(1), "other.jsonl")
+    found = read_statements("train", 3, train_source=write_rows(tmp_path, rows), test_source=other)
     assert found == {"Half of 1?": "0.5", "Solve it.": "\\frac{1}{2}", "Who?": "Ann Lee"}
 
 
@@ -97,9 +104,9 @@ def test_answers_are_text_or_numbers(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_row_is_told_with_file_line_and_field(tmp_path: Path, row: Any, told: str) -> None:
-    source = written(tmp_path, [*questions(2), row, *questions(2)])
+    source = write_rows(tmp_path, [*questions(2), row, *questions(2)])
     with pytest.raises(ConfigurationError, match=rf"train_source\.path '.*mine\.jsonl', line 5: {told}") as caught:
-        asked("train", 1, train_source=source)
+        read_statements("train", 1, train_source=source)
     assert "\n" not in str(caught.value)
 
 
@@ -117,7 +124,7 @@ def test_a_file_that_is_none_is_told(tmp_path: Path, name: str, content: bytes |
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigurationError, match=rf"train_source\.path '.*{name}': {told}"):
-        asked("train", 1, train_source={"path": str(tmp_path / name)})
+        read_statements("train", 1, train_source={"path": str(tmp_path / name)})
 
 
 def test_own_data_needs_its_file() -> None:
@@ -129,7 +136,7 @@ def test_own_data_needs_its_file() -> None:
         with pytest.raises(ConfigurationError, match=told):
             CODE.problem(family_options(environment, options), split="train", index=0, seed=0)
     with pytest.raises(ConfigurationError, match="leave name, split and revision out"):
-        asked("train", 1, train_source={"path": "mine.jsonl", "split": "train"})
+        read_statements("train", 1, train_source={"path": "mine.jsonl", "split": "train"})
 
 
 def programs(num: int) -> list[dict[str, Any]]:
@@ -137,14 +144,16 @@ def programs(num: int) -> list[dict[str, Any]]:
     return [{"prompt": f"Problem {number}: print the input.", "tests": tests} for number in range(num)]
 
 
-def programmed(source: dict[str, str], split: Any = "train", index: int = 0, **options: Any) -> Any:
+def make_code_problem(source: dict[str, str], split: Any = "train", index: int = 0, **options: Any) -> Any:
     checked = family_options("code", {"dataset": "custom", "source": source, "num_visible_tests": 1, **options})
     return CodeProblem.model_validate(CODE.problem(checked, split=split, index=index, seed=0).payload)
 
 
 def test_programs_are_tested_by_what_they_print(tmp_path: Path) -> None:
     row = {**programs(1)[0], "solution": "print(input())"}
-    problem = programmed(written(tmp_path, [row]), test_source=written(tmp_path, programs(3)[2:], "test.jsonl"))
+    problem = make_code_problem(
+        write_rows(tmp_path, [row]), test_source=write_rows(tmp_path, programs(3)[2:], "test.jsonl")
+    )
     assert (problem.kind, problem.statement, problem.reference) == (
         "stdin",
         "Problem 0: print the input.",
@@ -157,7 +166,9 @@ def test_programs_are_tested_by_what_they_print(tmp_path: Path) -> None:
 def test_functions_are_tested_by_what_they_return_whatever_its_type(tmp_path: Path) -> None:
     tests = [{"input": [1, "a"], "output": [1, None]}, {"input": [], "output": {"x": 0.5}}]
     row = {"prompt": "Do it.", "entry": "do_it", "tests": tests}
-    problem = programmed(written(tmp_path, [row]), test_source=written(tmp_path, programs(1), "test.jsonl"))
+    problem = make_code_problem(
+        write_rows(tmp_path, [row]), test_source=write_rows(tmp_path, programs(1), "test.jsonl")
+    )
     assert (problem.kind, problem.entry, problem.reference) == ("function", "do_it", None)
     assert problem.statement == "Do it.\nWrite the function do_it."
     assert problem.visible == (Case(given='[1, "a"]', expected="[1, null]"),)
@@ -165,8 +176,8 @@ def test_functions_are_tested_by_what_they_return_whatever_its_type(tmp_path: Pa
 
 
 def test_one_file_of_programs_serves_both_splits_which_share_none(tmp_path: Path) -> None:
-    source = written(tmp_path, programs(30))
-    found = [{programmed(source, split, index).statement for index in range(30)} for split in ("train", "test")]
+    source = write_rows(tmp_path, programs(30))
+    found = [{make_code_problem(source, split, index).statement for index in range(30)} for split in ("train", "test")]
     assert not found[0] & found[1]
     assert len(found[0] | found[1]) == 30
 
@@ -185,7 +196,7 @@ def test_one_file_of_programs_serves_both_splits_which_share_none(tmp_path: Path
     ],
 )
 def test_a_wrong_problem_is_told_with_file_line_and_field(tmp_path: Path, change: dict[str, Any], told: str) -> None:
-    source = written(tmp_path, [*programs(1), {**programs(1)[0], **change}])
+    source = write_rows(tmp_path, [*programs(1), {**programs(1)[0], **change}])
     with pytest.raises(ConfigurationError, match=rf"options\.source\.path '.*mine\.jsonl', line 3: {told}") as caught:
-        programmed(source)
+        make_code_problem(source)
     assert "\n" not in str(caught.value)

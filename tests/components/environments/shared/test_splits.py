@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.environments.shared.splits import divided, shuffle_index, split_of, train_without_test
+from components.environments.shared.splits import divide_rows, shuffle_index, split_of, train_without_test
 
 
 @given(num_rows=st.integers(1, 40), seed=st.integers(0, 5), epoch=st.integers(0, 10**9))
@@ -39,6 +39,6 @@ def test_what_is_kept_is_all_that_is_new(train: list[str], test: list[str]) -> N
 
 @given(rows=st.lists(st.text("abcdefgh", max_size=3)))
 def test_one_table_is_divided_without_a_rest(rows: list[str]) -> None:
-    sides = {split: [rows[position] for position in positions] for split, positions in divided(rows).items()}
+    sides = {split: [rows[position] for position in positions] for split, positions in divide_rows(rows).items()}
     assert sorted([*sides["train"], *sides["test"]]) == sorted(set(rows))
     assert all(split_of({"statement": row}) == split for split, side in sides.items() for row in side)

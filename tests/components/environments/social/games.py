@@ -42,7 +42,9 @@ GAMES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def made(name: str, options: Mapping[str, Any], seed: int = 0, *, split: Any = "train") -> tuple[Family, Problem]:
+def make_problem(
+    name: str, options: Mapping[str, Any], seed: int = 0, *, split: Any = "train"
+) -> tuple[Family, Problem]:
     """A family with the roles of its options, and a problem of it."""
     chosen = family_options(name, options)
     known = family(name).under(chosen)

@@ -12,7 +12,7 @@ from components.environments.environment import Environment
 from components.environments.family import Family
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, MalformedAction
-from tests.components.environments.social.games import GAMES, SOCIAL, Line, facts, made, paid
+from tests.components.environments.social.games import GAMES, SOCIAL, Line, facts, make_problem, paid
 from troupe.testing import check_environment
 
 IDS = ["-".join([name, *map(str, options.values())]) for name, options in GAMES]
@@ -36,7 +36,7 @@ def test_a_game_keeps_the_contract_with_its_default_options(name: str) -> None:
 def test_copies_are_exact_and_equal_seeds_and_answers_give_equal_play(name: str, options: Mapping[str, Any]) -> None:
     """A copy, a pickled one and the state itself go on alike, in between others; so does the whole line played anew."""
     for seed in range(3):
-        known, problem = made(name, options, seed)
+        known, problem = make_problem(name, options, seed)
         line, rng, told = Line(known, problem), Random(seed), []
         for phase, before in line:
             answers, others = line.drawn(phase, rng), line.drawn(phase, rng)
@@ -60,7 +60,7 @@ def test_copies_are_exact_and_equal_seeds_and_answers_give_equal_play(name: str,
 def test_every_member_is_paid_each_step_and_all_choices_are_words_of_the_alphabet(
     name: str, options: Mapping[str, Any]
 ) -> None:
-    known, problem = made(name, options, 1)
+    known, problem = make_problem(name, options, 1)
     line, rng = Line(known, problem), Random(3)
     longest = known.max_action_characters(family_options(name, options))
     for phase, position in line:
@@ -81,7 +81,7 @@ def test_an_answer_that_is_no_choice_is_malformed_and_a_drawn_one_is_played(
     name: str, options: Mapping[str, Any]
 ) -> None:
     """Nobody can stop a game by nonsense; what is played instead depends on the problem and the step alone."""
-    known, problem = made(name, options, 2)
+    known, problem = make_problem(name, options, 2)
     ends = []
     for nonsense in ("nonsense", "\x00é"):
         line = Line(known, problem)
@@ -167,7 +167,7 @@ def test_roles_for_gives_names_that_metrics_can_hold() -> None:
 
 
 def test_an_unknown_role_sees_nothing() -> None:
-    known, problem = made("open_spiel", {})
+    known, problem = make_problem("open_spiel", {})
     referee = known.referee()
     with pytest.raises(AssertionError, match=r"agent 'player_2' is none of \('player_0', 'player_1'\)"):
         referee.observe(referee.start(problem), "player_2")

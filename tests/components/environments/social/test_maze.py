@@ -16,7 +16,7 @@ from components.environments.social.rules.maze import (
     distances,
     draw_maze,
     drawing,
-    known_cells,
+    list_known_cells,
     maze_step,
     success_by_path_length,
 )
@@ -25,7 +25,7 @@ from components.errors import ConfigurationError
 OPEN = Maze(width=3, height=2, walls=frozenset())
 
 
-def played(game: MazeGame, *joint_actions: str) -> list[Any]:
+def play_steps(game: MazeGame, *joint_actions: str) -> list[Any]:
     """The outcomes of joint actions, written as words for each member."""
     state, outcomes = game.start(), []
     for actions in joint_actions:
@@ -60,16 +60,16 @@ def test_seeds_draw_different_mazes() -> None:
 
 
 def test_rewards_by_hand() -> None:
-    first, wall, *_, last = played(MazeGame(maze=OPEN, num_steps=4), "right", "up", "right", "down")
+    first, wall, *_, last = play_steps(MazeGame(maze=OPEN, num_steps=4), "right", "up", "right", "down")
     assert first.rewards_N == pytest.approx((-0.1 - 0.01 * 2,))
     assert wall.state.paths_N[0][-1] == (1, 0), "a move out of the grid stays"
     assert (last.rewards_N, last.done, last.arrived_N) == ((10.0,), True, (True,))
-    assert played(MazeGame(maze=OPEN, num_steps=3), "stay", "stay", "stay")[-1].rewards_N == (-1.0,)
+    assert play_steps(MazeGame(maze=OPEN, num_steps=3), "stay", "stay", "stay")[-1].rewards_N == (-1.0,)
 
 
 def test_the_first_to_arrive_share_the_race_and_play_no_more() -> None:
     game = MazeGame(maze=OPEN, num_members=3, race_bonus=4.0)
-    *_, before, arrival, after = played(
+    *_, before, arrival, after = play_steps(
         game, "right right stay", "right right stay", "down down right", "up left right"
     )
     assert arrival.rewards_N[:2] == (12.0, 12.0)
@@ -84,11 +84,11 @@ def test_the_first_to_arrive_share_the_race_and_play_no_more() -> None:
 
 def test_collisions_close_cells_that_are_held_or_taken() -> None:
     game = MazeGame(maze=Maze(width=4, height=2, walls=frozenset()), num_members=2, collisions=True)
-    assert played(game, "right right")[0].state.paths_N == (((0, 0), (1, 0)), ((0, 0), (0, 0)))
-    follow = played(game, "right stay", "right right")[-1]
+    assert play_steps(game, "right right")[0].state.paths_N == (((0, 0), (1, 0)), ((0, 0), (0, 0)))
+    follow = play_steps(game, "right stay", "right right")[-1]
     assert [path[-1] for path in follow.state.paths_N] == [(2, 0), (0, 0)], "the cell was held before the step"
     together = MazeGame(maze=game.maze, num_members=2)
-    assert [path[-1] for path in played(together, "right right")[0].state.paths_N] == [(1, 0), (1, 0)]
+    assert [path[-1] for path in play_steps(together, "right right")[0].state.paths_N] == [(1, 0), (1, 0)]
 
 
 @given(
@@ -115,10 +115,10 @@ def test_nobody_walks_through_walls_or_others(actions: list[list[str]], collisio
 def test_a_member_knows_what_it_passed_and_a_shared_map_what_all_did() -> None:
     maze = LAYOUTS["simple"]
     one, two = [(0, 0)], [(4, 4)]
-    assert known_cells(maze, [one])[-1, 0] is False
-    assert known_cells(maze, [[(1, 1)]])[2, 1] is False
-    assert set(known_cells(maze, [[(1, 3)]])) == {(x, y) for x in (0, 1, 2) for y in (2, 3, 4)}
-    assert known_cells(maze, [one, two]) == known_cells(maze, [one]) | known_cells(maze, [two])
+    assert list_known_cells(maze, [one])[-1, 0] is False
+    assert list_known_cells(maze, [[(1, 1)]])[2, 1] is False
+    assert set(list_known_cells(maze, [[(1, 3)]])) == {(x, y) for x in (0, 1, 2) for y in (2, 3, 4)}
+    assert list_known_cells(maze, [one, two]) == list_known_cells(maze, [one]) | list_known_cells(maze, [two])
     state = MazeState(paths_N=(((0, 0), (1, 0)),), num_steps=1)
     assert drawing(MazeGame(maze=maze), state) == ".A...\n..#..\n..#..\n..#..\n....G"
 
@@ -132,10 +132,10 @@ def test_a_member_knows_what_it_passed_and_a_shared_map_what_all_did() -> None:
         (lambda: Maze(width=1, height=2, walls=frozenset()), "width 1"),
         (lambda: draw_maze(3, 3, wall_fraction=1.0, seed=0), "wall_fraction 1"),
         (lambda: MazeGame(maze=OPEN, num_steps=2), "at least the 3 steps"),
-        (lambda: played(MazeGame(maze=OPEN), "jump"), "jump"),
-        (lambda: played(MazeGame(maze=OPEN), "right right"), "of 1 members"),
-        (lambda: played(MazeGame(maze=OPEN), "right", "right", "down", "stay"), "the episode has ended"),
-        (lambda: played(MazeGame(maze=OPEN, num_steps=3), *["stay"] * 4), "the episode has ended"),
+        (lambda: play_steps(MazeGame(maze=OPEN), "jump"), "jump"),
+        (lambda: play_steps(MazeGame(maze=OPEN), "right right"), "of 1 members"),
+        (lambda: play_steps(MazeGame(maze=OPEN), "right", "right", "down", "stay"), "the episode has ended"),
+        (lambda: play_steps(MazeGame(maze=OPEN, num_steps=3), *["stay"] * 4), "the episode has ended"),
     ],
 )
 def test_what_is_no_maze_or_move_is_refused(call: Any, named: str) -> None:

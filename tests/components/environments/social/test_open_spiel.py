@@ -14,7 +14,7 @@ from components.environments.play import Position
 from components.environments.social import spiel_games
 from components.environments.social.spiel_games import SpielGame, SpielState, spiel_game
 from components.errors import ConfigurationError, ServiceMissing
-from tests.components.environments.social.games import Line, made, paid
+from tests.components.environments.social.games import Line, make_problem, paid
 from tests.kuhn_poker import VALUE, equilibrium
 
 NAMES = ("kuhn_poker", "leduc_poker", "tiny_hanabi", "bargaining", "matrix_rps", "goofspiel(num_cards=4)", "liars_dice")
@@ -23,7 +23,7 @@ NAMES = ("kuhn_poker", "leduc_poker", "tiny_hanabi", "bargaining", "matrix_rps",
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(NAMES), st.integers(0, 10**6))
 def test_what_members_earn_is_openspiels_return(name: str, seed: int) -> None:
-    known, problem = made("open_spiel", {"game": name}, seed)
+    known, problem = make_problem("open_spiel", {"game": name}, seed)
     line, rng = Line(known, problem), Random(seed)
     earned = dict.fromkeys(known.roles, 0.0)
     for phase, _ in line:
@@ -45,7 +45,7 @@ def first_positions(name: str, num_deals: int) -> list[tuple[Any, Position]]:
     """The first position of every deal of a game, found by seeds."""
     found: dict[str, tuple[Any, Position]] = {}
     for seed in range(2000):
-        known, problem = made("open_spiel", {"game": name}, seed)
+        known, problem = make_problem("open_spiel", {"game": name}, seed)
         start = known.referee().start(problem)
         found.setdefault(str(start.state.position), (known, start))
         if len(found) == num_deals:
@@ -86,7 +86,7 @@ def test_kuhn_poker_has_its_value_by_enumerating_our_play(alpha: float) -> None:
     ],
 )
 def test_the_prisoners_dilemma_pays_what_its_players_read(answers: tuple[str, str], earned: tuple[int, int]) -> None:
-    known, problem = made("open_spiel", {"game": "matrix_pd"})
+    known, problem = make_problem("open_spiel", {"game": "matrix_pd"})
     line = Line(known, problem)
     for phase, before in line:
         for seat, agent in enumerate(phase.agents):
@@ -101,7 +101,7 @@ def test_the_prisoners_dilemma_pays_what_its_players_read(answers: tuple[str, st
 
 def lines_with(name: str, moves: list[int]) -> Iterator[str]:
     """What each player reads after these moves."""
-    known, _ = made("open_spiel", {"game": name})
+    known, _ = make_problem("open_spiel", {"game": name})
     game: SpielGame = spiel_game(name, {}, None)
     position = game.game.new_initial_state()
     for move in moves:
@@ -141,7 +141,7 @@ def test_nobody_reads_what_items_are_worth_to_the_other() -> None:
         lines = str(state).splitlines()
         pool, own = lines[0].split(), lines[1]
         wrapped = SpielState(game=game, seed=0, moves=(0,), position=state)
-        known, _ = made("open_spiel", {"game": "bargaining"})
+        known, _ = make_problem("open_spiel", {"game": "bargaining"})
         seen.setdefault((tuple(pool), own), set()).add(
             known.referee().observe(Position(state=wrapped), "player_0").state
         )
@@ -151,7 +151,7 @@ def test_nobody_reads_what_items_are_worth_to_the_other() -> None:
 
 def test_hanabis_table_is_what_it_pays() -> None:
     for seed in range(8):
-        known, problem = made("open_spiel", {"game": "tiny_hanabi"}, seed)
+        known, problem = make_problem("open_spiel", {"game": "tiny_hanabi"}, seed)
         line, rng = Line(known, problem), Random(seed)
         acted: list[str] = []
         cards = [int(state_part[-1]) for state_part in str(line.position.state.position).split()[:2]]
@@ -166,7 +166,7 @@ def test_hanabis_table_is_what_it_pays() -> None:
 
 
 def test_bargaining_divides_by_the_words_of_an_offer() -> None:
-    known, problem = made("open_spiel", {"game": "bargaining"}, 3)
+    known, problem = make_problem("open_spiel", {"game": "bargaining"}, 3)
     line = Line(known, problem)
     texts = [line.referee.observe(line.position, role).state.splitlines() for role in known.roles]
     pool, *worth = (
@@ -203,11 +203,11 @@ def test_bargaining_divides_by_the_words_of_an_offer() -> None:
 )
 def test_what_cannot_be_played_is_refused_by_name(options: Mapping[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        made("open_spiel", options)
+        make_problem("open_spiel", options)
 
 
 def test_a_game_that_is_written_in_python_is_imported_when_it_is_named() -> None:
-    line, rng = Line(*made("open_spiel", {"game": "python_kuhn_poker"})), Random(3)
+    line, rng = Line(*make_problem("open_spiel", {"game": "python_kuhn_poker"})), Random(3)
     paid_in_all = [paid(line.advance(phase, line.drawn(phase, rng))) for phase, _ in line]
     returns = line.position.state.position.returns()
     assert line.position.is_done

@@ -15,7 +15,7 @@ from components.environments.social.rules.base import ACTIONS
 from components.environments.social.rules.maze import LAYOUTS, MOVES
 from components.environments.social.rules.trading import GOODS, Market, Offer, gini, market_step, possible_offers
 from components.errors import ConfigurationError
-from tests.components.environments.social.games import Line, made, paid
+from tests.components.environments.social.games import Line, make_problem, paid
 
 QUIET = {"noise_std": 0.0, "num_steps": 1}
 REPEATED: list[tuple[str, dict[str, Any]]] = [
@@ -32,7 +32,7 @@ REPEATED: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("name", "options"), REPEATED)
 def test_a_game_pays_its_rules_and_is_solved_at_the_greatest_sum(name: str, options: Mapping[str, Any]) -> None:
     """All joint actions of the full game, which test problems play."""
-    known, problem = made(name, {**QUIET, **options}, split="test")
+    known, problem = make_problem(name, {**QUIET, **options}, split="test")
     referee = known.referee()
     start = referee.start(problem)
     phase = referee.next_phase(start, known.turn_order)
@@ -51,7 +51,7 @@ def test_a_game_pays_its_rules_and_is_solved_at_the_greatest_sum(name: str, opti
 
 
 def test_early_training_problems_are_a_warm_up_and_test_problems_are_not() -> None:
-    known, _ = made("staged", {"warmup_episodes": 3})
+    known, _ = make_problem("staged", {"warmup_episodes": 3})
     options = family_options("staged", {"warmup_episodes": 3})
     problems = [known.problem(options, split="train", index=index, seed=1) for index in range(8)]
     assert [problem.payload["episode"] for problem in problems] == list(range(8))
@@ -65,7 +65,7 @@ def test_early_training_problems_are_a_warm_up_and_test_problems_are_not() -> No
 
 def test_a_led_game_has_the_warm_up_of_the_game_that_is_led() -> None:
     options = {"game": "team_battle", "options": {"warmup_episodes": 3}, "leader": "player_2"}
-    known, _ = made("led", options)
+    known, _ = make_problem("led", options)
     parsed = family_options("led", options)
     states = [
         known.referee().start(known.problem(parsed, split=split, index=index, seed=5))
@@ -75,7 +75,7 @@ def test_a_led_game_has_the_warm_up_of_the_game_that_is_led() -> None:
 
 
 def test_members_remember_as_many_steps_as_they_are_told() -> None:
-    known, problem = made("coop_compete", {**QUIET, "num_members": 3, "num_steps": 4, "memory": 2})
+    known, problem = make_problem("coop_compete", {**QUIET, "num_members": 3, "num_steps": 4, "memory": 2})
     line, answers = Line(known, problem), iter(["cooperate cooperate compete", "compete cooperate compete", "", ""])
     seen = [line.referee.observe(line.position, "player_0").state]
     for phase, _ in line:
@@ -88,7 +88,7 @@ def test_members_remember_as_many_steps_as_they_are_told() -> None:
 
 @pytest.mark.parametrize("layout", [*LAYOUTS, "drawn"])
 def test_the_shortest_way_has_a_path_length_success_of_one(layout: str) -> None:
-    known, problem = made("maze", {"layout": layout})
+    known, problem = make_problem("maze", {"layout": layout})
     line = Line(known, problem)
     maze = line.position.state.game.maze
     ways = {maze.goal: ""}
@@ -112,14 +112,14 @@ def test_the_shortest_way_has_a_path_length_success_of_one(layout: str) -> None:
 def test_a_drawn_maze_decides_its_split_and_all_views_agree() -> None:
     options = {"layout": "drawn", "width": 6, "height": 5}
     drawn = {
-        split: {str(made("maze", options, i, split=split)[1].payload["rows"]) for i in range(30)}
+        split: {str(make_problem("maze", options, i, split=split)[1].payload["rows"]) for i in range(30)}
         for split in ("train", "test")
     }
     assert len(drawn["train"]) > 20
     assert not drawn["train"] & drawn["test"]
     texts = {}
     for view in ("around", "known", "all"):
-        known, problem = made("maze", {**options, "view": view}, 5)
+        known, problem = make_problem("maze", {**options, "view": view}, 5)
         texts[view] = known.referee().observe(known.referee().start(problem), "player_0").state.splitlines()[2:-1]
     assert [row[:2] for row in texts["known"][:2]] == [row[:2] for row in texts["all"][:2]]
     assert [row[1:] for row in texts["around"][1:]] == [row[:2] for row in texts["all"][:2]]
@@ -157,7 +157,7 @@ def test_a_promise_is_kept_or_not(deliveries: tuple[str, str], holdings: Any, ke
 @given(st.integers(0, 10**6), st.integers(2, 4), st.booleans())
 def test_trade_moves_goods_and_pays_the_change_of_utility(seed: int, num_members: int, binding: bool) -> None:
     options = {"num_members": num_members, "binding": binding, "num_rounds": 5}
-    known, problem = made("social_trading", options, seed)
+    known, problem = make_problem("social_trading", options, seed)
     line, rng = Line(known, problem), Random(seed)
     first: Market = line.position.state.market
     earned = dict.fromkeys(known.roles, 0.0)
@@ -184,7 +184,7 @@ def test_trade_moves_goods_and_pays_the_change_of_utility(seed: int, num_members
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.booleans())
 def test_a_scripted_partner_accepts_what_it_gains_by(seed: int, binding: bool) -> None:
-    known, problem = made("social_trading", {"num_scripted": 1, "binding": binding, "num_rounds": 3}, seed)
+    known, problem = make_problem("social_trading", {"num_scripted": 1, "binding": binding, "num_rounds": 3}, seed)
     assert known.roles == ("player_0",)
     line, rng, promised = Line(known, problem), Random(seed), 0
     for phase, position in line:
@@ -247,7 +247,7 @@ your taste: apples 0.5, pears 0.5
 def test_who_must_offer_passes_only_where_nothing_can_be_offered(
     must_offer: bool, goods: tuple[int, int, int], num_offers: int, passes: bool, asked: str, told: str
 ) -> None:
-    known, problem = made("social_trading", {"must_offer": must_offer})
+    known, problem = make_problem("social_trading", {"must_offer": must_offer})
     start, rules = known.referee().start(problem), known.referee().rules
     apples, pears, others_pears = goods
     market = replace(
@@ -285,7 +285,9 @@ def test_a_pass_where_an_offer_is_due_is_malformed(answer_format: Any) -> None:
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 3))
 def test_nobody_who_must_offer_reads_of_passing(seed: int, num_members: int) -> None:
-    known, problem = made("social_trading", {"must_offer": True, "num_members": num_members, "num_rounds": 6}, seed)
+    known, problem = make_problem(
+        "social_trading", {"must_offer": True, "num_members": num_members, "num_rounds": 6}, seed
+    )
     line, rng = Line(known, problem), Random(seed)
     for phase, position in line:
         for role in known.roles:
@@ -296,9 +298,9 @@ def test_nobody_who_must_offer_reads_of_passing(seed: int, num_members: int) -> 
 
 
 def test_a_problem_in_which_members_may_pass_does_not_say_so() -> None:
-    _, plain = made("social_trading", {})
-    _, told = made("social_trading", {"must_offer": False})
-    _, due = made("social_trading", {"must_offer": True})
+    _, plain = make_problem("social_trading", {})
+    _, told = make_problem("social_trading", {"must_offer": False})
+    _, due = make_problem("social_trading", {"must_offer": True})
     assert told == plain
     assert plain.problem_id == "social_trading-c5cdd4664427"
     assert "must_offer" not in plain.payload
@@ -313,7 +315,7 @@ def test_somebody_must_play() -> None:
 def test_nobody_reads_anothers_taste() -> None:
     texts = set()
     for taste in (0.25, 0.5, 0.75):
-        known, problem = made("social_trading", {})
+        known, problem = make_problem("social_trading", {})
         start = known.referee().start(problem)
         market = Market(holdings_N=((3, 4), (5, 6)), taste_N=(0.5, taste), num_rounds=4, kept_N=(0, 0), made_N=(0, 0))
         object.__setattr__(start.state, "market", market)

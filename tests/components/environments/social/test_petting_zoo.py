@@ -14,10 +14,10 @@ from gymnasium.spaces import Box, Discrete
 from pettingzoo import ParallelEnv
 
 from components.environments.social import petting_games
-from components.environments.social.petting_games import PettingGame, cloned, petting_game
+from components.environments.social.petting_games import PettingGame, clone_game, petting_game
 from components.environments.social.petting_zoo import observation_text
 from components.errors import ConfigurationError, ServiceMissing
-from tests.components.environments.social.games import Line, made
+from tests.components.environments.social.games import Line, make_problem
 
 MODULES = ("mpe2.simple_tag_v3", "mpe2.simple_spread_v3", "pettingzoo.classic.rps_v2")
 
@@ -25,11 +25,11 @@ MODULES = ("mpe2.simple_tag_v3", "mpe2.simple_spread_v3", "pettingzoo.classic.rp
 @pytest.mark.parametrize("module", MODULES)
 def test_the_games_own_rewards_are_paid(module: str) -> None:
     """The same seed and actions, played by PettingZoo alone."""
-    known, problem = made("petting_zoo", {"game": module, "max_steps": 6}, 4)
+    known, problem = make_problem("petting_zoo", {"game": module, "max_steps": 6}, 4)
     line, rng = Line(known, problem), Random(4)
     paid = [[outcome.local["payoff"] for outcome in line.advance(phase, line.drawn(phase, rng))] for phase, _ in line]
     state = line.position.state.played
-    alone = petting_game(module, {}).made()
+    alone = petting_game(module, {}).make()
     alone.reset(seed=state.seed % 2**31)
     for step, rewards in zip(state.steps, paid, strict=True):
         assert list(alone.step(dict(step))[1].values()) == pytest.approx(rewards)
@@ -37,14 +37,14 @@ def test_the_games_own_rewards_are_paid(module: str) -> None:
 
 
 def test_deepcopy_of_a_game_is_another_game_and_a_clone_is_not() -> None:
-    """The reason for `cloned`: after a copy by deepcopy the very next step fails or differs."""
+    """The reason for `clone_game`: after a copy by deepcopy the very next step fails or differs."""
     game = petting_game("mpe2.simple_spread_v3", {})
     live = game.start(3).live
     live.step(dict.fromkeys(live.agents, 1))
     actions = dict.fromkeys(live.agents, 2)
     with pytest.raises(AttributeError):
         copy.deepcopy(live).step(actions)
-    first, second = cloned(live), cloned(live)
+    first, second = clone_game(live), clone_game(live)
     first.step(dict.fromkeys(live.agents, 4))
     assert second.step(actions)[1] == live.step(actions)[1]
 
@@ -52,7 +52,7 @@ def test_deepcopy_of_a_game_is_another_game_and_a_clone_is_not() -> None:
 def test_a_game_whose_clones_are_wrong_is_replayed_and_one_by_chance_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(petting_games, "cloned", copy.deepcopy)
+    monkeypatch.setattr(petting_games, "clone_game", copy.deepcopy)
     game = PettingGame(("mpe2.simple_spread_v3", "{}"))
     assert game.copying == "replay"
     monkeypatch.undo()
@@ -85,7 +85,7 @@ def test_a_game_whose_clones_are_wrong_is_replayed_and_one_by_chance_is_refused(
 )
 def test_what_cannot_be_played_is_refused_by_name(options: Mapping[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        made("petting_zoo", options)
+        make_problem("petting_zoo", options)
 
 
 def test_a_library_that_a_game_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ class Masked(ParallelEnv):  # type: ignore[type-arg]
 
 def test_actions_that_infos_mask_are_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "masked_by_infos", SimpleNamespace(parallel_env=Masked))
-    line, rng = Line(*made("petting_zoo", {"game": "masked_by_infos", "max_steps": 5})), Random(0)
+    line, rng = Line(*make_problem("petting_zoo", {"game": "masked_by_infos", "max_steps": 5})), Random(0)
     for step, (phase, position) in enumerate(line):
         choices = [line.referee.rules.choices(position.state, agent) for agent in phase.agents]
         assert choices == [(str(step % 3),), ("0", "1", "2")]
@@ -174,4 +174,4 @@ def test_actions_that_infos_mask_are_not_offered(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(
         ConfigurationError, match="the action_mask of red has 2 entries for 3 actions; correct the game"
     ):
-        made("petting_zoo", {"game": "masked_by_infos", "parameters": {"num_entries": 2}})
+        make_problem("petting_zoo", {"game": "masked_by_infos", "parameters": {"num_entries": 2}})

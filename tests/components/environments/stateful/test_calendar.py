@@ -11,7 +11,7 @@ from components.environments.stateful.calendar_rules import Meetings
 from components.environments.stateful.environment import WorldOptions
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.schema import Problem
-from tests.components.environments.mutations import mutated
+from tests.components.environments.mutations import mutate
 
 FAMILY = family("calendar")
 MONDAY: dict[str, Any] = {
@@ -143,7 +143,7 @@ def test_nobody_is_booked_twice_and_the_goal_is_the_oracles_under_any_calls() ->
         others = {meeting for meeting in state if not meeting.own}
         for _ in range(40):
             calls = [world.random_call(state, rng) for _ in range(rng.randint(1, 3))]
-            text = mutated(calls, rng) if rng.random() < 0.3 else calls_text(calls)
+            text = mutate(calls, rng) if rng.random() < 0.3 else calls_text(calls)
             env.apply("tool_agent", FAMILY.expert_action(env.position, "tool_agent") if rng.random() < 0.1 else text)
             state = env.position.state.state
             booked = [(person, meeting.slot) for meeting in state for person in meeting.people]

@@ -15,7 +15,7 @@ from components.environments.stateful.file_tree import FileTreeWorld
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.environments.stateful.tree import File, Tree
 from components.schema import Problem
-from tests.components.environments.mutations import mutated
+from tests.components.environments.mutations import mutate
 
 FAMILY = family("file_tree")
 DISK: dict[str, Any] = {
@@ -172,7 +172,7 @@ def test_one_thing_more_or_other_than_requested_is_no_success(slip: list[Call]) 
     assert disk(max_calls=9).apply("tool_agent", calls_text([*solving, pruning])).done
 
 
-def requested(payload: dict[str, Any], folder: Path) -> set[tuple[str, str | None]]:
+def carry_out_requests(payload: dict[str, Any], folder: Path) -> set[tuple[str, str | None]]:
     """The tree that the requests of a payload ask for, by doing them to real files in `folder`."""
     for path, file in payload["nodes"]:
         if file is None:
@@ -203,7 +203,7 @@ def requested(payload: dict[str, Any], folder: Path) -> set[tuple[str, str | Non
     }
 
 
-def listed(tree: Tree) -> set[tuple[str, str | None]]:
+def list_tree(tree: Tree) -> set[tuple[str, str | None]]:
     return {(path, f"{file.age} {file.text}" if file else None) for path, file in tree}
 
 
@@ -215,7 +215,7 @@ def test_the_requested_tree_is_what_the_same_commands_do_to_real_files(level: in
         problem = FAMILY.problem(WorldOptions(level=level), split="test", index=index, seed=3)
         world = FAMILY.build(problem).position.state.world
         assert isinstance(world, FileTreeWorld)
-        assert listed(world.target) == requested(dict(problem.payload), folder)
+        assert list_tree(world.target) == carry_out_requests(dict(problem.payload), folder)
 
 
 def test_a_tree_stays_a_tree_and_the_protected_folder_stays_under_any_calls() -> None:
@@ -228,7 +228,7 @@ def test_a_tree_stays_a_tree_and_the_protected_folder_stays_under_any_calls() ->
         kept = {node for node in state if node[0].startswith("/sys")}
         for _ in range(40):
             calls = [world.random_call(state, rng) for _ in range(rng.randint(1, 3))]
-            env.apply("tool_agent", mutated(calls, rng) if rng.random() < 0.3 else calls_text(calls))
+            env.apply("tool_agent", mutate(calls, rng) if rng.random() < 0.3 else calls_text(calls))
             state = env.position.state.state
             nodes = dict(state)
             assert all(
@@ -236,4 +236,4 @@ def test_a_tree_stays_a_tree_and_the_protected_folder_stays_under_any_calls() ->
             )
             assert [path for path, _ in state] == sorted(nodes)
             assert kept == {node for node in state if node[0].startswith("/sys")}
-            assert env.success == (listed(state) == listed(world.target))
+            assert env.success == (list_tree(state) == list_tree(world.target))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from components.environments.family import Family
 from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
-from tests.components.environments.mutations import HOSTILE, damaged
+from tests.components.environments.mutations import HOSTILE, damage
 from tests.components.environments.stateful.test_tool_worlds import WORLDS
 
 EVERYTHING = (*WORLDS, "blocksworld", "eight_queens")
@@ -24,7 +24,7 @@ NUM_ANSWERS = 500
 """Of each problem: ten thousand in all."""
 
 
-def opened(name: str, index: int) -> tuple[Family, Playthrough]:
+def open_play(name: str, index: int) -> tuple[Family, Playthrough]:
     chosen = family(name)
     options: Mapping[str, Any] = {"level": index % 4} if name in WORLDS else {}
     return chosen, chosen.build(chosen.problem(family_options(name, options), split="train", index=index, seed=2))
@@ -39,7 +39,7 @@ def everything(env: Playthrough) -> tuple[Any, ...]:
 def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second(name: str) -> None:
     rng, num_malformed, slowest = Random(3), 0, 0.0
     for index in range(NUM_PROBLEMS):
-        chosen, env = opened(name, index)
+        chosen, env = open_play(name, index)
         start = env.position
         good = {
             role: [
@@ -50,7 +50,7 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second(name: str)
         }
         for number in range(NUM_ANSWERS):
             role = env.roles[number % 2]
-            answer = rng.choice(HOSTILE) if number % 50 == 0 else damaged(rng.choice(good[role]), rng)
+            answer = rng.choice(HOSTILE) if number % 50 == 0 else damage(rng.choice(good[role]), rng)
             picture = env.render(color=False)
             began = time.thread_time()
             outcome = env.apply(role, answer)
@@ -71,12 +71,12 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second(name: str)
 @given(seed=st.integers(0, 10_000))
 def test_a_copy_and_its_original_leave_each_other_alone_and_answer_alike(name: str, seed: int) -> None:
     rng = Random(seed)
-    chosen, original = opened(name, seed % 4)
-    _, copy = opened(name, seed % 4)
+    chosen, original = open_play(name, seed % 4)
+    _, copy = open_play(name, seed % 4)
 
     def answer(role: str) -> str:
         noisy = chosen.noisy_expert_action(original.position, role, noise=0.5, rng=rng)
-        return rng.choice([noisy, noisy, damaged(noisy, rng), chosen.random_action(original.position, role, rng)])
+        return rng.choice([noisy, noisy, damage(noisy, rng), chosen.random_action(original.position, role, rng)])
 
     for _ in range(rng.randrange(3)):
         role = rng.choice(original.roles)

@@ -13,7 +13,7 @@ from components.environments.stateful.shop import ShopWorld
 from components.environments.stateful.shop_rules import ShopState
 from components.environments.stateful.tools import Call, Refusal, call_tool, calls_text, run_calls
 from components.schema import Problem
-from tests.components.environments.mutations import mutated
+from tests.components.environments.mutations import mutate
 
 FAMILY = family("shop")
 CORNER_SHOP: dict[str, Any] = {
@@ -41,7 +41,7 @@ def corner_shop(**changes: Any) -> Playthrough:
     return FAMILY.build(problem)
 
 
-def refused(env: Playthrough, *calls: Call) -> str:
+def read_refusal(env: Playthrough, *calls: Call) -> str:
     """The type of the error of the last call; those before it are made."""
     state = run_calls(env.position.state.world.tools, env.position.state.state, calls[:-1]).state
     result = call_tool(env.position.state.world.tools, state, calls[-1])
@@ -91,15 +91,15 @@ def test_what_was_told_is_shown_in_the_next_turn() -> None:
     ],
 )
 def test_each_error_has_its_type(calls: list[Call], error_type: str) -> None:
-    assert refused(corner_shop(), *calls) == error_type
+    assert read_refusal(corner_shop(), *calls) == error_type
 
 
 def test_a_coupon_is_good_for_one_live_order_and_comes_back_with_it() -> None:
     env = corner_shop(money=50)
     pay = {"tool": "pay", "coupon": "xy1"}
     first = [add("a1", 1), pay]
-    assert refused(env, *first, add("c3", 2), pay) == "conflict"
-    assert refused(env, *first, {"tool": "cancel", "order": 1}, add("c3", 2), pay) == "none"
+    assert read_refusal(env, *first, add("c3", 2), pay) == "conflict"
+    assert read_refusal(env, *first, {"tool": "cancel", "order": 1}, add("c3", 2), pay) == "none"
 
 
 def test_only_the_exact_order_counts() -> None:
@@ -155,7 +155,7 @@ def test_money_and_goods_are_conserved_and_the_goal_is_the_oracles_under_any_cal
         for _ in range(40):
             expert = run_and_list(env)
             calls = [world.random_call(state, rng) for _ in range(rng.randint(1, 4))]
-            text = mutated(calls, rng) if rng.random() < 0.3 else calls_text(calls)
+            text = mutate(calls, rng) if rng.random() < 0.3 else calls_text(calls)
             env.apply("tool_agent", calls_text(expert) if rng.random() < 0.1 else text)
             state = env.position.state.state
             assert state.money >= 0

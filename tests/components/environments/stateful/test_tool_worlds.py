@@ -20,7 +20,7 @@ from components.environments.stateful.tool_world import calls_of_plan
 from components.identity import content_id
 from components.rewards.base import Rubric
 from components.schema import Problem
-from tests.components.environments.mutations import HOSTILE, mutated
+from tests.components.environments.mutations import HOSTILE, mutate
 from tests.components.environments.newest_rewards import is_solved
 
 WORLDS = ("shop", "calendar", "file_tree")
@@ -32,13 +32,13 @@ MOST_CHARACTERS = {"shop": 500, "calendar": 700, "file_tree": 1100}
 PLANS = st.text(max_size=40) | st.text(alphabet="buy pay;move cancel 123 pear,-/\n", max_size=60)
 
 
-def opened(name: str, level: int = 1, index: int = 0, split: Any = "train") -> tuple[Family, Playthrough]:
+def open_play(name: str, level: int = 1, index: int = 0, split: Any = "train") -> tuple[Family, Playthrough]:
     chosen = family(name)
     problem = chosen.problem(family_options(name, {"level": level}), split=split, index=index, seed=7)
     return chosen, chosen.build(problem)
 
 
-def played_by_expert(chosen: Family, env: Playthrough, *, most_turns: int) -> int:
+def play_expert(chosen: Family, env: Playthrough, *, most_turns: int) -> int:
     for turn in range(most_turns):
         for role in env.roles:
             assert env.apply(role, chosen.expert_action(env.position, role)).error is None
@@ -52,9 +52,9 @@ def played_by_expert(chosen: Family, env: Playthrough, *, most_turns: int) -> in
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_expert_play_solves_every_problem(name: str, level: int, split: str) -> None:
     for index in range(20):
-        chosen, env = opened(name, level, index, split)
+        chosen, env = open_play(name, level, index, split)
         assert not is_solved(env)
-        played_by_expert(chosen, env, most_turns=4)
+        play_expert(chosen, env, most_turns=4)
         assert env.team_reward == pytest.approx(1.2)
         assert env.local_reward(TOOL_AGENT) == pytest.approx(0.02)
 
@@ -62,7 +62,7 @@ def test_expert_play_solves_every_problem(name: str, level: int, split: str) -> 
 @pytest.mark.parametrize("name", WORLDS)
 def test_two_turns_are_enough_by_default(name: str) -> None:
     for index in range(40):
-        assert played_by_expert(*opened(name, 1, index), most_turns=2) <= 2
+        assert play_expert(*open_play(name, 1, index), most_turns=2) <= 2
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -73,14 +73,14 @@ def test_small_limits_take_more_turns_and_are_kept(name: str) -> None:
     for index in range(10):
         env = chosen.build(chosen.problem(options, split="train", index=index, seed=0))
         assert len(chosen.expert_action(env.position, PLANNER).split(";")) <= 2
-        turns.append(played_by_expert(chosen, env, most_turns=9))
+        turns.append(play_expert(chosen, env, most_turns=9))
     assert max(turns) > 1
 
 
 @pytest.mark.parametrize(("name", "level"), EVERY)
 def test_idle_agents_and_copied_examples_score_nothing(name: str, level: int) -> None:
     for index in range(8):
-        _, probe = opened(name, level, index)
+        _, probe = open_play(name, level, index)
         examples = [probe.observe(role).instructions.rpartition("Example: ")[2] for role in probe.roles]
         assert all(examples)
         for answers in (
@@ -91,7 +91,7 @@ def test_idle_agents_and_copied_examples_score_nothing(name: str, level: int) ->
             ("", examples[1]),
             (examples[1], examples[0]),
         ):
-            _, env = opened(name, level, index)
+            _, env = open_play(name, level, index)
             for _ in range(4):
                 for role, answer in zip(env.roles, answers, strict=True):
                     outcome = env.apply(role, answer)
@@ -102,7 +102,7 @@ def test_idle_agents_and_copied_examples_score_nothing(name: str, level: int) ->
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_examples_are_well_formed(name: str) -> None:
-    _, env = opened(name)
+    _, env = open_play(name)
     for role in env.roles:
         example = env.observe(role).instructions.rpartition("Example: ")[2]
         assert env.apply(role, example).error is None
@@ -112,7 +112,7 @@ def test_the_examples_are_well_formed(name: str) -> None:
 def test_random_play_of_two_turns_solves_nothing(name: str) -> None:
     rng = Random(4)
     for index in range(80):
-        chosen, env = opened(name, 1, index)
+        chosen, env = open_play(name, 1, index)
         for _ in range(2):
             for role in env.roles:
                 assert env.apply(role, chosen.random_action(env.position, role, rng)).error is None
@@ -153,7 +153,7 @@ def test_a_problem_is_a_pure_function_of_its_arguments_and_plain_json(name: str,
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_order_of_a_payloads_keys_does_not_matter(name: str) -> None:
-    chosen, env = opened(name, 3)
+    chosen, env = open_play(name, 3)
     problem = chosen.problem(family_options(name, {"level": 3}), split="train", index=0, seed=7)
     sorted_payload = json.loads(json.dumps(problem.payload, sort_keys=True))
     twin = chosen.build(Problem(problem_id="x", environment=name, payload=sorted_payload))
@@ -188,10 +188,10 @@ def test_observations_and_demonstrations_use_the_alphabet_and_answers_keep_their
     rng = Random(level)
     options = family_options(name, {"level": level})
     for index in range(6):
-        chosen, env = opened(name, level, index)
+        chosen, env = open_play(name, level, index)
         alphabet, longest = {*chosen.alphabet(options)}, chosen.max_action_characters(options)
         for noise in (0.0, 0.3, 1.0):
-            env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+            env.position = chosen.scramble(env.position, rng, env.referee.tools)
             for role in env.roles:
                 assert {*env.observe(role).state} <= alphabet
                 answer = chosen.noisy_expert_action(env.position, role, noise=noise, rng=rng)
@@ -221,7 +221,7 @@ FILLING = {
 @pytest.mark.parametrize(("name", "level"), EVERY)
 def test_observations_stay_bounded_whatever_the_agents_do(name: str, level: int) -> None:
     for index in range(3):
-        _, env = opened(name, level, index)
+        _, env = open_play(name, level, index)
         view = env.position.state.world.tool_view(env.position.state.state)
         fillings = {"{offer}": re.findall(r"\w\d(?= )", view), "{person}": re.findall(r"[a-z]+(?= [.#o])", view)}
         for calls in FILLING[name] * 3:
@@ -242,7 +242,7 @@ def test_noise_makes_the_team_worse_and_none_leaves_it_perfect(name: str) -> Non
     for noise in (0.0, 0.4, 1.0):
         rng, solved[noise] = Random(2), 0
         for index in range(40):
-            chosen, env = opened(name, 0, index)
+            chosen, env = open_play(name, 0, index)
             for role in env.roles:
                 env.apply(role, chosen.noisy_expert_action(env.position, role, noise=noise, rng=rng))
             solved[noise] += env.success
@@ -255,19 +255,19 @@ def test_a_scrambled_world_is_unsolved_solvable_and_varied(name: str) -> None:
     rng = Random(3)
     states, told = set(), set()
     for index in range(30):
-        chosen, env = opened(name, 1, index % 3)
-        env.position = chosen.scrambled(env.position, rng, env.referee.tools)
+        chosen, env = open_play(name, 1, index % 3)
+        env.position = chosen.scramble(env.position, rng, env.referee.tools)
         assert not is_solved(env)
         states.add(env.observe(TOOL_AGENT).state)
         told.add(env.observe(PLANNER).state.rpartition("|")[2])
-        played_by_expert(chosen, env, most_turns=4)
+        play_expert(chosen, env, most_turns=4)
     assert len(states) > 10
     assert {">", "ok>"} < told
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_only_the_tool_agent_changes_the_world(name: str) -> None:
-    chosen, env = opened(name)
+    chosen, env = open_play(name)
     before = env.position.state.state
     outcome = env.apply(PLANNER, chosen.expert_action(env.position, PLANNER))
     assert outcome.solves
@@ -280,7 +280,7 @@ def test_only_the_tool_agent_changes_the_world(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_tool_agent_reads_the_plan_and_not_the_goal_unless_nobody_planned(name: str) -> None:
-    chosen, env = opened(name, 0)
+    chosen, env = open_play(name, 0)
     assert env.observe(TOOL_AGENT).state.startswith(f"T?{env.position.state.world.goal_text}|")
     plan = chosen.expert_action(env.position, PLANNER)
     env.apply(PLANNER, plan)
@@ -290,13 +290,13 @@ def test_the_tool_agent_reads_the_plan_and_not_the_goal_unless_nobody_planned(na
     assert chosen.expert_action(env.position, TOOL_AGENT) == "[]"
     env.apply(PLANNER, "")
     assert env.observe(TOOL_AGENT).state.startswith("T|")
-    _, alone = opened(name, 0)
+    _, alone = open_play(name, 0)
     assert alone.apply(TOOL_AGENT, chosen.expert_action(alone.position, TOOL_AGENT)).done
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_an_error_has_a_type_is_shown_next_turn_and_ends_the_list(name: str) -> None:
-    chosen, env = opened(name)
+    chosen, env = open_play(name)
     scene = env.position.state
     good, _ = calls_of_plan(scene.world, scene.state, scene.world.expert_steps(scene.state))
     outcome = env.apply(TOOL_AGENT, json.dumps([good[0], {"tool": "teleport"}, *good[1:]]))
@@ -308,7 +308,7 @@ def test_an_error_has_a_type_is_shown_next_turn_and_ends_the_list(name: str) -> 
     assert '{"error":{"type":"unknown_tool","message":"' in env.observe(TOOL_AGENT).state
     env.apply(TOOL_AGENT, "not json")
     assert env.observe(PLANNER).state.endswith("|malformed>")
-    played_by_expert(chosen, env, most_turns=3)
+    play_expert(chosen, env, most_turns=3)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_an_error_has_a_type_is_shown_next_turn_and_ends_the_list(name: str) -> 
     ],
 )
 def test_where_all_fail_looking_around_or_doing_nothing_earns_no_more_than_trying(name: str, look: Any) -> None:
-    _, env = opened(name)
+    _, env = open_play(name)
     rubric = Rubric(team_weight=1.0, weights=DEFAULT_WEIGHTS)
     tries = [{"tool": "teleport"}]
     earned = []
@@ -334,8 +334,8 @@ def test_where_all_fail_looking_around_or_doing_nothing_earns_no_more_than_tryin
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_reached_goal_ends_the_episode(name: str) -> None:
-    chosen, env = opened(name)
-    played_by_expert(chosen, env, most_turns=2)
+    chosen, env = open_play(name)
+    play_expert(chosen, env, most_turns=2)
     state = env.position.state.state
     for role, answer in ((PLANNER, ""), (TOOL_AGENT, "[]"), (TOOL_AGENT, '[{"tool":"cancel","order":1}]')):
         outcome = env.apply(role, answer)
@@ -346,7 +346,7 @@ def test_a_reached_goal_ends_the_episode(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_rewards_are_those_of_the_default_rubric(name: str) -> None:
-    chosen, env = opened(name)
+    chosen, env = open_play(name)
     assert env.team_reward == 0.0
     assert [env.local_reward(role) for role in env.roles] == [0.0, 0.0]
     rubric = Rubric(team_weight=1.0, weights=chosen.default_weights)
@@ -362,7 +362,7 @@ def test_rewards_are_those_of_the_default_rubric(name: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(role=st.sampled_from(["planner", "tool_agent"]), answer=st.text() | PLANS | st.sampled_from(HOSTILE))
 def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: str, answer: str) -> None:
-    chosen, env = opened(name)
+    chosen, env = open_play(name)
     before = env.position.state.state
     assert env.referee.calls(env.position, role, answer) == ()
     outcome = env.apply(role, answer)
@@ -380,7 +380,7 @@ def test_no_answer_raises_and_a_malformed_one_changes_nothing(name: str, role: s
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_hostile_text_is_malformed_for_the_tool_agent(name: str) -> None:
-    _, env = opened(name)
+    _, env = open_play(name)
     for answer in HOSTILE:
         before = env.position.state.state
         assert env.apply(TOOL_AGENT, answer).error, answer
@@ -400,8 +400,8 @@ def test_snapshots_bring_everything_back_also_to_a_twin(name: str) -> None:
         env.apply(role, rng.choice([noisy, noisy, chosen.random_action(env.position, role, rng), "nonsense", "[]"]))
 
     for seed in range(40):
-        chosen, env = opened(name, seed % 4, seed % 3)
-        _, twin = opened(name, seed % 4, seed % 3)
+        chosen, env = open_play(name, seed % 4, seed % 3)
+        _, twin = open_play(name, seed % 4, seed % 3)
         rng = Random(seed)
         for _ in range(rng.randrange(4)):
             act(chosen, env, rng)
@@ -416,7 +416,7 @@ def test_snapshots_bring_everything_back_also_to_a_twin(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "level"), EVERY)
 def test_pictures_are_ascii_with_colour_only_when_asked(name: str, level: int) -> None:
-    _, env = opened(name, level)
+    _, env = open_play(name, level)
     plain, coloured = env.render(color=False), env.render(color=True)
     assert plain.isascii()
     assert "\x1b" not in plain
@@ -428,13 +428,13 @@ def test_pictures_are_ascii_with_colour_only_when_asked(name: str, level: int) -
 def test_mutated_calls_never_raise_and_are_errors_about_half_the_time(name: str) -> None:
     rng, num_errors = Random(5), 0
     for index in range(14):
-        _, env = opened(name, 1 + index % 3, index)
+        _, env = open_play(name, 1 + index % 3, index)
         start = env.position
         for turn in range(60):
             scene = env.position.state
             expert, _ = calls_of_plan(scene.world, scene.state, scene.world.expert_steps(scene.state))
             calls = expert if turn % 2 else [scene.world.random_call(scene.state, rng)]
-            outcome = env.apply(TOOL_AGENT, mutated(calls, rng))
+            outcome = env.apply(TOOL_AGENT, mutate(calls, rng))
             num_errors += outcome.error is not None or outcome.local["errors"] > 0
             if turn % 20 == 0 or env.done:
                 env.position = start
@@ -443,7 +443,7 @@ def test_mutated_calls_never_raise_and_are_errors_about_half_the_time(name: str)
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_planner_hears_in_the_next_turn_that_its_plan_was_malformed(name: str) -> None:
-    chosen, env = opened(name)
+    chosen, env = open_play(name)
     for answer in ("[]", "not json", '[{"tool":"teleport"}]'):
         assert env.apply(PLANNER, "first, let us think").error
         env.apply(TOOL_AGENT, answer)
@@ -452,4 +452,4 @@ def test_the_planner_hears_in_the_next_turn_that_its_plan_was_malformed(name: st
     env.apply(PLANNER, "")
     env.apply(TOOL_AGENT, "[]")
     assert env.observe(PLANNER).state.endswith("|>")
-    played_by_expert(chosen, env, most_turns=2)
+    play_expert(chosen, env, most_turns=2)

@@ -19,7 +19,7 @@ from components.environments.stateful.tools import (
 from components.errors import MalformedAction
 
 
-def counted(state: int, given: Mapping[str, Any]) -> Done[int]:
+def count(state: int, given: Mapping[str, Any]) -> Done[int]:
     if given["by"] > 50:
         raise Refusal(type="conflict", message="too far")
     return Done(state=state + given["by"], value={"now": state + given["by"]})
@@ -29,7 +29,7 @@ TOOLS: dict[str, Tool[int]] = {
     "count": Tool(
         name="count",
         summary="adds",
-        act=counted,
+        act=count,
         arguments={"by": Argument(kind="integer"), "why": Argument(kind="text", required=False)},
     ),
     "name": Tool(

@@ -28,14 +28,16 @@ def engine_on(wire: WireServer, provider: str, *, api_key: str | None = KEY, **s
         engine.close()
 
 
-def asked(state: str, *, seeds: tuple[int, ...] = (1,), instructions: str = "", **settings: Any) -> GenerationRequest:
+def make_request(
+    state: str, *, seeds: tuple[int, ...] = (1,), instructions: str = "", **settings: Any
+) -> GenerationRequest:
     defaults: dict[str, Any] = {"max_new_tokens": 50, "temperature": 1.0}
     return GenerationRequest(
         prompt_tokens=TOKENIZER.encode_chat(instructions, state), seeds_K=seeds, **{**defaults, **settings}
     )
 
 
-def generated(engine: ApiGenerator, *requests: GenerationRequest) -> list[tuple[Completion, ...]]:
+def generate(engine: ApiGenerator, *requests: GenerationRequest) -> list[tuple[Completion, ...]]:
     return engine.generate(requests, engine.version)
 
 

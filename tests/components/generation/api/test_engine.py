@@ -14,10 +14,10 @@ from components.schema import Observation, PolicyVersion
 from tests.components.generation.api.engines import (
     PROVIDERS,
     TOKENIZER,
-    asked,
     config_for,
     engine_on,
-    generated,
+    generate,
+    make_request,
     texts,
 )
 from tests.components.generation.api.wire_server import (
@@ -25,7 +25,7 @@ from tests.components.generation.api.wire_server import (
     NUM_PROMPT_TOKENS,
     Reply,
     WireServer,
-    answered,
+    make_answer,
     wire_server,
 )
 
@@ -40,7 +40,7 @@ def wire() -> Iterator[WireServer]:
 def test_an_answer_is_its_bytes_and_the_end_token(wire: WireServer, provider: str) -> None:
     wire.answer = lambda state, index: f"é{state}"
     with engine_on(wire, provider) as engine:
-        ((completion,),) = generated(engine, asked("go"))
+        ((completion,),) = generate(engine, make_request("go"))
     assert completion.tokens == (0xC3, 0xA9, *b"go", TOKENIZER.end_token)
     assert completion.finish_reason == "stop"
     assert completion.logprobs == ()
@@ -49,9 +49,9 @@ def test_an_answer_is_its_bytes_and_the_end_token(wire: WireServer, provider: st
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_truncated_answer_has_no_end_token(wire: WireServer, provider: str) -> None:
-    wire.script.extend([answered(provider, "half an ans", length=True), answered(provider, "", length=True)])
+    wire.script.extend([make_answer(provider, "half an ans", length=True), make_answer(provider, "", length=True)])
     with engine_on(wire, provider, max_requests_at_once=1) as engine:
-        (first,), (empty,) = generated(engine, asked("a"), asked("b"))
+        (first,), (empty,) = generate(engine, make_request("a"), make_request("b"))
     assert (first.tokens, first.finish_reason) == (tuple(b"half an ans"), "length")
     assert (empty.tokens, empty.finish_reason) == ((), "length")
 
@@ -60,7 +60,7 @@ def test_a_truncated_answer_has_no_end_token(wire: WireServer, provider: str) ->
 def test_an_empty_answer_is_an_answer(wire: WireServer, provider: str) -> None:
     wire.answer = lambda state, index: ""
     with engine_on(wire, provider) as engine:
-        ((completion,),) = generated(engine, asked("go"))
+        ((completion,),) = generate(engine, make_request("go"))
     assert (completion.tokens, completion.finish_reason) == ((TOKENIZER.end_token,), "stop")
 
 
@@ -68,7 +68,7 @@ def test_an_empty_answer_is_an_answer(wire: WireServer, provider: str) -> None:
 def test_half_a_surrogate_pair_on_the_wire_is_no_crash(wire: WireServer, provider: str) -> None:
     wire.answer = lambda state, index: "a\ud83d"
     with engine_on(wire, provider) as engine:
-        assert texts(generated(engine, asked("go"))) == [["a�"]]
+        assert texts(generate(engine, make_request("go"))) == [["a�"]]
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -76,7 +76,7 @@ def test_requests_run_side_by_side_up_to_the_limit_and_results_are_in_order(wire
     four_came = threading.Barrier(4, timeout=20)
     wire.delay_of = lambda state: 0.01 * (8 - int(state)) + four_came.wait() * 0.0
     with engine_on(wire, provider, max_requests_at_once=4) as engine:
-        answers = generated(engine, *(asked(str(number)) for number in range(8)))
+        answers = generate(engine, *(make_request(str(number)) for number in range(8)))
     assert texts(answers) == [[f"{number}/0"] for number in range(8)]
     assert wire.peak == 4
 
@@ -85,7 +85,9 @@ def test_the_limit_holds_over_several_calls(wire: WireServer) -> None:
     three_came = threading.Barrier(3, timeout=20)
     wire.delay_of = lambda state: 0.01 + three_came.wait() * 0.0
     with engine_on(wire, "openai", max_requests_at_once=3) as engine:
-        calls = [threading.Thread(target=generated, args=(engine, *(asked(str(n)) for n in range(4)))) for _ in "abc"]
+        calls = [
+            threading.Thread(target=generate, args=(engine, *(make_request(str(n)) for n in range(4)))) for _ in "abc"
+        ]
         for call in calls:
             call.start()
         for call in calls:
@@ -96,14 +98,14 @@ def test_the_limit_holds_over_several_calls(wire: WireServer) -> None:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_an_error_ends_the_call_and_a_second_attempt_asks_for_the_rest_alone(wire: WireServer, provider: str) -> None:
     wire.script.extend([Reply(), Reply(), Reply(503, {"error": {"message": "down"}})])
-    requests = [asked(str(number), seeds=(number,)) for number in range(6)]
+    requests = [make_request(str(number), seeds=(number,)) for number in range(6)]
     with engine_on(wire, provider, max_requests_at_once=1) as engine:
         with pytest.raises(ApiUnavailable, match="503"):
-            generated(engine, *requests)
+            generate(engine, *requests)
         assert len(wire.exchanges) == 3
-        assert texts(generated(engine, *requests)) == [[f"{number}/0"] for number in range(6)]
+        assert texts(generate(engine, *requests)) == [[f"{number}/0"] for number in range(6)]
         assert [body["messages"][-1]["content"] for body in wire.bodies[3:]] == ["2", "3", "4", "5"]
-        generated(engine, *requests)
+        generate(engine, *requests)
     assert len(wire.exchanges) == 3 + 4 + 6
 
 
@@ -113,14 +115,14 @@ def test_a_permanent_error_decides_over_a_transient_one(wire: WireServer) -> Non
     wire.script.append(Reply(500, {"error": {"message": "down"}}))
     wire.script.append(Reply(400, {"error": {"message": "no"}}, delay_seconds=0.1))
     with engine_on(wire, "openai", max_requests_at_once=2) as engine, pytest.raises(ConfigurationError):
-        generated(engine, asked("a"), asked("b"))
+        generate(engine, make_request("a"), make_request("b"))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_tokens_requests_and_cost_are_counted(wire: WireServer, provider: str) -> None:
     prices = {"input_price": 2.0, "output_price": 10.0}
     with engine_on(wire, provider, **prices) as engine:
-        generated(engine, asked("a", seeds=(1, 2, 3)), asked("b"))
+        generate(engine, make_request("a", seeds=(1, 2, 3)), make_request("b"))
         usage = engine.usage
     num_requests = 2 if provider == "openai" else 4
     assert (usage.num_requests, usage.num_answers) == (num_requests, 4)
@@ -135,7 +137,7 @@ def test_no_request_goes_out_that_could_exceed_the_bound(wire: WireServer, provi
     # Each request may cost 1000 * 50 = 0.05 and costs 0.003: after 0.006 another 0.05 still fits into 0.058, after 0.009 not.
     with engine_on(wire, provider, output_price=1000.0, max_cost=0.058, max_requests_at_once=4) as engine:
         with pytest.raises(BudgetSpent, match=r"policies\.critic\.api\.max_cost 0\.058: 0\.009 is spent"):
-            generated(engine, *(asked(str(number)) for number in range(9)))
+            generate(engine, *(make_request(str(number)) for number in range(9)))
         assert engine.usage.cost == pytest.approx(0.009)
     assert len(wire.exchanges) == 3
 
@@ -150,8 +152,8 @@ def test_only_its_own_version_is_loaded_and_asked(wire: WireServer) -> None:
             with pytest.raises(ConfigurationError, match="takes no weights"):
                 engine.load(Path("nowhere"), other)
             with pytest.raises(StaleEngine):
-                engine.generate([asked("a")], other)
-        assert generated(engine) == []
+                engine.generate([make_request("a")], other)
+        assert generate(engine) == []
     assert wire.exchanges == []
 
 
@@ -179,7 +181,7 @@ def test_a_router_plays_a_role_with_it(wire: WireServer) -> None:
 
 def test_closing_ends_the_threads(wire: WireServer) -> None:
     with engine_on(wire, "openai") as engine:
-        generated(engine, asked("a"))
+        generate(engine, make_request("a"))
         assert _threads()
     assert not _threads()
 

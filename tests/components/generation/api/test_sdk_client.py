@@ -22,7 +22,7 @@ from components.errors import (
 from components.generation.api import chat
 from components.generation.api.engine import open_api_generator
 from components.generation.api.http import MAX_ANSWER_BYTES
-from tests.components.generation.api.engines import PROVIDERS, asked, config_for, engine_on, generated, texts
+from tests.components.generation.api.engines import PROVIDERS, config_for, engine_on, generate, make_request, texts
 from tests.components.generation.api.wire_server import KEY, MODEL, Reply, WireServer, wire_server
 
 VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
@@ -35,16 +35,16 @@ def wire() -> Iterator[WireServer]:
         yield server
 
 
-def failed(status: int, **settings: Any) -> Reply:
+def make_failure(status: int, **settings: Any) -> Reply:
     return Reply(status, {"error": {"message": "said by the server"}}, **settings)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_what_may_pass_is_retried_and_counted(wire: WireServer, provider: str) -> None:
     statuses = (408, 409, 429, 500, 503, 529)
-    wire.script.extend(failed(status, headers=SOON) for status in statuses)
+    wire.script.extend(make_failure(status, headers=SOON) for status in statuses)
     with engine_on(wire, provider, max_retries=len(statuses)) as engine:
-        assert texts(generated(engine, asked("a"))) == [["a/0"]]
+        assert texts(generate(engine, make_request("a"))) == [["a/0"]]
         usage = engine.usage
     assert (usage.num_requests, usage.num_retries, usage.num_failed_requests) == (1, len(statuses), 0)
     assert len(wire.exchanges) == 1 + len(statuses)
@@ -52,9 +52,9 @@ def test_what_may_pass_is_retried_and_counted(wire: WireServer, provider: str) -
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_the_server_says_how_long_to_wait(wire: WireServer, provider: str) -> None:
-    wire.script.append(failed(429, headers={"retry-after": "0.7"}))
+    wire.script.append(make_failure(429, headers={"retry-after": "0.7"}))
     with engine_on(wire, provider, max_retries=1) as engine:
-        generated(engine, asked("a"))
+        generate(engine, make_request("a"))
     first, second = wire.exchanges
     # Without the header the SDKs wait at most 0.5 s before the first retry.
     assert second.at - first.at >= 0.65
@@ -65,9 +65,9 @@ def test_after_all_retries_it_is_transient(wire: WireServer, provider: str) -> N
     statuses = (408, 409, 429, 500, 529)
     with engine_on(wire, provider, max_retries=1, output_price=1.0) as engine:
         for status in statuses:
-            wire.script.extend([failed(status, headers=SOON)] * 2)
+            wire.script.extend([make_failure(status, headers=SOON)] * 2)
             with pytest.raises(ApiUnavailable, match=rf"'{MODEL}' at .* answered {status}: .*said by the server"):
-                generated(engine, asked("a"))
+                generate(engine, make_request("a"))
         usage = engine.usage
     assert (usage.num_requests, usage.num_retries, usage.num_failed_requests, usage.cost) == (5, 5, 5, 0.0)
     assert len(wire.exchanges) == 2 * len(statuses)
@@ -78,7 +78,7 @@ def test_a_slow_answer_is_given_up_and_charged_with_its_bound(wire: WireServer, 
     wire.script.append(Reply(delay_seconds=0.4))
     with engine_on(wire, provider, timeout_seconds=0.1, output_price=1.0) as engine:
         with pytest.raises(ApiUnavailable, match=r"timed out.*timeout_seconds 0\.1"):
-            generated(engine, asked("a", max_new_tokens=50))
+            generate(engine, make_request("a", max_new_tokens=50))
         assert engine.usage.cost == pytest.approx(50e-6)
         assert engine.usage.num_unmetered_requests == 1
 
@@ -87,7 +87,7 @@ def test_a_slow_answer_is_given_up_and_charged_with_its_bound(wire: WireServer, 
 def test_a_timeout_is_retried(wire: WireServer, provider: str) -> None:
     wire.script.append(Reply(delay_seconds=1.2))
     with engine_on(wire, provider, timeout_seconds=0.6, max_retries=1) as engine:
-        assert texts(generated(engine, asked("a"))) == [["a/0"]]
+        assert texts(generate(engine, make_request("a"))) == [["a/0"]]
         assert engine.usage.num_retries == 1
 
 
@@ -98,7 +98,7 @@ def test_nobody_there_is_transient_and_costs_nothing(wire: WireServer, provider:
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         with engine_on(wire, provider, base_url=nobody, output_price=1.0) as engine:
             with pytest.raises(ApiUnavailable, match=r"did not answer.*Connection refused"):
-                generated(engine, asked("a"))
+                generate(engine, make_request("a"))
             assert (engine.usage.cost, engine.usage.num_failed_requests) == (0.0, 1)
 
 
@@ -113,7 +113,7 @@ def test_broken_json_is_transient_and_another_kind_of_document_is_not(wire: Wire
         for reply, error in kinds:
             wire.script.append(reply)
             with pytest.raises(error, match="no JSON document"):
-                generated(engine, asked("a"))
+                generate(engine, make_request("a"))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -132,7 +132,7 @@ def test_the_users_mistakes_are_permanent_and_have_a_remedy(
     said = remedy.replace("{variable}", VARIABLES[provider])
     with engine_on(wire, provider, max_retries=3, **settings) as engine:
         with pytest.raises(ConfigurationError, match=said):
-            generated(engine, asked("a", **request_settings))
+            generate(engine, make_request("a", **request_settings))
         assert (engine.usage.num_failed_requests, engine.usage.cost) == (1, 0.0)
     assert len(wire.exchanges) == 1
 
@@ -140,9 +140,9 @@ def test_the_users_mistakes_are_permanent_and_have_a_remedy(
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_errors_survive_a_border_between_processes(wire: WireServer, provider: str) -> None:
     for status, kind in ((400, PermanentError), (500, TransientError)):
-        wire.script.append(failed(status))
+        wire.script.append(make_failure(status))
         with engine_on(wire, provider) as engine, pytest.raises(kind) as caught:
-            generated(engine, asked("a"))
+            generate(engine, make_request("a"))
         again = pickle.loads(pickle.dumps(caught.value))
         assert (type(again), str(again)) == (type(caught.value), str(caught.value))
 
@@ -153,14 +153,14 @@ def test_the_key_is_in_no_error_log_or_representation(
 ) -> None:
     for status in (400, 401, 500):
         wire.script.append(Reply(status, {"error": {"message": f"got the header Bearer {KEY}", "code": KEY}}))
-    wire.script.append(failed(503))
+    wire.script.append(make_failure(503))
     wire.script.append(Reply(200, f"not JSON but {KEY}".encode()))
     wire.script.append(Reply(200, {KEY: 1}))
     caplog.set_level(logging.DEBUG)
     with engine_on(wire, provider) as engine:
         for _ in range(6):
             with pytest.raises(TroupeError) as caught:
-                generated(engine, asked("a"))
+                generate(engine, make_request("a"))
             shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
             assert KEY not in shown + repr(caught.value)
         held = [engine, engine.usage, *vars(engine).values(), *vars(vars(engine)["_client"]).values()]
@@ -176,7 +176,7 @@ def test_no_half_of_the_key_is_left_where_an_error_is_cut(wire: WireServer, prov
         for num_before in range(250, 300):
             wire.script.append(Reply(500, {"error": {"message": "." * num_before + KEY}}))
             with pytest.raises(ApiUnavailable) as caught:
-                generated(engine, asked("a"))
+                generate(engine, make_request("a"))
             assert KEY[:6] not in str(caught.value)
 
 
@@ -204,9 +204,9 @@ def test_the_sdks_take_neither_key_nor_address_from_the_environment(
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
         monkeypatch.setattr(chat, "PROVIDER_ADDRESSES", {provider: wire.base_url(provider)})
         with engine_on(wire, provider, base_url=None) as engine:
-            generated(engine, asked("a"))
+            generate(engine, make_request("a"))
         with engine_on(wire, provider, api_key=None) as engine, pytest.raises(ConfigurationError):
-            generated(engine, asked("a"))
+            generate(engine, make_request("a"))
         assert elsewhere.exchanges == []
     assert [KEY in exchange.headers["authorization"] for exchange in wire.exchanges] == [True, False]
 
@@ -237,4 +237,4 @@ def test_an_answer_that_would_fill_the_memory_is_refused_by_name(
 ) -> None:
     wire.script.append(reply)
     with engine_on(wire, provider) as engine, pytest.raises((ApiIncompatible, ApiUnavailable), match=words):
-        generated(engine, asked("hello"))
+        generate(engine, make_request("hello"))

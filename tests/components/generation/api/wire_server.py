@@ -180,7 +180,7 @@ def message(*texts: str, reason: str = "end_turn") -> dict[str, Any]:
     }
 
 
-def answered(provider: str, text: str, *, length: bool = False) -> Reply:
+def make_answer(provider: str, text: str, *, length: bool = False) -> Reply:
     """One answer in the provider's own form."""
     if provider == "openai":
         return Reply(body=chat_completion(choice(text, reason="length" if length else "stop")))

@@ -13,7 +13,7 @@ import torch
 from components.errors import ConfigurationError
 from components.generation.base import GenerationRequest
 from components.generation.local.engine import TransformersGenerator
-from tests.components.generation.tiny_models import full_logprobs, random_model, saved
+from tests.components.generation.tiny_models import full_logprobs, random_model, save_model
 from tests.sections import choose_generation
 
 END = 1
@@ -22,7 +22,7 @@ WIDE = 65536
 
 def engine_of(model: Any, folder: Path, *, max_batch_tokens: int = WIDE) -> Any:
     """What completes requests with `model`'s weights, and the engine behind it."""
-    version = saved(model, folder)
+    version = save_model(model, folder)
     engine = TransformersGenerator(choose_generation(max_batch_tokens=max_batch_tokens))
     engine.load(folder, version)
     return engine, lambda requests: engine.generate(requests, version)
@@ -43,7 +43,7 @@ def uneven(seed: int, *, prompt: tuple[int, int] = (1, 40), temperature: float =
 
 
 @contextmanager
-def counted(model: Any) -> Iterator[list[int]]:
+def count_fed(model: Any) -> Iterator[list[int]]:
     """How many tokens each forward within the block is fed."""
     fed: list[int] = []
     hook = model.register_forward_pre_hook(
@@ -62,7 +62,7 @@ def alike(requests: list[GenerationRequest]) -> list[GenerationRequest]:
     return [*some, *requests[1::2], replace(requests[0], prompt_tokens=shared[:5]), some[0]]
 
 
-def needed(requests: list[GenerationRequest], groups: Any, *, enter_together: bool) -> int:
+def count_needed(requests: list[GenerationRequest], groups: Any, *, enter_together: bool) -> int:
     """Each distinct prompt once, or each distinct beginning of one, and every sampled token but each answer's last."""
     prompts = {request.prompt_tokens for request in requests}
     beginnings = {prompt[: length + 1] for prompt in prompts for length in range(len(prompt))}
@@ -104,16 +104,16 @@ def test_no_token_is_computed_that_is_not_needed(tmp_path: Path, max_batch_token
     engine, generate = engine_of(random_model(seed=25), tmp_path, max_batch_tokens=max_batch_tokens)
     together = max_batch_tokens == WIDE
     requests = alike(uneven(26)) if together else [*(some := uneven(26)), some[0]]
-    with counted(engine._model) as fed:
+    with count_fed(engine._model) as fed:
         groups = generate(requests)
-    assert sum(fed) == needed(requests, groups, enter_together=together)
+    assert sum(fed) == count_needed(requests, groups, enter_together=together)
 
 
 def test_a_single_place_serves_all_candidates_one_after_the_other(tmp_path: Path) -> None:
     model = random_model(seed=27)
     engine, generate = engine_of(model, tmp_path, max_batch_tokens=64)
     request = GenerationRequest(prompt_tokens=(3,) * 40, seeds_K=tuple(range(9)), max_new_tokens=24, temperature=1.0)
-    with counted(engine._model) as fed:
+    with count_fed(engine._model) as fed:
         (group,) = generate([request])
     assert fed == [40] + [1] * sum(len(completion.tokens) - 1 for completion in group)
     _, wide = engine_of(model, tmp_path)
@@ -124,7 +124,7 @@ def test_a_place_that_falls_free_is_filled_in_the_next_step(tmp_path: Path) -> N
     """Two places and, longest first, answers of 4, 3 and 2 tokens: the last comes in when the second has gone."""
     engine, _ = engine_of(random_model(), tmp_path, max_batch_tokens=64)
     prompts = [tuple([token] * 20) for token in (2, 3, 4)]
-    with counted(engine._model) as fed:
+    with count_fed(engine._model) as fed:
         engine.score(prompts, [(5,) * 4, (6,) * 2, (7,) * 3])
     assert fed == [40, 2, 2, 1 + 20, 1], "the last prompt is fed together with the first answer's last token"
 

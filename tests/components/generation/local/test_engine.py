@@ -14,20 +14,20 @@ from components.reporting import share_done
 from components.reporting.share_done import share_listener
 from components.schema import PolicyVersion
 from tests.components.generation.local.test_sampling import splitmix64
-from tests.components.generation.tiny_models import full_logprobs, random_model, saved
+from tests.components.generation.tiny_models import full_logprobs, random_model, save_model
 from tests.sections import choose_generation
 
 END = 1
 
 
-def loaded(model: Any, folder: Path, **config: Any) -> tuple[TransformersGenerator, PolicyVersion]:
-    version = saved(model, folder)
+def load_engine(model: Any, folder: Path, **config: Any) -> tuple[TransformersGenerator, PolicyVersion]:
+    version = save_model(model, folder)
     engine = TransformersGenerator(choose_generation(**config))
     engine.load(folder, version)
     return engine, version
 
 
-def mixed_requests(seed: int, *, count: int = 14) -> list[GenerationRequest]:
+def make_mixed_requests(seed: int, *, count: int = 14) -> list[GenerationRequest]:
     """Prompts of 1 to 20 tokens, 1 to 8 candidates, answers of up to 12 tokens, greedy and sampled side by side."""
     rng = Random(seed)
     return [
@@ -41,7 +41,7 @@ def mixed_requests(seed: int, *, count: int = 14) -> list[GenerationRequest]:
     ]
 
 
-def sampled_by_hand(model: Any, request: GenerationRequest, seed: int) -> tuple[int, ...]:
+def sample_by_hand(model: Any, request: GenerationRequest, seed: int) -> tuple[int, ...]:
     """One candidate token by token: whole forwards, Python integers for the stream, float64 for the distribution."""
     tokens: tuple[int, ...] = ()
     for word in splitmix64(seed, request.max_new_tokens):
@@ -65,10 +65,10 @@ def tokens_of(completions: list[tuple[Completion, ...]]) -> list[list[tuple[int,
 @pytest.mark.parametrize(("family", "tied"), [("qwen3", True), ("qwen3", False), ("llama", True)])
 def test_candidates_equal_those_sampled_by_hand(tmp_path: Path, family: str, tied: bool) -> None:
     model = random_model(family=family, tied=tied)
-    engine, version = loaded(model, tmp_path)
-    requests = mixed_requests(1)
+    engine, version = load_engine(model, tmp_path)
+    requests = make_mixed_requests(1)
     groups = engine.generate(requests, version)
-    expected = [[sampled_by_hand(model, request, seed) for seed in request.seeds_K] for request in requests]
+    expected = [[sample_by_hand(model, request, seed) for seed in request.seeds_K] for request in requests]
     assert tokens_of(groups) == expected
     lengths = {len(tokens) for group in expected for tokens in group}
     assert len(lengths) > 5, "rows must finish at different steps, or compaction is not exercised"
@@ -76,8 +76,8 @@ def test_candidates_equal_those_sampled_by_hand(tmp_path: Path, family: str, tie
 
 def test_logprobs_are_those_of_the_tempered_distribution(tmp_path: Path) -> None:
     model = random_model()
-    engine, version = loaded(model, tmp_path)
-    requests = mixed_requests(2)
+    engine, version = load_engine(model, tmp_path)
+    requests = make_mixed_requests(2)
     for request, group in zip(requests, engine.generate(requests, version), strict=True):
         for completion in group:
             with torch.no_grad():
@@ -89,7 +89,7 @@ def test_logprobs_are_those_of_the_tempered_distribution(tmp_path: Path) -> None
 
 def test_greedy_equals_the_library_s_own_generate(tmp_path: Path) -> None:
     model = random_model(seed=3)
-    engine, version = loaded(model, tmp_path)
+    engine, version = load_engine(model, tmp_path)
     rng = Random(0)
     prompts = [tuple(rng.randrange(2, 11) for _ in range(6)) for _ in range(9)]
     requests = [GenerationRequest(prompt_tokens=p, seeds_K=(0,), max_new_tokens=10, temperature=0.0) for p in prompts]
@@ -100,8 +100,8 @@ def test_greedy_equals_the_library_s_own_generate(tmp_path: Path) -> None:
 
 
 def test_a_candidate_does_not_depend_on_its_company(tmp_path: Path) -> None:
-    engine, version = loaded(random_model(seed=4), tmp_path)
-    requests = mixed_requests(5)
+    engine, version = load_engine(random_model(seed=4), tmp_path)
+    requests = make_mixed_requests(5)
     together = tokens_of(engine.generate(requests, version))
     alone = [tokens_of(engine.generate([request], version))[0] for request in requests]
     one_seed_each = [
@@ -128,20 +128,20 @@ def test_a_candidate_does_not_depend_on_its_company(tmp_path: Path) -> None:
 
 def test_small_batches_give_the_same_candidates(tmp_path: Path) -> None:
     model = random_model(seed=6)
-    requests = mixed_requests(7, count=20)
-    wide, version = loaded(model, tmp_path)
-    narrow, _ = loaded(model, tmp_path, max_batch_tokens=64)
+    requests = make_mixed_requests(7, count=20)
+    wide, version = load_engine(model, tmp_path)
+    narrow, _ = load_engine(model, tmp_path, max_batch_tokens=64)
     assert tokens_of(wide.generate(requests, version)) == tokens_of(narrow.generate(requests, version))
 
 
 def test_repeating_a_call_repeats_every_bit(tmp_path: Path) -> None:
-    engine, version = loaded(random_model(seed=8), tmp_path)
-    requests = mixed_requests(9)
+    engine, version = load_engine(random_model(seed=8), tmp_path)
+    requests = make_mixed_requests(9)
     assert engine.generate(requests, version) == engine.generate(requests, version)
 
 
 def test_equal_prompts_in_different_requests_keep_their_own_candidates(tmp_path: Path) -> None:
-    engine, version = loaded(random_model(), tmp_path)
+    engine, version = load_engine(random_model(), tmp_path)
     base = {"prompt_tokens": (2, 3, 4), "max_new_tokens": 6, "temperature": 1.0}
     merged = engine.generate([GenerationRequest(seeds_K=(1, 2, 3, 4), **base)], version)
     apart = engine.generate(
@@ -152,7 +152,7 @@ def test_equal_prompts_in_different_requests_keep_their_own_candidates(tmp_path:
 
 def test_first_tokens_follow_the_model_s_distribution(tmp_path: Path) -> None:
     model = random_model(seed=10)
-    engine, version = loaded(model, tmp_path)
+    engine, version = load_engine(model, tmp_path)
     num_draws, prompt = 8000, (4, 8, 2)
     request = GenerationRequest(
         prompt_tokens=prompt, seeds_K=tuple(range(num_draws)), max_new_tokens=1, temperature=1.0
@@ -166,8 +166,8 @@ def test_first_tokens_follow_the_model_s_distribution(tmp_path: Path) -> None:
 
 
 def test_finish_reasons_tell_the_end_token_from_the_limit(tmp_path: Path) -> None:
-    engine, version = loaded(random_model(seed=4), tmp_path)
-    requests = mixed_requests(11)
+    engine, version = load_engine(random_model(seed=4), tmp_path)
+    requests = make_mixed_requests(11)
     completions = [
         (request, completion)
         for request, group in zip(requests, engine.generate(requests, version), strict=True)
@@ -185,15 +185,15 @@ def test_finish_reasons_tell_the_end_token_from_the_limit(tmp_path: Path) -> Non
 def test_an_answer_ends_at_each_of_the_model_s_end_tokens(tmp_path: Path) -> None:
     model = random_model(seed=4)
     model.generation_config.eos_token_id = [END, 5]
-    engine, version = loaded(model, tmp_path)
-    completions = [each for group in engine.generate(mixed_requests(11), version) for each in group]
+    engine, version = load_engine(model, tmp_path)
+    completions = [each for group in engine.generate(make_mixed_requests(11), version) for each in group]
     assert {completion.tokens[-1] for completion in completions if completion.finish_reason == "stop"} == {END, 5}
     assert not any({END, 5} & set(completion.tokens[:-1]) for completion in completions)
 
 
 def test_scores_equal_a_whole_forward_for_prompts_and_answers_of_any_length(tmp_path: Path) -> None:
     model = random_model(seed=12)
-    engine, _ = loaded(model, tmp_path)
+    engine, _ = load_engine(model, tmp_path)
     rng = Random(1)
     prompts = [tuple(rng.randrange(11) for _ in range(rng.randint(1, 20))) for _ in range(12)]
     completions = [tuple(rng.randrange(11) for _ in range(rng.randint(0, 9))) for _ in range(12)]
@@ -202,7 +202,7 @@ def test_scores_equal_a_whole_forward_for_prompts_and_answers_of_any_length(tmp_
 
 
 def test_scores_of_its_own_samples_are_its_own_logprobs(tmp_path: Path) -> None:
-    engine, version = loaded(random_model(seed=13), tmp_path)
+    engine, version = load_engine(random_model(seed=13), tmp_path)
     request = GenerationRequest(prompt_tokens=(2, 9, 4), seeds_K=tuple(range(8)), max_new_tokens=9, temperature=1.0)
     (group,) = engine.generate([request], version)
     scores = engine.score([(2, 9, 4)] * 8, [completion.tokens for completion in group])
@@ -211,39 +211,39 @@ def test_scores_of_its_own_samples_are_its_own_logprobs(tmp_path: Path) -> None:
 
 
 def test_nothing_asked_is_nothing_answered(tmp_path: Path) -> None:
-    engine, version = loaded(random_model(), tmp_path)
+    engine, version = load_engine(random_model(), tmp_path)
     assert engine.generate([], version) == []
     assert engine.score([], []) == []
     assert engine.score([(2, 3)], [()]) == [()]
 
 
 def test_another_version_than_the_one_held_is_stale(tmp_path: Path) -> None:
-    engine, version = loaded(random_model(), tmp_path)
+    engine, version = load_engine(random_model(), tmp_path)
     newer = PolicyVersion(policy=version.policy, step=1, weights_digest=version.weights_digest)
     with pytest.raises(StaleEngine, match="step=1"):
-        engine.generate(mixed_requests(0), newer)
+        engine.generate(make_mixed_requests(0), newer)
     with pytest.raises(StaleEngine):
-        TransformersGenerator(choose_generation()).generate(mixed_requests(0), version)
+        TransformersGenerator(choose_generation()).generate(make_mixed_requests(0), version)
 
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_new_weights_replace_the_old_ones_in_place(tmp_path: Path, tied: bool) -> None:
     old, new = random_model(seed=1, tied=tied), random_model(seed=2, tied=tied)
-    engine, _ = loaded(old, tmp_path / "old")
+    engine, _ = load_engine(old, tmp_path / "old")
     module = engine._model
-    version = saved(new, tmp_path / "new", step=1)
+    version = save_model(new, tmp_path / "new", step=1)
     engine.load(tmp_path / "new", version)
     assert engine._model is module
     assert engine.version == version
-    fresh, _ = loaded(new, tmp_path / "new")
+    fresh, _ = load_engine(new, tmp_path / "new")
     (found,), (expected,) = (e.score([(2, 3, 4)], [(5, 6, 1)]) for e in (engine, fresh))
     assert found == expected == pytest.approx(full_logprobs(new, (2, 3, 4), (5, 6, 1)), abs=1e-5)
 
 
 def test_another_architecture_is_built_anew(tmp_path: Path) -> None:
-    engine, _ = loaded(random_model(), tmp_path / "one")
+    engine, _ = load_engine(random_model(), tmp_path / "one")
     other = random_model(family="llama")
-    version = saved(other, tmp_path / "other")
+    version = save_model(other, tmp_path / "other")
     engine.load(tmp_path / "other", version)
     (found,) = engine.score([(2, 3)], [(4, 5)])
     assert found == pytest.approx(full_logprobs(other, (2, 3), (4, 5)), abs=1e-5)
@@ -251,7 +251,7 @@ def test_another_architecture_is_built_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fresh", [True, False])
 def test_altered_weights_are_refused_and_leave_no_version(tmp_path: Path, fresh: bool) -> None:
-    version = saved(random_model(), tmp_path)
+    version = save_model(random_model(), tmp_path)
     engine = TransformersGenerator(choose_generation())
     if not fresh:
         engine.load(tmp_path, version)
@@ -262,12 +262,12 @@ def test_altered_weights_are_refused_and_leave_no_version(tmp_path: Path, fresh:
         engine.load(tmp_path, version)
     assert engine.version is None
     with pytest.raises(StaleEngine):
-        engine.generate(mixed_requests(0), version)
+        engine.generate(make_mixed_requests(0), version)
 
 
 @pytest.mark.parametrize("fresh", [True, False])
 def test_a_torn_file_is_refused_and_the_next_good_one_is_taken(tmp_path: Path, fresh: bool) -> None:
-    version = saved(random_model(), tmp_path)
+    version = save_model(random_model(), tmp_path)
     engine = TransformersGenerator(choose_generation())
     if not fresh:
         engine.load(tmp_path, version)
@@ -289,7 +289,7 @@ def test_a_folder_that_is_no_model_is_missing(tmp_path: Path) -> None:
 
 
 def test_an_answer_beyond_the_context_is_refused_before_any_work(tmp_path: Path) -> None:
-    engine, version = loaded(random_model(), tmp_path)
+    engine, version = load_engine(random_model(), tmp_path)
     request = GenerationRequest(prompt_tokens=(2,) * 60, seeds_K=(0,), max_new_tokens=5, temperature=1.0)
     with pytest.raises(ConfigurationError, match="may take 65 tokens, but the model computes at most 64 at once"):
         engine.generate([request], version)
@@ -304,7 +304,7 @@ def test_an_answer_beyond_the_positions_that_every_row_has_alike_is_refused(tmp_
         "short_factor": [1.0] * 4,
         "long_factor": [2.0] * 4,
     }
-    engine, version = loaded(model, tmp_path)
+    engine, version = load_engine(model, tmp_path)
     request = GenerationRequest(prompt_tokens=(2,) * 28, seeds_K=(0,), max_new_tokens=5, temperature=1.0)
     with pytest.raises(ConfigurationError, match="may take 33 tokens, but the model computes at most 32 at once"):
         engine.generate([request], version)
@@ -315,14 +315,14 @@ def test_a_model_with_sliding_windows_is_refused(tmp_path: Path) -> None:
     model.config.layer_types = ["full_attention", "sliding_attention"]
     model.config.sliding_window = 8
     model.config.use_sliding_window = True
-    version = saved(model, tmp_path)
+    version = save_model(model, tmp_path)
     with pytest.raises(ConfigurationError, match="sliding_attention"):
         TransformersGenerator(choose_generation()).load(tmp_path, version)
 
 
 def test_bfloat16_serves_float32_weights_under_their_own_digest(tmp_path: Path) -> None:
     model = random_model()
-    engine, version = loaded(model, tmp_path, dtype="bfloat16")
+    engine, version = load_engine(model, tmp_path, dtype="bfloat16")
     for _ in range(2):
         engine.load(tmp_path, version)
         (found,) = engine.score([(2, 3, 4)], [(5, 6)])
@@ -333,9 +333,9 @@ def test_bfloat16_serves_float32_weights_under_their_own_digest(tmp_path: Path) 
 
 
 def test_the_process_keeps_its_thread_count(tmp_path: Path) -> None:
-    engine, version = loaded(random_model(), tmp_path, num_threads=2)
+    engine, version = load_engine(random_model(), tmp_path, num_threads=2)
     before = torch.get_num_threads()
-    engine.generate(mixed_requests(0), version)
+    engine.generate(make_mixed_requests(0), version)
     assert torch.get_num_threads() == before
 
 
@@ -344,8 +344,8 @@ def test_the_share_that_is_done_grows_token_by_token_to_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_batch_tokens: int
 ) -> None:
     monkeypatch.setattr(share_done, "_EVERY_SECONDS", 0.0)
-    engine, version = loaded(random_model(), tmp_path, max_batch_tokens=max_batch_tokens)
-    requests, heard = mixed_requests(5), list[float]()
+    engine, version = load_engine(random_model(), tmp_path, max_batch_tokens=max_batch_tokens)
+    requests, heard = make_mixed_requests(5), list[float]()
     with share_listener(heard.append):
         told = engine.generate(requests, version)
     assert heard == sorted(set(heard))

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.generation.local.sampling import drawn, temper_logprobs, uniforms
+from components.generation.local.sampling import draw_tokens, temper_logprobs, uniforms
 
 
 def splitmix64(seed: int, num_tokens: int) -> list[int]:
@@ -48,20 +48,20 @@ def test_neighbouring_seeds_are_uncorrelated() -> None:
 def test_the_inverse_distribution_switches_exactly_at_its_steps() -> None:
     logprobs = torch.tensor([[0.25, 0.75]]).log().expand(5, -1)
     points = torch.tensor([0.0, 0.2, 0.25, 0.5, 1 - 2**-53], dtype=torch.float64)
-    assert drawn(logprobs, points, torch.zeros(5, dtype=torch.bool)).tolist() == [0, 0, 1, 1, 1]
+    assert draw_tokens(logprobs, points, torch.zeros(5, dtype=torch.bool)).tolist() == [0, 0, 1, 1, 1]
 
 
 def test_a_token_of_probability_zero_is_never_drawn() -> None:
     logprobs = torch.tensor([[0.0, 0.5, 0.0, 0.5, 0.0]]).log().expand(1002, -1)
     points = torch.cat([torch.linspace(0, 1 - 2**-53, 1000, dtype=torch.float64), torch.tensor([0.5, 0.0]).double()])
-    assert set(drawn(logprobs, points, torch.zeros(1002, dtype=torch.bool)).tolist()) == {1, 3}
+    assert set(draw_tokens(logprobs, points, torch.zeros(1002, dtype=torch.bool)).tolist()) == {1, 3}
 
 
 def test_drawn_frequencies_pass_a_chi_square_test() -> None:
     probabilities = torch.tensor([0.4, 0.3, 0.2, 0.1])
     num_draws = 20_000
     points = torch.from_numpy(uniforms(range(num_draws), 1)[:, 0])
-    found = drawn(probabilities.log().expand(num_draws, -1), points, torch.zeros(num_draws, dtype=torch.bool))
+    found = draw_tokens(probabilities.log().expand(num_draws, -1), points, torch.zeros(num_draws, dtype=torch.bool))
     counts = torch.bincount(found, minlength=4).double()
     expected = probabilities.double() * num_draws
     chi_square = float(((counts - expected) ** 2 / expected).sum())
@@ -71,8 +71,8 @@ def test_drawn_frequencies_pass_a_chi_square_test() -> None:
 def test_greedy_rows_take_the_likeliest_beside_sampled_ones() -> None:
     logprobs = torch.tensor([[0.4, 0.6], [0.4, 0.6]]).log()
     points = torch.tensor([0.1, 0.1], dtype=torch.float64)
-    assert drawn(logprobs, points, torch.tensor([True, False])).tolist() == [1, 0]
-    assert drawn(logprobs, points, torch.tensor([True, True])).tolist() == [1, 1]
+    assert draw_tokens(logprobs, points, torch.tensor([True, False])).tolist() == [1, 0]
+    assert draw_tokens(logprobs, points, torch.tensor([True, True])).tolist() == [1, 1]
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.3, 1.0, 2.5]))
@@ -95,7 +95,7 @@ def test_a_large_vocabulary_is_searched_to_the_very_id_of_the_whole_sum(num_toke
     ends /= ends[:, -1:]
     points = rng.random((40, 50))
     for column in points.T:
-        found = drawn(logprobs, torch.from_numpy(column.copy())).tolist()
+        found = draw_tokens(logprobs, torch.from_numpy(column.copy())).tolist()
         for row, point, token in zip(ends, column, found, strict=True):
             low = 0.0 if token == 0 else row[token - 1]
             assert low - 1e-6 <= point <= row[token] + 1e-6
@@ -106,5 +106,5 @@ def test_the_last_possible_uniform_of_a_large_vocabulary_is_its_last_possible_to
     logprobs = torch.full((2, 1000), -torch.inf)
     logprobs[:, [3, 700]] = math.log(0.5)
     points = torch.tensor([0.5, 1 - 2**-53], dtype=torch.float64)
-    assert drawn(logprobs, points - torch.tensor([2**-53, 0])).tolist() == [3, 700]
-    assert drawn(logprobs, points).tolist() == [700, 700]
+    assert draw_tokens(logprobs, points - torch.tensor([2**-53, 0])).tolist() == [3, 700]
+    assert draw_tokens(logprobs, points).tolist() == [700, 700]

@@ -64,12 +64,12 @@ def test_every_candidate_plays_all_its_positions_in_order_beside_its_own_prompt(
         schedule.position_M += 1
         finished_M = np.array([len(played[candidate]) == length[candidate] for candidate in who])
         places, prompts = schedule.leave(finished_M)
-        who, held = followed(who, places, schedule.num_live), followed(held, prompts, len(schedule.row_H))
+        who, held = follow(who, places, schedule.num_live), follow(held, prompts, len(schedule.row_H))
     assert played == {candidate: list(range(length[candidate])) for candidate in range(len(owner))}
     assert computed == list(range(len(rows))), "each prompt comes in once, in order"
 
 
-def followed(tracked: list[int], moves: tuple[np.ndarray, np.ndarray], left: int) -> list[int]:
+def follow(tracked: list[int], moves: tuple[np.ndarray, np.ndarray], left: int) -> list[int]:
     """What one who copies as told holds afterwards."""
     array = np.array(tracked, dtype=np.int64)
     array[moves[0]] = array[moves[1]]

@@ -12,7 +12,7 @@ from components.generation.stop_tracking import StopTracker
 from components.models.digests import model_digest
 from components.models.model_folder import write_model_folder
 from components.schema import PolicyVersion
-from tests.components.generation.tiny_models import random_model, tagged_tokenizer
+from tests.components.generation.tiny_models import make_tagged_tokenizer, random_model
 from tests.sections import choose_generation
 
 SEEDS = tuple(range(60))
@@ -22,7 +22,7 @@ SEEDS = tuple(range(60))
 def engine(tmp_path_factory: pytest.TempPathFactory) -> tuple[TransformersGenerator, PolicyVersion, Any]:
     """An engine whose model writes few letters and many tags."""
     folder = tmp_path_factory.mktemp("tags")
-    tokenizer = tagged_tokenizer("abxĠ")
+    tokenizer = make_tagged_tokenizer("abxĠ")
     model = random_model(vocab_size=len(tokenizer))
     write_model_folder(model, tokenizer, folder)
     version = PolicyVersion(policy="team", step=0, weights_digest=model_digest(model))

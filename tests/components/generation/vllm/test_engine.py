@@ -16,21 +16,21 @@ from components.generation.base import GenerationRequest
 from components.generation.refresh import refresh
 from components.generation.vllm import fleet
 from components.generation.vllm.engine import VllmGenerator
-from components.generation.vllm.loaded_weights import held_from
-from components.generation.vllm.router import chosen_replica
+from components.generation.vllm.loaded_weights import parse_loaded_weights
+from components.generation.vllm.router import choose_replica
 from components.generation.vllm.wire import prompt_key
-from components.models.adapters import adapted_digest, adapter_tensors, add_adapter, write_adapter
+from components.models.adapters import adapter_tensors, add_adapter, compute_adapted_digest, write_adapter
 from components.models.digests import model_digest, tensors_digest
 from components.schema import PolicyVersion
 from components.training.base import Probe
-from tests.components.generation.tiny_models import random_model, saved
+from tests.components.generation.tiny_models import random_model, save_model
 from tests.components.generation.vllm import wire_server as wire
 from tests.components.generation.vllm.wire_server import (
     KEY,
     VllmWireServer,
     bytes_of,
     logprob_of,
-    sampled_tokens,
+    sample_tokens,
     wire_server,
 )
 from tests.sections import choose_generation
@@ -49,7 +49,7 @@ def requests_over(servers: list[VllmWireServer], num_each: int) -> list[Generati
     requests, left = [], {server.url: num_each for server in servers}
     for number in range(10_000):
         prompt = (2, 3 + number % 7, number)
-        home = chosen_replica(dict.fromkeys(left, 0), prompt_key(prompt), places=1, slack=0)
+        home = choose_replica(dict.fromkeys(left, 0), prompt_key(prompt), places=1, slack=0)
         if home is not None and left[home]:
             left[home] -= 1
             requests.append(request_of(2 * number, 2 * number + 1, prompt=prompt))
@@ -66,7 +66,7 @@ def adapter_of(policy: str, folder: Path, base: PolicyVersion, *, seed: int, ste
     torch.manual_seed(seed)
     changed = {name: torch.randn_like(tensor) for name, tensor in tensors.items()}
     write_adapter(changed, SHAPE, folder)
-    digest = adapted_digest(base.weights_digest, tensors_digest(changed))
+    digest = compute_adapted_digest(base.weights_digest, tensors_digest(changed))
     return PolicyVersion(policy=policy, step=step, weights_digest=digest)
 
 
@@ -105,7 +105,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def version(folder: Path) -> PolicyVersion:
-    return saved(random_model(), folder)
+    return save_model(random_model(), folder)
 
 
 def test_each_candidate_is_a_request_with_its_own_seed(
@@ -115,7 +115,7 @@ def test_each_candidate_is_a_request_with_its_own_seed(
     engine.load(folder, version)
     answers = engine.generate([request_of(3, 9, 2), request_of(5, prompt=(7,))], version)
     assert [[c.tokens for c in group] for group in answers] == [
-        [tuple(sampled_tokens(seed, 3)) for seed in seeds] for seeds in ((3, 9, 2), (5,))
+        [tuple(sample_tokens(seed, 3)) for seed in seeds] for seeds in ((3, 9, 2), (5,))
     ]
     for group in answers:
         for candidate in group:
@@ -166,7 +166,7 @@ def test_full_weights_are_reloaded_under_a_pause_and_once(
         "/update_weight_version",
         "/resume",
     ]
-    assert held_from(server.version).weights == version.weights_digest
+    assert parse_loaded_weights(server.version).weights == version.weights_digest
     make(server).load(folder, version)
     assert server.calls.count("/collective_rpc") == 1, "the server held it already"
 
@@ -179,7 +179,7 @@ def test_a_failed_reload_leaves_a_server_that_names_nothing(
     with pytest.raises(ConfigurationError, match="worker extension of infra/vllm"):
         engine.load(folder, version)
     assert engine.version is None
-    assert held_from(server.version).weights is None
+    assert parse_loaded_weights(server.version).weights is None
     assert not server.paused
     with pytest.raises(StaleEngine):
         engine.generate([request_of(1)], version)
@@ -191,13 +191,13 @@ def test_a_cache_that_is_not_cleared_is_a_failure(
     server.clears_cache = False
     with pytest.raises(EngineUnavailable, match="prefixes of the old weights"):
         make(server).load(folder, version)
-    assert held_from(server.version).weights is None
+    assert parse_loaded_weights(server.version).weights is None
 
 
 def test_other_weights_in_the_folder_are_corrupt_and_never_sent(
     server: VllmWireServer, make: Make, version: PolicyVersion, tmp_path: Path
 ) -> None:
-    saved(random_model(seed=1), tmp_path)
+    save_model(random_model(seed=1), tmp_path)
     with pytest.raises(ArtifactCorrupt, match="digest"):
         make(server).load(tmp_path, version)
     assert server.calls == []
@@ -207,7 +207,7 @@ def test_a_folder_that_stores_the_tied_head_twice_has_the_same_digest(
     server: VllmWireServer, make: Make, tmp_path: Path
 ) -> None:
     model = random_model()
-    saved(model, tmp_path / "a")
+    save_model(model, tmp_path / "a")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     tensors = load_file(tmp_path / "a" / "model.safetensors")
     save_file(
@@ -215,7 +215,7 @@ def test_a_folder_that_stores_the_tied_head_twice_has_the_same_digest(
     )
     version = PolicyVersion(policy="team", step=0, weights_digest=model_digest(model))
     make(server).load(tmp_path / "b", version)
-    assert held_from(server.version).weights == version.weights_digest
+    assert parse_loaded_weights(server.version).weights == version.weights_digest
 
 
 def test_the_probe_passes_on_good_weights_and_catches_a_stale_head(
@@ -223,7 +223,7 @@ def test_the_probe_passes_on_good_weights_and_catches_a_stale_head(
 ) -> None:
     engine, good = make(server), probe_under(bytes_of(folder))
     assert refresh(engine, folder=folder, version=version, probe=good, tolerance=1e-4) == 0.0
-    newer = saved(random_model(seed=2), tmp_path, step=1)
+    newer = save_model(random_model(seed=2), tmp_path, step=1)
     server.repairs_head = False
     with pytest.raises(LogprobMismatch, match="step 1"):
         refresh(engine, folder=tmp_path, version=newer, probe=probe_under(bytes_of(tmp_path)), tolerance=1e-4)
@@ -313,10 +313,10 @@ def test_a_new_base_makes_adapters_be_loaded_again(
 ) -> None:
     engine, plan = make(server), adapter_of("plan", tmp_path / "plan", version, seed=1)
     engine.load(folder, plan, tmp_path / "plan")
-    other_base = saved(random_model(seed=5), tmp_path / "other", step=0)
+    other_base = save_model(random_model(seed=5), tmp_path / "other", step=0)
     moved = adapter_of("plan", tmp_path / "plan", other_base, seed=1)
     engine.load(tmp_path / "other", moved, tmp_path / "plan")
-    assert held_from(server.version).adapters == {"plan": moved.weights_digest}
+    assert parse_loaded_weights(server.version).adapters == {"plan": moved.weights_digest}
     weights = f"{bytes_of(tmp_path / 'other')}+{bytes_of(tmp_path / 'plan')}"
     assert engine.score([PROMPT], [COMPLETION])[0] == probe_under(weights).trainer_logprobs
 
@@ -329,7 +329,7 @@ def test_a_merged_adapter_is_served_as_full_weights(
     engine.load(folder, plan, tmp_path / "plan")
     assert server.adapters == {}
     assert server.weights not in ("as started", bytes_of(folder))
-    assert held_from(server.version).weights == plan.weights_digest
+    assert parse_loaded_weights(server.version).weights == plan.weights_digest
     assert engine.generate([request_of(1)], plan)[0][0].version == plan
 
 
@@ -342,7 +342,7 @@ def test_a_replica_that_dies_mid_rollout_loses_no_finished_candidate(
         requests = requests_over([one, other], 10)
         other.fault = lambda path, body: "reset" if len(other.generated) >= 5 else None
         answers = engine.generate(requests, version)
-        wanted = [[tuple(sampled_tokens(seed, 3)) for seed in request.seeds_K] for request in requests]
+        wanted = [[tuple(sample_tokens(seed, 3)) for seed in request.seeds_K] for request in requests]
         assert [[c.tokens for c in group] for group in answers] == wanted
         finished = [body["sampling_params"]["seed"] for server in (one, other) for body in server.generated]
         assert sorted(finished) == sorted(seed for request in requests for seed in request.seeds_K)
@@ -435,7 +435,7 @@ def test_an_answer_that_is_none_is_a_failure_of_the_replica(
     engine.load(folder, version)
     good = wire._Handler._inference_v1_generate
 
-    def spoiled(self: Any, body: Any) -> tuple[int, Any]:
+    def spoil_answer(self: Any, body: Any) -> tuple[int, Any]:
         status, document = good(self, body)
         choice = document["choices"][0]
         if spoil == "abort":
@@ -446,7 +446,7 @@ def test_an_answer_that_is_none_is_a_failure_of_the_replica(
             choice["token_ids"] = [*choice["token_ids"], 3]
         return status, document
 
-    monkeypatch.setattr(wire._Handler, "_inference_v1_generate", spoiled)
+    monkeypatch.setattr(wire._Handler, "_inference_v1_generate", spoil_answer)
     with pytest.raises(EngineUnavailable):
         engine.generate([request_of(2)], version)
 
@@ -464,7 +464,7 @@ def test_threads_share_an_engine(server: VllmWireServer, make: Make, folder: Pat
     for thread in threads:
         thread.join()
     for number in range(6):
-        wanted = [tuple(sampled_tokens(seed, 3)) for seed in (number, number + 100)]
+        wanted = [tuple(sample_tokens(seed, 3)) for seed in (number, number + 100)]
         assert [c.tokens for c in answers[number][0]] == wanted
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError, EngineUnavailable
-from components.generation.vllm.router import Job, Replicas, chosen_replica
+from components.generation.vllm.router import Job, Replicas, choose_replica
 from components.generation.vllm.transport import ReplicaFailed
 
 URLS = ("a", "b", "c")
@@ -100,8 +100,8 @@ def test_a_slow_replica_gets_fewer_requests_and_holds_nothing_up() -> None:
 
 def test_a_death_moves_the_dead_ones_keys_alone() -> None:
     keys = [f"prompt {number}".encode() for number in range(200)]
-    before = {key: chosen_replica(dict.fromkeys(URLS, 0), key, places=4, slack=0) for key in keys}
-    after = {key: chosen_replica(dict.fromkeys("ab", 0), key, places=4, slack=0) for key in keys}
+    before = {key: choose_replica(dict.fromkeys(URLS, 0), key, places=4, slack=0) for key in keys}
+    after = {key: choose_replica(dict.fromkeys("ab", 0), key, places=4, slack=0) for key in keys}
     assert {key for key in keys if before[key] != after[key]} == {key for key in keys if before[key] == "c"}
 
 
@@ -114,7 +114,7 @@ def test_a_death_moves_the_dead_ones_keys_alone() -> None:
 def test_the_choice_is_free_and_never_far_behind_the_idlest(
     outstanding: dict[str, int], key: bytes, places: int, slack: int
 ) -> None:
-    chosen = chosen_replica(outstanding, key, places=places, slack=slack)
+    chosen = choose_replica(outstanding, key, places=places, slack=slack)
     if chosen is None:
         assert min(outstanding.values()) >= places
     else:

@@ -14,17 +14,17 @@ from components.models.digests import model_digest
 from components.models.model_folder import write_model_folder
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.schema import PolicyVersion
-from tests.components.generation.tiny_models import random_model, tagged_tokenizer
+from tests.components.generation.tiny_models import make_tagged_tokenizer, random_model
 from tests.components.generation.vllm import wire_server as wire
 from tests.components.generation.vllm.wire_server import KEY, VllmWireServer, wire_server
 from tests.sections import choose_generation
 
-TOKENIZER = HuggingFaceTokenizer(tagged_tokenizer())
+TOKENIZER = HuggingFaceTokenizer(make_tagged_tokenizer())
 PROMPT = (5, 6, 7)
 
 
 def ids(text: str) -> tuple[int, ...]:
-    return tuple(tagged_tokenizer().encode(text, add_special_tokens=False))
+    return tuple(make_tagged_tokenizer().encode(text, add_special_tokens=False))
 
 
 class Speaking:
@@ -57,7 +57,7 @@ class Speaking:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PolicyVersion]:
     folder, model = tmp_path_factory.mktemp("tags"), random_model(vocab_size=260)
-    write_model_folder(model, tagged_tokenizer(), folder)
+    write_model_folder(model, make_tagged_tokenizer(), folder)
     return folder, PolicyVersion(policy="team", step=0, weights_digest=model_digest(model))
 
 
@@ -81,7 +81,7 @@ def said(answers: Sequence[tuple[Completion, ...]]) -> tuple[str, str]:
     ((completion, *others),) = answers
     assert all(other.tokens == completion.tokens for other in others)
     assert completion.logprobs == tuple(-0.5 - at for at in range(len(completion.tokens)))
-    return TOKENIZER.spelled(completion.tokens), completion.finish_reason
+    return TOKENIZER.decode_with_specials(completion.tokens), completion.finish_reason
 
 
 @pytest.mark.parametrize(

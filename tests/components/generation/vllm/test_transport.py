@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.generation.vllm.background import Background
-from components.generation.vllm.transport import MAX_ANSWER_BYTES, ReplicaFailed, RequestRefused, Transport, encoded
+from components.generation.vllm.transport import MAX_ANSWER_BYTES, ReplicaFailed, RequestRefused, Transport, encode_json
 from tests.components.generation.vllm.wire_server import KEY, wire_server
 
 
@@ -45,7 +45,9 @@ def test_a_get_a_post_and_an_empty_answer(reach: Callable[..., Reach]) -> None:
     with wire_server() as server:
         transport = reach()
         assert transport.call(server.url, "/weight_info", timeout_seconds=5) == {"weight_version": "default"}
-        said = transport.call(server.url, "/update_weight_version", encoded({"new_version": "é"}), timeout_seconds=5)
+        said = transport.call(
+            server.url, "/update_weight_version", encode_json({"new_version": "é"}), timeout_seconds=5
+        )
         assert said == {"success": True}
         assert server.version == "é"
         assert transport.call(server.url, "/health", timeout_seconds=5) is None
@@ -57,7 +59,7 @@ def test_a_wrong_key_is_refused_and_not_shown(reach: Callable[..., Reach]) -> No
         assert transport.call(server.url, "/health", timeout_seconds=5) is None
         for path in ("/v1/models", "/collective_rpc", "/weight_info"):
             with pytest.raises(RequestRefused, match=r"generation\.vllm\.key_file does not hold") as raised:
-                transport.call(server.url, path, encoded({}), timeout_seconds=5)
+                transport.call(server.url, path, encode_json({}), timeout_seconds=5)
             assert "a-guess" not in str(raised.value)
         assert server.calls == ["/health"]
 
@@ -112,14 +114,14 @@ def test_a_call_that_is_given_up_ends_at_once_and_leaves_no_connection(reach: Ca
         opened.call(server.url, "/health", timeout_seconds=5)
         server.fault = lambda path, body: waiting.set() or "hang"  # type: ignore[func-returns-value]
 
-        async def given_up() -> bool:
+        async def has_given_up() -> bool:
             asking = asyncio.create_task(opened.transport.call(server.url, "/health", timeout_seconds=60))
             await asyncio.to_thread(waiting.wait, 5)
             asking.cancel()
             ended, _ = await asyncio.wait([asking], timeout=5)
             return bool(ended)
 
-        assert opened.background.run(given_up())
+        assert opened.background.run(has_given_up())
         server.fault = lambda path, body: None
         assert opened.call(server.url, "/health", timeout_seconds=5) is None, "the connection that hangs is of no use"
 

@@ -196,14 +196,14 @@ class _Handler(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-def sampled_tokens(seed: int, max_tokens: int) -> list[int]:
+def sample_tokens(seed: int, max_tokens: int) -> list[int]:
     """What the server answers to a seed: some tokens, and the end where it fits."""
     drawn = [2 + (seed * 31 + at * 17) % 7 for at in range(seed % 4)]
     return [*drawn, END][:max_tokens]
 
 
 def _sample(sampling: dict[str, Any]) -> list[int]:
-    return sampled_tokens(0 if sampling.get("temperature") == 0 else sampling.get("seed", 0), sampling["max_tokens"])
+    return sample_tokens(0 if sampling.get("temperature") == 0 else sampling.get("seed", 0), sampling["max_tokens"])
 
 
 @contextmanager

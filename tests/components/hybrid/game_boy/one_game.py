@@ -15,7 +15,7 @@ CHANCE = 0xFFE1
 
 
 @contextmanager
-def opened_games(num_games: int = 1, *, cartridge: Cartridge | None = None, **options: Any) -> Iterator[EmulatedGames]:
+def open_games(num_games: int = 1, *, cartridge: Cartridge | None = None, **options: Any) -> Iterator[EmulatedGames]:
     cartridge = cartridge or homebrew_cartridge()
     emulators = [PyBoyEmulator(cartridge.rom) for _ in range(num_games)]
     games = EmulatedGames(cartridge, emulators, **{"seed": 0} | options)
@@ -36,7 +36,7 @@ def draws(chance: int, number: int) -> tuple[list[int], int]:
     return drawn, chance
 
 
-def mixed_actions(games: Any, rng: np.random.Generator, competence: float = 0.7) -> Any:
+def mix_actions(games: Any, rng: np.random.Generator, competence: float = 0.7) -> Any:
     """Competent ones with that probability, else any that is allowed."""
     anything = random_actions(rng, games.masks())
     return np.where(rng.random(len(anything)) < competence, competent_actions(games.facts), anything)

@@ -13,14 +13,14 @@ from components.hybrid.game_facts import LARGEST, Action, GamesStep
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.screens import grey_screens
 from components.hybrid.subgoals import read_lesson
-from tests.components.hybrid.game_boy.one_game import mixed_actions, opened_games
+from tests.components.hybrid.game_boy.one_game import mix_actions, open_games
 
 RULE = EpisodeRule(max_steps=25, subgoals=read_lesson("start: x == 4 and y == 5\nlab: y <= 2", LARGEST).subgoals)
 
 
-def played(games: Any, steps: int, seed: int = 0) -> list[GamesStep]:
+def play(games: Any, steps: int, seed: int = 0) -> list[GamesStep]:
     rng = np.random.default_rng(seed)
-    return [games.step(mixed_actions(games, rng)) for _ in range(steps)]
+    return [games.step(mix_actions(games, rng)) for _ in range(steps)]
 
 
 def same(one: GamesStep, other: GamesStep, first_game: int = 0) -> bool:
@@ -32,10 +32,10 @@ def same(one: GamesStep, other: GamesStep, first_game: int = 0) -> bool:
 
 
 def test_a_game_has_its_number_and_knows_no_neighbours_and_frames_that_are_drawn_change_nothing() -> None:
-    with opened_games(2, rule=RULE) as two, opened_games(1, rule=RULE, first_game=1, renders=True) as second:
+    with open_games(2, rule=RULE) as two, open_games(1, rule=RULE, first_game=1, renders=True) as second:
         rng = np.random.default_rng(0)
         for _ in range(60):
-            actions = mixed_actions(two, rng)
+            actions = mix_actions(two, rng)
             assert same(two.step(actions), second.step(actions[1:]), first_game=1)
         assert two.digests()[1:] == second.digests()
         assert two.digests()[0] != second.digests()[0]
@@ -43,32 +43,32 @@ def test_a_game_has_its_number_and_knows_no_neighbours_and_frames_that_are_drawn
 
 
 def test_a_snapshot_goes_on_exactly_in_new_emulators_and_every_part_of_it_counts() -> None:
-    with opened_games(2, rule=RULE) as games:
-        played(games, 33)
+    with open_games(2, rule=RULE) as games:
+        play(games, 33)
         snapshot = games.snapshot()
-        straight = played(games, 60, seed=2)
+        straight = play(games, 60, seed=2)
         digests = games.digests()
-    with opened_games(2, rule=RULE, seed=0) as other:
+    with open_games(2, rule=RULE, seed=0) as other:
         fresh = other.snapshot() | {"_met_N_G": np.zeros((2, 2), np.bool_)}
 
-        def resumed(snapshot: dict[str, Any]) -> bool:
+        def resumes_equally(snapshot: dict[str, Any]) -> bool:
             other.restore(snapshot)
-            return all(map(same, played(other, 60, seed=2), straight)) and other.digests() == digests
+            return all(map(same, play(other, 60, seed=2), straight)) and other.digests() == digests
 
-        played(other, 5)
-        assert resumed(snapshot)
+        play(other, 5)
+        assert resumes_equally(snapshot)
         for name in ("_met_N_G", "_steps_N", "_episodes_N", "records.tiles", "tiles.0"):
-            assert not resumed({**snapshot, name: fresh[name]}), name
-        assert not resumed({**snapshot, **{name: fresh[name] for name in ("state.1", "memory.1")}})
+            assert not resumes_equally({**snapshot, name: fresh[name]}), name
+        assert not resumes_equally({**snapshot, **{name: fresh[name] for name in ("state.1", "memory.1")}})
         with pytest.raises(ValueError, match="_steps_N"):
             other.restore({**snapshot, "_steps_N": np.zeros(3, np.int64)})
 
 
 def test_a_screen_is_right_after_a_state_is_loaded() -> None:
-    with opened_games(1, renders=True) as games:
-        played(games, 9)
+    with open_games(1, renders=True) as games:
+        play(games, 9)
         snapshot, screen = games.snapshot(), games.screens()
-        played(games, 3)
+        play(games, 3)
         assert not np.array_equal(games.screens(), screen)
         games.restore(snapshot)
         np.testing.assert_array_equal(games.screens(), screen)
@@ -77,27 +77,27 @@ def test_a_screen_is_right_after_a_state_is_loaded() -> None:
 
 
 def test_what_is_seen_is_the_screen_also_at_the_end_of_an_episode_and_after_a_state_is_loaded() -> None:
-    with opened_games(2, rule=EpisodeRule(max_steps=99), renders=True) as longer:
-        played(longer, 25)
+    with open_games(2, rule=EpisodeRule(max_steps=99), renders=True) as longer:
+        play(longer, 25)
         last = grey_screens(longer.screens())
-    with opened_games(2, rule=RULE, sees_screens=True) as games:
-        cut = played(games, 25)[-1]
+    with open_games(2, rule=RULE, sees_screens=True) as games:
+        cut = play(games, 25)[-1]
         assert cut.cut_N.all()
         first = grey_screens(games.screens())
         np.testing.assert_array_equal(cut.final_states_N_S, last)
         np.testing.assert_array_equal(cut.states_N_S, first)
         assert (last != first).any(axis=(1, 2)).all()
         snapshot = games.snapshot()
-        played(games, 7)
+        play(games, 7)
         games.restore(snapshot)
         np.testing.assert_array_equal(games.states(), first)
 
 
 def test_a_door_walked_back_and_forth_costs_its_steps_alone() -> None:
     rng = np.random.default_rng(0)
-    with opened_games(1) as games:
+    with open_games(1) as games:
         while games.facts["map_number"][0] != 3:
-            games.play(mixed_actions(games, rng, competence=1.0))
+            games.play(mix_actions(games, rng, competence=1.0))
         games.play(np.array([Action.LEFT]))
         rounds = [games.play(np.array([action])) for action in [Action.RIGHT, Action.LEFT] * 5]
         assert games.facts["map_number"][0] == 4
@@ -107,9 +107,9 @@ def test_a_door_walked_back_and_forth_costs_its_steps_alone() -> None:
 def test_an_episode_earns_its_records_term_by_term() -> None:
     weights = RewardWeights(step=0.0)
     rng, total = np.random.default_rng(0), dict.fromkeys([*RewardWeights.__dataclass_fields__], 0.0)
-    with opened_games(1, rule=EpisodeRule(weights=weights), seed=2) as games:
+    with open_games(1, rule=EpisodeRule(weights=weights), seed=2) as games:
         for _ in range(120):
-            step = games.play(mixed_actions(games, rng, competence=1.0))
+            step = games.play(mix_actions(games, rng, competence=1.0))
             assert float(step.rewards_N[0]) == pytest.approx(sum(float(term[0]) for term in step.terms.values()))
             total = {name: total[name] + float(term[0]) for name, term in step.terms.items()}
             if step.ended_N[0]:
@@ -121,8 +121,8 @@ def test_an_episode_earns_its_records_term_by_term() -> None:
 
 
 def test_damaged_and_foreign_states_have_names_and_change_nothing() -> None:
-    with opened_games(1) as games:
-        played(games, 4)
+    with open_games(1) as games:
+        play(games, 4)
         state, before = games.save_states()[0], games.digests()
         wrong = {
             SaveStateCorrupt: [b"", b"nonsense", state[:-9], state[:-1] + bytes([state[-1] ^ 1]), state[:200]],
@@ -145,7 +145,7 @@ def test_a_sealed_state_is_the_state() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with opened_games(1) as games:
+    with open_games(1) as games:
         for actions in (np.array([9]), np.array([-1]), np.array([1, 1])):
             with pytest.raises(ValueError, match="give one of 0 to 8"):
                 games.play(actions)

@@ -12,7 +12,7 @@ import pytest
 from components.hybrid.cartridge_rules import play_button
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.machine.package_files import package_file
-from tests.components.hybrid.game_boy.one_game import CHANCE, draws, mixed_actions, opened_games
+from tests.components.hybrid.game_boy.one_game import CHANCE, draws, mix_actions, open_games
 from tests.components.hybrid.scripted_play import TO_THE_PERSON
 
 ROM_FOLDER = package_file("components", "hybrid/game_boy/rom")
@@ -36,12 +36,12 @@ def test_no_logo_of_anybody_is_in_the_cartridge() -> None:
 def test_every_button_does_what_the_rules_say() -> None:
     """Chance is predicted from the memory before each button, so that battles are equal too."""
     rng, met, drunk = np.random.default_rng(0), Counter[tuple[int, int, int]](), 0
-    with opened_games(4, seed=3) as games:
+    with open_games(4, seed=3) as games:
         for step in range(1600):
             facts = {name: values.copy() for name, values in games.facts.items()}
             chance = [int.from_bytes(emulator.read(0, CHANCE, 2), "big") for emulator in games._emulators]
             predicted = np.array([draws(each, 2)[0] for each in chance]).T
-            actions = np.full(4, TO_THE_PERSON[step]) if step < len(TO_THE_PERSON) else mixed_actions(games, rng)
+            actions = np.full(4, TO_THE_PERSON[step]) if step < len(TO_THE_PERSON) else mix_actions(games, rng)
             games.play(actions)
             drunk += int(((facts["potions"] > 0) & (games.facts["potions"] == 0)).sum())
             wanted = play_button(facts, actions, predicted)
@@ -69,12 +69,12 @@ def test_the_generator_visits_every_state_and_its_draws_are_even() -> None:
 
 def test_a_written_seed_decides_the_chance_of_a_game_and_time_does_not() -> None:
     def fought(seed: int, idle: int) -> list[int]:
-        with opened_games(1) as games:
+        with open_games(1) as games:
             games.begin(np.ones(1, np.bool_), seeds_N=np.array([seed]))
             rng, seen = np.random.default_rng(0), []
             for _ in range(60):
                 games._emulators[0].run(idle, render=False)
-                games.play(mixed_actions(games, rng, competence=1.0))
+                games.play(mix_actions(games, rng, competence=1.0))
                 seen.append(int(games.facts["enemy_hp"][0]))
             return seen
 

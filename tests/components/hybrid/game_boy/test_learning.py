@@ -11,7 +11,7 @@ import torch
 
 from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
-from tests.components.hybrid.game_boy.one_game import opened_games
+from tests.components.hybrid.game_boy.one_game import open_games
 from tests.components.hybrid.scripted_play import random_actions
 
 pytestmark = pytest.mark.slow
@@ -26,8 +26,8 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def opened(num_games: int, *, seed: int, max_steps: int = MOST_STEPS) -> AbstractContextManager[EmulatedGames]:
-    return opened_games(num_games, seed=seed, rule=EpisodeRule(max_steps=max_steps))
+def open_them(num_games: int, *, seed: int, max_steps: int = MOST_STEPS) -> AbstractContextManager[EmulatedGames]:
+    return open_games(num_games, seed=seed, rule=EpisodeRule(max_steps=max_steps))
 
 
 def starter_rate(games: EmulatedGames, choose: Callable[[Any, Any], Any]) -> float:
@@ -42,10 +42,10 @@ def starter_rate(games: EmulatedGames, choose: Callable[[Any, Any], Any]) -> flo
 def test_it_learns_to_find_the_starter_and_chance_does_not() -> None:
     rng = np.random.default_rng(0)
     learner = MaskedPPO(PPORule(steps=64, minibatch=256), seed=0)
-    with opened(16, seed=0) as games:
+    with open_them(16, seed=0) as games:
         for _ in range(12):  # 12,288 steps
             learner.update(learner.collect(games))
-    with opened(32, seed=99) as games:
+    with open_them(32, seed=99) as games:
         by_chance = starter_rate(games, lambda _, masks: random_actions(rng, masks))
         learned = starter_rate(games, lambda states, masks: learner.choose(states, masks)[0])
     assert by_chance < 0.3
@@ -62,22 +62,22 @@ def test_a_learner_and_its_games_go_on_bit_for_bit_in_other_games() -> None:
         return games.digests(), tuple(weights.tolist())
 
     learner, file = MaskedPPO(rule, seed=5), io.BytesIO()
-    with opened(4, seed=5, max_steps=10) as games:
+    with open_them(4, seed=5, max_steps=10) as games:
         advance(learner, games)
         snapshot = games.snapshot()
         torch.save(learner.state_dict(), file)
         straight = advance(learner, games)
 
-    def resumed(left_out: str = "") -> tuple[Any, ...]:
+    def resume(left_out: str = "") -> tuple[Any, ...]:
         other = MaskedPPO(rule, seed=6)
         file.seek(0)
         if left_out != "learner":
             other.load_state_dict(torch.load(file, weights_only=True))
-        with opened(4, seed=5, max_steps=10) as games:
+        with open_them(4, seed=5, max_steps=10) as games:
             if left_out != "games":
                 games.restore(snapshot)
             return advance(other, games)
 
-    assert resumed() == straight
-    assert resumed("learner")[1] != straight[1]
-    assert resumed("games")[1] != straight[1]
+    assert resume() == straight
+    assert resume("learner")[1] != straight[1]
+    assert resume("games")[1] != straight[1]

@@ -24,13 +24,13 @@ from flows.api.multi_model.llm import (
     get_version_info,
 )
 from tests.components.generation.api.wire_server import KEY, MODEL, anthropic_error, openai_error, wire_server
-from tests.components.generation.tiny_models import full_logprobs, random_model, saved
+from tests.components.generation.tiny_models import full_logprobs, random_model, save_model
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     made = tmp_path_factory.mktemp("model")
-    saved(random_model(seed=1), made)
+    save_model(random_model(seed=1), made)
     return str(made)
 
 

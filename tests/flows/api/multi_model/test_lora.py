@@ -13,7 +13,7 @@ from components.methods.population.served_models import ServedPolicy
 from components.models.adapters import write_adapter
 from flows.api.multi_model.configs import LoRAConfig
 from flows.api.multi_model.lora import create_distributed_lora_scheduler, create_lora_manager
-from tests.components.generation.tiny_models import random_model, saved
+from tests.components.generation.tiny_models import random_model, save_model
 
 ASKED: dict[str, Any] = {"temperature": 0.0, "max_new_tokens": 2}
 
@@ -21,7 +21,7 @@ ASKED: dict[str, Any] = {"temperature": 0.0, "max_new_tokens": 2}
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     made = tmp_path_factory.mktemp("base")
-    saved(random_model(seed=1), made)
+    save_model(random_model(seed=1), made)
     return str(made)
 
 

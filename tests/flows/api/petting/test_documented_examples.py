@@ -26,7 +26,7 @@ from flows.api.petting.trainer.multi_agents_execution_engine import MultiAgentsE
 from flows.api.petting.trainer.multi_agents_ppo_trainer import MultiAgentsPPOTrainer
 from flows.presets import preset_config, preset_values, with_overrides
 from flows.train import train as flow
-from tests.integration.vllm_servers import saved_model
+from tests.integration.vllm_servers import save_model
 from troupe.cli import app
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -285,7 +285,7 @@ def test_what_was_trained_is_what_is_evaluated_unless_something_else_is_said() -
 
 
 def test_a_model_folder_plays_every_role(there: Path, tmp_path: Path) -> None:
-    saved_model(0, tmp_path / "model")
+    save_model(0, tmp_path / "model")
     with pytest.raises(ConfigurationError, match="config_name: name what the model"):
         petting.evaluate(tmp_path / "model")
     with petting.PolicyAgent(tmp_path / "model", "games_single_policy") as agent:
