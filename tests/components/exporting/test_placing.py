@@ -90,8 +90,8 @@ def test_a_full_disk_is_told_by_its_place(error: Exception, tmp_path: Path) -> N
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from components.exporting.placing import WHOLE, filled_at_once
-with filled_at_once(Path(sys.argv[1]), argument="DIR") as work:
+from components.exporting.placing import WHOLE, fill_at_once
+with fill_at_once(Path(sys.argv[1]), argument="DIR") as work:
     (work / WHOLE / "half").mkdir()
     os.kill(os.getpid(), signal.SIGKILL)
 """
