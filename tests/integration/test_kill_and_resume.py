@@ -87,3 +87,19 @@ def shot(trainings: Trainings, root: Path, seconds: float, *, alone: bool) -> En
     ended = trainings.wait(pid)
     await_no_workers("shot")
     return ended
+
+
+def test_the_critic_of_a_team_comes_back_too(trainings: Trainings, tmp_path: Path) -> None:
+    """Its weights and moments are in no policy's digest: only the next update shows them."""
+    critic = ("rollout.mode=independent", "algorithm={advantage: gae}", "warm_start.max_steps=0", "evaluation.every=3")
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for root in (whole, cut):
+        root.mkdir()
+    assert trainings.run(order(whole, "ppo", overrides=critic)).code == 0, trainings.log()
+    ended = trainings.run(
+        order(cut, "ppo", overrides=critic, stop={"part": "/steps/000001/collect_rollouts-v*/1/", "moment": "computed"})
+    )
+    assert (ended.code, ended.stopped) == (-9, True), trainings.log()
+    await_no_workers("ppo")
+    assert trainings.run(order(cut, "ppo", overrides=critic)).code == 0, trainings.log()
+    assert outcome(LocalArtifactStore(cut / "store"), "ppo") == outcome(LocalArtifactStore(whole / "store"), "ppo")
