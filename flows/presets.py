@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from components.config import RunConfig, parse_config
+from components.config.parsing import list_unread_fields
 from components.config.prompts import anchor_prompts
 from components.config.types import check_name
 from components.environments.registry import anchor_options
@@ -231,10 +232,14 @@ def is_file(name: str) -> bool:
 def with_overrides(values: Mapping[str, Any], overrides: Sequence[str], *, option: str = "--set") -> dict[str, Any]:
     """`values` with each `a.b=c` applied; `c` is read as YAML. Errors name `option`, where the overrides were written.
 
+    An override that chooses another variant of a section leaves out what `values` say of the first alone.
+
     **Example** `with_overrides({"seed": 0}, ["seed=1", "rollout.mode=single"])` is `{"seed": 1, "rollout": {"mode":
-    "single"}}`.
+    "single"}}`; `generation.engine=transformers` leaves out `generation.vllm`.
     """
     result: dict[str, Any] = _copy(values)
+    for override in overrides:
+        _leave_out_unread(result, *override.partition("=")[::2])
     for override in overrides:
         path, separator, text = override.partition("=")
         if not separator or not path:
@@ -254,6 +259,16 @@ def with_overrides(values: Mapping[str, Any], overrides: Sequence[str], *, optio
                 f"{option} {override!r}: {text!r} is not a YAML value; put text in quotes and close brackets"
             ) from error
     return result
+
+
+def _leave_out_unread(values: dict[str, Any], path: str, name: str) -> None:
+    *parents, leaf = path.split(".")
+    section: Any = values
+    for parent in parents:
+        section = section.get(parent) if isinstance(section, dict) else None
+    if isinstance(section, dict) and section.get(leaf) != name:
+        for field in list_unread_fields(parents, section, leaf, name):
+            del section[field]
 
 
 def _copy(value: Any) -> Any:

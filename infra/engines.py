@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.config.generation import ENGINES
+from components.config.generation import Generation
+from components.config.variants import list_variants
 from components.errors import ConfigurationError
 
 
@@ -12,9 +13,10 @@ def start_engines(home: Path, engine: str, preset: str | None, overrides: Sequen
 
     Raises ConfigurationError for an unknown engine or a missing preset, ServiceMissing when vLLM is not installed.
     """
-    if engine not in ENGINES:
-        raise ConfigurationError(f"--engine {engine!r}: choose one of {', '.join(ENGINES)}")
-    if not ENGINES[engine].has_servers:
+    engines = list_variants(Generation)
+    if engine not in engines:
+        raise ConfigurationError(f"--engine {engine!r}: choose one of {', '.join(engines)}")
+    if not engines[engine].has_servers:
         return {}
     if preset is None:
         raise ConfigurationError(f"--engine {engine} needs --preset, whose models the servers serve")

@@ -13,6 +13,10 @@ _NO_MODULES = {"troupe.environments", "troupe.owner", "troupe.txt"}
 """Names of other things: a group of entry points, a label, a lock file."""
 
 
+_PAST = {"CHANGELOG.md", "docs/results.md"}
+"""Pages that also speak of what is gone, or of what models wrote."""
+
+
 def folder_readmes() -> list[str]:
     listed = subprocess.run(["git", "ls-files", "*/README.md"], cwd=ROOT, capture_output=True, text=True, check=True)
     own = [name for name in listed.stdout.split() if not name.startswith("examples/") and "/files/" not in name]
@@ -43,3 +47,20 @@ def test_what_a_folder_readme_names_exists(readme: str) -> None:
     modules = [word for word in words if _MODULE.fullmatch(word) and word not in _NO_MODULES]
     assert [word for word in files if not exists(word, (ROOT / readme).parent)] == []
     assert [word for word in modules if not module_exists(word)] == []
+
+
+def test_every_class_and_function_that_a_page_names_exists() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    code = {word for name in listed if name.endswith(".py") for word in re.findall(r"\w+", (ROOT / name).read_text())}
+    pages = [name for name in listed if name.endswith(".md") and name not in _PAST]
+    named = [(page, word) for page in pages for word in find_names((ROOT / page).read_text())]
+    assert len(named) > 150
+    assert [(page, word) for page, word in named if not set(word.split(".")) <= code] == []
+
+
+def find_names(page: str) -> list[str]:
+    """Classes and calls in backticks. **Example** ["Rules.observe", "suggest"] of "`Rules.observe`, then `suggest(name)`"."""
+    quoted = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE))
+    classes = r"(?<![\w./:-])[A-Z][a-z0-9]+(?:[A-Z.][\w.]*\w)(?![\w/:-])"
+    calls = r"(?<![\w./:-])[a-z_][\w.]*\w(?=\()"
+    return [word for text in quoted for word in re.findall(f"{classes}|{calls}", text)]

@@ -130,8 +130,7 @@ class VllmGeneration(GenerationConfig):
         return int((on_device if self.device == "cuda" else on_cpu) * self.vllm.num_replicas)
 
 
-ENGINES: Mapping[str, type[GenerationConfig]] = {"transformers": TransformersGeneration, "vllm": VllmGeneration}
 Generation = Annotated[
     Annotated[TransformersGeneration | VllmGeneration, Field(discriminator="engine")],
-    ReadVariant("engine", tuple(ENGINES), default="transformers"),
+    ReadVariant("engine", default="transformers"),
 ]

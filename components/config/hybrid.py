@@ -44,9 +44,7 @@ class Cnn(Variant):
     """Of the hidden layer of the policy, and of the value function, behind two convolutions."""
 
 
-Network = Annotated[
-    Annotated[Mlp | Cnn, Field(discriminator="type")], ReadVariant("type", ("mlp", "cnn"), default="mlp")
-]
+Network = Annotated[Annotated[Mlp | Cnn, Field(discriminator="type")], ReadVariant("type", default="mlp")]
 
 
 class LearnerConfig(Frozen):
@@ -179,7 +177,7 @@ class Teacher(Variant):
 
 Mode = Annotated[
     Annotated[RlOnly | LlmOnly | Adaptive | Teacher, Field(discriminator="type")],
-    ReadVariant("type", ("rl_only", "llm_only", "adaptive", "teacher"), default="rl_only"),
+    ReadVariant("type", default="rl_only"),
 ]
 
 
@@ -212,7 +210,7 @@ class Crystal(Variant):
 
 Game = Annotated[
     Annotated[Twin | Homebrew | Crystal, Field(discriminator="type")],
-    ReadVariant("type", ("twin", "homebrew", "crystal"), default="homebrew"),
+    ReadVariant("type", default="homebrew"),
 ]
 
 

@@ -112,12 +112,11 @@ class OwnLoss(LossConfig):
     """module:function."""
 
 
-POLICY_LOSSES: dict[str, type[LossConfig]] = {"clip": ClipLoss, "gspo": GspoLoss, "cispo": CispoLoss}
 Loss = Annotated[
     Annotated[ClipLoss, Tag("clip")]
     | Annotated[GspoLoss, Tag("gspo")]
     | Annotated[CispoLoss, Tag("cispo")]
     | Annotated[OwnLoss, Tag(OWN)],
     Discriminator(tag_own("policy_loss")),
-    ReadVariant("policy_loss", tuple(POLICY_LOSSES), default="clip", takes_own=True),
+    ReadVariant("policy_loss", default="clip", takes_own=True),
 ]

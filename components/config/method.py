@@ -1,20 +1,18 @@
 """The section `method`: who is trained, and how the steps go. Each method is one class, and one line of the union."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from components.config.hybrid import HybridMethod
 from components.config.population import PopulationMethod
 from components.config.sections import MethodConfig, TeamMethod
-from components.config.variants import ReadVariant
+from components.config.variants import ReadVariant, list_variants
 
 _Method = TeamMethod | PopulationMethod | HybridMethod
-_METHODS: dict[str, type[MethodConfig]] = {str(each.model_fields["type"].default): each for each in get_args(_Method)}
-Method = Annotated[
-    Annotated[_Method, Field(discriminator="type")], ReadVariant("type", tuple(_METHODS), default="team")
-]
+_METHODS: Mapping[str, type[MethodConfig]] = list_variants(_Method)
+Method = Annotated[Annotated[_Method, Field(discriminator="type")], ReadVariant("type", default="team")]
 
 
 def unread_sections(values: Any) -> frozenset[str]:

@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from components.config.algorithm import ADVANTAGES, AlgorithmConfig, OwnAdvantage
-from components.config.loss import POLICY_LOSSES, LossConfig, OwnLoss
+from components.config.algorithm import Algorithm, AlgorithmConfig, OwnAdvantage
+from components.config.loss import Loss, LossConfig, OwnLoss
 from components.config.method import unread_sections
 from components.config.run import RunConfig
+from components.config.variants import list_variants
 
 
 def upgrade_values(values: Any) -> Any:
@@ -28,10 +29,12 @@ def upgrade_values(values: Any) -> Any:
     if hybrid := values.get("hybrid"):
         found["method"] = _hybrid(hybrid)
     if algorithm:
-        variant: type[AlgorithmConfig] = ADVANTAGES.get(algorithm.get("advantage", "at_grpo"), OwnAdvantage)
+        variant: type[AlgorithmConfig] = list_variants(Algorithm).get(
+            algorithm.get("advantage", "at_grpo"), OwnAdvantage
+        )
         found["algorithm"] = _of_variant(algorithm, variant)
     if loss := found.get("loss"):
-        kind: type[LossConfig] = POLICY_LOSSES.get(loss.get("policy_loss", "clip"), OwnLoss)
+        kind: type[LossConfig] = list_variants(Loss).get(loss.get("policy_loss", "clip"), OwnLoss)
         found["loss"] = _of_variant(loss, kind)
     found = {name: value for name, value in found.items() if name not in unread_sections(found)}
     if generation := found.get("generation"):

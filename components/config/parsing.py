@@ -102,6 +102,23 @@ _MOVED = {name: f"write method: {{type: {name}, ...}} with what stood in it" for
 """Sections of before, and what takes their place."""
 
 
+def list_unread_fields(path: Sequence[str], section: Mapping[str, Any], chooser: str, name: str) -> list[str]:
+    """The fields of `section`, at `path` of a RunConfig, that only other variants have than the one that `chooser` names.
+
+    **Example** ["vllm"] of {"device": "cuda", "vllm": {}} at ("generation",) with `engine` "transformers".
+    """
+    inside: Any = RunConfig
+    for part in path:
+        holders = [each for each in _sections(inside) if part in each.model_fields]
+        inside = (
+            holders[0].model_fields[part].annotation if holders else inside
+        )  # a key of a mapping stands for its values
+    variants = [each for each in _variants(inside) if each.chosen_by == chooser]
+    known = next((each.model_fields for each in variants if _tag(each) == name), None)
+    others = {field for each in variants for field in each.model_fields}
+    return [field for field in section if known is not None and field in others and field not in known]
+
+
 def _owner(field: str, variants: Sequence[type[Variant]]) -> str | None:
     """Which variants have a field that is given beside another one."""
     owners = [_tag(each) for each in variants if field in each.model_fields and _tag(each) != OWN]

@@ -63,7 +63,7 @@ class Selective(Variant):
 
 WeightUpdates = Annotated[
     Annotated[Asynchronous | Synchronized | Federated | Selective, Field(discriminator="type")],
-    ReadVariant("type", ("asynchronous", "synchronized", "federated", "selective"), default="asynchronous"),
+    ReadVariant("type", default="asynchronous"),
 ]
 
 
@@ -112,7 +112,7 @@ class Hierarchical(Variant):
 
 TrainingMode = Annotated[
     Annotated[Cooperative | Competitive | Mixed | Hierarchical, Field(discriminator="type")],
-    ReadVariant("type", ("cooperative", "competitive", "mixed", "hierarchical"), default="mixed"),
+    ReadVariant("type", default="mixed"),
 ]
 
 

@@ -1,8 +1,9 @@
 """Sections among which a configuration chooses: one field names the variant, which has only the fields that it reads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 from pydantic import (
     GetCoreSchemaHandler,
@@ -34,6 +35,17 @@ class Variant(Frozen):
         return {self.chosen_by: getattr(self, self.chosen_by), **write(self)}
 
 
+def list_variants(union: Any) -> dict[str, type[Any]]:
+    """Name -> variant of a union, without the variant for names of the user's. **Example** {"a": A, "b": B} of `A | B`."""
+    classes = [_read_inside(each) for each in get_args(_read_inside(union))]
+    names = {each: each.model_fields[each.chosen_by] for each in classes}
+    return {str(name.default): each for each, name in names.items() if not name.is_required()}
+
+
+def _read_inside(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
 @dataclass(frozen=True)
 class ReadVariant:
     """What pydantic does with a section before it chooses by `field`: a mere name is a section of defaults, and a section
@@ -43,32 +55,35 @@ class ReadVariant:
     """
 
     field: str
-    names: tuple[str, ...]
     default: str
     takes_own: bool = False
     """Whether the name may be one of the user's, `module:function`."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self.read, handler(source))
+        return core_schema.no_info_before_validator_function(
+            partial(self.read, [*list_variants(source)]), handler(source)
+        )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         # A section without its name is also valid as another variant, which `oneOf` would refuse.
-        variants = handler(schema)["oneOf"]
-        name = {"type": "string"} if self.takes_own else {"type": "string", "enum": list(self.names)}
-        return {"anyOf": [*variants, name]}
+        written = handler(schema)
+        name = (
+            {"type": "string"} if self.takes_own else {"type": "string", "enum": [*written["discriminator"]["mapping"]]}
+        )
+        return {"anyOf": [*written["oneOf"], name]}
 
-    def read(self, values: Any) -> Any:
-        """The section that `values` mean; what is no section stays as it is."""
+    def read(self, names: Sequence[str], values: Any) -> Any:
+        """The section that `values` mean, of the variants called `names`; what is no section stays as it is."""
         section = {self.field: values} if isinstance(values, str) else values
         if isinstance(section, Variant):
             return section
         if not isinstance(section, Mapping):
-            wanted = f"{{{self.field}: NAME}}, where NAME is one of {', '.join(self.names)}"
+            wanted = f"{{{self.field}: NAME}}, where NAME is one of {', '.join(names)}"
             raise PydanticCustomError("no_section", "write it as {wanted}", {"wanted": wanted})
         name = section.get(self.field, self.default)
-        if isinstance(name, str) and (name in self.names or (self.takes_own and is_own(name))):
+        if isinstance(name, str) and (name in names or (self.takes_own and is_own(name))):
             return {**section, self.field: name}
-        remedy = f"{did_you_mean(str(name), self.names)}there are {', '.join(map(repr, self.names))}"
+        remedy = f"{did_you_mean(str(name), names)}there are {', '.join(map(repr, names))}"
         if self.takes_own:
             own = suggest_own(str(name), kind="function") or "one of your own is module:function"
             remedy += f"; {own}"

@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,37 @@ def test_an_override_leaves_the_given_values_alone() -> None:
     values = {"rollout": {"group_size": 4}}
     assert with_overrides(values, ["rollout.group_size=5", "seed=1"]) == {"rollout": {"group_size": 5}, "seed": 1}
     assert values == {"rollout": {"group_size": 4}}
+
+
+@pytest.mark.parametrize(
+    ("values", "override", "kept"),
+    [
+        ({"generation": {"vllm": {}, "device": "cpu"}}, "generation.engine=transformers", ["device", "engine"]),
+        ({"generation": {"engine": "vllm", "vllm": {}}}, "generation.engine=vllm", ["engine", "vllm"]),
+        ({"generation": {"vllm": {}, "dveice": "cpu"}}, "generation.engine=transformers", ["dveice", "engine"]),
+        (
+            {"loss": {"dual_clip": 3.0, "kl_coefficient": 1.0}},
+            "loss.policy_loss=cispo",
+            ["kl_coefficient", "policy_loss"],
+        ),
+        ({"loss": {"dual_clip": 3.0}}, "loss.policy_loss=mine:loss", ["dual_clip", "policy_loss"]),
+        ({"method": {"opponents": {}}}, "method.type=team", ["type"]),
+    ],
+)
+def test_another_variant_leaves_out_what_was_said_of_the_first(values: Any, override: str, kept: list[str]) -> None:
+    (section,) = values
+    assert sorted(with_overrides(values, [override])[section]) == kept
+
+
+def test_another_variant_of_a_section_inside_of_another_leaves_out_too() -> None:
+    values = {"method": {"type": "population", "weight_updates": {"type": "federated", "every": 2}}}
+    (asked,) = with_overrides(values, ["method.weight_updates.type=selective"]).values()
+    assert asked["weight_updates"] == {"type": "selective"}
+
+
+def test_what_the_same_command_says_of_the_first_variant_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"generation.vllm: unknown key; engine vllm has it"):
+        preset_config("tiny", ["generation.vllm.num_replicas=2", "generation.engine=transformers"])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from components.algorithms.loss_registry import POLICY_LOSSES, policy_loss
 from components.algorithms.loss_statistics import token_statistics
 from components.algorithms.losses import token_losses
 from components.config import loss
+from components.config.variants import list_variants
 from components.errors import ConfigurationError
 from tests.sections import choose_loss
 
@@ -85,4 +86,4 @@ def test_a_wrong_loss_is_one_line_with_its_file_and_line(own_module: Own, body: 
 
 
 def test_every_built_in_name_has_a_loss() -> None:
-    assert set(POLICY_LOSSES) == set(loss.POLICY_LOSSES)
+    assert set(POLICY_LOSSES) == set(list_variants(loss.Loss))

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.algorithms.registry import ESTIMATORS, estimator
-from components.config.algorithm import ADVANTAGES
+from components.config.algorithm import Algorithm
+from components.config.variants import list_variants
 from tests.components.algorithms.episodes import episode
 from tests.sections import choose_algorithm
 
@@ -104,7 +105,7 @@ def test_one_answer_alone_or_equal_ones_teach_nothing(name: str, earned: float) 
 
 
 def test_every_name_of_the_configuration_has_an_estimator() -> None:
-    assert set(ESTIMATORS) == set(ADVANTAGES)
+    assert set(ESTIMATORS) == set(list_variants(Algorithm))
 
 
 def test_an_unknown_estimator_is_refused_by_the_configuration() -> None:
