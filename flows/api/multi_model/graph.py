@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.machine.whole_files import write_whole
-from components.population.graph_page import Frame, graph_page
+from components.population.graph_picture import graph_picture
 from components.population.interaction_graph import Action, InteractionGraph, PlayedEpisode, graphml
 from flows.api.multi_model.fields import Finite, Share, check_arguments, explain_faults
 
@@ -56,7 +56,7 @@ class GraphVisualizer:
 
         graph = create_graph_visualizer("graph.jsonl")
         graph.log_episode({"a": 1.0, "b": 0.5}, [{"a": "cooperate", "b": "compete"}])
-        graph.export_html("graph.html")
+        graph.export_png("graph.png")
     """
 
     @check_arguments
@@ -106,10 +106,9 @@ class GraphVisualizer:
         write_whole(Path(path), graphml(self.graph()))
         return str(path)
 
-    def export_html(self, path: str | Path) -> str:
-        """Write a page that loads nothing, as `troupe view RUN --graph` does of a run; the path."""
-        frame = Frame(label=f"after {len(self._read_lines())} events", graph=self.graph())
-        write_whole(Path(path), graph_page([frame]))
+    def export_png(self, path: str | Path) -> str:
+        """Draw the graph, as a run does at its end; the path."""
+        write_whole(Path(path), graph_picture(self.graph()))
         return str(path)
 
     def _append(self, values: Mapping[str, Any]) -> None:

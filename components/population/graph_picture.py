@@ -1,15 +1,9 @@
-"""The interaction graph for people: one HTML page that loads nothing, and a PNG. Both are pure: text and bytes come back."""
+"""The interaction graph for people, as a picture."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from itertools import combinations
-from math import cos, hypot, log1p, pi, sin
-from typing import Any
+from math import cos, log1p, pi, sin
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from components.errors import ConfigurationError
 from components.population.interaction_graph import Edge, InteractionGraph
 from components.text.escaping import printable
 
@@ -18,34 +12,6 @@ SIZE = 480
 _RADIUS = 0.38
 _BEND = 0.08
 """How far an arrow's middle lies beside the straight line, so that both directions are seen."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """The graph at one time, and how that is named."""
-
-    label: str
-    graph: InteractionGraph
-
-
-def graph_page(frames: Sequence[Frame], *, title: str = "Interactions") -> str:
-    """A page with a picture and a table for each frame, in time, and a slider for more than one. Names are escaped.
-
-    Raises ConfigurationError without a frame.
-    """
-    if not frames:
-        raise ConfigurationError("frames: give one or more")
-    texts = Environment(loader=PackageLoader("components.population", "."), undefined=StrictUndefined, autoescape=True)
-    drawn = [
-        {
-            "label": printable(each.label),
-            "nodes": _nodes(each.graph),
-            "edges": _arrows(each.graph),
-            "rows": rows(each.graph),
-        }
-        for each in frames
-    ]
-    return texts.get_template("graph_page.html.jinja").render(title=printable(title), frames=drawn, size=SIZE)
 
 
 def graph_picture(graph: InteractionGraph, *, title: str = "Interactions") -> bytes:
@@ -125,45 +91,3 @@ def _color(share: float) -> str:
 def edge_width(edge: Edge) -> float:
     """In units of the picture: more for more actions, slower than in proportion."""
     return round(1 + log1p(edge.num_cooperated + edge.num_competed + edge.num_transfers), 2)
-
-
-def rows(graph: InteractionGraph) -> list[tuple[str, ...]]:
-    """The table: source, target, the four counts, and the correlation of both returns; pairs without an edge come last."""
-    shown, alone = [], [(one, other, Edge()) for one, other, _ in list_undirected(graph)]
-    for source, target, edge in edges(graph) + alone:
-        correlation = graph.correlation(source, target)
-        counts = (edge.num_cooperated, edge.num_competed, edge.num_transfers, f"{edge.transferred_share:.3g}")
-        cells = (source, target, *counts, "" if correlation is None else f"{correlation:.2f}")
-        shown.append(tuple(printable(str(each)) for each in cells))
-    return shown
-
-
-def _nodes(graph: InteractionGraph) -> list[dict[str, Any]]:
-    return [{"name": printable(name), "x": round(x, 1), "y": round(y, 1)} for name, (x, y) in positions(graph).items()]
-
-
-def _arrows(graph: InteractionGraph) -> list[dict[str, Any]]:
-    places, arrows = positions(graph), []
-    for source, target, edge in edges(graph):
-        path = _arrow(places[source], places[target])
-        words = f"{source} to {target}: cooperated {edge.num_cooperated}, competed {edge.num_competed}"
-        arrows.append({"path": path, "color": edge_color(edge), "width": edge_width(edge), "words": printable(words)})
-    for one, other, value in list_undirected(graph):
-        (x, y), (to_x, to_y) = places[one], places[other]
-        words = printable(f"{one} and {other}: correlation {value:.2f}")
-        path = f"M {x:.1f} {y:.1f} L {to_x:.1f} {to_y:.1f}"
-        arrows.append({"path": path, "color": _color((1 + value) / 2), "width": 1.5, "words": words, "dots": "2 4"})
-    return arrows
-
-
-def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
-    """An SVG path of a bent line with a head, which ends short of the target's circle."""
-    dx, dy = end[0] - start[0], end[1] - start[1]
-    length = hypot(dx, dy) or 1.0
-    middle = ((start[0] + end[0]) / 2 + _BEND * 2 * dy, (start[1] + end[1]) / 2 - _BEND * 2 * dx)
-    tip = (end[0] - 12 * dx / length, end[1] - 12 * dy / length)
-    back = (tip[0] - 9 * dx / length, tip[1] - 9 * dy / length)
-    left = (back[0] - 4 * dy / length, back[1] + 4 * dx / length)
-    right = (back[0] + 4 * dy / length, back[1] - 4 * dx / length)
-    points = [f"{x:.1f} {y:.1f}" for x, y in (start, middle, tip, left, tip, right)]
-    return f"M {points[0]} Q {points[1]} {points[2]} M {points[3]} L {points[4]} L {points[5]}"
