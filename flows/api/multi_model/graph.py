@@ -108,7 +108,7 @@ class GraphVisualizer:
 
     def export_png(self, path: str | Path) -> str:
         """Draw the graph, as a run does at its end; the path."""
-        write_whole(Path(path), graph_picture(self.graph()))
+        Path(path).write_bytes(graph_picture(self.graph()))
         return str(path)
 
     def _append(self, values: Mapping[str, Any]) -> None:
