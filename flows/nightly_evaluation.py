@@ -42,14 +42,14 @@ from components.session.stores import open_store
 from components.session.trackers import name_champion, tracking_url
 from flows.active_runs import active_runs
 from flows.evaluate import evaluate_subject
-from flows.nightly_runs import run_nights
-from flows.nightly_subjects import (
+from flows.nightly_runs import (
     different,
     find_contestant,
     find_exact_run,
     is_there,
     list_unplayed_runs,
     newest_checkpoints,
+    run_nights,
 )
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages

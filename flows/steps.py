@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from prefect.futures import PrefectFuture, as_completed
+
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.config.hybrid import REFLEXES
@@ -13,9 +15,10 @@ from components.runs.pipeline import Pipeline
 from components.runs.run import PolicyUpdate, StepBatches
 from components.schema import EvalReport
 from components.session.session import Session
+from components.session.step_snapshot import prefetch_snapshot
 from flows.evaluations import evaluate_checkpoints, evaluate_player, evaluate_population
+from flows.prefect_runtime.iteration_runs import create_next_run
 from flows.shards import collect_all, collect_matches, prefetch_rollouts, sampling_checkpoints, score_all
-from flows.updates import prepare_next, update_policies
 from tasks.collect_experience import collect_experience
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_advantages import compute_advantages
@@ -33,6 +36,40 @@ from tasks.refresh_weights import refresh_weights
 from tasks.update_learner import update_learner
 from tasks.update_policy import update_policy
 from tasks.warm_start import warm_start
+
+
+def prepare_next(session: Session, step: int, checkpoints: dict[str, CheckpointRef]) -> None:
+    """Create the flow run of the next step, and look at what is stored of it, in the background."""
+    if step + 1 >= session.run.config.num_steps:
+        return
+    create_next_run(session, step + 1, dict(checkpoints))
+    if session.config.rollout.overlap == "none":
+        prefetch_snapshot(session, step + 1)
+
+
+def update_policies(
+    session: Session, step: int, checkpoints: dict[str, CheckpointRef], batches: StepBatches
+) -> dict[str, PolicyUpdate]:
+    """The updates of all trained policies, up to `resources.max_updates_at_once` in parallel.
+
+    Each is committed separately; none is used for rollouts before all are.
+    """
+    calls = {policy: (session, step, policy, checkpoints[policy], ref) for policy, ref in batches.batches.items()}
+    # Workers belong to this process and never start on another node.
+    at_once = session.config.resources.max_updates_at_once if session.config.resources.runner == "thread" else 1
+    if at_once == 1:
+        return {policy: update_policy(*call) for policy, call in calls.items()}
+    task, futures = update_policy.for_threads(), {}
+    under_way: list[PrefectFuture[PolicyUpdate]] = []
+    for policy, call in calls.items():
+        if len(under_way) == at_once:
+            ended = next(as_completed(under_way))
+            ended.result()  # no update starts after a failure
+            under_way.remove(ended)
+        futures[policy] = task.submit(*call)
+        under_way.append(futures[policy])
+    return {policy: future.result() for policy, future in futures.items()}
+
 
 Checkpoints = dict[str, CheckpointRef]
 Updates = dict[str, PolicyUpdate]

@@ -47,7 +47,7 @@ from flows.prefect_runtime.retrying_transport import retry_prefect_outages
 from flows.prefect_runtime.run_ends import end_children
 from flows.prefect_runtime.settings import patient_with_temporary_server
 from flows.preflight.checks import preflight
-from flows.preset_changes import list_changes_from_preset
+from flows.presets import list_changes_from_preset
 from flows.run_pages import RunPages
 from flows.runners import one_cluster, task_runner
 from flows.starts import StartRequest, commit_restart, read_requested_restart, read_requested_run

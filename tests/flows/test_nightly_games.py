@@ -23,8 +23,7 @@ from components.session.session import Session
 from flows import nightly_runs
 from flows.active_runs import active_runs, read_newest_step
 from flows.nightly_evaluation import nightly_evaluation
-from flows.nightly_runs import run_nights
-from flows.nightly_subjects import list_unplayed_runs
+from flows.nightly_runs import list_unplayed_runs, run_nights
 from flows.presets import preset_values
 from flows.steps import HYBRID_PIPELINE as PIPELINE
 from flows.suite_blocks import play_here

@@ -21,7 +21,7 @@ from components.session.team_weights import digest_team, read_weights
 from components.tracking.mlflow_registry import TeamVersion
 from flows.active_runs import active_runs
 from flows.evaluate import find_stored_run
-from flows.nightly_subjects import (
+from flows.nightly_runs import (
     find_contestant,
     find_exact_run,
     is_there,

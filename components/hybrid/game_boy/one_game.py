@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from components.hybrid.episodes import EpisodeRule, Snapshot
 from components.hybrid.game_boy.cartridges import Cartridge, crystal_cartridge, homebrew_cartridge
-from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule, Snapshot
+from components.hybrid.game_boy.games import EmulatedGames
 from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
 from components.hybrid.game_facts import GamesStep, Integers
 

@@ -13,8 +13,8 @@ from components.evaluation.suite_play import SuitePlay
 from components.evaluation.suites import Suite
 from components.identity import fingerprint, seed_for
 from components.machine.torch_state import computing_with
+from components.methods.base import Evaluation, Seating, Versions, Weights
 from components.methods.contenders import StoredWeights
-from components.methods.evaluation import Evaluation, Seating, Versions, Weights
 from components.methods.hybrid.learner_checkpoints import LearnerState, lesson_in, read_arrays
 from components.methods.hybrid.play import adviser_for
 from components.methods.hybrid.settings import games_opener, hybrid_config, hybrid_settings

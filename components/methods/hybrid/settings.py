@@ -165,17 +165,12 @@ def open_emulated_games(
 
     Raises ServiceMissing without the emulator, RomMissing and WrongRom.
     """
-    from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
+    from components.hybrid.game_boy.games import EmulatedGames
     from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
 
     played = open_cartridge(config.game.rom)
-    rule = EpisodeRule(
-        max_steps=settings.max_steps,
-        goal_badges=settings.goal_badges,
-        weights=settings.weights,
-        subgoals=settings.subgoals,
-        is_held_out=settings.is_held_out,
-    )
     emulators = [PyBoyEmulator(played.rom) for _ in range(settings.num_games)]
     sees_screens = settings.learner.sees_screens
-    return closing(EmulatedGames(played, emulators, seed=seed, rule=rule, renders=renders, sees_screens=sees_screens))
+    return closing(
+        EmulatedGames(played, emulators, seed=seed, rule=settings, renders=renders, sees_screens=sees_screens)
+    )

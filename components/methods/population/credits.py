@@ -8,11 +8,10 @@ from components.artifacts.payloads import get, put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import PopulationMethod, RunConfig
 from components.config.population import Asynchronous, Selective
-from components.population.asynchronous import find_played_step
+from components.population.asynchronous import find_played_step, select_members
 from components.population.credit import CreditedStep, Played, PopulationState, credit_step
 from components.population.move_rewards import Move, move_numbers, moves_of
 from components.population.seating import Seating, homes_in_step, pools_after, range_warning, step_seatings
-from components.population.selective import select_members
 from components.rollout.statistics import reward_metrics
 from components.runs.run import MixedStep
 from components.runs.step_records import step_manifests

@@ -12,8 +12,13 @@ from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.methods.population.credits import read_played_moves, state_before
 from components.metrics import train
 from components.population.credit import PopulationState
-from components.population.graph_picture import graph_picture
-from components.population.interaction_graph import InteractionGraph, PlayedEpisode, graphml, make_played_episode
+from components.population.interaction_graph import (
+    InteractionGraph,
+    PlayedEpisode,
+    graph_picture,
+    graphml,
+    make_played_episode,
+)
 from components.runs.history import read_history
 from components.runs.lineages import lineage_for, read_config
 from components.runs.run import Run

@@ -10,8 +10,7 @@ from pydantic import Field, TypeAdapter
 from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.machine.whole_files import write_whole
-from components.population.graph_picture import graph_picture
-from components.population.interaction_graph import Action, InteractionGraph, PlayedEpisode, graphml
+from components.population.interaction_graph import Action, InteractionGraph, PlayedEpisode, graph_picture, graphml
 from flows.api.multi_model.fields import Finite, Share, check_arguments, explain_faults
 
 _Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]

@@ -19,6 +19,7 @@ from components.hybrid.decision_history import DecisionHistory
 from components.hybrid.experience import (
     Experience,
     HybridSettings,
+    StoredArrays,
     collect_experience,
     digest_state,
     new_learner_state,
@@ -26,7 +27,6 @@ from components.hybrid.experience import (
 )
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.start_positions import StartRule, make_helped_starts
-from components.hybrid.stored_arrays import StoredArrays
 
 SEED = 3
 ADAPTIVE = AgentRule(control=ControlRule())

@@ -4,8 +4,14 @@ from typing import Any
 
 import pytest
 
-from components.population.graph_picture import edge_color, graph_picture, list_undirected
-from components.population.interaction_graph import Edge, InteractionGraph, PlayedEpisode
+from components.population.interaction_graph import (
+    Edge,
+    InteractionGraph,
+    PlayedEpisode,
+    edge_color,
+    graph_picture,
+    list_undirected,
+)
 
 HOSTILE = "</title></text><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e$x_{1}$"
 STEP: Any = {"a": "cooperate", "b": "compete", HOSTILE: "cooperate"}

@@ -17,8 +17,8 @@ from components.hybrid.asked_manager import AskedManager, Manager
 from components.hybrid.control import ControlRule
 from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans
 from components.hybrid.game_text import describe_state, phase_name
-from components.hybrid.played_steps import PlayedSteps, step_of_game
 from components.hybrid.screens import grey_screens
+from components.hybrid.single_game import PlayedSteps, step_of_game
 from components.hybrid.watched_games import GamesCurriculum
 from components.identity import seed_for
 from flows.api.hybrid.configs import read_curriculum

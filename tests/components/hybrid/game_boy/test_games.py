@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from components.errors import ConfigurationError
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.errors import SaveStateCorrupt, SaveStateOfOtherRom
 from components.hybrid.game_boy.emulator import open_state, seal_state
-from components.hybrid.game_boy.games import EpisodeRule
 from components.hybrid.game_facts import LARGEST, Action, GamesStep
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.screens import grey_screens
