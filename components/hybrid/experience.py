@@ -12,8 +12,8 @@ of arrays; these entries decide how a run goes on, and are what a digest must co
 | `weights.*` | policy and value function | `update_learner` |
 | `optimizer.*` | moments and steps of Adam | `update_learner` |
 | `games.*` | facts, records, visited tiles, met subgoals, steps, episodes and chance of each game | `collect_experience` |
-| `games.starts`, `games.position.*`, `games.from_start_N` | curriculum and kept positions, with a `StartRule` | likewise |
-| `curriculum.*` | the stage, its trust and rewards, and what open episodes have earned, with a `CurriculumRule` | likewise |
+| `games.starts`, `games.position.*`, `games.from_start_N` | curriculum and kept positions, with a `StartsConfig` | likewise |
+| `curriculum.*` | the stage, its trust and rewards, and what open episodes have earned, with a `CurriculumConfig` | likewise |
 | `agent` | arbiter, open episodes, kept answers, recent actions and states | likewise |
 
 Not in it: generators, since each function is seeded by (seed, step); `num_updates`, which is the step.
@@ -30,17 +30,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from components.config.hybrid import CurriculumConfig, StartsConfig
 from components.errors import ArtifactCorrupt
 from components.hybrid.adviser import Adviser
 from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
-from components.hybrid.curriculum import CurriculumRule
 from components.hybrid.decision_history import Decision
 from components.hybrid.episodes import EpisodeRule
 from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout
 from components.hybrid.playing import SnapshotGames
-from components.hybrid.start_positions import GamesFromPositions, StartRule
+from components.hybrid.start_positions import GamesFromPositions
 from components.hybrid.twin import Twin
 from components.hybrid.watched_games import GamesCurriculum, WatchedGames
 from components.identity import seed_for
@@ -133,8 +133,8 @@ class HybridSettings(EpisodeRule):
     goal_badges: int = 2
     learner: PPORule = field(default_factory=PPORule)
     agent: AgentRule = _RL_ONLY
-    starts: StartRule | None = None
-    curriculum: CurriculumRule | None = None
+    starts: StartsConfig | None = None
+    curriculum: CurriculumConfig | None = None
     keeps_decisions: bool = False
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.hybrid.agent import HybridAgent
-from components.hybrid.game_facts import Booleans, Facts, GamesStep, Integers
+from components.hybrid.game_facts import Booleans, Facts, Floats, GamesStep, Integers
 
 
 class SnapshotGames(Protocol):
@@ -24,7 +24,8 @@ class SnapshotGames(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """The first whole episode of each game (N,): whether it had the starter and reached the goal, its length, and decisions.
+    """The first whole episode of each game (N,): whether it had the starter and reached the goal, its length, decisions and
+    rewards.
 
     `by_llm_N` counts the decisions of the language model.
     """
@@ -33,6 +34,7 @@ class Played:
     goal_N: Booleans
     lengths_N: Integers
     by_llm_N: Integers
+    rewards_N: Floats
 
     @property
     def llm_share(self) -> float:
@@ -49,15 +51,16 @@ def play_episodes(agent: HybridAgent, games: SnapshotGames, *, explore: bool) ->
     """
     num_games = len(games.masks())
     starter_N, goal_N, over_N = (np.zeros(num_games, np.bool_) for _ in range(3))
-    lengths_N, by_llm_N = np.zeros(num_games, np.int64), np.zeros(num_games, np.int64)
+    lengths_N, by_llm_N, rewards_N = np.zeros(num_games, np.int64), np.zeros(num_games, np.int64), np.zeros(num_games)
     while not over_N.all():
         decided = agent.decide(games.facts, games.states(), games.masks(), explore=explore)
         step = games.step(decided.actions_N)
         agent.observe(step)
         by_llm_N += decided.by_llm_N & ~over_N
+        rewards_N += step.rewards_N * ~over_N
         ends_N = (step.ended_N | step.cut_N) & ~over_N
         starter_N |= ends_N & step.starter_N
         goal_N |= ends_N & step.ended_N
         lengths_N = np.where(ends_N, step.lengths_N, lengths_N)
         over_N |= ends_N
-    return Played(starter_N=starter_N, goal_N=goal_N, lengths_N=lengths_N, by_llm_N=by_llm_N)
+    return Played(starter_N=starter_N, goal_N=goal_N, lengths_N=lengths_N, by_llm_N=by_llm_N, rewards_N=rewards_N)

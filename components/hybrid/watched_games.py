@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from components.config.hybrid import CurriculumConfig
 from components.hybrid.agent import Decided, HybridAgent
-from components.hybrid.curriculum import CurriculumRule, CurriculumState, first_state, next_state
+from components.hybrid.curriculum import CurriculumState, first_state, next_state
 from components.hybrid.game_facts import Booleans, GamesStep, Integers
 from components.hybrid.playing import SnapshotGames
 from components.hybrid.strategies import TARGET_LLM_SHARES
@@ -16,7 +17,7 @@ from components.hybrid.strategies import TARGET_LLM_SHARES
 _STATE, _REWARDS = "curriculum.state", "curriculum.rewards_N"
 
 
-def curriculum_in(arrays: Mapping[str, NDArray[Any]], rule: CurriculumRule) -> CurriculumState:
+def curriculum_in(arrays: Mapping[str, NDArray[Any]], rule: CurriculumConfig) -> CurriculumState:
     """Where a learner's arrays are in their curriculum: at its beginning where they hold none, before the first step."""
     return CurriculumState.from_json(json.loads(arrays[_STATE].tobytes())) if _STATE in arrays else first_state(rule)
 
@@ -28,7 +29,7 @@ class GamesCurriculum:
     at a kept position earn less than the whole way does: they do not count.
     """
 
-    def __init__(self, rule: CurriculumRule, agent: HybridAgent, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, rule: CurriculumConfig, agent: HybridAgent, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._rule, self._agent = rule, agent
         self.state = curriculum_in(arrays, rule)
         self._rewards_N = arrays[_REWARDS].copy() if _REWARDS in arrays else np.zeros(agent.num_games)

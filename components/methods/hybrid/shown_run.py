@@ -16,7 +16,7 @@ from components.config.hybrid import Adaptive, Crystal, HybridMethod
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.machine.home import HOME
 from components.methods.hybrid.decision_histories import open_history, read_collected_steps
-from components.methods.hybrid.settings import curriculum_rule, hybrid_config
+from components.methods.hybrid.settings import hybrid_config
 from components.runs.available_checkpoints import format_ranges
 from components.runs.history import read_history
 from components.runs.run import Run
@@ -74,8 +74,11 @@ def hybrid_document(store: ArtifactStore, run: Run, *, step: int | None = None, 
 
 def _stage_names(run: Run) -> list[str] | None:
     """Those of the run's curriculum; None without one."""
-    rule = curriculum_rule(hybrid_config(run.config))
-    return None if rule is None else [printable(stage.name, keep="") for stage in rule.stages]
+    from components.hybrid.curriculum import list_stages
+
+    mode = hybrid_config(run.config).mode
+    rule = mode.curriculum if isinstance(mode, Adaptive) else None
+    return None if rule is None else [printable(stage.name, keep="") for stage in list_stages(rule)]
 
 
 def _step_in(run: Run, collected: dict[int, ArtifactRef], step: int | None) -> int:

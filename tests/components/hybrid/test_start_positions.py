@@ -2,19 +2,18 @@
 
 import numpy as np
 
+from components.config.hybrid import StartsConfig
 from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_facts import Action
-from components.hybrid.start_positions import GamesFromPositions, StartRule, make_helped_starts, section_names
+from components.hybrid.start_positions import GamesFromPositions, section_names
 from components.hybrid.twin import Twin
 from tests.components.hybrid.scripted_play import competent_actions
 
 
 def play(share: float, steps: int, *, num_games: int = 8, decay: float = 1.0) -> GamesFromPositions:
     """Games of 60 steps by the competent player."""
-    curriculum = make_helped_starts(share=share, last_share=0.0, decay=decay)
-    games = GamesFromPositions(
-        Twin(num_games, seed=0, rule=EpisodeRule(max_steps=60, goal_badges=2)), StartRule(curriculum=curriculum), seed=0
-    )
+    rule = StartsConfig(share=share, last_share=0.0, decay=decay)
+    games = GamesFromPositions(Twin(num_games, seed=0, rule=EpisodeRule(max_steps=60, goal_badges=2)), rule, seed=0)
     for _ in range(steps):
         games.step(competent_actions(games.facts))
     return games
