@@ -23,6 +23,7 @@ from components.reporting import progress
 from components.reporting.progress import subscribe
 from components.rollout.lessons import first_look
 from components.runs.lineages import view_command
+from components.runs.restarts import Restart
 from components.runs.resume_checks import validate_start
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
@@ -165,18 +166,28 @@ def open_session(run: Run, scenario: Scenario | None = None) -> Session:
 
 
 def train_here(
-    config: RunConfig, run_id: str, *, on_step: Callable[[IterationReport], None] | None = None
+    config: RunConfig,
+    run_id: str,
+    *,
+    restart: Restart | None = None,
+    on_session: Callable[[Session], None] = lambda session: None,
+    on_step: Callable[[IterationReport], None] | None = None,
 ) -> dict[str, Any]:
     """Train a run in this process to `config.num_steps`; the flow's summary. A run of the name is continued.
 
-    `on_step` is called when a step is stored. Where no Prefect server is named, one is started for the run, and may take as
-    long as the run would wait for one that is away. Raises ConfigurationError before anything expensive, ConfigDrift for
-    another configuration under the name, and what the flow raises.
+    `restart` is recorded first, so that the run continues from there with this configuration. `on_session` is called with the
+    session whose checks have passed, `on_step` when a step is stored. Where no Prefect server is named, one is started for the
+    run, and may take as long as the run would wait for one that is away. Raises ConfigurationError before anything expensive,
+    ConfigDrift for another configuration under the name, and what the flow raises.
     """
     settled = with_sources(config)
     with open_checked_session(Run(run_id=check_run_id(run_id), config=settled)) as session:
+        on_session(session)
         session.on_step = on_step
-        validate_start(session.store, run_id, settled, steps_for(settled).pipeline)
+        if restart is None:
+            validate_start(session.store, run_id, settled, steps_for(settled).pipeline)
+        else:
+            commit_restart(session, restart)
         with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return flow_for(settled)(settled, run_id)
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, SupportsFloat, cast
 
-from components.hybrid.decision_counts import DecisionCount, Over, count_decisions
 from components.hybrid.errors import (
     DecisionConflict,
     HistoryCorrupt,
@@ -22,7 +21,17 @@ from components.hybrid.errors import (
     HistoryOfOtherVersion,
     HistoryUnusable,
 )
-from components.hybrid.patterns import TABLES, Gram, PatternReport, count_closed_episodes, find_patterns, read_grams
+from components.hybrid.patterns import (
+    TABLES,
+    DecisionCount,
+    Gram,
+    Over,
+    PatternReport,
+    count_closed_episodes,
+    count_decisions,
+    find_patterns,
+    read_grams,
+)
 from components.identity import fingerprint, seed_for
 
 SCHEMA_VERSION = 2

@@ -94,7 +94,8 @@ class StoredArrays:
                 array: NDArray[Any] = floats[num_floats : num_floats + size].astype(dtype)
                 num_floats += size
             else:
-                array = _view_typed(ints[num_ints : num_ints + size], dtype)
+                part = ints[num_ints : num_ints + size]
+                array = part.view(np.uint64) if dtype == np.uint64 else part.astype(dtype)
                 num_ints += size
             if len(array) != size:
                 raise ArtifactCorrupt(f"array {name} of shape {shape}: {len(array)} of its {size} values are there")
@@ -109,10 +110,6 @@ class StoredArrays:
 def _view_signed(array: NDArray[Any]) -> NDArray[np.int64]:
     contiguous = np.ascontiguousarray(array)
     return contiguous.view(np.int64) if array.dtype == np.uint64 else contiguous.astype(np.int64)
-
-
-def _view_typed(values: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    return values.view(np.uint64) if dtype == np.uint64 else values.astype(dtype)
 
 
 LearnerState = dict[str, NDArray[Any]]

@@ -1,9 +1,8 @@
 """A language model as adviser and as teacher, through the pipeline's `Generator`."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from components.generation.base import GenerationRequest, Generator, Tokenizer, choice_request, read_choice
 from components.hybrid.adviser import Advice, Question
@@ -202,12 +201,7 @@ class LanguageModelTeacher:
 
 def lesson_prompt(situation: str, goal: str, names: Collection[str], refusals: Sequence[str]) -> str:
     """What the teacher reads: where the player begins, the goal, the facts and their ranges, and what was refused before."""
-    ranges = _ranges(names)
-    facts = ", ".join(f"{name} (0 to {largest})" for name, largest in ranges.items())
+    facts = ", ".join(f"{name} (0 to {LARGEST.get(name, 'any')})" for name in names)
     refused = "".join(f"\n- {refusal}" for refusal in refusals[:MOST_SUBGOALS])
     again = f"\nLines of your last answer were refused:{refused}" if refused else ""
     return f"{situation} Goal: {goal}.\nFacts: {facts}.\nWrite at most {MOST_SUBGOALS} lines.{again}"
-
-
-def _ranges(names: Collection[str]) -> Mapping[str, Any]:
-    return {name: LARGEST.get(name, "any") for name in names}

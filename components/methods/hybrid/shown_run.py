@@ -24,8 +24,8 @@ from components.runs.steps import first_unfinished_step
 from components.text.escaping import printable
 
 if TYPE_CHECKING:
-    from components.hybrid.decision_counts import DecisionCount
     from components.hybrid.decision_history import Decision, DecisionHistory
+    from components.hybrid.patterns import DecisionCount
 
 NUM_PARTS = 24
 """Of the episode and of the history, in pictures of who acted."""
@@ -128,7 +128,7 @@ def _decisions_document(
 def _history_document(history: "DecisionHistory", words: Callable[[str], str]) -> dict[str, Any]:
     """The decisions of a run; `words` says what a phase is called."""
     from components.hybrid.arbitration import Actor
-    from components.hybrid.decision_counts import llm_shares
+    from components.hybrid.patterns import llm_shares
 
     over_episode, over_history = history.counts("episode", NUM_PARTS), history.counts("history", NUM_PARTS)
     phases = sorted({each.phase for each in over_history})

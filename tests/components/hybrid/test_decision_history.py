@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.hybrid.decision_counts import llm_shares
 from components.hybrid.decision_history import Decision, DecisionHistory, state_hash
+from components.hybrid.decision_log import llm_shares
 from components.hybrid.errors import (
     DecisionConflict,
     HistoryCorrupt,
