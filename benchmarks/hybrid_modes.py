@@ -33,11 +33,11 @@ from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.language_model import LanguageModelAdviser, button_prompt
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
-from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.subgoals import Lesson, weights_with_lesson
 from components.hybrid.twin import Twin
+from components.hybrid.watched_games import Played, SnapshotGames, play_episodes
 from components.machine.process_variables import read_variables
 from components.mathematics.intervals import wilson_interval
 

@@ -34,7 +34,7 @@ from components.session.team_weights import find_run_with
 from components.session.trackers import resolve_model
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
-from flows.suite_blocks import Progress, play_here, play_in_flow
+from flows.shards import Progress, play_here, play_in_flow
 from flows.suites import games_to_play, overridden, suite_to_play, team_overrides
 from tasks.play_suite import SCRIPT, block_calls, is_played, key_block
 

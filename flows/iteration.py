@@ -9,9 +9,9 @@ from components.artifacts.refs import CheckpointRef
 from components.runs.lineages import view_command
 from components.runs.steps import finish_step
 from components.schema import IterationReport
-from components.session.reports import iteration_page, report_iteration
 from components.session.session import Session
 from components.session.step_snapshot import list_own_stages, snapshot_of
+from components.session.training_session import iteration_page, report_iteration
 from flows.prefect_runtime.iteration_runs import in_background
 from flows.run_pages import artifact_key
 from flows.steps import steps_for

@@ -7,10 +7,11 @@ they were on the last night, and its return is compared in pairs with what its e
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
 
 from components.artifacts.base import ArtifactStore
 from components.config import StoreConfig
-from components.errors import ArtifactMissing, ConfigurationError, TroupeError
+from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, TroupeError
 from components.evaluation.comparison import payoff_differences
 from components.evaluation.night_records import read_nights
 from components.evaluation.nightly import NightlySuite, ReturnChange, SuiteNight, changes_since, last_other
@@ -18,15 +19,48 @@ from components.evaluation.promotion import Contestant, run_named
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
 from components.methods.base import method_for
 from components.methods.contenders import ResultsStore
+from components.runs.initial_checkpoints import read_initial_checkpoints
+from components.runs.lineages import list_runs
 from components.runs.run import Run
+from components.runs.session_records import effective_run, readable_sessions, run_state
 from components.runs.steps import first_unfinished_step
+from components.runs.stored_runs import read_run
 from components.schema import EvalReport
 from components.session.scenario import scenario_of
 from components.session.stores import open_store
 from components.session.team_weights import digest_team, find_run_with, read_weights
-from flows.active_runs import read_newest_step
 from flows.evaluate import evaluate_subject, find_stored_run
-from flows.suite_blocks import play_in_flow
+from flows.shards import play_in_flow
+
+
+def active_runs(store: ArtifactStore, tonight: date, active_days: int) -> Iterator[Run]:
+    """The runs whose last session began at most `active_days` days before `tonight`. One with a damaged record is left out with
+    a warning."""
+    oldest = tonight - timedelta(days=active_days)
+    for run_id in list_runs(store):
+        try:
+            sessions = readable_sessions(store, run_id)
+            if sessions and datetime.fromisoformat(sessions[-1].started_at).date() >= oldest:
+                yield effective_run(store, read_run(store, run_id))
+        except ArtifactCorrupt as error:  # one run's error
+            _log.warning("%s is left out: %s", run_id, error)
+
+
+def read_newest_step(store: ArtifactStore, run: Run) -> int | None:
+    """The number of finished updates of a run that has something to play.
+
+    None for a run that has no policies yet, and for one that ended before its first update without completing: its policies are
+    those that every run of its configuration begins with.
+    """
+    if finished := first_unfinished_step(store, run):
+        return finished
+    try:
+        state = run_state(store, run, 0).name
+    except ArtifactCorrupt as error:
+        _log.warning("%s does not play: %s", run.run_id, error)
+        return None
+    has_policies = state in ("running", "completed") and read_initial_checkpoints(store, run) is not None
+    return 0 if has_policies else None
 
 
 def newest_checkpoints(store: ArtifactStore, nightly: NightlySuite, active: Sequence[Run]) -> Iterator[Contestant]:

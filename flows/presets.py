@@ -14,7 +14,7 @@ from components.environments.registry import anchor_options
 from components.errors import ConfigurationError
 from components.machine.package_files import package_file
 from components.session.publishing import run_params
-from components.session.user_sources import with_sources
+from components.session.scenario import with_sources
 from components.text.suggestions import did_you_mean
 
 TRAIN_ENTRYPOINT = "flows.train.train"

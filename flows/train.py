@@ -28,14 +28,14 @@ from components.runs.resume_checks import validate_start
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
 from components.schema import EvalReport, IterationReport
-from components.session.scenario import Scenario
+from components.session.scenario import Scenario, with_sources
 from components.session.session import Session
 from components.session.stores import s3_endpoint
 from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
-from components.session.user_sources import with_sources
 from flows.iteration import training_iteration
 from flows.prefect_runtime.active_runs import (
+    end_children,
     mark_dead_runs_crashed,
     mark_in_bucket,
     record_process,
@@ -45,7 +45,6 @@ from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.iteration_runs import iteration_runs
 from flows.prefect_runtime.resumption import find_cancelled_state
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
-from flows.prefect_runtime.run_ends import end_children
 from flows.prefect_runtime.settings import patient_with_temporary_server
 from flows.preflight.checks import preflight
 from flows.presets import list_changes_from_preset

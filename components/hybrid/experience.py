@@ -39,10 +39,9 @@ from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import Decision
 from components.hybrid.episodes import EpisodeRule
 from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout
-from components.hybrid.playing import SnapshotGames
 from components.hybrid.start_positions import GamesFromPositions
 from components.hybrid.twin import Twin
-from components.hybrid.watched_games import GamesCurriculum, WatchedGames
+from components.hybrid.watched_games import GamesCurriculum, SnapshotGames, WatchedGames
 from components.identity import seed_for
 
 

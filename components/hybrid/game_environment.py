@@ -20,11 +20,11 @@ from components.hybrid.episodes import NUM_STARTS, EpisodeRule, Snapshot
 from components.hybrid.game_facts import Action
 from components.hybrid.game_text import Game, split_games
 from components.hybrid.language_model import ADVISER_TASK, WORDS, button_prompt
-from components.hybrid.playing import SnapshotGames
 from components.hybrid.twin import Twin
+from components.hybrid.watched_games import SnapshotGames
 
 if TYPE_CHECKING:
-    from components.hybrid.game_boy.one_game import OneGame
+    from components.hybrid.game_boy.pyboy_emulator import OneGame
 
 _RIGHT, _UP, _DOWN = 12, 4, 0
 """Facings."""
@@ -191,7 +191,7 @@ def _twin(seed: int) -> Twin:
 def _open_emulated(options: GameBoyOptions) -> "OneGame":
     """The game on the emulator. Raises ServiceMissing without it, which for our own cartridge names the rules that do."""
     try:
-        from components.hybrid.game_boy.one_game import one_game
+        from components.hybrid.game_boy.pyboy_emulator import one_game
     except ServiceMissing as error:
         if options.rom is not None:
             raise

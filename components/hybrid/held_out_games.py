@@ -17,8 +17,7 @@ from components.hybrid.experience import (
     open_twins,
     read_policy,
 )
-from components.hybrid.playing import Played, play_episodes
-from components.hybrid.watched_games import curriculum_in
+from components.hybrid.watched_games import Played, curriculum_in, play_episodes
 from components.identity import seed_for
 
 _RECENT = 8

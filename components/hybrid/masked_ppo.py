@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from components.errors import ConfigurationError
-from components.hybrid.screens import pack_screens, unpack_screens
+from components.hybrid.game_facts import pack_screens, unpack_screens
 from components.mathematics.surrogates import clip_surrogate
 
 _OF_STATES = ("num_states", "state_gains")

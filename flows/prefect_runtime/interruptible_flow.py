@@ -10,11 +10,13 @@ from typing import Any, ParamSpec, TypeVar
 
 from prefect import Flow
 from prefect.flow_engine import FlowRunEngine
+from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.callables import get_call_parameters
 from pydantic import ValidationError
 from yaml import YAMLError
 
 from components.errors import ConfigurationError
+from components.machine.outages import interrupt
 from tasks.stage import INTERRUPTIONS
 
 
@@ -86,3 +88,15 @@ def interruptible_flow(
     """Make an interruptible flow of a function, whose refusals are one line of its log."""
     shorten_refusals()
     return lambda function: InterruptibleFlow(function, name=name, flow_run_name=flow_run_name)
+
+
+class ThreadRunner(ThreadPoolTaskRunner[Any]):
+    """Ends with its flow. After an interruption its threads are abandoned; uncommitted work is computed again."""
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        if exc_type is not None and not issubclass(exc_type, Exception):
+            interrupt()
+            if self._executor is not None:
+                self._executor.shutdown(wait=False, cancel_futures=True)
+                self._executor = None
+        super().__exit__(exc_type, exc_value, traceback)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from components.session.user_sources import with_sources
+from components.session.scenario import with_sources
 from flows.presets import list_changes_from_preset, preset_config
 
 

@@ -20,7 +20,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.environments.family import is_cloned
 from components.environments.shared.own_rows import json_lines
 from components.generation.api.chat import KEY_VARIABLES
-from components.session.bases import check_bases
+from components.methods.first_checkpoints import check_bases
 from components.session.scenario import scenario_of
 from flows.presets import preset_values, with_overrides
 from tasks.warm_start import warm_start

@@ -17,10 +17,10 @@ from components.hybrid.game_facts import (
     Action,
     Booleans,
     Integers,
+    grey_screens,
     state_variables,
 )
 from components.hybrid.rewards import Records
-from components.hybrid.screens import grey_screens
 
 
 class EmulatedGames(RecordedGames):

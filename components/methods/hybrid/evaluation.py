@@ -27,7 +27,7 @@ from components.session.session import Session
 from components.session.stores import open_store
 
 if TYPE_CHECKING:
-    from components.hybrid.playing import Played
+    from components.hybrid.watched_games import Played
 
 _EFFECTIVE = (
     "method.game",

@@ -16,9 +16,9 @@ from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import IterationReport
 from components.session.checkpoint_loading import model_settings
+from components.session.scenario import with_sources
 from components.session.session import Session
 from components.session.stores import open_store
-from components.session.user_sources import with_sources
 from components.text.suggestions import suggest
 from flows.api.multi_model.configs import (
     KNOWN_MODELS,

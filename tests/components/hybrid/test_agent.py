@@ -17,9 +17,9 @@ from components.hybrid.decision_history import DecisionHistory
 from components.hybrid.decision_log import DecisionLog
 from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_facts import Action
-from components.hybrid.playing import Played, play_episodes
 from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.twin import Twin
+from components.hybrid.watched_games import Played, play_episodes
 
 
 def rule(mode: Mode = Mode.ADAPTIVE, **control: Any) -> AgentRule:

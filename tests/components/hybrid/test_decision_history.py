@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from components.hybrid.decision_history import Decision, DecisionHistory, state_hash
-from components.hybrid.decision_log import llm_shares
 from components.hybrid.errors import (
     DecisionConflict,
     HistoryCorrupt,
@@ -19,6 +18,7 @@ from components.hybrid.errors import (
     HistoryOfOtherVersion,
     HistoryUnusable,
 )
+from components.hybrid.patterns import llm_shares
 
 
 def decision(step: int, *, episode: int = 0, **fields: Any) -> Decision:

@@ -16,9 +16,8 @@ from components.hybrid.arbitration import Actor, Mode
 from components.hybrid.asked_manager import AskedManager, Manager
 from components.hybrid.control import ControlRule
 from components.hybrid.curriculum import list_stages
-from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans
+from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans, grey_screens
 from components.hybrid.game_text import describe_state, phase_name
-from components.hybrid.screens import grey_screens
 from components.hybrid.single_game import PlayedSteps, step_of_game
 from components.hybrid.strategies import Strategy
 from components.hybrid.watched_games import GamesCurriculum
