@@ -1,5 +1,5 @@
-"""What is known of N games at once: named whole numbers, the nine actions, the 25 state variables of a policy, and
-what a step brings.
+"""What is known of N games at once: named whole numbers, the nine actions and which of them make sense, what a policy sees, its
+25 state variables or the greys of the screen, and what a step brings.
 
 Axes: N games, S state variables, A actions.
 """

@@ -36,7 +36,9 @@ def chance_of_at_least(successes: int, blocks: Iterable[Block]) -> float:
 
     The exact one-sided test of a 2 x 2 table (R. A. Fisher, "The logic of inductive inference", 1935), over several tables
     with the distribution of their sum (Cochran, 1954; Mantel and Haenszel, 1959). It needs no estimate of a rate, so that it
-    holds for small histories and for rates that differ from block to block.
+    holds for small histories and for rates that differ from block to block. A z-score is not enough: the level of one test
+    among thousands is about 1e-5, and that far out the normal curve is wrong. With a rate of .05 and 20 trials, 6 successes
+    exceed Wilson's lower bound at 1.3e-5 but have a probability of 3.3e-4, so that random play would show patterns.
 
     **Example** 4 of 4 draws succeed where 5 of 10 trials do: 5/10 * 4/9 * 3/8 * 2/7 = 1/42, about .0238.
     """

@@ -49,7 +49,13 @@ class _Joined:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that was read from `text` by `read_condition`."""
+    """A condition that was read from `text` by `read_condition`: comparisons of facts with whole numbers, joined by and / or.
+
+        party_count > 0 and map_number == 4 and (x >= 8 or 2 <= y < 5)
+
+    There is nothing else in the language, so that a condition can be run anywhere: no calls, attributes, indices, arithmetic,
+    texts or fractions. Python's parser reads it, but Python never runs it. It serves one game and a thousand alike.
+    """
 
     text: str
     _tree: _Joined | _Comparison

@@ -3,6 +3,10 @@
 Staleness is the number of a member's updates between the weights that play and those that learn. A member's weights reach the
 games every `every` steps, so that it never exceeds `every - 1`, and engines load fewer weights a step. What is learned from a
 row is lowered by `(1 + staleness) ** -exponent` (FedAsync, arXiv:1903.03934).
+
+Besides, selective updates: the best `ceil(share N)` members by average raw return learn, and nobody starves. A member that was
+not updated for more than `max_rounds_waiting` rounds is updated too, and each other one with probability `exploration`. The
+records are a value: JSON, folded round by round, equal to the bit after a resume.
 """
 
 from collections.abc import Mapping

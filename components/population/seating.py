@@ -2,6 +2,14 @@
 
 A shard is a match: one seating for all its problems. Seats are swapped over shards and steps, and past selves are drawn by the
 state before the step and the seed, so that a resumed step seats the same players.
+
+Who of a pool of frozen past selves is played is decided by prioritised fictitious self-play (PFSP; Vinyals et al.,
+"Grandmaster level in StarCraft II", Nature 575, 2019, methods): with a probability proportional to a function of the
+learner's chance x against it, which is its mean payoff scaled to 0..1:
+
+    hard      (1 - x) ** power    those it loses to; nothing is spent on those it always beats
+    variance  x (1 - x)           those of its own strength
+    even      1                   all alike: fictitious self-play
 """
 
 from collections.abc import Mapping

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.components.hybrid.game_boy.pyboy_emulator import mix_actions, open_games
 
 from benchmarks.games_in_processes import GamesInProcesses
 from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.machine.process_variables import read_variables
+from tests.components.hybrid.game_boy.one_game import mix_actions, open_games
 
 RULE = EpisodeRule(max_steps=20)
 

@@ -48,7 +48,8 @@ CRYSTAL: MemoryMap = {
     "wPokedexCaught": Field(address=0xDE99, num_bytes=32),
     "hRandomAdd": Field(bank=0, address=0xFFE1, num_bytes=2),
 }
-"""Crystal's own addresses, of the English release."""
+"""Crystal's own addresses, of the English release, by the symbols of the disassembly (github.com/pret/pokecrystal). We have
+never played Crystal itself; our own cartridge keeps its facts at the same addresses. Of several bytes the highest comes first."""
 
 
 def read_symbol_file(text: str) -> MemoryMap:

@@ -156,22 +156,6 @@ def test_files_of_other_versions_and_programs_are_left_alone(tmp_path: Path) -> 
         assert (tmp_path / name).read_bytes() == before
 
 
-def test_a_file_of_the_first_version_is_counted_anew(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    with DecisionHistory(path) as history:
-        history.record([decision(step, is_last=step == 9) for step in range(10)])
-        for statement in (
-            "DROP TABLE steps",
-            "DROP TABLE grams",
-            "CREATE TABLE grams(state_hash)",
-            "PRAGMA user_version = 1",
-        ):
-            history._connection.execute(statement)
-    with DecisionHistory(path) as history:
-        assert (history.num_decisions(), history.steps(), history.analyse()) == (10, [], 1)
-        assert history.patterns(minimum_seen=1).num_tested > 0
-
-
 def test_a_step_is_stored_with_its_decisions_or_not_at_all(tmp_path: Path) -> None:
     with DecisionHistory() as history:
         assert history.record_step(0, "a", [decision(0)]) == 1

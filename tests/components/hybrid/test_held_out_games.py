@@ -35,7 +35,7 @@ def test_the_twin_begins_each_episode_at_a_start_of_its_kind(is_held_out: bool) 
 
 def test_the_emulator_begins_each_episode_at_a_start_of_its_kind() -> None:
     pytest.importorskip("pyboy")
-    from tests.components.hybrid.game_boy.pyboy_emulator import CHANCE, open_games
+    from tests.components.hybrid.game_boy.one_game import CHANCE, open_games
 
     for is_held_out in (False, True):
         with open_games(3, rule=EpisodeRule(is_held_out=is_held_out)) as games:

@@ -9,7 +9,7 @@ from components.hybrid.errors import SaveStateCorrupt
 from components.methods.hybrid.learner_checkpoints import _digests
 
 pytest.importorskip("pyboy")
-from tests.components.hybrid.game_boy.pyboy_emulator import open_games
+from tests.components.hybrid.game_boy.one_game import open_games
 
 
 def snapshot(buttons: str, **options: Any) -> dict[str, Any]:

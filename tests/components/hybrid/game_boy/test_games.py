@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.components.hybrid.game_boy.pyboy_emulator import mix_actions, open_games
 
 from components.errors import ConfigurationError
 from components.hybrid.episodes import EpisodeRule
@@ -13,6 +12,7 @@ from components.hybrid.game_boy.emulator import open_state, seal_state
 from components.hybrid.game_facts import LARGEST, Action, GamesStep, grey_screens
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.subgoals import read_lesson
+from tests.components.hybrid.game_boy.one_game import mix_actions, open_games
 
 RULE = EpisodeRule(max_steps=25, subgoals=read_lesson("start: x == 4 and y == 5\nlab: y <= 2", LARGEST).subgoals)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.components.hybrid.game_boy.pyboy_emulator import CHANCE, draws, mix_actions, open_games
 
 from components.hybrid.cartridge_rules import play_button
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.machine.package_files import package_file
+from tests.components.hybrid.game_boy.one_game import CHANCE, draws, mix_actions, open_games
 from tests.components.hybrid.scripted_play import TO_THE_PERSON
 
 ROM_FOLDER = package_file("components", "hybrid/game_boy/rom")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.components.hybrid.game_boy.pyboy_emulator import open_games
 
 from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_boy.games import EmulatedGames
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
+from tests.components.hybrid.game_boy.one_game import open_games
 from tests.components.hybrid.scripted_play import random_actions
 
 pytestmark = pytest.mark.slow
