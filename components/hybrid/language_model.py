@@ -46,10 +46,17 @@ class LanguageModelAdviser:
         **Example** eight legal buttons of which the model gives LEFT .57: LEFT with a confidence of .57 in 57 of 100 states.
         """
         tokenizer = self._generator.tokenizer
-        prompts = [button_tokens(tokenizer, button_prompt(question), is_chat=self._is_chat) for question in questions]
-        choices = [[WORDS[action] for action in question.legal] for question in questions]
-        seeds = [seed_for(self._seed, "advice", button_prompt(question)) for question in questions]
-        drawn = draw_choices(self._generator, self._version, prompts, choices, seeds)
+        requests = [
+            choice_request(
+                tokenizer,
+                button_tokens(tokenizer, button_prompt(question), is_chat=self._is_chat),
+                [WORDS[action] for action in question.legal],
+                [seed_for(self._seed, "advice", button_prompt(question))],
+            )
+            for question in questions
+        ]
+        answered = self._generator.generate(requests, self._version)
+        drawn = [read_choice(request, completion) for request, (completion,) in zip(requests, answered, strict=True)]
         return [
             Advice(action=question.legal[index], confidence=probability)
             for question, (index, probability) in zip(questions, drawn, strict=True)
@@ -136,25 +143,6 @@ def read_legal(prompt: str) -> list[Action]:
 def button_tokens(tokenizer: Tokenizer, prompt: str, *, is_chat: bool) -> tuple[int, ...]:
     """What the model reads: a chat with its task, or the question alone."""
     return tokenizer.encode_chat(ADVISER_TASK, prompt) if is_chat else tokenizer.encode(prompt)
-
-
-def draw_choices(
-    generator: Generator,
-    version: PolicyVersion,
-    prompts: Sequence[tuple[int, ...]],
-    choices: Sequence[Sequence[str]],
-    seeds: Sequence[int],
-) -> list[tuple[int, float]]:
-    """The index of one choice for each prompt, drawn by its seed, and the probability that it was drawn with.
-
-    Raises what `read_choice` raises.
-    """
-    requests = [
-        choice_request(generator.tokenizer, prompt, texts, [seed])
-        for prompt, texts, seed in zip(prompts, choices, seeds, strict=True)
-    ]
-    answered = generator.generate(requests, version)
-    return [read_choice(request, completion) for request, (completion,) in zip(requests, answered, strict=True)]
 
 
 class LanguageModelTeacher:

@@ -1,7 +1,7 @@
 """A configuration's environment, agents and rewards, and what it takes from the user's own files.
 
-Of these it holds digests of own code and the texts of prompts, so that a changed file has other stage keys. Paths of data become
-absolute, so that a run is played and evaluated from any folder.
+Of these it holds digests of own code and the texts of prompts, so that a changed file has other stage keys. Paths of data
+become absolute, so that a run is played and evaluated from any folder.
 """
 
 from collections.abc import Mapping, Sequence

@@ -49,7 +49,7 @@ CRYSTAL: MemoryMap = {
     "hRandomAdd": Field(bank=0, address=0xFFE1, num_bytes=2),
 }
 """Crystal's own addresses, of the English release, by the symbols of the disassembly (github.com/pret/pokecrystal). We have
-never played Crystal itself; our own cartridge keeps its facts at the same addresses. Of several bytes the highest comes first."""
+never played Crystal itself; our own cartridge keeps its facts at the same addresses. Of several bytes the highest is first."""
 
 
 def read_symbol_file(text: str) -> MemoryMap:

@@ -106,7 +106,6 @@ def _store_advice(
 ) -> tuple[ArtifactRef | None, dict[str, float]]:
     """The batch that the language model learns from, and its metrics; None where it learns nothing."""
     from components.hybrid.language_model import LearningAdviser
-    from components.methods.hybrid.play import advice_batch
 
     if not isinstance(adviser, LearningAdviser):
         return None, {}
