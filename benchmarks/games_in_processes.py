@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import ConfigurationError, TransientError
+from components.hybrid.episodes import EpisodeRule, Snapshot
 from components.hybrid.experience import GamesOpener, HybridSettings
 from components.hybrid.game_boy.cartridges import Cartridge
-from components.hybrid.game_boy.games import EpisodeRule, Snapshot
 from components.hybrid.game_facts import Booleans, GamesStep, Integers
-from components.hybrid.playing import SnapshotGames
+from components.hybrid.watched_games import SnapshotGames
 from components.machine.package_files import SOURCE_ROOT
 
 _LENGTH_BYTES = 8
@@ -230,20 +230,13 @@ def emulator_opener(cartridge: Cartridge, *, num_processes: int, environment: Ma
     def open_games(settings: HybridSettings, seed: int) -> AbstractContextManager[SnapshotGames]:
         if settings.starts is not None:
             raise ConfigurationError("starts: the emulator begins at the start; leave it out, or train on the twin")
-        rule = EpisodeRule(
-            max_steps=settings.max_steps,
-            goal_badges=settings.goal_badges,
-            weights=settings.weights,
-            subgoals=settings.subgoals,
-            is_held_out=settings.is_held_out,
-        )
         return GamesInProcesses(
             cartridge,
             settings.num_games,
             num_processes=num_processes,
             seed=seed,
             environment=environment,
-            rule=rule,
+            rule=settings,
             sees_screens=settings.learner.sees_screens,
         )
 

@@ -5,11 +5,11 @@ of it, and the same buttons were pressed on all maps, which differ by 1/255 in w
 steps cost; maps, places and badges are told apart; much of the practice begins where play has been; an episode has 600 steps.
 """
 
+from components.config.hybrid import StartsConfig
 from components.hybrid.experience import HybridSettings
 from components.hybrid.game_facts import LARGEST, STATE_VARIABLES
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.rewards import RewardWeights
-from components.hybrid.start_positions import StartRule
 
 _GAINS = {"x": 25.0, "y": 25.0, "map_number": 128.0, "johto_badges": 8.0, "party_count": 6.0, "level": 4.0}
 """What makes the differences on this cartridge about 1: its maps are ten by nine cells, with the numbers 2 to 4."""
@@ -29,5 +29,5 @@ def both_badges() -> HybridSettings:
         goal_badges=2,
         weights=WEIGHTS,
         learner=PPORule(steps=64, minibatch=1024, state_gains=tuple(_GAINS.get(name, 1.0) for name in STATE_VARIABLES)),
-        starts=StartRule(),
+        starts=StartsConfig(),
     )

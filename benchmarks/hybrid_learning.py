@@ -38,7 +38,7 @@ from components.hybrid.experience import (
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.held_out_games import GreedyPolicy, make_held_out_settings
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.playing import Played, SnapshotGames, play_episodes
+from components.hybrid.watched_games import Played, SnapshotGames, play_episodes
 from components.machine.process_variables import read_variables
 from components.mathematics.intervals import wilson_interval
 

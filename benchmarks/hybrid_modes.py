@@ -29,15 +29,15 @@ from components.hybrid.adviser import Advice, Adviser, Question
 from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
-from components.hybrid.game_boy.games import EpisodeRule
 from components.hybrid.language_model import LanguageModelAdviser, button_prompt
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
-from components.hybrid.playing import Played, SnapshotGames, play_episodes
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.subgoals import Lesson, weights_with_lesson
 from components.hybrid.twin import Twin
+from components.hybrid.watched_games import Played, SnapshotGames, play_episodes
 from components.machine.process_variables import read_variables
 from components.mathematics.intervals import wilson_interval
 
@@ -193,7 +193,7 @@ def play_mode(
 def open_games(place: str, num_games: int, seed: int) -> AbstractContextManager[SnapshotGames]:
     """Games at their start, whose goal is the first badge."""
     if place == TWIN:
-        return nullcontext(Twin(num_games, seed=seed, max_steps=MAX_STEPS))
+        return nullcontext(Twin(num_games, seed=seed, rule=EpisodeRule(max_steps=MAX_STEPS)))
     rule = EpisodeRule(max_steps=MAX_STEPS)
     return GamesInProcesses(
         homebrew_cartridge(), num_games, num_processes=1, seed=seed, environment=read_variables(), rule=rule
@@ -249,7 +249,7 @@ def steps_to_badge(weights: RewardWeights, lesson: Lesson | None, seed: int) -> 
     if lesson is not None:
         weights = weights_with_lesson(weights, lesson)
     learner = MaskedPPO(LESSON_LEARNER, seed=seed)
-    twin = Twin(16, seed=seed, weights=weights, subgoals=lesson.subgoals if lesson else ())
+    twin = Twin(16, seed=seed, rule=EpisodeRule(weights=weights, subgoals=lesson.subgoals if lesson else ()))
     ends: list[bool] = []
     watched = _Watched(twin, ends)
     for update in range(1, MOST_STEPS // (16 * 128) + 1):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from components.hybrid.adviser import Advice, Question
-from components.hybrid.cartridge_expert import competent_action
+from components.hybrid.game_environment import competent_action
 from components.hybrid.game_facts import Action
 from components.identity import seed_for
 

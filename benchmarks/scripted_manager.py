@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from components.hybrid.cartridge_expert import competent_action
 from components.hybrid.cartridge_rules import HILL, ROUTE, TOWN
+from components.hybrid.game_environment import competent_action
 from components.hybrid.game_facts import LARGEST, Action
 from components.hybrid.language_model import read_legal
 from flows.api.hybrid.trainer.llm_manager import BaseLLMManager

@@ -13,11 +13,12 @@ from components.errors import ConfigurationError
 from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.experience import digest_state
 from components.hybrid.game_facts import STATE_VARIABLES
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.hybrid.rewards import RewardWeights
-from components.hybrid.start_positions import GamesFromPositions, StartRule, make_helped_starts
+from components.hybrid.start_positions import GamesFromPositions
 from components.hybrid.twin import Twin
 from components.hybrid.watched_games import WatchedGames
 from components.identity import seed_for
@@ -35,16 +36,14 @@ def train(config: RunConfig) -> str:
 
     # The games: N at once, each a pure function of its seed and buttons. A record that grows pays, and each button costs
     # a little: r = sum of weights * (records after - before) + step.
-    games = Twin(
-        playing.num_games, seed=seed, max_steps=config.environment.max_turns,
-        goal_badges=config.environment.options["goal_badges"], weights=RewardWeights(**playing.weights),
+    rule = EpisodeRule(
+        max_steps=config.environment.max_turns, goal_badges=config.environment.options["goal_badges"],
+        weights=RewardWeights(**playing.weights),
     )  # fmt: skip
+    games = Twin(playing.num_games, seed=seed, rule=rule)
     if playing.game.starts is not None:
         # Some episodes begin where play has been: in a section that was entered n times with weight 1 / sqrt(n).
-        rule = playing.game.starts.model_dump(exclude={"kept"})
-        games = GamesFromPositions(
-            games, StartRule(curriculum=make_helped_starts(**rule), kept=playing.game.starts.kept), seed=seed
-        )
+        games = GamesFromPositions(games, playing.game.starts, seed=seed)
 
     # warm_start: a policy pi(a | s) over the legal buttons and a value function V(s), two networks of random weights.
     network = playing.learner.network

@@ -13,7 +13,7 @@ from prefect import runtime
 from components.artifacts.base import ArtifactStore
 from components.artifacts.format import ensure_format
 from components.artifacts.refs import CheckpointRef
-from components.config import ResourceConfig, RunConfig, StoreConfig
+from components.config import ResourceConfig, StoreConfig
 from components.errors import ConfigurationError, StoreRefused, StoreUnavailable
 from components.evaluation.held_out import Sampling, report_from
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
@@ -34,7 +34,7 @@ from components.session.team_weights import find_run_with
 from components.session.trackers import resolve_model
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
-from flows.suite_blocks import Progress, play_here, play_in_flow
+from flows.shards import Progress, play_here, play_in_flow
 from flows.suites import games_to_play, overridden, suite_to_play, team_overrides
 from tasks.play_suite import SCRIPT, block_calls, is_played, key_block
 
@@ -81,7 +81,7 @@ def evaluate(
             find_run=partial(find_stored_run, kept),
             play=play_in_flow,
         )
-    return report_document(report)
+    return asdict(report) | {"interval": list(report.interval), "num_solved_P": list(report.num_solved_P)}
 
 
 def evaluate_subject(
@@ -114,15 +114,12 @@ def evaluate_subject(
         team = find_team(parsed, find_run, title=subject)
         found = None
     found = found or suite_to_play(suite, team.learned, overrides, num_problems=num_problems, seed=seed)
-    with open_contender(team, found.config, store=results, adjust=partial(adjust_config, overrides)) as contender:
+    with open_contender(
+        team, found.config, store=results, adjust=lambda config: overridden(config, team_overrides(overrides))
+    ) as contender:
         report = contender_report(contender, found.suite, sampling, num_samples, seed, play=play, progress=progress)
         keep_results(contender.session)
     return report
-
-
-def adjust_config(overrides: Sequence[str], config: RunConfig) -> RunConfig:
-    """`config` with those of `overrides` that change who plays and where. Raises ConfigurationError."""
-    return overridden(config, team_overrides(overrides))
 
 
 def contender_report(
@@ -212,8 +209,3 @@ def find_stored_run(store: StoreConfig, subject: RunSubject | RegisteredSubject)
             f"{version.run_id} in {opened.uri}, or its files are gone; name another version, or the run"
         )
     return found, version.step
-
-
-def report_document(report: EvalReport) -> dict[str, Any]:
-    """The report as plain JSON."""
-    return asdict(report) | {"interval": list(report.interval), "num_solved_P": list(report.num_solved_P)}

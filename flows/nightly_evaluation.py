@@ -40,20 +40,20 @@ from components.runs.run import Run
 from components.schema import EvalReport
 from components.session.stores import open_store
 from components.session.trackers import name_champion, tracking_url
-from flows.active_runs import active_runs
 from flows.evaluate import evaluate_subject
-from flows.nightly_runs import run_nights
-from flows.nightly_subjects import (
+from flows.nightly_runs import (
+    active_runs,
     different,
     find_contestant,
     find_exact_run,
     is_there,
     list_unplayed_runs,
     newest_checkpoints,
+    run_nights,
 )
 from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
-from flows.suite_blocks import play_in_flow
+from flows.shards import play_in_flow
 
 _log = logging.getLogger(__name__)
 

@@ -6,25 +6,134 @@ they were on the last night, and its return is compared in pairs with what its e
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
 
 from components.artifacts.base import ArtifactStore
 from components.config import StoreConfig
-from components.errors import TroupeError
+from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, TroupeError
 from components.evaluation.comparison import payoff_differences
 from components.evaluation.night_records import read_nights
-from components.evaluation.nightly import ReturnChange, SuiteNight, changes_since, last_other
-from components.evaluation.subjects import RegisteredSubject, RunSubject
+from components.evaluation.nightly import NightlySuite, ReturnChange, SuiteNight, changes_since, last_other
+from components.evaluation.promotion import Contestant, run_named
+from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
 from components.methods.base import method_for
 from components.methods.contenders import ResultsStore
+from components.runs.initial_checkpoints import read_initial_checkpoints
+from components.runs.lineages import list_runs
 from components.runs.run import Run
+from components.runs.session_records import effective_run, readable_sessions, run_state
+from components.runs.steps import first_unfinished_step
+from components.runs.stored_runs import read_run
 from components.schema import EvalReport
 from components.session.scenario import scenario_of
-from components.session.team_weights import read_weights
-from flows.active_runs import read_newest_step
-from flows.evaluate import evaluate_subject
-from flows.nightly_subjects import find_exact_run
-from flows.suite_blocks import play_in_flow
+from components.session.stores import open_store
+from components.session.team_weights import digest_team, find_run_with, read_weights
+from flows.evaluate import evaluate_subject, find_stored_run
+from flows.shards import play_in_flow
+
+
+def active_runs(store: ArtifactStore, tonight: date, active_days: int) -> Iterator[Run]:
+    """The runs whose last session began at most `active_days` days before `tonight`. One with a damaged record is left out with
+    a warning."""
+    oldest = tonight - timedelta(days=active_days)
+    for run_id in list_runs(store):
+        try:
+            sessions = readable_sessions(store, run_id)
+            if sessions and datetime.fromisoformat(sessions[-1].started_at).date() >= oldest:
+                yield effective_run(store, read_run(store, run_id))
+        except ArtifactCorrupt as error:  # one run's error
+            _log.warning("%s is left out: %s", run_id, error)
+
+
+def read_newest_step(store: ArtifactStore, run: Run) -> int | None:
+    """The number of finished updates of a run that has something to play.
+
+    None for a run that has no policies yet, and for one that ended before its first update without completing: its policies are
+    those that every run of its configuration begins with.
+    """
+    if finished := first_unfinished_step(store, run):
+        return finished
+    try:
+        state = run_state(store, run, 0).name
+    except ArtifactCorrupt as error:
+        _log.warning("%s does not play: %s", run.run_id, error)
+        return None
+    has_policies = state in ("running", "completed") and read_initial_checkpoints(store, run) is not None
+    return 0 if has_policies else None
+
+
+def newest_checkpoints(store: ArtifactStore, nightly: NightlySuite, active: Sequence[Run]) -> Iterator[Contestant]:
+    """The newest checkpoint of each active run that plays the suite's environment. Players of games have nights of their own,
+    and so have populations, which a suite plays only if it names their preset."""
+    for run in active:
+        is_wanted = (
+            run.config.environment.name == nightly.suite.environment.name and run.config.method.nights == "suites"
+            if nightly.presets is None
+            else run.config.preset in nightly.presets
+        )
+        if is_wanted and run.config.method.nights != "games":
+            step = read_newest_step(store, run)
+            if step is not None:
+                yield Contestant(name=f"{run.run_id}@{step}", weights=read_weights(store, run, step))
+
+
+def find_contestant(kept: StoreConfig, subject: str) -> Contestant:
+    """A subject of every night, with its weights as they are now if it is a run. Raises ConfigurationError."""
+    parsed = parse_subject(subject)
+    if not isinstance(parsed, RunSubject | RegisteredSubject):
+        return Contestant(name=subject)
+    run, step = find_stored_run(kept, parsed)
+    store = open_store(kept)
+    at = first_unfinished_step(store, run) if step is None else step
+    return Contestant(name=f"{run.run_id}@{at}", weights=read_weights(store, run, at))
+
+
+def is_there(kept: StoreConfig, contestant: Contestant) -> bool:
+    """Whether the contestant's weights are still in the store under its name, before a restart or after it."""
+    try:
+        find_exact_run(kept, contestant.weights, parse_subject(contestant.name))
+    except (ArtifactMissing, ConfigurationError):  # its weights, or its run
+        return False
+    return True
+
+
+def find_exact_run(kept: StoreConfig, weights: str | None, subject: object) -> tuple[Run, int | None]:
+    """The run that a subject names, as it was when it had these weights; as it is now for None.
+
+    Raises ConfigurationError for an unknown run, ArtifactMissing if no such weights are in the store.
+    """
+    assert isinstance(subject, RunSubject | RegisteredSubject), f"{subject} is no run"
+    run, step = find_stored_run(kept, subject)
+    if weights is None or step is None:
+        return run, step
+    found = find_run_with(open_store(kept), run, step, lambda team: digest_team(team) == weights)
+    if found is None:
+        raise ArtifactMissing(
+            f"{run.run_id}@{step}: its weights {weights[:8]} are gone from the store, with a run or a restart that was removed"
+        )
+    return found, step
+
+
+def different(contestants: Iterable[Contestant]) -> list[Contestant]:
+    """The contestants without those whose weights an earlier one has under the same run."""
+    found: list[Contestant] = []
+    for each in contestants:
+        if not any(each.run == known.run and each.is_same(known) for known in found):
+            found.append(each)
+    return found
+
+
+def list_unplayed_runs(store: ArtifactStore, active: Sequence[Run], nights: Sequence[SuiteNight]) -> Iterator[str]:
+    """The active runs that no night has played or tried to play, with the reason. **Example** "own (environment guess)"."""
+    agents = (agent for night in nights for agent in (*(each.agent for each in night.reports), *night.failures))
+    played = {run_named(agent) for agent in agents}
+    for run in active:
+        if run.run_id not in played:
+            is_ready = read_newest_step(store, run) is not None
+            why = f"environment {run.config.environment.name}" if is_ready else "no update is finished"
+            yield f"{run.run_id} ({why})"
+
 
 _log = logging.getLogger(__name__)
 

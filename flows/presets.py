@@ -1,5 +1,6 @@
 """Presets of the current folder's and Troupe's `prefect.yaml`, files with one configuration, and `--set` overrides."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from components.config.types import check_name
 from components.environments.registry import anchor_options
 from components.errors import ConfigurationError
 from components.machine.package_files import package_file
+from components.session.publishing import run_params
+from components.session.scenario import with_sources
 from components.text.suggestions import did_you_mean
 
 TRAIN_ENTRYPOINT = "flows.train.train"
@@ -273,3 +276,22 @@ def _leave_out_unread(values: dict[str, Any], path: str, name: str) -> None:
 
 def _copy(value: Any) -> Any:
     return {key: _copy(inner) for key, inner in value.items()} if isinstance(value, Mapping) else value
+
+
+_log = logging.getLogger(__name__)
+
+
+def list_changes_from_preset(config: RunConfig) -> dict[str, str]:
+    """The parameters of `config` that its preset sets otherwise, by name; empty for one that belongs to no preset.
+
+    **Example** preset tiny with `--set rollout.group_size=8` gives `{"rollout.group_size": "8"}`.
+    """
+    try:
+        values = all_preset_values().get(config.preset)
+        if values is None:
+            return {}
+        preset = run_params(with_sources(parse_config(values)))
+    except ConfigurationError as error:
+        _log.warning("MLflow will not say what differs from preset %s: %s", config.preset, error)
+        return {}
+    return {name: value for name, value in run_params(config).items() if preset.get(name) != value}

@@ -27,7 +27,7 @@ def task_runner(resources: ResourceConfig) -> Any:
         except ImportError as error:
             raise ServiceMissing("resources.runner ray needs prefect-ray: `pip install 'troupe[ray]'`") from error
         return RayTaskRunner(address=resources.ray_address, init_kwargs=_ray_settings(resources.ray_address))
-    from flows.prefect_runtime.thread_runner import ThreadRunner
+    from flows.prefect_runtime.interruptible_flow import ThreadRunner
 
     return ThreadRunner(max_workers=resources.max_shards_at_once + resources.max_updates_at_once)
 

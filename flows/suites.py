@@ -16,8 +16,7 @@ from components.errors import ConfigurationError
 from components.evaluation.suites import Suite, different_problems, suite
 from components.methods.base import method_for
 from components.runs.run import Run
-from components.session.scenario import scenario_of
-from components.session.user_sources import with_environment_source
+from components.session.scenario import scenario_of, with_environment_source
 from components.text.suggestions import suggest
 from components.turn_order import BRANCHING
 from components.user_code import is_own, suggest_own

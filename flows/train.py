@@ -23,18 +23,18 @@ from components.reporting import progress
 from components.reporting.progress import subscribe
 from components.rollout.lessons import first_look
 from components.runs.lineages import view_command
+from components.runs.restarts import Restart
 from components.runs.resume_checks import validate_start
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
 from components.schema import EvalReport, IterationReport
-from components.session.scenario import Scenario
+from components.session.scenario import Scenario, with_sources
 from components.session.session import Session
 from components.session.stores import s3_endpoint
 from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
-from components.session.user_sources import with_sources
-from flows.iteration import training_iteration
 from flows.prefect_runtime.active_runs import (
+    end_children,
     mark_dead_runs_crashed,
     mark_in_bucket,
     record_process,
@@ -44,14 +44,13 @@ from flows.prefect_runtime.interruptible_flow import interruptible_flow
 from flows.prefect_runtime.iteration_runs import iteration_runs
 from flows.prefect_runtime.resumption import find_cancelled_state
 from flows.prefect_runtime.retrying_transport import retry_prefect_outages
-from flows.prefect_runtime.run_ends import end_children
 from flows.prefect_runtime.settings import patient_with_temporary_server
 from flows.preflight.checks import preflight
-from flows.preset_changes import list_changes_from_preset
+from flows.presets import list_changes_from_preset
 from flows.run_pages import RunPages
 from flows.runners import one_cluster, task_runner
 from flows.starts import StartRequest, commit_restart, read_requested_restart, read_requested_run
-from flows.steps import STEPS, steps_for
+from flows.steps import STEPS, steps_for, training_iteration
 from tasks.compute_advantages import warn_once
 from tasks.warm_start import warm_start
 
@@ -165,18 +164,28 @@ def open_session(run: Run, scenario: Scenario | None = None) -> Session:
 
 
 def train_here(
-    config: RunConfig, run_id: str, *, on_step: Callable[[IterationReport], None] | None = None
+    config: RunConfig,
+    run_id: str,
+    *,
+    restart: Restart | None = None,
+    on_session: Callable[[Session], None] = lambda session: None,
+    on_step: Callable[[IterationReport], None] | None = None,
 ) -> dict[str, Any]:
     """Train a run in this process to `config.num_steps`; the flow's summary. A run of the name is continued.
 
-    `on_step` is called when a step is stored. Where no Prefect server is named, one is started for the run, and may take as
-    long as the run would wait for one that is away. Raises ConfigurationError before anything expensive, ConfigDrift for
-    another configuration under the name, and what the flow raises.
+    `restart` is recorded first, so that the run continues from there with this configuration. `on_session` is called with the
+    session whose checks have passed, `on_step` when a step is stored. Where no Prefect server is named, one is started for the
+    run, and may take as long as the run would wait for one that is away. Raises ConfigurationError before anything expensive,
+    ConfigDrift for another configuration under the name, and what the flow raises.
     """
     settled = with_sources(config)
     with open_checked_session(Run(run_id=check_run_id(run_id), config=settled)) as session:
+        on_session(session)
         session.on_step = on_step
-        validate_start(session.store, run_id, settled, steps_for(settled).pipeline)
+        if restart is None:
+            validate_start(session.store, run_id, settled, steps_for(settled).pipeline)
+        else:
+            commit_restart(session, restart)
         with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
             return flow_for(settled)(settled, run_id)
 

@@ -1,4 +1,4 @@
-"""Draws who did what to whom in a population run, from what is stored: a page, a picture, and a graph for other programs."""
+"""Draws who did what to whom in a population run, from what is stored: a picture, and a graph for other programs."""
 
 from components.artifacts.refs import ArtifactRef
 from components.methods.population.interactions import FILES, file_in, store_interactions
@@ -8,7 +8,7 @@ from tasks.stage import stage
 
 @stage(
     "draw_interactions",
-    version=2,
+    version=3,
     reads=("method",),
     writes="interactions",
     optional=True,
@@ -16,7 +16,7 @@ from tasks.stage import stage
     timeout_seconds=3600,
 )
 def draw_interactions(session: Session, step: int, state: ArtifactRef) -> ArtifactRef:
-    """The folder of the three files after `step` updates, stored and, once it is durable, queued for MLflow. `state` is the
+    """The folder of both files after `step` updates, stored and, once it is durable, queued for MLflow. `state` is the
     population's after them."""
     drawn = store_interactions(session, step)
     for name in FILES:

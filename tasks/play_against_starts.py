@@ -4,7 +4,7 @@ from components.evaluation.comparison import payoff_difference
 from components.evaluation.held_out import Sampling
 from components.evaluation.suite_play import SuitePlay, join_plays
 from components.methods.base import method_for
-from components.methods.population.against_starts import (
+from components.methods.population.credits import (
     StartGains,
     list_trained_agents,
     seating_at_start,

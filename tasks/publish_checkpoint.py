@@ -2,8 +2,8 @@
 
 from components.runs.run import PolicyUpdate, StepBatches
 from components.schema import IterationReport
-from components.session.reports import iteration_report
 from components.session.session import Session
+from components.session.training_session import iteration_report
 from tasks.stage import stage
 
 

@@ -60,11 +60,6 @@ class ArbiterState(JsonState):
         """Who has the last decision. Raises ValueError before the first."""
         return Actor(self.bandit.arm)
 
-    @property
-    def llm_share(self) -> float:
-        """The share of decisions that the language model had; 0 before the first."""
-        return self.num_llm_decisions / self.num_decisions if self.num_decisions else 0.0
-
 
 def new_arbiter(seed: int) -> ArbiterState:
     """The state before the first decision. Equal seeds and equal play give equal choices."""

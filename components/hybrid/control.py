@@ -57,11 +57,6 @@ class Control:
         """Decisions that the language model had, in all games together."""
         return sum(arbiter.num_llm_decisions for arbiter in self._arbiters)
 
-    @property
-    def llm_share(self) -> float:
-        """The share of all decisions that the language model had; 0 before the first."""
-        return self.num_llm_decisions / max(1, sum(arbiter.num_decisions for arbiter in self._arbiters))
-
     def next_actors(self, phases: Sequence[str], stuck: Sequence[bool], *, explore: bool) -> list[Actor]:
         """Who has the next decision in each game, by its phase and whether it is stuck."""
         return [

@@ -8,7 +8,7 @@ from math import isfinite
 from statistics import fmean, pstdev
 from typing import Literal
 
-from components.errors import ConfigurationError
+from components.config.hybrid import CurriculumConfig, StageConfig
 from components.hybrid.json_state import JsonState
 from components.hybrid.strategies import Strategy
 
@@ -17,53 +17,17 @@ _BETTER = 0.01
 """A best mean must be better by this share to count as a gain."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """A stage, which is passed when the mean reward of the last episodes in it reaches `reward_threshold`.
-
-    `llm_confidence`, from 0 to 1, is how much the language model is trusted when the stage begins; `strategy` is the one to
-    begin with.
-    """
-
-    name: str
-    reward_threshold: float
-    llm_confidence: float
-    strategy: Strategy
-    min_episodes: int = 10
-
-
 DEFAULT_STAGES = (
-    Stage(name="guided", reward_threshold=50.0, llm_confidence=0.9, strategy=Strategy.LLM_HEAVY),
-    Stage(name="shared", reward_threshold=100.0, llm_confidence=0.7, strategy=Strategy.BALANCED),
-    Stage(name="supervised", reward_threshold=200.0, llm_confidence=0.5, strategy=Strategy.RULE_HEAVY),
-    Stage(name="alone", reward_threshold=500.0, llm_confidence=0.3, strategy=Strategy.RULE_HEAVY),
+    StageConfig(name="guided", reward_threshold=50.0, llm_confidence=0.9, strategy="llm_heavy"),
+    StageConfig(name="shared", reward_threshold=100.0, llm_confidence=0.7, strategy="balanced"),
+    StageConfig(name="supervised", reward_threshold=200.0, llm_confidence=0.5, strategy="rule_heavy"),
+    StageConfig(name="alone", reward_threshold=500.0, llm_confidence=0.3, strategy="rule_heavy"),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurriculumRule:
-    """The stages, and when one is passed or stalled: fixed for a run.
-
-    `window` is the number of episodes whose mean and deviation count; `largest_deviation` the largest deviation as a share of
-    the mean; `patience` the episodes without a gain until a stage stalls; `decay` the factor of the confidence per episode.
-    """
-
-    stages: tuple[Stage, ...] = DEFAULT_STAGES
-    window: int = 10
-    largest_deviation: float = 0.2
-    patience: int = 20
-    decay: float = 0.995
-
-    def __post_init__(self) -> None:
-        if not self.stages:
-            raise ConfigurationError("stages: give at least one")
-        if self.window < 1 or self.patience < 1:
-            raise ConfigurationError(f"window {self.window}, patience {self.patience}: give at least 1 episode")
-        if not 0 < self.decay <= 1:
-            raise ConfigurationError(f"decay {self.decay}: give a number above 0, up to 1")
-        trusts = [stage.llm_confidence for stage in self.stages]
-        if not all(0 <= trust <= 1 for trust in trusts) or trusts != sorted(trusts, reverse=True):
-            raise ConfigurationError(f"llm_confidence {trusts}: give numbers from 0 to 1 that do not rise")
+def list_stages(rule: CurriculumConfig) -> tuple[StageConfig, ...]:
+    """The stages of a curriculum, which are passed when the mean reward of the last episodes reaches their threshold."""
+    return rule.stages or DEFAULT_STAGES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +52,12 @@ class CurriculumState(JsonState):
         return 1.0 - self.llm_confidence
 
 
-def first_state(rule: CurriculumRule) -> CurriculumState:
+def first_state(rule: CurriculumConfig) -> CurriculumState:
     """The state before the first episode."""
     return _stage_start(rule, 0)
 
 
-def next_state(state: CurriculumState, rule: CurriculumRule, reward: float) -> tuple[CurriculumState, Event | None]:
+def next_state(state: CurriculumState, rule: CurriculumConfig, reward: float) -> tuple[CurriculumState, Event | None]:
     """The state after an episode of this stage with this reward, and what happened.
 
     The stage is passed after `min_episodes` in it, when the mean of the full window reaches the threshold and its deviation is
@@ -118,14 +82,14 @@ def next_state(state: CurriculumState, rule: CurriculumRule, reward: float) -> t
     return replace(counted, llm_confidence=decayed), None
 
 
-def _stage_start(rule: CurriculumRule, number: int) -> CurriculumState:
-    stage = rule.stages[number]
-    return CurriculumState(stage=number, strategy=stage.strategy, llm_confidence=stage.llm_confidence)
+def _stage_start(rule: CurriculumConfig, number: int) -> CurriculumState:
+    stage = list_stages(rule)[number]
+    return CurriculumState(stage=number, strategy=Strategy(stage.strategy), llm_confidence=stage.llm_confidence)
 
 
-def _is_passed(state: CurriculumState, rule: CurriculumRule) -> bool:
-    stage = rule.stages[state.stage]
-    if state.stage + 1 == len(rule.stages) or state.num_episodes < max(stage.min_episodes, rule.window):
+def _is_passed(state: CurriculumState, rule: CurriculumConfig) -> bool:
+    stage = list_stages(rule)[state.stage]
+    if state.stage + 1 == len(list_stages(rule)) or state.num_episodes < max(stage.min_episodes, rule.window):
         return False
     mean = fmean(state.recent)
     is_steady = pstdev(state.recent) <= rule.largest_deviation * max(abs(mean), 1)
@@ -139,17 +103,19 @@ def _count_gain(state: CurriculumState, mean: float) -> CurriculumState:
     return replace(state, episodes_without_gain=state.episodes_without_gain + 1)
 
 
-def _add_help(state: CurriculumState, rule: CurriculumRule) -> CurriculumState:
+def _add_help(state: CurriculumState, rule: CurriculumConfig) -> CurriculumState:
     order = list(Strategy)
     return replace(
         state,
         strategy=order[max(0, order.index(state.strategy) - 1)],
-        llm_confidence=min(state.llm_confidence / rule.decay**rule.patience, rule.stages[state.stage].llm_confidence),
+        llm_confidence=min(
+            state.llm_confidence / rule.decay**rule.patience, list_stages(rule)[state.stage].llm_confidence
+        ),
         episodes_without_gain=0,
         num_stalls=state.num_stalls + 1,
     )
 
 
-def _lowest_confidence(state: CurriculumState, rule: CurriculumRule) -> float:
+def _lowest_confidence(state: CurriculumState, rule: CurriculumConfig) -> float:
     """Where the trust in the language model stops to decay: at that of the next stage; in the last stage at its own."""
-    return rule.stages[min(state.stage + 1, len(rule.stages) - 1)].llm_confidence
+    return list_stages(rule)[min(state.stage + 1, len(list_stages(rule)) - 1)].llm_confidence

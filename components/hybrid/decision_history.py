@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, SupportsFloat, cast
 
-from components.hybrid.decision_counts import DecisionCount, Over, count_decisions
 from components.hybrid.errors import (
     DecisionConflict,
     HistoryCorrupt,
@@ -22,17 +21,22 @@ from components.hybrid.errors import (
     HistoryOfOtherVersion,
     HistoryUnusable,
 )
-from components.hybrid.patterns import TABLES, Gram, PatternReport, count_closed_episodes, find_patterns, read_grams
+from components.hybrid.patterns import (
+    TABLES,
+    DecisionCount,
+    Gram,
+    Over,
+    PatternReport,
+    count_closed_episodes,
+    count_decisions,
+    find_patterns,
+    read_grams,
+)
 from components.identity import fingerprint, seed_for
 
 SCHEMA_VERSION = 2
 _APPLICATION_ID = 0x54524F55
 """The letters TROU: the mark of our files among those of other programs."""
-_SINCE_VERSION_1 = (
-    "CREATE TABLE steps(step INTEGER PRIMARY KEY, digest TEXT NOT NULL)",
-    *TABLES,
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
-)
 _SCHEMA = (
     "CREATE TABLE decisions(number INTEGER PRIMARY KEY, episode_id INTEGER NOT NULL, step_number INTEGER NOT NULL,"
     " state_hash INTEGER NOT NULL, action INTEGER NOT NULL, source TEXT NOT NULL, is_success INTEGER NOT NULL,"
@@ -41,7 +45,9 @@ _SCHEMA = (
     " UNIQUE(episode_id, step_number))",
     "CREATE INDEX last_decisions ON decisions(number) WHERE is_last",
     f"PRAGMA application_id = {_APPLICATION_ID}",
-    *_SINCE_VERSION_1,
+    "CREATE TABLE steps(step INTEGER PRIMARY KEY, digest TEXT NOT NULL)",
+    *TABLES,
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
 
 
@@ -256,21 +262,12 @@ class DecisionHistory:
                     for statement in _SCHEMA:
                         connection.execute(statement)
         connection.execute("PRAGMA synchronous = NORMAL")
-        if self._version() == (_APPLICATION_ID, 1):
-            self._count_anew()
         found = self._version()
         if found != (_APPLICATION_ID, SCHEMA_VERSION):
             written_by = f"version {found[1]} of the schema" if found[0] == _APPLICATION_ID else "another program"
             raise HistoryOfOtherVersion(
                 f"{self._path} was written by {written_by}; this is version {SCHEMA_VERSION}: name another file"
             )
-
-    def _count_anew(self) -> None:
-        """Bring a file of version 1 up to date, which counted otherwise; the next `analyse` counts all that it has."""
-        with self._transaction():
-            if self._version() == (_APPLICATION_ID, 1):
-                for statement in ("DROP TABLE grams", "DROP TABLE counted", *_SINCE_VERSION_1):
-                    self._connection.execute(statement)
 
     def _is_new(self) -> bool:
         (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -12,8 +12,8 @@ of arrays; these entries decide how a run goes on, and are what a digest must co
 | `weights.*` | policy and value function | `update_learner` |
 | `optimizer.*` | moments and steps of Adam | `update_learner` |
 | `games.*` | facts, records, visited tiles, met subgoals, steps, episodes and chance of each game | `collect_experience` |
-| `games.starts`, `games.position.*`, `games.from_start_N` | curriculum and kept positions, with a `StartRule` | likewise |
-| `curriculum.*` | the stage, its trust and rewards, and what open episodes have earned, with a `CurriculumRule` | likewise |
+| `games.starts`, `games.position.*`, `games.from_start_N` | curriculum and kept positions, with a `StartsConfig` | likewise |
+| `curriculum.*` | the stage, its trust and rewards, and what open episodes have earned, with a `CurriculumConfig` | likewise |
 | `agent` | arbiter, open episodes, kept answers, recent actions and states | likewise |
 
 Not in it: generators, since each function is seeded by (seed, step); `num_updates`, which is the step.
@@ -24,33 +24,99 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from math import prod
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from components.config.hybrid import CurriculumConfig, StartsConfig
+from components.errors import ArtifactCorrupt
 from components.hybrid.adviser import Adviser
 from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
-from components.hybrid.curriculum import CurriculumRule
 from components.hybrid.decision_history import Decision
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout
-from components.hybrid.playing import SnapshotGames
-from components.hybrid.rewards import RewardWeights
-from components.hybrid.start_positions import GamesFromPositions, StartRule
-from components.hybrid.stored_arrays import StoredArrays
-from components.hybrid.subgoals import Subgoal
+from components.hybrid.start_positions import GamesFromPositions
 from components.hybrid.twin import Twin
-from components.hybrid.watched_games import GamesCurriculum, WatchedGames
+from components.hybrid.watched_games import GamesCurriculum, SnapshotGames, WatchedGames
 from components.identity import seed_for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredArrays:
+    """Arrays of numbers and truth values: their names, types and shapes, and all their values in two columns.
+
+    Floats are kept as float64, which holds every float32 and float16; whole numbers and truth values as int64, in which an
+    unsigned number of 64 bits keeps its bits. Equal arrays give equal values.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    ints: tuple[int, ...]
+    floats: tuple[float, ...]
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """These arrays as one value. Raises TypeError for an array of anything but numbers and truth values.
+
+        **Example** {"x": float32 (2, 3), "over": bool (2,)}: 6 floats, 2 ints.
+        """
+        ints: list[int] = []
+        floats: list[float] = []
+        for name, array in arrays.items():
+            if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
+                floats += array.ravel().tolist()
+            elif array.dtype.kind in "iub":
+                ints += _view_signed(array).ravel().tolist()
+            else:
+                raise TypeError(f"array {name}: a {array.dtype} cannot be stored exactly")
+        return cls(
+            names=tuple(arrays),
+            types=tuple(array.dtype.str for array in arrays.values()),
+            shapes=tuple(array.shape for array in arrays.values()),
+            ints=tuple(ints),
+            floats=tuple(floats),
+        )
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays, bit for bit. Raises ArtifactCorrupt where the columns do not hold what the shapes say."""
+        arrays: dict[str, NDArray[Any]] = {}
+        ints, floats = np.array(self.ints, np.int64), np.array(self.floats, np.float64)
+        num_ints = num_floats = 0
+        for name, type_name, shape in zip(self.names, self.types, self.shapes, strict=True):
+            dtype, size = np.dtype(type_name), prod(shape)
+            if dtype.kind == "f":
+                array: NDArray[Any] = floats[num_floats : num_floats + size].astype(dtype)
+                num_floats += size
+            else:
+                part = ints[num_ints : num_ints + size]
+                array = part.view(np.uint64) if dtype == np.uint64 else part.astype(dtype)
+                num_ints += size
+            if len(array) != size:
+                raise ArtifactCorrupt(f"array {name} of shape {shape}: {len(array)} of its {size} values are there")
+            arrays[name] = array.reshape(shape).copy()
+        if (num_ints, num_floats) != (len(ints), len(floats)):
+            raise ArtifactCorrupt(
+                f"{len(ints)} ints and {len(floats)} floats, of which {num_ints} and {num_floats} are used"
+            )
+        return arrays
+
+
+def _view_signed(array: NDArray[Any]) -> NDArray[np.int64]:
+    contiguous = np.ascontiguousarray(array)
+    return contiguous.view(np.int64) if array.dtype == np.uint64 else contiguous.astype(np.int64)
+
 
 LearnerState = dict[str, NDArray[Any]]
 _RL_ONLY = AgentRule(control=ControlRule(mode=Mode.RL_ONLY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HybridSettings:
+class HybridSettings(EpisodeRule):
     """What is played and how it is learned: fixed for a run. Without `starts` all episodes begin at the start.
 
     In ADAPTIVE a `curriculum` says which share the language model has, and how sure it must be.
@@ -61,15 +127,11 @@ class HybridSettings:
     num_games: int = 64
     max_steps: int = 600
     goal_badges: int = 2
-    weights: RewardWeights = field(default_factory=RewardWeights)
-    subgoals: tuple[Subgoal, ...] = ()
     learner: PPORule = field(default_factory=PPORule)
     agent: AgentRule = _RL_ONLY
-    starts: StartRule | None = None
-    curriculum: CurriculumRule | None = None
+    starts: StartsConfig | None = None
+    curriculum: CurriculumConfig | None = None
     keeps_decisions: bool = False
-    is_held_out: bool = False
-    """Games with starts that no training plays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,15 +165,7 @@ GamesOpener = Callable[[HybridSettings, int], AbstractContextManager[SnapshotGam
 def open_twins(settings: HybridSettings, seed: int) -> AbstractContextManager[SnapshotGames]:
     """The games on the cartridge's rules in NumPy, which have no screen."""
     assert not settings.learner.sees_screens, settings.learner
-    twin = Twin(
-        settings.num_games,
-        seed=seed,
-        max_steps=settings.max_steps,
-        goal_badges=settings.goal_badges,
-        weights=settings.weights,
-        subgoals=settings.subgoals,
-        is_held_out=settings.is_held_out,
-    )
+    twin = Twin(settings.num_games, seed=seed, rule=settings)
     return nullcontext(twin if settings.starts is None else GamesFromPositions(twin, settings.starts, seed=seed))
 
 

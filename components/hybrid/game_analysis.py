@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from components.hybrid.action_masks import action_masks
 from components.hybrid.adviser import Question
 from components.hybrid.agent import description_hash
 from components.hybrid.errors import DecisionValidationError
-from components.hybrid.game_facts import LARGEST, Action
+from components.hybrid.game_facts import LARGEST, Action, action_masks
 from components.hybrid.game_text import describe_goal, describe_state, phase_name
 from components.text.suggestions import suggest
 

@@ -15,16 +15,57 @@ from components.errors import MalformedAction, ServiceMissing
 from components.frozen import Frozen
 from components.hybrid.adviser import Question
 from components.hybrid.agent import RECENT_ACTIONS
-from components.hybrid.cartridge_expert import competent_action
+from components.hybrid.cartridge_rules import HILL, ROUTE, TOWN
+from components.hybrid.episodes import NUM_STARTS, EpisodeRule, Snapshot
 from components.hybrid.game_facts import Action
-from components.hybrid.game_text import split_games
+from components.hybrid.game_text import Game, split_games
 from components.hybrid.language_model import ADVISER_TASK, WORDS, button_prompt
-from components.hybrid.playing import SnapshotGames
-from components.hybrid.start_seeds import NUM_STARTS
-from components.hybrid.twin import Snapshot, Twin
+from components.hybrid.twin import Twin
+from components.hybrid.watched_games import SnapshotGames
 
 if TYPE_CHECKING:
-    from components.hybrid.game_boy.one_game import OneGame
+    from components.hybrid.game_boy.pyboy_emulator import OneGame
+
+_RIGHT, _UP, _DOWN = 12, 4, 0
+"""Facings."""
+
+
+def competent_action(game: Game) -> Action:
+    """The next button on the way to the starter, the first badge, level 15 and the second badge of the homebrew cartridge.
+
+    **Example** in a new game at (4, 5): LEFT.
+    """
+    if game["battle_mode"]:
+        return Action.A
+    if game["menu"] or game["script"]:
+        return Action.B
+    if not game["party_count"]:
+        return _action_to_starter(game)
+    if game["map_number"] == HILL or (game["map_number"] == ROUTE and game["johto_badges"]):
+        return _action_after_first_badge(game)
+    if game["map_number"] == TOWN and game["x"] <= 2 and game["y"] in (3, 4):
+        return Action.DOWN  # around the house
+    if (game["map_number"] != TOWN or game["x"] > 4) and game["y"] != 4:
+        return Action.UP if game["y"] > 4 else Action.DOWN
+    return Action.A if game["map_number"] != TOWN and game["x"] == 7 and game["facing"] == _RIGHT else Action.RIGHT
+
+
+def _action_to_starter(game: Game) -> Action:
+    if game["y"] > 2:
+        return Action.LEFT if game["x"] in (3, 4) else Action.UP
+    return Action.LEFT if game["x"] > 1 else Action.A if game["facing"] == _UP else Action.UP
+
+
+def _action_after_first_badge(game: Game) -> Action:
+    """South to the hill, up and down its grass until level 15, then to the second gym."""
+    if game["map_number"] == ROUTE:
+        return Action.DOWN if game["x"] == 2 else Action.RIGHT if game["x"] < 2 else Action.LEFT
+    if game["level"] < 15:
+        return Action.DOWN if game["y"] < 3 or (game["y"] == 3 and game["facing"] == _DOWN) else Action.UP
+    if game["y"] < 7:
+        return Action.DOWN
+    return Action.RIGHT if game["x"] < 8 else Action.A if game["facing"] == _DOWN else Action.DOWN
+
 
 PLAYER = "player"
 _ENDLESS = 1_000_000
@@ -144,13 +185,13 @@ def _games(state: GameBoyState) -> SnapshotGames:
 
 
 def _twin(seed: int) -> Twin:
-    return Twin(1, seed=seed, max_steps=_ENDLESS, goal_badges=_ENDLESS)
+    return Twin(1, seed=seed, rule=EpisodeRule(max_steps=_ENDLESS, goal_badges=_ENDLESS))
 
 
 def _open_emulated(options: GameBoyOptions) -> "OneGame":
     """The game on the emulator. Raises ServiceMissing without it, which for our own cartridge names the rules that do."""
     try:
-        from components.hybrid.game_boy.one_game import one_game
+        from components.hybrid.game_boy.pyboy_emulator import one_game
     except ServiceMissing as error:
         if options.rom is not None:
             raise

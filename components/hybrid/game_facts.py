@@ -1,15 +1,19 @@
-"""What is known of N games at once: named whole numbers, the nine actions, the 25 state variables of a policy, and
-what a step brings.
+"""What is known of N games at once: named whole numbers, the nine actions and which of them make sense, what a policy sees, its
+25 state variables or the greys of the screen, and what a step brings.
 
 Axes: N games, S state variables, A actions.
 """
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from components.errors import ArtifactCorrupt
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -136,3 +140,60 @@ def state_variables(facts: Facts) -> NDArray[np.float32]:
 def _share(part_N: Integers, whole_N: Integers) -> Floats:
     """The parts of the wholes; 0 of nothing."""
     return part_N / np.maximum(whole_N, 1)
+
+
+def action_masks(facts: Facts) -> Booleans:
+    """Whether each action is allowed in each game (N, A); NONE always is, so that no mask is empty.
+
+    While the game talks: A, B and NONE. In a battle: all but START and SELECT, since its menus need directions. In a menu: all
+    but SELECT. In the world: all but SELECT.
+
+    **Example** in the world (1, 1, 1, 0, 1, 1, 1, 1, 1), in a battle (1, 1, 0, 0, 1, 1, 1, 1, 1), in a dialogue
+    (1, 1, 0, 0, 0, 0, 0, 0, 1).
+    """
+    allowed_N_A = np.ones((len(facts["battle_mode"]), NUM_ACTIONS), np.bool_)
+    allowed_N_A[:, Action.SELECT] = False
+    allowed_N_A[facts["battle_mode"] > 0, Action.START] = False
+    talking_N = (facts["script"] > 0) & (facts["battle_mode"] == 0)
+    allowed_N_A[np.ix_(talking_N, [Action.START, Action.UP, Action.DOWN, Action.LEFT, Action.RIGHT])] = False
+    return allowed_N_A
+
+
+GREYS_SHAPE = (72, 80)
+"""Rows and columns of what is seen."""
+_WORD_BYTES = 8
+
+
+def grey_screens(screens_N_H_W_3: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The greys of screens (N, 72, 80): each the mean of two by two points of three colours, rounded down.
+
+    **Example** two points of (255, 255, 255) and two of (0, 0, 0): 127.
+    """
+    colours_N_H_W = screens_N_H_W_3[..., 0].astype(np.uint16)
+    for colour in (1, 2):
+        colours_N_H_W += screens_N_H_W_3[..., colour]
+    rows_N_H_W = colours_N_H_W[:, ::2] + colours_N_H_W[:, 1::2]
+    greys_N_H_W: NDArray[np.uint8] = ((rows_N_H_W[..., ::2] + rows_N_H_W[..., 1::2]) // 12).astype(np.uint8)
+    return greys_N_H_W
+
+
+def pack_screens(greys_B_H_W: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Screens in as few whole numbers as they compress to, for `unpack_screens`.
+
+    **Example** 2,048 screens of the homebrew cartridge: 11.8 MB, packed a twentieth or less.
+    """
+    packed = zlib.compress(np.ascontiguousarray(greys_B_H_W).tobytes(), 1)
+    return np.frombuffer(packed + bytes(-len(packed) % _WORD_BYTES), np.int64)
+
+
+def unpack_screens(packed: NDArray[Any], num_screens: int) -> NDArray[np.uint8]:
+    """The screens that were packed. Raises ArtifactCorrupt unless there are so many."""
+    shape = (num_screens, *GREYS_SHAPE)
+    num_bytes = int(np.prod(shape))
+    try:
+        raw = zlib.decompressobj().decompress(packed.astype(np.int64).tobytes(), num_bytes + 1)
+    except zlib.error as error:
+        raise ArtifactCorrupt(f"{num_screens} packed screens: {error}") from error
+    if len(raw) != num_bytes:
+        raise ArtifactCorrupt(f"{num_screens} packed screens: they unpack to {len(raw)} bytes, not {num_bytes}")
+    return np.frombuffer(raw, np.uint8).reshape(shape).copy()

@@ -28,7 +28,9 @@ def describe_state(game: Game) -> str:
     **Example** "You are in the town at column 4, row 5, facing down. You have no party."
     """
     where = place_name(game["map_group"], game["map_number"])
-    place = f"You are in {where} at column {game['x']}, row {game['y']}, facing {_facing(game)}."
+    place = (
+        f"You are in {where} at column {game['x']}, row {game['y']}, facing {_FACINGS.get(game['facing'], 'nowhere')}."
+    )
     party = f"Your level is {game['level']}, you are {_health(game['hp'], game['max_hp'])}."
     if game["battle_mode"]:
         kind = "a trainer" if game["battle_mode"] == 2 else "a wild enemy"
@@ -90,10 +92,6 @@ def place_name(map_group: int, map_number: int) -> str:
     """A map in words. **Example** "the town", "map 3.1"."""
     named = _PLACES.get(map_number) if map_group == HOMEBREW_GROUP else None
     return named or f"map {map_group}.{map_number}"
-
-
-def _facing(game: Game) -> str:
-    return _FACINGS.get(game["facing"], "nowhere")
 
 
 def _health(hp: int, max_hp: int) -> str:

@@ -3,7 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,21 +17,11 @@ from components.hybrid.experience import (
     open_twins,
     read_policy,
 )
-from components.hybrid.game_facts import Booleans, Facts, Floats, GamesStep, Integers
-from components.hybrid.playing import Played, SnapshotGames, play_episodes
-from components.hybrid.watched_games import curriculum_in
+from components.hybrid.watched_games import Played, curriculum_in, play_episodes
 from components.identity import seed_for
 
 _RECENT = 8
 """States within which a greedy player is seen to go round."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOut:
-    """The first episode of each game (N,), and what it earned."""
-
-    played: Played
-    rewards_N: Floats
 
 
 def play_held_out(
@@ -43,7 +33,7 @@ def play_held_out(
     is_greedy: bool,
     adviser: Adviser | None = None,
     open_games: GamesOpener = open_twins,
-) -> HeldOut:
+) -> Played:
     """So many episodes from the true start with starts of this seed, played at once by what a state has learned.
 
     What arbitration has measured, and how far a curriculum has come, is used and not changed. `is_greedy`: the player is a
@@ -54,8 +44,7 @@ def play_held_out(
     goal = make_held_out_settings(settings, num_episodes)
     agent = make_trained_agent(settings, state, num_episodes, seed=seed, is_greedy=is_greedy, adviser=adviser)
     with open_games(goal, seed) as games:
-        paid = _PaidGames(games, num_episodes)
-        return HeldOut(played=play_episodes(agent, paid, explore=False), rewards_N=paid.rewards_N)
+        return play_episodes(agent, games, explore=False)
 
 
 def make_held_out_settings(settings: HybridSettings, num_episodes: int) -> HybridSettings:
@@ -106,34 +95,3 @@ class GreedyPolicy:
             goes_round_N |= (states_N_S == before_N_S).reshape(len(states_N_S), -1).all(axis=1)
         self._recent.append(states_N_S.copy())
         return np.where(goes_round_N, drawn_N, probabilities_N_A.argmax(axis=1)), probabilities_N_A
-
-
-class _PaidGames:
-    """Games whose first episodes' rewards are summed."""
-
-    def __init__(self, games: SnapshotGames, num_games: int) -> None:
-        self._games = games
-        self._open_N = np.ones(num_games, np.bool_)
-        self.rewards_N = np.zeros(num_games)
-
-    @property
-    def facts(self) -> Facts:
-        return self._games.facts
-
-    def states(self) -> NDArray[Any]:
-        return self._games.states()
-
-    def masks(self) -> Booleans:
-        return self._games.masks()
-
-    def step(self, actions_N: Integers) -> GamesStep:
-        step = self._games.step(actions_N)
-        self.rewards_N += step.rewards_N * self._open_N
-        self._open_N &= ~(step.ended_N | step.cut_N)
-        return step
-
-    def snapshot(self) -> dict[str, NDArray[Any]]:
-        return self._games.snapshot()
-
-    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
-        self._games.restore(snapshot)

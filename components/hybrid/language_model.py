@@ -1,9 +1,8 @@
 """A language model as adviser and as teacher, through the pipeline's `Generator`."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from components.generation.base import GenerationRequest, Generator, Tokenizer, choice_request, read_choice
 from components.hybrid.adviser import Advice, Question
@@ -47,10 +46,17 @@ class LanguageModelAdviser:
         **Example** eight legal buttons of which the model gives LEFT .57: LEFT with a confidence of .57 in 57 of 100 states.
         """
         tokenizer = self._generator.tokenizer
-        prompts = [button_tokens(tokenizer, button_prompt(question), is_chat=self._is_chat) for question in questions]
-        choices = [[WORDS[action] for action in question.legal] for question in questions]
-        seeds = [seed_for(self._seed, "advice", button_prompt(question)) for question in questions]
-        drawn = draw_choices(self._generator, self._version, prompts, choices, seeds)
+        requests = [
+            choice_request(
+                tokenizer,
+                button_tokens(tokenizer, button_prompt(question), is_chat=self._is_chat),
+                [WORDS[action] for action in question.legal],
+                [seed_for(self._seed, "advice", button_prompt(question))],
+            )
+            for question in questions
+        ]
+        answered = self._generator.generate(requests, self._version)
+        drawn = [read_choice(request, completion) for request, (completion,) in zip(requests, answered, strict=True)]
         return [
             Advice(action=question.legal[index], confidence=probability)
             for question, (index, probability) in zip(questions, drawn, strict=True)
@@ -139,25 +145,6 @@ def button_tokens(tokenizer: Tokenizer, prompt: str, *, is_chat: bool) -> tuple[
     return tokenizer.encode_chat(ADVISER_TASK, prompt) if is_chat else tokenizer.encode(prompt)
 
 
-def draw_choices(
-    generator: Generator,
-    version: PolicyVersion,
-    prompts: Sequence[tuple[int, ...]],
-    choices: Sequence[Sequence[str]],
-    seeds: Sequence[int],
-) -> list[tuple[int, float]]:
-    """The index of one choice for each prompt, drawn by its seed, and the probability that it was drawn with.
-
-    Raises what `read_choice` raises.
-    """
-    requests = [
-        choice_request(generator.tokenizer, prompt, texts, [seed])
-        for prompt, texts, seed in zip(prompts, choices, seeds, strict=True)
-    ]
-    answered = generator.generate(requests, version)
-    return [read_choice(request, completion) for request, (completion,) in zip(requests, answered, strict=True)]
-
-
 class LanguageModelTeacher:
     """Asks one version of a model for subgoals, and again with what was refused, at most `most_attempts` times."""
 
@@ -202,12 +189,7 @@ class LanguageModelTeacher:
 
 def lesson_prompt(situation: str, goal: str, names: Collection[str], refusals: Sequence[str]) -> str:
     """What the teacher reads: where the player begins, the goal, the facts and their ranges, and what was refused before."""
-    ranges = _ranges(names)
-    facts = ", ".join(f"{name} (0 to {largest})" for name, largest in ranges.items())
+    facts = ", ".join(f"{name} (0 to {LARGEST.get(name, 'any')})" for name in names)
     refused = "".join(f"\n- {refusal}" for refusal in refusals[:MOST_SUBGOALS])
     again = f"\nLines of your last answer were refused:{refused}" if refused else ""
     return f"{situation} Goal: {goal}.\nFacts: {facts}.\nWrite at most {MOST_SUBGOALS} lines.{again}"
-
-
-def _ranges(names: Collection[str]) -> Mapping[str, Any]:
-    return {name: LARGEST.get(name, "any") for name in names}

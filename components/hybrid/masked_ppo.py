@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from components.errors import ConfigurationError
-from components.hybrid.screens import pack_screens, unpack_screens
+from components.hybrid.game_facts import pack_screens, unpack_screens
 from components.mathematics.surrogates import clip_surrogate
 
 _OF_STATES = ("num_states", "state_gains")
@@ -218,7 +218,8 @@ class MaskedPPO:
                     self._values(self._encode_states(step.final_states_N_S)),
                 )
             cut_N = torch.as_tensor(step.cut_N)
-            paid_N = rule.reward_scale * _tensor(step.rewards_N) + rule.discount * cut_N * final_values_N
+            rewards_N = torch.as_tensor(step.rewards_N, dtype=torch.float32)
+            paid_N = rule.reward_scale * rewards_N + rule.discount * cut_N * final_values_N
             over_N = torch.as_tensor(step.ended_N) | cut_N
             rows.append((states_N_S, masks_N_A, actions_N, own_N, logprobs_N, values_N, paid_N, over_N))
         states, masks, actions, own, logprobs, values, rewards, over = map(torch.stack, zip(*rows, strict=True))
@@ -372,10 +373,6 @@ def _draw_weights(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Ge
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
     return layer
-
-
-def _tensor(array: NDArray[Any]) -> Tensor:
-    return torch.as_tensor(array, dtype=torch.float32)
 
 
 def _copy_optimizer_state(optimizer_state: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,13 +9,56 @@ more often without any merit.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from math import comb
 from statistics import NormalDist
 from typing import Literal
 
-from components.hybrid.significance import Block, chance_of_at_least
+import numpy as np
+from numpy.typing import NDArray
+
 from components.mathematics.intervals import wilson_interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Trials that are alike but for what is tested: `drawn` of `population`, of which `successes` succeeded."""
+
+    drawn: int
+    successes: int
+    population: int
+
+
+def chance_of_at_least(successes: int, blocks: Iterable[Block]) -> float:
+    """The probability that trials drawn at random in each block hold `successes` or more together.
+
+    The exact one-sided test of a 2 x 2 table (R. A. Fisher, "The logic of inductive inference", 1935), over several tables
+    with the distribution of their sum (Cochran, 1954; Mantel and Haenszel, 1959). It needs no estimate of a rate, so that it
+    holds for small histories and for rates that differ from block to block. A z-score is not enough: the level of one test
+    among thousands is about 1e-5, and that far out the normal curve is wrong. With a rate of .05 and 20 trials, 6 successes
+    exceed Wilson's lower bound at 1.3e-5 but have a probability of 3.3e-4, so that random play would show patterns.
+
+    **Example** 4 of 4 draws succeed where 5 of 10 trials do: 5/10 * 4/9 * 3/8 * 2/7 = 1/42, about .0238.
+    """
+    certain, chances = 0, np.ones(1)
+    for block in blocks:
+        least, chances_X = _hypergeometric(block)
+        certain, chances = certain + least, np.convolve(chances, chances_X)
+    return min(1.0, float(chances[max(0, successes - certain) :].sum()))
+
+
+@lru_cache(maxsize=4096)
+def _hypergeometric(block: Block) -> tuple[int, NDArray[np.float64]]:
+    """The least number of successes among the drawn of a block, and the probabilities of that number and those above it."""
+    drawn, successes, population = block.drawn, block.successes, block.population
+    assert 0 <= drawn <= population, f"{drawn} drawn of {population}"
+    assert 0 <= successes <= population, f"{successes} successes in {population}"
+    least, most = max(0, drawn + successes - population), min(drawn, successes)
+    ways = [comb(successes, count) * comb(population - successes, drawn - count) for count in range(least, most + 1)]
+    return least, np.array([each / comb(population, drawn) for each in ways])
+
 
 LONGEST = 3
 """Actions in the longest gram. Another number means other counts: raise the schema version with it."""
@@ -182,3 +225,53 @@ def _patterns_in(connection: sqlite3.Connection, gram: Gram, level: float) -> It
     )
     if p_value <= level:
         yield Pattern(**asdict(gram), effect="helps" if helps else "hurts", low=low, high=high, p_value=p_value)
+
+
+Over = Literal["episode", "history"]
+_PLACES = {
+    "episode": ("step_number", "SELECT max(step_number) + 1 FROM decisions"),
+    "history": ("(number - 1)", "SELECT max(number) FROM decisions"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionCount:
+    """So many decisions of one phase, strategy and actor in a part of the episode or of the history; parts count from 0."""
+
+    part: int
+    phase: str
+    strategy: str
+    source: str
+    num_decisions: int
+    mean_outcome: float
+
+
+def count_decisions(connection: sqlite3.Connection, over: Over, num_parts: int) -> list[DecisionCount]:
+    """The decisions in `num_parts` equal parts of the longest episode, or of the history as it was recorded.
+
+    **Example** 2 episodes of 4 steps in 2 parts of the episode: steps 0 and 1 of both are part 0, 4 decisions.
+    """
+    assert num_parts >= 1, f"num_parts {num_parts}"
+    place, length = _PLACES[over]
+    rows = connection.execute(
+        f"SELECT {place} * ? / ({length}) AS part, phase, strategy, source, count(*), avg(outcome_reward) FROM decisions"
+        " GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+        (num_parts,),
+    )
+    return [
+        DecisionCount(
+            part=part, phase=phase, strategy=strategy, source=source, num_decisions=num_decisions, mean_outcome=outcome
+        )
+        for part, phase, strategy, source, num_decisions, outcome in rows
+    ]
+
+
+def llm_shares(counts: Sequence[DecisionCount], num_parts: int, llm: str) -> Iterator[tuple[int, float | None]]:
+    """Of each part the number of decisions, and the share that the actor called `llm` had; None of no decisions.
+
+    **Example** part 0 with 3 decisions of the language model and 1 of the policy: (4, .75).
+    """
+    for part in range(num_parts):
+        total = sum(each.num_decisions for each in counts if each.part == part)
+        led = sum(each.num_decisions for each in counts if each.part == part and each.source == llm)
+        yield total, led / total if total else None

@@ -9,64 +9,49 @@ stall.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from components.hybrid.curriculum import CurriculumRule, CurriculumState, Stage, first_state, next_state
+from components.config.hybrid import CurriculumConfig, StageConfig, StartsConfig
+from components.hybrid.curriculum import CurriculumState, first_state, next_state
 from components.hybrid.game_facts import Booleans, Facts, GamesStep, Integers
-from components.hybrid.strategies import Strategy
+from components.hybrid.watched_games import SnapshotGames
 from components.identity import seed_for
 
 Position = Mapping[str, NDArray[Any]]
 
 
-class PositionedGames(Protocol):
+class PositionedGames(SnapshotGames, Protocol):
     """N games that can begin at a position: see `Twin`."""
 
-    @property
-    def facts(self) -> Facts: ...
-    def states(self) -> NDArray[Any]: ...
-    def masks(self) -> Booleans: ...
-    def step(self, actions_N: Integers) -> GamesStep: ...
-    def snapshot(self) -> dict[str, NDArray[Any]]: ...
-    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None: ...
     def position(self, game: int) -> dict[str, NDArray[Any]]: ...
     def begin_at(self, game: int, position: dict[str, NDArray[Any]]) -> None: ...
 
 
-def make_helped_starts(
-    *, share: float = 0.75, last_share: float = 0.25, goal_rate: float = 0.8, decay: float = 0.999
-) -> CurriculumRule:
+def make_helped_starts(rule: StartsConfig) -> CurriculumConfig:
     """A curriculum whose help is the share of episodes that begin at a position: `share` at first, `last_share` at last.
 
     An episode from the true start has the reward 1 where it reached the goal, else 0; the second stage comes when `goal_rate`
     of the last 100 did.
     """
     stages = (
-        Stage(name="the way", reward_threshold=goal_rate, llm_confidence=share, strategy=Strategy.BALANCED),
-        Stage(name="alone", reward_threshold=1.0, llm_confidence=last_share, strategy=Strategy.BALANCED),
+        StageConfig(name="the way", reward_threshold=rule.goal_rate, llm_confidence=rule.share),
+        StageConfig(name="alone", reward_threshold=1.0, llm_confidence=rule.last_share),
     )
-    return CurriculumRule(stages=stages, window=100, largest_deviation=0.5, patience=400, decay=decay)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartRule:
-    """How many positions of a section are kept, and how often episodes begin at one: fixed for a run."""
-
-    curriculum: CurriculumRule = field(default_factory=make_helped_starts)
-    kept: int = 8
+    return CurriculumConfig(stages=stages, window=100, largest_deviation=0.5, patience=400, decay=rule.decay)
 
 
 class GamesFromPositions:
     """N games, of which some episodes begin at positions that play has found. Equal seeds and equal play give equal starts."""
 
-    def __init__(self, games: PositionedGames, rule: StartRule, *, seed: int) -> None:
+    def __init__(self, games: PositionedGames, rule: StartsConfig, *, seed: int) -> None:
         self._games, self._rule, self._seed = games, rule, seed
-        self.curriculum: CurriculumState = first_state(rule.curriculum)
+        self._help = make_helped_starts(rule)
+        self.curriculum: CurriculumState = first_state(self._help)
         self._kept: dict[str, list[dict[str, NDArray[Any]]]] = {}
         self._num_found: dict[str, int] = {}
         self._num_episodes = 0
@@ -141,7 +126,7 @@ class GamesFromPositions:
 
     def _begin(self, game: int, *, reached_goal: bool) -> None:
         if self.from_start_N[game]:
-            self.curriculum, _ = next_state(self.curriculum, self._rule.curriculum, float(reached_goal))
+            self.curriculum, _ = next_state(self.curriculum, self._help, float(reached_goal))
         chance = Random(seed_for(self._seed, "start", self._num_episodes))
         self._num_episodes += 1
         self.from_start_N[game] = not self._kept or chance.random() >= self.curriculum.llm_confidence

@@ -6,17 +6,23 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.environments.family import is_cloned, require_expert, scratch_alphabet
 from components.evaluation.held_out import Setting, success_rate
 from components.identity import seed_for
 from components.machine.scratch import scratch_folder
 from components.methods.base import method_for
+from components.models.base_checks import check_base
 from components.models.model_groups import initial_models
 from components.reporting import progress
 from components.rollout.prompts import encode_observation
+from components.runs.pipeline import Stage
+from components.runs.run import SHARED, Run, stage_key
+from components.runs.stage_protocol import read_committed
 from components.schema import PolicyVersion
 from components.session.engines import list_fixed_versions
+from components.session.scenario import Scenario
 from components.session.session import Session
 from components.training.base import MODEL_FOLDER
 
@@ -117,3 +123,21 @@ def tell_cloning(min_success: float, step: int, max_steps: int, loss: float, suc
     if success is not None and success >= min_success and step < max_steps:
         facts["enough"] = min_success
     progress.report("warm_start", 0, step, max_steps, **facts)
+
+
+def check_bases(store: ArtifactStore, scenario: Scenario, warm_start: Stage) -> None:
+    """Check that the first policies exist, which the stage `warm_start` makes, or that everything they start from does.
+
+    Raises ServiceMissing, or ConfigurationError, also for a randomly initialised model without an expert to teach it
+    the answer format. A run with first checkpoints no longer needs the base model.
+    """
+    config = scenario.config
+    if (
+        read_committed(store, stage_key(warm_start, Run(run_id=SHARED, config=config)), dict[str, CheckpointRef])
+        is None
+    ):
+        for policy, settings in config.policies.items():
+            check_base(policy, settings)
+            is_new = settings.api is None and settings.base == "tiny"
+            if is_new and config.warm_start.max_steps > 0 and is_cloned(scenario.family):
+                require_expert(scenario.family)

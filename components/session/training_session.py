@@ -9,17 +9,23 @@ from types import MappingProxyType
 from typing import Any
 
 from components.artifacts.format import ensure_format
-from components.artifacts.refs import CheckpointRef
+from components.artifacts.refs import CheckpointRef, StageManifest
 from components.machine.outages import interruptible
+from components.metrics import seconds, train
+from components.reporting import progress
 from components.runs.initial_checkpoints import record_initial_checkpoints
 from components.runs.lineages import freeze_config, store_option, view_command
 from components.runs.pipeline import Pipeline
 from components.runs.resume_checks import resume_warnings, surplus_line, validate_start
+from components.runs.run import PolicyUpdate, StepBatches
 from components.runs.session_records import begin_session, end_session
-from components.schema import EvalReport
+from components.runs.step_records import step_manifests
+from components.schema import EvalReport, IterationReport
 from components.session.publishing import Publishing
 from components.session.session import Session
+from components.session.step_snapshot import locally_computed_stages
 from components.session.tracing import tracing_of
+from components.text.escaping import markdown_cell
 
 _log = logging.getLogger(__name__)
 
@@ -111,3 +117,59 @@ def _graph_command(session: Session) -> str | None:
 def _plain(report: EvalReport) -> dict[str, Any]:
     """A report as plain JSON."""
     return asdict(report) | {"interval": list(report.interval), "num_solved_P": list(report.num_solved_P)}
+
+
+def iteration_report(
+    session: Session, step: int, batches: StepBatches, updates: dict[str, PolicyUpdate]
+) -> IterationReport:
+    """The report of a step from its committed stages."""
+    run = session.run
+    stages = locally_computed_stages(session, step) or step_manifests(session.store, run, step, session.manifests)
+    metrics = dict(batches.metrics)
+    for policy, update in updates.items():
+        metrics |= {train(policy, name): value for name, value in update.metrics.items()}
+    return IterationReport(
+        run_id=run.run_id,
+        step=step,
+        metrics=metrics,
+        timings=stage_seconds(stages),
+        checkpoint_digest={policy: update.checkpoint.weights_digest for policy, update in updates.items()},
+        optimizer_digest={policy: update.checkpoint.optimizer_digest for policy, update in updates.items()},
+    )
+
+
+def stage_seconds(manifests: list[StageManifest]) -> dict[str, float]:
+    """Wall seconds by stage, summed over shards and policies, in the order in which the stages first ended."""
+    totals: dict[str, float] = {}
+    for manifest in sorted(manifests, key=lambda each: each.finished_at):
+        totals[manifest.stage] = totals.get(manifest.stage, 0.0) + manifest.seconds
+    return {seconds(stage): total for stage, total in totals.items()}
+
+
+def iteration_page(report: IterationReport, *, run_url: str | None, view: str) -> str:
+    """A Markdown page for one step: rewards, learning and seconds in tables, the tracked run, and the command `view`."""
+    groups = {
+        "Rollout and reward": ("rollout/", "reward/", "signal/", "api/"),
+        "Update": ("train/",),
+        "Seconds": ("time/",),
+    }
+    values = {**report.metrics, **report.timings}
+    lines = [f"# {report.run_id}, step {report.step}", ""]
+    if run_url:
+        lines += [f"[The run in MLflow]({run_url})", ""]
+    lines += [f"What each agent saw and wrote: `{view}`", ""]
+    for title, prefixes in groups.items():
+        rows = [(name, value) for name, value in sorted(values.items()) if name.startswith(prefixes)]
+        lines += [f"## {title}", "", "| metric | value |", "|---|---:|"]
+        lines += [f"| {markdown_cell(name)} | {value:.4g} |" for name, value in rows] + [""]
+    lines += ["## Checkpoints", "", "| policy | weights |", "|---|---|"]
+    lines += [f"| {markdown_cell(policy)} | `{digest[:16]}` |" for policy, digest in report.checkpoint_digest.items()]
+    return "\n".join(lines)
+
+
+def report_iteration(session: Session, report: IterationReport) -> None:
+    """Report a finished step to the terminal."""
+    num_steps = session.config.num_steps
+    progress.report(
+        "iteration", report.step, report.step + 1, num_steps, metrics=report.metrics, timings=report.timings
+    )

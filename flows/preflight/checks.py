@@ -13,9 +13,9 @@ from components.config import RunConfig, StoreConfig
 from components.config.hybrid import GAME_BOY
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
 from components.methods.base import method_for
+from components.methods.first_checkpoints import check_bases
 from components.methods.hybrid.settings import check_cartridge
 from components.rollout.rules import branching_factors
-from components.session.bases import check_bases
 from components.session.engines import Engines
 from components.session.scenario import Scenario
 from components.session.session import Session

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from components.machine.home import HOME
-from components.session.vllm_models import URLS_VARIABLE, spell_urls
+from components.session.engines import URLS_VARIABLE, spell_urls
 from infra.services.environment import StackStatus, environment, user_accounts, without_proxy
 from infra.services.secrets import ensure_password, password_file, write_private
 from infra.services.stack import status

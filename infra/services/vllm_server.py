@@ -13,7 +13,7 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.machine.home import HOME
 from components.machine.package_files import SOURCE_ROOT, is_checkout, package_file
 from components.machine.scratch import socket_folder
-from components.session.vllm_models import KEY_FILE_VARIABLE
+from components.session.engines import KEY_FILE_VARIABLE
 from infra.services.loopback import LOOPBACK, local_url, request
 from infra.services.secrets import ensure_secret
 from infra.services.service import Launch, NotReady, Ports, Service

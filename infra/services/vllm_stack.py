@@ -6,7 +6,7 @@ from pathlib import Path
 
 from components.config import RunConfig
 from components.identity import fingerprint
-from components.session.vllm_models import name_served_models, vllm_generation
+from components.session.engines import name_served_models, vllm_generation
 from infra.services.lifecycle import ports_of, start_all, stop_all
 from infra.services.loopback import local_url
 from infra.services.process import is_alive, lock_home, read_record

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.games_in_processes import GamesInProcesses
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
-from components.hybrid.game_boy.games import EpisodeRule
 from components.machine.process_variables import read_variables
 from tests.components.hybrid.game_boy.one_game import mix_actions, open_games
 

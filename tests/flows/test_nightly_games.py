@@ -21,13 +21,11 @@ from components.runs.run import Run
 from components.runs.session_records import begin_session, end_session
 from components.session.session import Session
 from flows import nightly_runs
-from flows.active_runs import active_runs, read_newest_step
 from flows.nightly_evaluation import nightly_evaluation
-from flows.nightly_runs import run_nights
-from flows.nightly_subjects import list_unplayed_runs
+from flows.nightly_runs import active_runs, list_unplayed_runs, read_newest_step, run_nights
 from flows.presets import preset_values
+from flows.shards import play_here
 from flows.steps import HYBRID_PIPELINE as PIPELINE
-from flows.suite_blocks import play_here
 
 TONIGHT = datetime.now(UTC).date().isoformat()
 
@@ -70,7 +68,7 @@ def checkpoint(store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest
         found = {REFLEXES: initial_reflexes(session, {})}
     monkeypatch.setattr(contenders, "checkpoints_before", lambda *_: found)
     monkeypatch.setattr(nightly_runs, "play_in_flow", play_here)
-    monkeypatch.setattr("flows.active_runs.read_initial_checkpoints", lambda *_: found)
+    monkeypatch.setattr("flows.nightly_runs.read_initial_checkpoints", lambda *_: found)
 
 
 @pytest.mark.usefixtures("checkpoint")
@@ -94,12 +92,12 @@ def test_a_run_that_ended_before_its_first_update_plays_nothing(
 ) -> None:
     (running,) = active_runs(store, date.fromisoformat(TONIGHT), 7)
     assert read_newest_step(store, running) == 0
-    monkeypatch.setattr("flows.active_runs.read_initial_checkpoints", lambda *_: None)
+    monkeypatch.setattr("flows.nightly_runs.read_initial_checkpoints", lambda *_: None)
     assert read_newest_step(store, running) is None, "its warm start is not committed yet"
     monkeypatch.undo()
     failed = active_run(store, kept, "failed")
     end_session(store, "failed", begin_session(store, failed, PIPELINE), RuntimeError("no reward"))
-    monkeypatch.setattr("flows.active_runs.read_initial_checkpoints", lambda *_: {})
+    monkeypatch.setattr("flows.nightly_runs.read_initial_checkpoints", lambda *_: {})
     assert read_newest_step(store, failed) is None
     assert run_nights(store, kept, TONIGHT, [failed]) == []
     assert list(list_unplayed_runs(store, [failed], [])) == ["failed (no update is finished)"]

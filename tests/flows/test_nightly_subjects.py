@@ -19,9 +19,9 @@ from components.runs.restarts import Restart, record_restart
 from components.runs.stored_runs import read_run
 from components.session.team_weights import digest_team, read_weights
 from components.tracking.mlflow_registry import TeamVersion
-from flows.active_runs import active_runs
 from flows.evaluate import find_stored_run
-from flows.nightly_subjects import (
+from flows.nightly_runs import (
+    active_runs,
     find_contestant,
     find_exact_run,
     is_there,

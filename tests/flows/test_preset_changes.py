@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from components.session.user_sources import with_sources
-from flows.preset_changes import list_changes_from_preset
-from flows.presets import preset_config
+from components.session.scenario import with_sources
+from flows.presets import list_changes_from_preset, preset_config
 
 
 def test_what_was_set_is_found_and_nothing_else() -> None:

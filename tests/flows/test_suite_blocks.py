@@ -7,7 +7,7 @@ import pytest
 
 from components.config import ResourceConfig
 from components.reporting import progress
-from flows import suite_blocks
+from flows import shards as suite_blocks
 
 CALLS: list[Any] = [
     ("session", "greedy", SimpleNamespace(problems=range(size)), f"players {size}") for size in (4, 3, 1)

@@ -13,8 +13,8 @@ from components.runs.provenance import provenance
 from components.runs.restarts import Restart, record_restart
 from components.runs.step_records import stage_of, step_manifests
 from components.schema import Problem
-from components.session.reports import stage_seconds
 from components.session.session import Session
+from components.session.training_session import stage_seconds
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tasks.stage import stage
 from tests.tasks.stored_runs import reread, store_run

@@ -15,7 +15,7 @@ from components.errors import ArtifactMissing
 from components.evaluation.held_out import EvalPlan, Setting
 from components.evaluation.suite_play import SuitePlay
 from components.evaluation.suites import Suite, suite_problems
-from components.methods import evaluation
+from components.methods import base as evaluation
 from components.reporting import progress
 from components.reporting.progress import Progress, subscribe
 from components.reporting.share_done import tell_share

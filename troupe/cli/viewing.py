@@ -50,7 +50,7 @@ def view(
     opened = open_named_store(store, run)
     if graph:
         if as_json:
-            raise ConfigurationError("--graph --json: the graph is a page; leave --json out")
+            raise ConfigurationError("--graph --json: the graph is a picture; leave --json out")
         _write_graph(opened, run, to)
         return
     with progress_bar(run) as progress:
@@ -80,17 +80,17 @@ def view(
 
 def _write_graph(opened: "ArtifactStore", run: str, to: Path | None, *, beside: Path | None = None) -> None:
     """Write a run's graph to `to`, or under a name of its own `beside` another page; there only if one was drawn."""
-    from components.methods.population.interactions import PAGE
+    from components.methods.population.interactions import PICTURE
     from troupe.viewing.graph import newest_graph, no_graph, write_graph
 
-    page = newest_graph(opened, run)
-    if page is None:
+    picture = newest_graph(opened, run)
+    if picture is None:
         if beside is None:
             raise no_graph(opened, run)
         return
-    file = to or (beside or Path(run)).with_name(f"{run}-{PAGE}")
-    write_graph(page, file)
-    typer.echo(f"{file.resolve().as_uri()}: who did what to whom; open it in a browser")
+    file = to or (beside or Path(run)).with_name(f"{run}-{PICTURE}")
+    write_graph(picture, file)
+    typer.echo(f"{file.resolve().as_uri()}: who did what to whom")
 
 
 def _write_gif(run: str, file: Path, step: int | None, store: str | None) -> None:

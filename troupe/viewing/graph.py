@@ -1,11 +1,11 @@
-"""Who did what to whom in a population's run, as the page that the run has stored."""
+"""Who did what to whom in a population's run, as the picture that the run has stored."""
 
 from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef
 from components.errors import ConfigurationError
-from components.methods.population.interactions import PAGE, file_in
+from components.methods.population.interactions import PICTURE, file_in
 from components.runs.lineages import store_option
 from components.runs.session_records import effective_run, read_roles
 from components.runs.step_records import manifest_keys, read_manifest_at, stage_of
@@ -13,7 +13,7 @@ from components.runs.stored_runs import read_run
 
 
 def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
-    """The page of the newest graph of a run; None if none was drawn. Raises ConfigurationError for an unknown run."""
+    """The picture of the newest graph of a run; None if none was drawn. Raises ConfigurationError for an unknown run."""
     run = effective_run(store, read_run(store, run_id))
     keys = manifest_keys(run, store.list(f"runs/{run_id}/steps/"))
     roles = read_roles(store, run_id)
@@ -21,7 +21,7 @@ def newest_graph(store: ArtifactStore, run_id: str) -> bytes | None:
     if not drawn:
         return None
     folder = ArtifactRef.model_validate(read_manifest_at(store, drawn[-1]).output)
-    return store.get_bytes(file_in(folder, PAGE))
+    return store.get_bytes(file_in(folder, PICTURE))
 
 
 def no_graph(store: ArtifactStore, run_id: str) -> ConfigurationError:
@@ -32,10 +32,10 @@ def no_graph(store: ArtifactStore, run_id: str) -> ConfigurationError:
     return ConfigurationError(f"--graph: run {run_id!r} has none; it is drawn at the run's end: {resume}")
 
 
-def write_graph(page: bytes, file: Path) -> None:
-    """Write the page of a graph. Raises ConfigurationError if the file cannot be written."""
+def write_graph(picture: bytes, file: Path) -> None:
+    """Write the picture of a graph. Raises ConfigurationError if the file cannot be written."""
     try:
-        file.write_bytes(page)
+        file.write_bytes(picture)
     except OSError as error:
         raise ConfigurationError(
             f"--to {str(file)!r}: {error.strerror}; name a file in a folder that exists"

@@ -5,9 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from components.hybrid.episodes import NUM_STARTS
 from components.hybrid.errors import RomMissing, WrongRom
-from components.hybrid.game_boy.memory_map import CRYSTAL, MemoryMap, read_symbol_file
-from components.hybrid.start_seeds import NUM_STARTS
+from components.hybrid.game_boy.memory_facts import CRYSTAL, MemoryMap, read_symbol_file
 from components.machine.package_files import package_file
 
 _TITLE, _CODE, _HEADER, _HEADER_CHECKSUM = slice(0x134, 0x13F), slice(0x13F, 0x143), slice(0x134, 0x14D), 0x14D

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +123,7 @@ def _draw_panel(draw: "ImageDraw", frame: EpisodeFrame, *, left: int) -> None:
     from PIL import ImageFont
 
     def write(text: str, top: int, *, size: int = 13, fill: str = _INK, indent: int = 0) -> None:
-        draw.text((left + indent, top), text, font=_font(ImageFont, size), fill=fill)
+        draw.text((left + indent, top), text, font=ImageFont.load_default(size), fill=fill)
 
     actor, color = _ACTORS[frame.by_llm]
     right = left + _PANEL - 2 * _MARGIN
@@ -139,7 +139,3 @@ def _draw_panel(draw: "ImageDraw", frame: EpisodeFrame, *, left: int) -> None:
         write(name, top)
         write(f"{value:+.2f}", top, fill=fill, indent=110)
     write(f"episode {frame.total:+.2f}", 262, size=15)
-
-
-def _font(fonts: Any, size: int) -> Any:
-    return fonts.load_default(size)

@@ -2,51 +2,28 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
-from components.hybrid.action_masks import action_masks
+from components.hybrid.episodes import NUM_STARTS, EpisodeRule, RecordedGames, Snapshot, start_seed
 from components.hybrid.errors import SaveStateCorrupt
 from components.hybrid.game_boy.cartridges import Cartridge
 from components.hybrid.game_boy.emulator import Emulator
 from components.hybrid.game_boy.memory_facts import FactsReader
 from components.hybrid.game_facts import (
     LARGEST,
-    NUM_ACTIONS,
     Action,
     Booleans,
-    Facts,
-    GamesStep,
     Integers,
+    grey_screens,
     state_variables,
 )
-from components.hybrid.rewards import Records, RewardWeights, reward_terms, total_reward
-from components.hybrid.screens import grey_screens
-from components.hybrid.start_seeds import NUM_STARTS, start_seed
-from components.hybrid.subgoals import Subgoal, subgoals_met
-
-Snapshot = dict[str, NDArray[Any]]
+from components.hybrid.rewards import Records
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeRule:
-    """What an episode is: it ends with `goal_badges` badges, is cut after `max_steps`, and earns by `weights`.
-
-    `is_held_out`: it has a start that no training plays.
-    """
-
-    max_steps: int = 300
-    goal_badges: int = 1
-    weights: RewardWeights = field(default_factory=RewardWeights)
-    subgoals: tuple[Subgoal, ...] = ()
-    is_held_out: bool = False
-
-
-class EmulatedGames:
+class EmulatedGames(RecordedGames):
     """One game for each emulator, all with the same cartridge.
 
     A game depends on `seed`, its number and its buttons alone; the first one has the number `first_game`, so that games keep
@@ -67,81 +44,21 @@ class EmulatedGames:
     ) -> None:
         self._cartridge, self._emulators = cartridge, tuple(emulators)
         self._renders, self._sees_screens = renders or sees_screens, sees_screens
-        self._rule, self._seed, self._first_game = rule or EpisodeRule(), seed, first_game
-        self._reader = FactsReader(cartridge.memory_map)
-        self.num_games = len(emulators)
+        super().__init__(len(emulators), seed=seed, rule=rule)
+        self._first_game, self._reader = first_game, FactsReader(cartridge.memory_map)
         self._start = self._boot() if cartridge.start_state is None else cartridge.start_state
-        self._records = Records.none(self.num_games)
         self._tiles: list[set[tuple[int, int, int, int]]] = [set() for _ in emulators]
-        self._met_N_G = np.zeros((self.num_games, len(self._rule.subgoals)), np.bool_)
-        self._steps_N = np.zeros(self.num_games, np.int64)
-        self._episodes_N = np.zeros(self.num_games, np.int64)
-        self._facts: dict[str, Integers] = {}
         self.begin(np.ones(self.num_games, np.bool_))
-
-    @property
-    def facts(self) -> Facts:
-        """The facts of each game now (N,); not to be changed."""
-        return self._facts
-
-    @property
-    def records(self) -> Records:
-        """What the episode of each game has reached (N,)."""
-        return self._records
 
     def states(self) -> NDArray[np.float32] | NDArray[np.uint8]:
         """The 25 state variables of each game now (N, S), or the greys of its screen (N, 72, 80); not to be changed."""
         return self._states_N_S
-
-    def masks(self) -> Booleans:
-        """The actions that are allowed in each game now (N, A)."""
-        return action_masks(self._facts)
 
     def screens(self) -> NDArray[np.uint8]:
         """The last frame of each game (N, 144, 160, 3). Raises ConfigurationError for games that draw none."""
         if not self._renders:
             raise ConfigurationError("renders False: these games draw no screens; make them with renders=True")
         return np.stack([emulator.screen() for emulator in self._emulators])
-
-    def play(self, actions_N: Integers) -> GamesStep:
-        """What these buttons bring; games that end stay as they are until `begin`.
-
-        Raises ValueError unless there is one action for each game.
-        """
-        actions_N = np.asarray(actions_N)
-        if actions_N.shape != (self.num_games,) or (actions_N < 0).any() or (actions_N >= NUM_ACTIONS).any():
-            raise ValueError(
-                f"actions {actions_N}: give one of 0 to {NUM_ACTIONS - 1} for each of {self.num_games} games"
-            )
-        for emulator, action in zip(self._emulators, actions_N, strict=True):
-            self._press(emulator, Action(int(action)))
-        before = self._records
-        self._steps_N = self._steps_N + 1
-        self._count()
-        terms = reward_terms(before, self._records, self._rule.weights)
-        ended_N = self._facts["johto_badges"] + self._facts["kanto_badges"] >= self._rule.goal_badges
-        states_N_S = self.states()
-        return GamesStep(
-            states_N_S=states_N_S,
-            final_states_N_S=states_N_S,
-            final_facts=self._facts,
-            rewards_N=total_reward(terms),
-            terms=terms,
-            ended_N=ended_N,
-            cut_N=~ended_N & (self._steps_N >= self._rule.max_steps),
-            starter_N=self._facts["party_count"] > 0,
-            lengths_N=self._steps_N,
-        )
-
-    def step(self, actions_N: Integers) -> GamesStep:
-        """What these buttons bring; games that end begin anew, as those of the twin."""
-        played = self.play(actions_N)
-        over_N = played.ended_N | played.cut_N
-        if not over_N.any():
-            return played
-        self.begin(over_N)
-        parts = {each.name: getattr(played, each.name) for each in fields(GamesStep)}
-        return GamesStep(**parts | {"states_N_S": self.states()})
 
     def begin(self, games_N: Booleans, *, seeds_N: Integers | None = None) -> None:
         """Start new episodes in these games, also by seeds of one's own."""
@@ -153,12 +70,7 @@ class EmulatedGames:
             self._start_game(self._emulators[game], drawn if seeds_N is None else int(seeds_N[game]))
             self._episodes_N[game] += 1
             self._tiles[game] = set()
-        none, names = Records.none(self.num_games), Records.__slots__
-        kept = {name: np.where(games_N, getattr(none, name), getattr(self._records, name)) for name in names}
-        self._records = Records(**kept)
-        self._met_N_G[games_N] = False
-        self._steps_N = np.where(games_N, 0, self._steps_N)
-        self._count()
+        self._begin_records(games_N)
 
     def save_states(self) -> tuple[bytes, ...]:
         """A sealed save state of each game."""
@@ -192,7 +104,7 @@ class EmulatedGames:
             raise ValueError(f"a snapshot of other games: {', '.join(wrong)} differ; make one with the same arguments")
         for name in _OWN:
             setattr(self, name, snapshot[name].copy())
-        self._records = Records(**{name: snapshot[f"records.{name}"].copy() for name in Records.__slots__})
+        self._restore_records(snapshot)
         self._tiles = [
             {(a, b, c, d) for a, b, c, d in snapshot[f"tiles.{game}"].tolist()} for game in range(self.num_games)
         ]
@@ -220,31 +132,26 @@ class EmulatedGames:
         idle = seed % self._cartridge.seed_frames if self._cartridge.seed_frames else 0
         emulator.run(1 + idle, render=self._renders)
 
-    def _press(self, emulator: Emulator, action: Action) -> None:
+    def _press(self, actions_N: Integers) -> None:
         held = self._cartridge.hold_frames
-        emulator.push(action)
-        emulator.run(held, render=False)
-        emulator.release(action)
-        emulator.run(self._cartridge.frames_per_action - held, render=self._renders)
+        for emulator, action in zip(self._emulators, actions_N, strict=True):
+            emulator.push(Action(int(action)))
+            emulator.run(held, render=False)
+            emulator.release(Action(int(action)))
+            emulator.run(self._cartridge.frames_per_action - held, render=self._renders)
 
     def _read(self) -> None:
         games = [self._reader.read(emulator) for emulator in self._emulators]
         self._facts = {name: np.array([game[name] for game in games], np.int64) for name in LARGEST}
         self._states_N_S = grey_screens(self.screens()) if self._sees_screens else state_variables(self._facts)
 
-    def _count(self) -> None:
-        """Read all games, and take their states into their records."""
+    def _visit(self) -> tuple[Integers, Integers]:
         self._read()
         places = zip(*(self._facts[name].tolist() for name in ("map_group", "map_number", "x", "y")), strict=True)
         for tiles, place in zip(self._tiles, places, strict=True):
             tiles.add(place)
-        self._met_N_G = subgoals_met(self._rule.subgoals, self._facts, self._met_N_G)
-        self._records = self._records.with_state(
-            self._facts,
-            tiles=np.array([len(tiles) for tiles in self._tiles]),
-            maps=np.array([len({tile[:2] for tile in tiles}) for tiles in self._tiles]),
-            subgoals=self._met_N_G.sum(axis=1),
-        )
+        maps = [len({tile[:2] for tile in tiles}) for tiles in self._tiles]
+        return np.array([len(tiles) for tiles in self._tiles]), np.array(maps)
 
 
 def _bytes(hexadecimal: str) -> NDArray[np.uint8]:

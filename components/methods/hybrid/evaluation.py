@@ -13,8 +13,8 @@ from components.evaluation.suite_play import SuitePlay
 from components.evaluation.suites import Suite
 from components.identity import fingerprint, seed_for
 from components.machine.torch_state import computing_with
+from components.methods.base import Evaluation, Seating, Versions, Weights
 from components.methods.contenders import StoredWeights
-from components.methods.evaluation import Evaluation, Seating, Versions, Weights
 from components.methods.hybrid.learner_checkpoints import LearnerState, lesson_in, read_arrays
 from components.methods.hybrid.play import adviser_for
 from components.methods.hybrid.settings import games_opener, hybrid_config, hybrid_settings
@@ -27,7 +27,7 @@ from components.session.session import Session
 from components.session.stores import open_store
 
 if TYPE_CHECKING:
-    from components.hybrid.held_out_games import HeldOut
+    from components.hybrid.watched_games import Played
 
 _EFFECTIVE = (
     "method.game",
@@ -103,7 +103,7 @@ class HeldOutGames(Evaluation):
         num_episodes, first = len(plan.problems), int(plan.problems[0].payload["start"])
         state = _read_learner(session, _stored_learner(weights))
         with computing_with(1):
-            found = play_held_out(
+            played = play_held_out(
                 hybrid_settings(session.scenario, lesson_in(state)),
                 state,
                 num_episodes=num_episodes,
@@ -113,7 +113,7 @@ class HeldOutGames(Evaluation):
                 open_games=games_opener(hybrid_config(session.config)),
             )
         progress(num_episodes, num_episodes)
-        return _name_episodes(plan, found, seconds=monotonic() - began_at_seconds)
+        return _name_episodes(plan, played, seconds=monotonic() - began_at_seconds)
 
     def head(self, scenario: Scenario, plan: EvalPlan, *, agent: str, step: int) -> Heading:
         """Of one digest are evaluations of equal starts, goal and length.
@@ -179,17 +179,16 @@ def _open_copies(session: Session, learner: StoredWeights) -> Iterator[Checkpoin
         copies.close()
 
 
-def _name_episodes(plan: EvalPlan, found: "HeldOut", *, seconds: float) -> SuitePlay:
+def _name_episodes(plan: EvalPlan, played: "Played", *, seconds: float) -> SuitePlay:
     """The episodes of a block as the play of its problems, one of each."""
 
     def column(values_N: Any) -> tuple[tuple[Any, ...], ...]:
         return tuple((value,) for value in values_N.tolist())
 
-    played = found.played
     return SuitePlay(
         problems_P=tuple(each.problem_id for each in plan.problems),
         solved_P_K=column(played.goal_N),
-        rewards_P_K=column(found.rewards_N),
+        rewards_P_K=column(played.rewards_N),
         turns_P_K=column(played.lengths_N),
         measures_P_K={
             "starter": column(played.starter_N.astype(float)),

@@ -1,20 +1,25 @@
 """The steps of hybrid training in a session: play, learn, evaluate."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from components.algorithms.batching import join_by_prompt
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
 from components.config.hybrid import PLAYER, REFLEXES, Teacher, find_tuned_model
 from components.evaluation.held_out import Sampling
-from components.identity import seed_for
+from components.hybrid.language_model import Draw
+from components.identity import GroupKey, seed_for
 from components.machine.torch_state import computing_with
 from components.methods.hybrid.learner_checkpoints import lesson_in, read_learner, store_learner, with_lesson
 from components.methods.hybrid.settings import games_opener, hybrid_config, hybrid_settings, open_emulated_games
 from components.metrics import SUCCESS_RATE
 from components.runs.run import CollectedStep, PolicyUpdate
-from components.schema import PolicyVersion
+from components.schema import PolicyVersion, TrainBatch, TrainGroup
 from components.session.scenario import SUITE_SEED
 from components.session.session import Session
 
@@ -101,7 +106,6 @@ def _store_advice(
 ) -> tuple[ArtifactRef | None, dict[str, float]]:
     """The batch that the language model learns from, and its metrics; None where it learns nothing."""
     from components.hybrid.language_model import LearningAdviser
-    from components.methods.hybrid.advice_batch import advice_batch
 
     if not isinstance(adviser, LearningAdviser):
         return None, {}
@@ -162,3 +166,53 @@ def episode_picture(
             adviser=adviser_for(session, versions),
         )
         return short_gif(list(play_frames(games, agent)))
+
+
+_EPSILON = 1e-6
+
+
+def advice_batch(
+    draws: Sequence[Draw],
+    draws_T_N: Sequence[Sequence[int | None]],
+    advantages_T_N: NDArray[np.float32],
+    *,
+    agent: str,
+    step: int,
+    version: PolicyVersion,
+) -> TrainBatch:
+    """The rows of the draws that were played, with their advantages less the mean, divided by the standard deviation.
+
+    `draws_T_N` is the number of the draw behind each decision of step T in game N, None where somebody else decided. Draws that
+    nobody played are left out. Rows of equal prompts are one group, so that the prompt is computed once.
+
+    **Example** draws 0 and 1 with advantages 3 and 1: 1 and -1.
+    """
+    earned = {
+        draw: float(advantages_T_N[t, n])
+        for t, draws_N in enumerate(draws_T_N)
+        for n, draw in enumerate(draws_N)
+        if draw is not None
+    }
+    values = np.array([*earned.values()], np.float64)
+    spread = values.std() if len(values) else 0.0
+    normalised = (values - values.mean()) / (spread + _EPSILON) if spread > 0 else np.zeros(len(values))
+    groups = [
+        TrainGroup(
+            group=GroupKey(problem_id="advice", episode=draw, turn=0, agent=agent),
+            prompt_tokens=draws[draw].prompt_tokens,
+            completions_K_T=(draws[draw].tokens,),
+            sampler_logprobs_K_T=(draws[draw].logprobs,),
+            advantages_K=(advantage,),
+            choices=draws[draw].choices,
+        )
+        for draw, advantage in zip(earned, normalised.tolist(), strict=True)
+    ]
+    return TrainBatch(
+        policy=version.policy,
+        step=step,
+        groups=join_by_prompt(groups) if spread > 0 else (),
+        num_groups_without_signal=0 if spread > 0 else len(groups),
+        metrics={"num_draws": float(len(values)), "mean_advantage": float(values.mean()) if len(values) else 0.0},
+        version=version,
+        agents=(agent,),
+    )

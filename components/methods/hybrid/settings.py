@@ -12,7 +12,6 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.session.scenario import Scenario
 
 if TYPE_CHECKING:
-    from components.hybrid.curriculum import CurriculumRule
     from components.hybrid.experience import GamesOpener, HybridSettings
     from components.hybrid.game_boy.cartridges import Cartridge
     from components.hybrid.game_boy.games import EmulatedGames
@@ -36,11 +35,9 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
     from components.hybrid.arbitration import Mode
     from components.hybrid.control import ControlRule
     from components.hybrid.experience import HybridSettings
-    from components.hybrid.start_positions import StartRule, make_helped_starts
     from components.hybrid.strategies import Strategy
 
     config = hybrid_config(scenario.config)
-    starts = config.game.starts if isinstance(config.game, Twin) else None
     shared = config.mode if isinstance(config.mode, Adaptive) else Adaptive()
     read = _read_lesson(lesson)
     control = ControlRule(
@@ -59,27 +56,10 @@ def hybrid_settings(scenario: Scenario, lesson: str = "") -> "HybridSettings":
             draws_anew=find_tuned_model(scenario.config) is not None,
             questions_per_episode=shared.questions_per_episode,
         ),
-        starts=None
-        if starts is None
-        else StartRule(curriculum=make_helped_starts(**starts.model_dump(exclude={"kept"})), kept=starts.kept),
-        curriculum=curriculum_rule(config),
+        starts=config.game.starts if isinstance(config.game, Twin) else None,
+        curriculum=shared.curriculum,
         keeps_decisions=config.has_history,
     )
-
-
-def curriculum_rule(config: HybridMethod) -> "CurriculumRule | None":
-    """The curriculum of the configuration; None without one."""
-    from components.hybrid.curriculum import CurriculumRule, Stage
-    from components.hybrid.strategies import Strategy
-
-    curriculum = config.mode.curriculum if isinstance(config.mode, Adaptive) else None
-    if curriculum is None:
-        return None
-    rule = CurriculumRule(**curriculum.model_dump(exclude={"stages"}))
-    if curriculum.stages is None:
-        return rule
-    stages = (Stage(**{**each.model_dump(), "strategy": Strategy(each.strategy)}) for each in curriculum.stages)
-    return replace(rule, stages=tuple(stages))
 
 
 def _learner_rule(config: HybridMethod) -> "PPORule":
@@ -165,17 +145,12 @@ def open_emulated_games(
 
     Raises ServiceMissing without the emulator, RomMissing and WrongRom.
     """
-    from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
+    from components.hybrid.game_boy.games import EmulatedGames
     from components.hybrid.game_boy.pyboy_emulator import PyBoyEmulator
 
     played = open_cartridge(config.game.rom)
-    rule = EpisodeRule(
-        max_steps=settings.max_steps,
-        goal_badges=settings.goal_badges,
-        weights=settings.weights,
-        subgoals=settings.subgoals,
-        is_held_out=settings.is_held_out,
-    )
     emulators = [PyBoyEmulator(played.rom) for _ in range(settings.num_games)]
     sees_screens = settings.learner.sees_screens
-    return closing(EmulatedGames(played, emulators, seed=seed, rule=rule, renders=renders, sees_screens=sees_screens))
+    return closing(
+        EmulatedGames(played, emulators, seed=seed, rule=settings, renders=renders, sees_screens=sees_screens)
+    )

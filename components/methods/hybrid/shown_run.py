@@ -16,7 +16,7 @@ from components.config.hybrid import Adaptive, Crystal, HybridMethod
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError
 from components.machine.home import HOME
 from components.methods.hybrid.decision_histories import open_history, read_collected_steps
-from components.methods.hybrid.settings import curriculum_rule, hybrid_config
+from components.methods.hybrid.settings import hybrid_config
 from components.runs.available_checkpoints import format_ranges
 from components.runs.history import read_history
 from components.runs.run import Run
@@ -24,8 +24,8 @@ from components.runs.steps import first_unfinished_step
 from components.text.escaping import printable
 
 if TYPE_CHECKING:
-    from components.hybrid.decision_counts import DecisionCount
     from components.hybrid.decision_history import Decision, DecisionHistory
+    from components.hybrid.patterns import DecisionCount
 
 NUM_PARTS = 24
 """Of the episode and of the history, in pictures of who acted."""
@@ -74,8 +74,11 @@ def hybrid_document(store: ArtifactStore, run: Run, *, step: int | None = None, 
 
 def _stage_names(run: Run) -> list[str] | None:
     """Those of the run's curriculum; None without one."""
-    rule = curriculum_rule(hybrid_config(run.config))
-    return None if rule is None else [printable(stage.name, keep="") for stage in rule.stages]
+    from components.hybrid.curriculum import list_stages
+
+    mode = hybrid_config(run.config).mode
+    rule = mode.curriculum if isinstance(mode, Adaptive) else None
+    return None if rule is None else [printable(stage.name, keep="") for stage in list_stages(rule)]
 
 
 def _step_in(run: Run, collected: dict[int, ArtifactRef], step: int | None) -> int:
@@ -125,7 +128,7 @@ def _decisions_document(
 def _history_document(history: "DecisionHistory", words: Callable[[str], str]) -> dict[str, Any]:
     """The decisions of a run; `words` says what a phase is called."""
     from components.hybrid.arbitration import Actor
-    from components.hybrid.decision_counts import llm_shares
+    from components.hybrid.patterns import llm_shares
 
     over_episode, over_history = history.counts("episode", NUM_PARTS), history.counts("history", NUM_PARTS)
     phases = sorted({each.phase for each in over_history})

@@ -1,8 +1,10 @@
 """A trained player as its run has stored it: its weights, and what it played while it learned and in an evaluation."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -12,7 +14,9 @@ from components.artifacts.payloads import get
 from components.config.hybrid import REFLEXES
 from components.errors import ArtifactMissing
 from components.evaluation.suite_play import SuitePlay
-from components.hybrid.recorded_episodes import PlayedEpisode, read_recorded_episodes
+from components.hybrid.arbitration import Actor
+from components.hybrid.decision_history import Decision
+from components.hybrid.decision_log import CREDITED_STEPS
 from components.methods.base import method_for
 from components.methods.hybrid.decision_histories import find_experience
 from components.methods.hybrid.learner_checkpoints import read_learner
@@ -22,6 +26,37 @@ from components.runs.steps import checkpoints_before, first_unfinished_step
 from components.schema import IterationReport
 from components.session.session import Session
 from components.session.stores import open_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedEpisode:
+    """What an episode of training earned, its steps, whether it reached its goal, and the language model's share."""
+
+    reward: float
+    length: int
+    succeeded: bool
+    llm_usage: float
+    num_switches: int
+    decisions: tuple[Decision, ...]
+
+
+def read_recorded_episodes(decisions: Sequence[Decision], goals: Sequence[bool]) -> list[PlayedEpisode]:
+    """The episodes of these decisions, in their order, with whether each has reached its goal."""
+    episodes = [tuple(each) for _, each in groupby(decisions, key=lambda each: each.episode_id)]
+    return [read_episode(*pair) for pair in zip(episodes, goals, strict=True)]
+
+
+def read_episode(decisions: tuple[Decision, ...], succeeded: bool) -> PlayedEpisode:
+    """A decision is credited with the rewards of so many steps: those of every so manieth are all of them."""
+    by_llm = [each.source == Actor.LLM for each in decisions]
+    return PlayedEpisode(
+        reward=sum(each.outcome_reward for each in decisions[::CREDITED_STEPS]),
+        length=len(decisions),
+        succeeded=succeeded,
+        llm_usage=fmean(by_llm),
+        num_switches=sum(one.strategy != other.strategy for one, other in pairwise(decisions)),
+        decisions=tuple(replace(each, timestamp=time.time()) for each in decisions),
+    )
 
 
 def read_weights(run: Run, step: int) -> dict[str, NDArray[Any]]:

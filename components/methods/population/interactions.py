@@ -1,7 +1,6 @@
 """Who did what to whom in a population run: its graph after each step, read from the store, and the files that show it."""
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
@@ -13,8 +12,13 @@ from components.errors import ArtifactCorrupt, ArtifactMissing
 from components.methods.population.credits import read_played_moves, state_before
 from components.metrics import train
 from components.population.credit import PopulationState
-from components.population.graph_page import Frame, graph_page, graph_picture
-from components.population.interaction_graph import InteractionGraph, PlayedEpisode, graphml, make_played_episode
+from components.population.interaction_graph import (
+    InteractionGraph,
+    PlayedEpisode,
+    graph_picture,
+    graphml,
+    make_played_episode,
+)
 from components.runs.history import read_history
 from components.runs.lineages import lineage_for, read_config
 from components.runs.run import Run
@@ -23,23 +27,21 @@ from components.schema import Episode, RolloutShard
 from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
 
-PAGE = "interactions.html"
-FILES = (PAGE, "interactions.png", "interactions.graphml")
+PICTURE = "interactions.png"
+FILES = (PICTURE, "interactions.graphml")
 SHARE = "coordination_share"
 """The metric of an update that says how much its member counted in a round."""
-_MAX_FRAMES = 20
-"""The most moments of the page's slider."""
 _Transfer = tuple[str, str, float]
 
 
 def store_interactions(session: Session, step: int) -> ArtifactRef:
     """The stored folder of FILES, after `step` updates."""
-    frames, title = interaction_frames(session, step), f"Interactions in {session.run.run_id}"
+    drawn = interactions_after(session, step)
     folder = session.copies.work_folder(step)  # stays: a store may write in the background
-    page, picture, graph = (folder / name for name in FILES)
-    page.write_text(graph_page(frames, title=title), encoding="utf-8")
-    picture.write_bytes(graph_picture(frames[-1].graph, title=f"{title}, {frames[-1].label}"))
-    graph.write_text(graphml(frames[-1].graph), encoding="utf-8")
+    title = f"Interactions in {session.run.run_id} after {step} steps"
+    picture, graph = (folder / name for name in FILES)
+    picture.write_bytes(graph_picture(drawn, title=title))
+    graph.write_text(graphml(drawn), encoding="utf-8")
     return session.store.put_folder(folder)
 
 
@@ -50,19 +52,17 @@ def file_in(folder: ArtifactRef, name: str) -> ArtifactRef:
     return ArtifactRef(kind=Path(name).suffix, key=f"{folder.key}/{name}", sha256=sha256, num_bytes=num_bytes)
 
 
-def interaction_frames(session: Session, step: int) -> list[Frame]:
-    """The run's graph after up to _MAX_FRAMES numbers of updates, the last after `step`: played episodes and transfers.
+def interactions_after(session: Session, step: int) -> InteractionGraph:
+    """The run's graph after `step` updates: played episodes, and what members took over.
 
     A run that an older version began counts from the step on at which this one continued.
     """
-    shown = sorted({round(step * part / _MAX_FRAMES) for part in range(1, _MAX_FRAMES + 1)} - {0})
-    transfers, frames = _transfers(session.store, session.run, step), []
-    for at in shown:
-        graph = _read_graph(session, at)
-        for each in chain.from_iterable(transfers[:at]):
-            graph = graph.after_transfer(*each)
-        frames.append(Frame(label=f"after {at} of {step} steps", graph=graph))
-    return frames
+    state = state_before(session, step)
+    assert state is not None, f"no episode was played before step {step}"
+    graph = get(session.store, state, PopulationState).interactions
+    for transfer in _transfers(session.store, session.run, step):
+        graph = graph.after_transfer(*transfer)
+    return graph
 
 
 def read_played_episodes(store: ArtifactStore, run: Run, step: int) -> list[PlayedEpisode | None]:
@@ -94,22 +94,16 @@ def _with_payoffs(scenario: Scenario, episode: Episode, *, order: int) -> Played
     return make_played_episode(moves, [*agents], [members[each] for each in agents], raw_A, order=order)
 
 
-def _read_graph(session: Session, step: int) -> InteractionGraph:
-    state = state_before(session, step)
-    assert state is not None, f"no episode was played before step {step}"
-    return get(session.store, state, PopulationState).interactions
-
-
-def _transfers(store: ArtifactStore, run: Run, num_steps: int) -> list[list[_Transfer]]:
-    """What members took over in each step, by name. Raises ArtifactCorrupt for a record that cannot be read."""
+def _transfers(store: ArtifactStore, run: Run, num_steps: int) -> list[_Transfer]:
+    """What members took over, step by step and by name. Raises ArtifactCorrupt for a record that cannot be read."""
     first = read_config(store, run.run_id) or run.config
     configs = {0: first, **{each.lineage: each.config for each in run.lineages}}
-    found = []
+    found: list[_Transfer] = []
     for each in read_history(store, run, num_steps).steps:
         if each.error is not None:
             raise ArtifactCorrupt(each.error)
         config = configs[lineage_for(run.lineages, each.step, "coordinate_weights")]
-        found.append(list(_transfers_of_step(config, each.summary.metrics)))
+        found += _transfers_of_step(config, each.summary.metrics)
     return found
 
 

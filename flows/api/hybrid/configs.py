@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 from os.path import expanduser
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
-from components.config import parse_section
+from components.config import hybrid, parse_section
 from components.errors import ConfigurationError
 from components.frozen import Frozen
-from components.hybrid.curriculum import CurriculumRule, Stage
 from components.hybrid.strategies import Strategy
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
@@ -86,23 +84,22 @@ class CurriculumConfig(Frozen):
         return self
 
 
-def read_curriculum(config: Mapping[str, Any] | None) -> CurriculumRule:
+def read_curriculum(config: Mapping[str, Any] | None) -> hybrid.CurriculumConfig:
     """The curriculum of a configuration with the documented keys; None: four stages of ours. Raises ConfigurationError.
 
     **Example** a threshold of .4 and a rate of .9: .4, then 1 - .6 * .9 = .46, up to that of the next stage.
     """
     stated = parse_section(CurriculumConfig, config or {}, place="curriculum_config")
-    rule = CurriculumRule(patience=stated.advancement_patience, decay=stated.confidence_decay_rate)
-    if stated.stages is None:
-        return rule
-    stages = (
-        Stage(
+    stages = [
+        hybrid.StageConfig(
             name=f"stage {number}",
             reward_threshold=each.reward_threshold,
             llm_confidence=round(1.0 - each.llm_confidence, 12),  # in our words: how far the model is trusted
-            strategy=each.strategy_preference,
+            strategy=each.strategy_preference.value,
             min_episodes=each.min_episodes,
         )
-        for number, each in enumerate(stated.stages)
+        for number, each in enumerate(stated.stages or ())
+    ]
+    return hybrid.CurriculumConfig(
+        stages=tuple(stages) or None, patience=stated.advancement_patience, decay=stated.confidence_decay_rate
     )
-    return replace(rule, stages=tuple(stages))

@@ -1,9 +1,5 @@
 """The documented API of Core SRL: several models trained together, as `from flows.api.multi_model import MultiModelTrainer`."""
 
-from flows.api.multi_model.benchmark import CoopCompeteEnv as CoopCompeteEnv
-from flows.api.multi_model.benchmark import OurMethodPolicy as OurMethodPolicy
-from flows.api.multi_model.benchmark import SimplePG as SimplePG
-from flows.api.multi_model.benchmark import run_benchmark as run_benchmark
 from flows.api.multi_model.checkpoints import list_available_checkpoints as list_available_checkpoints
 from flows.api.multi_model.checkpoints import load_checkpoint_metadata as load_checkpoint_metadata
 from flows.api.multi_model.configs import CompetenceFactor as CompetenceFactor
@@ -21,7 +17,10 @@ from flows.api.multi_model.configs import RLConfig as RLConfig
 from flows.api.multi_model.configs import TrainingMode as TrainingMode
 from flows.api.multi_model.configs import UpdateStrategy as UpdateStrategy
 from flows.api.multi_model.configs import WeightUpdateStrategy as WeightUpdateStrategy
+from flows.api.multi_model.environments import CoopCompeteEnv as CoopCompeteEnv
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment as MultiModelTrainingEnvironment
+from flows.api.multi_model.environments import OurMethodPolicy as OurMethodPolicy
+from flows.api.multi_model.environments import SimplePG as SimplePG
 from flows.api.multi_model.environments import create_maze_training_env as create_maze_training_env
 from flows.api.multi_model.environments import (
     create_multi_model_coop_compete_env as create_multi_model_coop_compete_env,
@@ -29,8 +28,7 @@ from flows.api.multi_model.environments import (
 from flows.api.multi_model.environments import create_multi_model_staged_env as create_multi_model_staged_env
 from flows.api.multi_model.environments import create_multi_model_team_battle as create_multi_model_team_battle
 from flows.api.multi_model.environments import create_social_training_env as create_social_training_env
-from flows.api.multi_model.graph import GraphVisualizer as GraphVisualizer
-from flows.api.multi_model.graph import create_graph_visualizer as create_graph_visualizer
+from flows.api.multi_model.environments import run_benchmark as run_benchmark
 from flows.api.multi_model.llm import LLMResponse as LLMResponse
 from flows.api.multi_model.llm import SharedLLMManager as SharedLLMManager
 from flows.api.multi_model.llm import create_claude_manager as create_claude_manager
@@ -45,7 +43,9 @@ from flows.api.multi_model.lora import DistributedLoRAScheduler as DistributedLo
 from flows.api.multi_model.lora import LoRAManager as LoRAManager
 from flows.api.multi_model.lora import create_distributed_lora_scheduler as create_distributed_lora_scheduler
 from flows.api.multi_model.lora import create_lora_manager as create_lora_manager
+from flows.api.multi_model.monitoring import GraphVisualizer as GraphVisualizer
 from flows.api.multi_model.monitoring import UnifiedMonitor as UnifiedMonitor
+from flows.api.multi_model.monitoring import create_graph_visualizer as create_graph_visualizer
 from flows.api.multi_model.monitoring import create_unified_monitor as create_unified_monitor
 from flows.api.multi_model.records import ModelState as ModelState
 from flows.api.multi_model.scheduler import UnifiedScheduler as UnifiedScheduler

@@ -21,9 +21,9 @@ from components.reporting.progress import Progress
 from components.runs.gc import remove_expired_checkpoints
 from components.runs.run import Run
 from components.schema import IterationReport
+from components.session.scenario import with_sources
 from components.session.session import Session
 from components.session.stores import open_store
-from components.session.user_sources import with_sources
 from flows.api.multi_model.configs import MultiModelConfig, RLConfig, TrainingMode
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors

@@ -12,15 +12,13 @@ from components.methods.population.served_models import list_missing_models
 from components.reporting import progress
 from components.runs.lineages import read_config
 from components.runs.restarts import Restart
-from components.runs.resume_checks import validate_start
-from components.runs.run import Run
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import IterationReport
 from components.session.checkpoint_loading import model_settings
+from components.session.scenario import with_sources
 from components.session.session import Session
 from components.session.stores import open_store
-from components.session.user_sources import with_sources
 from components.text.suggestions import suggest
 from flows.api.multi_model.configs import (
     KNOWN_MODELS,
@@ -166,26 +164,14 @@ def train_population(
     """Train the run to `config.num_steps`; the flow's summary. A run of the name is continued.
 
     If only the micro-batch differs from the stored run's, that is recorded first, so that the run continues with it.
-    `from_step` goes back to that step. Where no Prefect server is named, one is started for the run, and may take as long as
-    the run would wait for one that is away. Raises what the flow raises.
+    `from_step` goes back to that step. Raises what `train_here` raises.
     """
-    from flows.prefect_runtime.settings import patient_with_temporary_server
-    from flows.starts import commit_restart
-    from flows.steps import POPULATION_PIPELINE
-    from flows.train import open_checked_session, using
-    from flows.train import train_population as flow
+    from flows.train import train_here  # imports Prefect, which takes seconds
 
     settled = with_sources(config)
     restart = find_restart(open_store(settled.store), settled, run_id, from_step)
-    with open_checked_session(Run(run_id=run_id, config=settled)) as session, progress.subscribe(on_progress):
-        on_session(session)
-        session.on_step = on_step
-        if restart is None:
-            validate_start(session.store, run_id, settled, POPULATION_PIPELINE)
-        else:
-            commit_restart(session, restart)
-        with using(session), patient_with_temporary_server(settled.resources.prefect_patience_seconds):
-            return flow(settled, run_id)
+    with progress.subscribe(on_progress):
+        return train_here(settled, run_id, restart=restart, on_session=on_session, on_step=on_step)
 
 
 def find_restart(store: ArtifactStore, config: RunConfig, run_id: str, from_step: int | None) -> Restart | None:

@@ -19,8 +19,8 @@ from components.runs.lineages import list_indexed_runs
 from components.runs.run import Run
 from components.schema import Observation
 from components.session.checkpoint_loading import check_model, model_settings
+from components.session.scenario import with_environment_source
 from components.session.stores import open_store
-from components.session.user_sources import with_environment_source
 from flows.api.petting.configs import OVERRIDES, merge_config, run_config
 from flows.api.petting.multi_agent_env.base import Observed
 from flows.suites import as_own

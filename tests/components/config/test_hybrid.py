@@ -7,8 +7,6 @@ import pytest
 from components.config import parse_config
 from components.config.hybrid import Homebrew, find_tuned_model
 from components.errors import ConfigurationError, ServiceMissing
-from components.hybrid.curriculum import CurriculumRule, Stage
-from components.hybrid.strategies import Strategy
 from components.methods.hybrid import settings
 from components.methods.hybrid.settings import check_cartridge, check_hybrid
 from components.session.scenario import scenario_of
@@ -123,18 +121,6 @@ def test_a_model_may_be_asked_and_a_history_is_kept_where_it_is() -> None:
     assert (asked.asks_model, asked.has_history) == (True, True)
     alone = config({"mode": "teacher", "subgoals": ["exit: map_number == 3"]}).method
     assert (alone.asks_model, alone.has_history) == (False, False)
-
-
-def test_a_curriculum_has_the_stages_of_the_configuration_or_ours() -> None:
-    def rule(**curriculum: Any) -> Any:
-        return settings.curriculum_rule(config(taught(**curriculum), **MODEL).method)
-
-    assert rule() == CurriculumRule(), "the defaults are those of the rule"
-    changed = rule(
-        patience=5, window=3, decay=0.9, largest_deviation=1.5, stages=[{**stage("a", 0.5), "min_episodes": 2}]
-    )
-    first = Stage(name="a", reward_threshold=1.0, llm_confidence=0.5, strategy=Strategy.BALANCED, min_episodes=2)
-    assert changed == CurriculumRule(stages=(first,), patience=5, window=3, decay=0.9, largest_deviation=1.5)
 
 
 def test_a_model_that_learns_has_a_loss_and_a_training() -> None:

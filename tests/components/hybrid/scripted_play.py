@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from components.hybrid.cartridge_expert import competent_action
+from components.hybrid.game_environment import competent_action
 from components.hybrid.game_facts import Action, Booleans, Facts
 from components.hybrid.game_text import split_games
 

@@ -15,10 +15,11 @@ from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import DecisionHistory
 from components.hybrid.decision_log import DecisionLog
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_facts import Action
-from components.hybrid.playing import Played, play_episodes
 from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.twin import Twin
+from components.hybrid.watched_games import Played, play_episodes
 
 
 def rule(mode: Mode = Mode.ADAPTIVE, **control: Any) -> AgentRule:
@@ -59,7 +60,7 @@ class Counting:
 
 def play(agent_rule: AgentRule, games: int = 20, *, max_steps: int = 200, **actors: Any) -> tuple[HybridAgent, Played]:
     agent = HybridAgent(agent_rule, games, seed=0, **actors)
-    return agent, play_episodes(agent, Twin(games, seed=0, max_steps=max_steps), explore=True)
+    return agent, play_episodes(agent, Twin(games, seed=0, rule=EpisodeRule(max_steps=max_steps)), explore=True)
 
 
 def test_one_actor_alone_plays_without_the_other() -> None:
@@ -81,7 +82,7 @@ def test_an_actor_that_is_not_there_is_named(mode: Mode, missing: str) -> None:
 
 def test_games_that_stand_still_are_stuck_until_their_episode_ends() -> None:
     agent = HybridAgent(rule(Mode.LLM_ONLY), 2, seed=0, adviser=Counting(Action.NONE))
-    games = Twin(2, seed=0, max_steps=9)
+    games = Twin(2, seed=0, rule=EpisodeRule(max_steps=9))
     stuck = []
     for _ in range(9):
         decided = agent.decide(games.facts, games.states(), games.masks())
@@ -109,7 +110,10 @@ def test_beyond_its_questions_of_an_episode_the_policy_decides_uncredited(
 ) -> None:
     capped = replace(rule(**control), draws_anew=draws_anew, kept_answers=0, questions_per_episode=3)
     adviser = Counting(Action.NONE)
-    agent, twin = HybridAgent(capped, 5, seed=0, adviser=adviser, policy=Anything()), Twin(5, seed=0, max_steps=40)
+    agent, twin = (
+        HybridAgent(capped, 5, seed=0, adviser=adviser, policy=Anything()),
+        Twin(5, seed=0, rule=EpisodeRule(max_steps=40)),
+    )
     credited: list[int] = []
     agent.control.credit = lambda game, progress: credited.append(game)  # type: ignore[method-assign]
     for _ in range(80):
@@ -133,7 +137,7 @@ def test_measured_progress_decides_and_all_games_learn_from_each(adviser: Any, l
     learned, _ = play(rule(), adviser=adviser, policy=Anything())
     agent = HybridAgent(rule(), 10, seed=0, adviser=adviser, policy=Anything())
     agent.control.learn_from(learned.control)
-    played = play_episodes(agent, Twin(10, seed=5, max_steps=100), explore=False)
+    played = play_episodes(agent, Twin(10, seed=5, rule=EpisodeRule(max_steps=100)), explore=False)
     assert lowest <= played.llm_share <= highest
 
 
@@ -163,7 +167,7 @@ def test_a_resumed_agent_goes_on_alike_and_every_part_of_its_state_counts(
             agent.observe(twin.step(np.array(played[-1])))
         return played
 
-    twin = Twin(4, seed=1, max_steps=40)
+    twin = Twin(4, seed=1, rule=EpisodeRule(max_steps=40))
     agent = HybridAgent(agent_rule, 4, seed=1, policy=Anything(1), adviser=CompetentAdviser())
     actions(agent, twin, 57)
     state, games = json.loads(json.dumps(agent.state_dict())), twin.snapshot()
@@ -173,7 +177,7 @@ def test_a_resumed_agent_goes_on_alike_and_every_part_of_its_state_counts(
     def resume(**changed: Any) -> Any:
         other, other_twin = (
             HybridAgent(agent_rule, 4, seed=1, policy=Anything(2), adviser=CompetentAdviser()),
-            Twin(4, seed=1, max_steps=40),
+            Twin(4, seed=1, rule=EpisodeRule(max_steps=40)),
         )
         other.load_state_dict(state | changed)
         other_twin.restore(games)

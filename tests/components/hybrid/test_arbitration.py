@@ -43,7 +43,7 @@ def test_whoever_makes_progress_plays_however_sure_the_other_is(
 ) -> None:
     """The bad model of the study claims .95 against the policy's .5 and would have every decision by confidence."""
     state, _ = play(gains)
-    assert lowest <= state.llm_share <= highest
+    assert lowest <= state.num_llm_decisions / state.num_decisions <= highest
 
 
 def test_each_phase_has_the_actor_that_is_better_there() -> None:

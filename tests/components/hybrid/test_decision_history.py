@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.hybrid.decision_counts import llm_shares
 from components.hybrid.decision_history import Decision, DecisionHistory, state_hash
 from components.hybrid.errors import (
     DecisionConflict,
@@ -19,6 +18,7 @@ from components.hybrid.errors import (
     HistoryOfOtherVersion,
     HistoryUnusable,
 )
+from components.hybrid.patterns import llm_shares
 
 
 def decision(step: int, *, episode: int = 0, **fields: Any) -> Decision:
@@ -154,22 +154,6 @@ def test_files_of_other_versions_and_programs_are_left_alone(tmp_path: Path) -> 
         with pytest.raises(HistoryOfOtherVersion, match=r"version 3|another program"):
             DecisionHistory(tmp_path / name)
         assert (tmp_path / name).read_bytes() == before
-
-
-def test_a_file_of_the_first_version_is_counted_anew(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    with DecisionHistory(path) as history:
-        history.record([decision(step, is_last=step == 9) for step in range(10)])
-        for statement in (
-            "DROP TABLE steps",
-            "DROP TABLE grams",
-            "CREATE TABLE grams(state_hash)",
-            "PRAGMA user_version = 1",
-        ):
-            history._connection.execute(statement)
-    with DecisionHistory(path) as history:
-        assert (history.num_decisions(), history.steps(), history.analyse()) == (10, [], 1)
-        assert history.patterns(minimum_seen=1).num_tested > 0
 
 
 def test_a_step_is_stored_with_its_decisions_or_not_at_all(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.scripted_advisers import CompetentAdviser
 from components.artifacts import codec
+from components.config.hybrid import StartsConfig
 from components.errors import ArtifactCorrupt
 from components.hybrid.agent import AgentRule
 from components.hybrid.control import ControlRule
@@ -19,14 +20,13 @@ from components.hybrid.decision_history import DecisionHistory
 from components.hybrid.experience import (
     Experience,
     HybridSettings,
+    StoredArrays,
     collect_experience,
     digest_state,
     new_learner_state,
     update_learner,
 )
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.start_positions import StartRule, make_helped_starts
-from components.hybrid.stored_arrays import StoredArrays
 
 SEED = 3
 ADAPTIVE = AgentRule(control=ControlRule())
@@ -36,7 +36,7 @@ SETTINGS = HybridSettings(
     learner=PPORule(steps=24, minibatch=32, epochs=2),
     agent=ADAPTIVE,
     keeps_decisions=True,
-    starts=StartRule(curriculum=make_helped_starts(share=0.6), kept=2),
+    starts=StartsConfig(share=0.6, kept=2),
 )
 
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from components.environments.registry import family, family_options
 from components.errors import MalformedAction, ServiceMissing
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.errors import RomMissing
 from components.hybrid.game_environment import PLAYER, GameBoyEnvironment, GameBoyOptions
 from components.hybrid.language_model import WORDS
@@ -21,7 +22,7 @@ GAME = GameBoyEnvironment()
 
 def test_it_is_played_as_the_twin_of_its_seed_and_earns_as_much() -> None:
     state = GAME.start({"seed": 7, "goal_badges": 1})
-    twin, rng, earned, paid = Twin(1, seed=7, goal_badges=9, max_steps=10_000), Random(1), 0.0, 0.0
+    twin, rng, earned, paid = Twin(1, seed=7, rule=EpisodeRule(goal_badges=9, max_steps=10_000)), Random(1), 0.0, 0.0
     for _ in range(200):
         assert np.array_equal(
             twin.masks()[0], [any(word == WORDS[action] for word in GAME.choices(state, PLAYER)) for action in WORDS]

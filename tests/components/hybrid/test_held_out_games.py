@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from components.environments.registry import family, family_options
+from components.hybrid.episodes import NUM_STARTS, EpisodeRule, is_held_out_seed, start_seed
 from components.hybrid.experience import HybridSettings, new_learner_state, open_twins
-from components.hybrid.game_boy.games import EpisodeRule
 from components.hybrid.held_out_games import GreedyPolicy, play_held_out
-from components.hybrid.start_seeds import NUM_STARTS, is_held_out_seed, start_seed
 from components.hybrid.twin import Twin
 
 
@@ -27,7 +26,7 @@ def test_no_start_is_played_in_training_and_held_out(num_starts: int) -> None:
 
 @pytest.mark.parametrize("is_held_out", [False, True])
 def test_the_twin_begins_each_episode_at_a_start_of_its_kind(is_held_out: bool) -> None:
-    twin = Twin(20, seed=3, max_steps=1, is_held_out=is_held_out)
+    twin = Twin(20, seed=3, rule=EpisodeRule(max_steps=1, is_held_out=is_held_out))
     starts = [*twin._chance_N.tolist()]
     twin.step(np.zeros(20, np.int64))
     starts += twin._chance_N.tolist()

@@ -16,7 +16,6 @@ from components.hybrid.language_model import (
     LanguageModelAdviser,
     LanguageModelTeacher,
     LearningAdviser,
-    draw_choices,
 )
 from components.hybrid.twin import Twin
 from components.schema import PolicyVersion
@@ -62,10 +61,13 @@ class Table:
 
 def test_the_confidence_of_a_choice_is_the_probability_it_was_drawn_with() -> None:
     generator = Table({"Left": 0.3, "Up": 0.1, "Down": 0.6})
-    drawn = draw_choices(generator, VERSION, [(1,)] * 2000, [["Left", "Up"]] * 2000, range(2000))
-    counts = Counter(index for index, _ in drawn)
-    assert counts[0] / 2000 == pytest.approx(0.75, abs=0.04)
-    assert {(index, round(probability, 6)) for index, probability in drawn} == {(0, 0.75), (1, 0.25)}
+    (game,) = split_games(Twin(1, seed=0).facts)
+    question = Question(facts=game, legal=(Action.LEFT, Action.UP))
+    drawn = [LanguageModelAdviser(generator, VERSION, seed=seed).advise([question])[0] for seed in range(2000)]
+    counts = Counter(each.action for each in drawn)
+    assert counts[Action.LEFT] / 2000 == pytest.approx(0.75, abs=0.04)
+    found = {(each.action, round(each.confidence, 6)) for each in drawn}
+    assert found == {(Action.LEFT, 0.75), (Action.UP, 0.25)}
 
 
 def test_a_model_is_asked_for_legal_buttons_with_the_state_the_goal_and_the_last_decisions() -> None:

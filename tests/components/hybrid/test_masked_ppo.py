@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout, estimate_advantages, mask_logprobs
 from components.hybrid.twin import Twin
 from tests.components.hybrid.scripted_play import random_actions
@@ -175,14 +176,14 @@ def test_a_resumed_learner_is_equal_bit_for_bit_and_every_part_of_its_state_coun
         for _ in range(2):
             learner.update(learner.collect(twin))
 
-    learner, twin = MaskedPPO(RULE, seed=5), Twin(4, seed=5, max_steps=20)
+    learner, twin = MaskedPPO(RULE, seed=5), Twin(4, seed=5, rule=EpisodeRule(max_steps=20))
     advance(learner, twin)
     file, games = io.BytesIO(), twin.snapshot()
     torch.save(learner.state_dict(), file)
     advance(learner, twin)
 
     def resume(left_out: str | None) -> MaskedPPO:
-        other, other_twin = MaskedPPO(RULE, seed=6), Twin(4, seed=5, max_steps=20)
+        other, other_twin = MaskedPPO(RULE, seed=6), Twin(4, seed=5, rule=EpisodeRule(max_steps=20))
         state = torch.load(io.BytesIO(file.getvalue()), weights_only=True)
         other.load_state_dict(state | ({left_out: other.state_dict()[left_out]} if left_out else {}))
         other_twin.restore(games)
@@ -221,7 +222,7 @@ def test_impossible_rules_are_refused_by_name(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_critic_that_has_not_learned_expects_nothing(seed: int) -> None:
-    learner, twin = MaskedPPO(RULE, seed=seed), Twin(4, seed=5, max_steps=20)
+    learner, twin = MaskedPPO(RULE, seed=seed), Twin(4, seed=5, rule=EpisodeRule(max_steps=20))
     values = learner._values(torch.as_tensor(twin.states()))
     assert values.tolist() == [0.0] * 4
     learner.update(learner.collect(twin))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_facts import NUM_ACTIONS, STATE_VARIABLES
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.hybrid.twin import Twin
@@ -17,6 +18,7 @@ gymnasium = pytest.importorskip("gymnasium")
 vec_env = pytest.importorskip("stable_baselines3.common.vec_env.base_vec_env")
 pytestmark = pytest.mark.slow
 NUM_GAMES, STEPS, UPDATES, MOST_STEPS, BAR = 16, 64, 16, 100, 0.8
+RULE = EpisodeRule(max_steps=MOST_STEPS)
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +73,7 @@ class TwinVecEnv(vec_env.VecEnv):
 
 def starter_rate(choose: Any) -> float:
     """The share of 64 games that have the starter within 100 steps."""
-    twin, found = Twin(64, seed=99, max_steps=MOST_STEPS), np.zeros(64, np.bool_)
+    twin, found = Twin(64, seed=99, rule=RULE), np.zeros(64, np.bool_)
     for _ in range(MOST_STEPS):
         found |= twin.step(choose(twin.states(), twin.masks())).starter_N
     return float(found.mean())
@@ -80,11 +82,11 @@ def starter_rate(choose: Any) -> float:
 def test_both_learners_reach_the_bar() -> None:
     rng = np.random.default_rng(0)
     own = MaskedPPO(PPORule(steps=STEPS, minibatch=256), seed=0)
-    games = Twin(NUM_GAMES, seed=0, max_steps=MOST_STEPS)
+    games = Twin(NUM_GAMES, seed=0, rule=RULE)
     for _ in range(UPDATES):
         own.update(own.collect(games))
     reference = sb3_contrib.MaskablePPO(
-        "MlpPolicy", TwinVecEnv(Twin(NUM_GAMES, seed=0, max_steps=MOST_STEPS)), n_steps=STEPS, batch_size=256, n_epochs=4,
+        "MlpPolicy", TwinVecEnv(Twin(NUM_GAMES, seed=0, rule=RULE)), n_steps=STEPS, batch_size=256, n_epochs=4,
         learning_rate=1e-3, ent_coef=0.01, seed=0, device="cpu",
     )  # fmt: skip
     reference.learn(UPDATES * STEPS * NUM_GAMES)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.hybrid.returns import n_step_returns
+from components.hybrid.decision_log import n_step_returns
 
 
 def test_the_example_of_the_docstring() -> None:

@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.errors import ConfigurationError
-from components.hybrid.action_masks import action_masks
-from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, STATE_VARIABLES, Action, no_facts, state_variables
+from components.hybrid.game_facts import (
+    LARGEST,
+    NUM_ACTIONS,
+    STATE_VARIABLES,
+    Action,
+    action_masks,
+    no_facts,
+    state_variables,
+)
 from components.hybrid.rewards import Records, RewardWeights, potential, reward_terms, total_reward
 
 WEIGHTS = RewardWeights()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.errors import ArtifactCorrupt
-from components.hybrid.screens import GREYS_SHAPE, grey_screens, pack_screens, unpack_screens
+from components.hybrid.game_facts import GREYS_SHAPE, grey_screens, pack_screens, unpack_screens
 
 
 @given(st.integers(0, 2**32), st.integers(0, 3))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.hybrid.significance import Block, chance_of_at_least
+from components.hybrid.patterns import Block, chance_of_at_least
 
 
 @st.composite

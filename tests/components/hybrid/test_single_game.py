@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.hybrid.cartridge_expert import competent_action
+from components.hybrid.game_environment import competent_action
 from components.hybrid.game_facts import Action
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.single_game import HOMEBREW, TWIN, SingleGame

@@ -2,18 +2,18 @@
 
 import numpy as np
 
+from components.config.hybrid import StartsConfig
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_facts import Action
-from components.hybrid.start_positions import GamesFromPositions, StartRule, make_helped_starts, section_names
+from components.hybrid.start_positions import GamesFromPositions, section_names
 from components.hybrid.twin import Twin
 from tests.components.hybrid.scripted_play import competent_actions
 
 
 def play(share: float, steps: int, *, num_games: int = 8, decay: float = 1.0) -> GamesFromPositions:
     """Games of 60 steps by the competent player."""
-    curriculum = make_helped_starts(share=share, last_share=0.0, decay=decay)
-    games = GamesFromPositions(
-        Twin(num_games, seed=0, max_steps=60, goal_badges=2), StartRule(curriculum=curriculum), seed=0
-    )
+    rule = StartsConfig(share=share, last_share=0.0, decay=decay)
+    games = GamesFromPositions(Twin(num_games, seed=0, rule=EpisodeRule(max_steps=60, goal_badges=2)), rule, seed=0)
     for _ in range(steps):
         games.step(competent_actions(games.facts))
     return games
@@ -36,10 +36,10 @@ def test_without_a_share_all_begin_at_the_start() -> None:
 
 
 def test_what_a_position_has_reached_is_not_paid_again_and_its_clock_is_new() -> None:
-    twin = Twin(2, seed=0, max_steps=40)
+    twin = Twin(2, seed=0, rule=EpisodeRule(max_steps=40))
     for _ in range(20):
         twin.step(competent_actions(twin.facts))
-    position, other = twin.position(0), Twin(2, seed=1, max_steps=40)
+    position, other = twin.position(0), Twin(2, seed=1, rule=EpisodeRule(max_steps=40))
     other.begin_at(1, position)
     step = other.step(np.array([Action.NONE, Action.NONE]))
     assert step.rewards_N[1] == step.terms["step"][1]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_facts import LARGEST, Action, GamesStep
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.subgoals import read_lesson
@@ -31,7 +32,9 @@ def same(one: GamesStep, other: GamesStep, games: Any = slice(None)) -> bool:
 
 
 def test_a_game_does_not_know_its_neighbours() -> None:
-    many, one, other_seed = (Twin(games, seed=seed, max_steps=60) for games, seed in ((5, 3), (1, 3), (1, 4)))
+    many, one, other_seed = (
+        Twin(games, seed=seed, rule=EpisodeRule(max_steps=60)) for games, seed in ((5, 3), (1, 3), (1, 4))
+    )
     rng, differences = np.random.default_rng(0), 0
     for _ in range(400):
         actions = mix_actions(many, rng)
@@ -43,19 +46,19 @@ def test_a_game_does_not_know_its_neighbours() -> None:
 
 def test_a_snapshot_goes_on_exactly_and_every_part_of_it_counts() -> None:
     subgoals = read_lesson("east: x >= 8\nroute: map_number == 3", LARGEST).subgoals
-    twin = Twin(6, seed=1, max_steps=50, subgoals=subgoals)
+    twin = Twin(6, seed=1, rule=EpisodeRule(max_steps=50, subgoals=subgoals))
     play(twin, 73)
     snapshot = twin.snapshot()
     straight = play(twin, 100, seed=2)
 
     def resumes_equally(snapshot: dict[str, Any]) -> bool:
-        other = Twin(6, seed=1, max_steps=50, subgoals=subgoals)
+        other = Twin(6, seed=1, rule=EpisodeRule(max_steps=50, subgoals=subgoals))
         play(other, 5)
         other.restore(snapshot)
         return all(map(same, play(other, 100, seed=2), straight))
 
     assert resumes_equally(snapshot)
-    fresh = Twin(6, seed=1, max_steps=50, subgoals=subgoals).snapshot()
+    fresh = Twin(6, seed=1, rule=EpisodeRule(max_steps=50, subgoals=subgoals)).snapshot()
     for name in ("_tiles_N_M_Y_X", "_steps_N", "_episodes_N", "_chance_N", "records.tiles", "facts.x"):
         assert not resumes_equally({**snapshot, name: fresh[name]}), name
 
@@ -66,7 +69,7 @@ def test_a_snapshot_of_another_twin_is_refused() -> None:
 
 
 def test_competent_play_wins_the_badge_and_an_episode_earns_its_records() -> None:
-    twin = Twin(30, seed=0, max_steps=200, weights=RewardWeights(step=0.0))
+    twin = Twin(30, seed=0, rule=EpisodeRule(max_steps=200, weights=RewardWeights(step=0.0)))
     earned, badges = np.zeros(30), np.zeros(30, np.bool_)
     for _ in range(200):
         step = twin.step(competent_actions(twin.facts))
@@ -83,7 +86,7 @@ def test_competent_play_wins_the_badge_and_an_episode_earns_its_records() -> Non
 
 
 def test_an_episode_is_cut_at_its_limit_and_begins_anew() -> None:
-    twin = Twin(2, seed=0, max_steps=7)
+    twin = Twin(2, seed=0, rule=EpisodeRule(max_steps=7))
     steps = [twin.step(np.full(2, Action.DOWN)) for _ in range(14)]
     assert [bool(step.cut_N.all()) for step in steps] == [False] * 6 + [True] + [False] * 6 + [True]
     assert all(same(one, other) for one, other in zip(steps[:7], steps[7:], strict=True))
@@ -95,7 +98,7 @@ def test_a_badge_at_the_limit_ends_an_episode_and_does_not_cut_it() -> None:
     while not steps or not steps[-1].ended_N[0]:
         steps.append(twin.step(competent_actions(twin.facts)))
         assert len(steps) < 200
-    twin = Twin(1, seed=0, max_steps=len(steps))
+    twin = Twin(1, seed=0, rule=EpisodeRule(max_steps=len(steps)))
     last = [twin.step(competent_actions(twin.facts)) for _ in steps][-1]
     assert (bool(last.ended_N[0]), bool(last.cut_N[0]), int(last.lengths_N[0])) == (True, False, len(steps))
 
@@ -111,7 +114,7 @@ def test_a_door_walked_back_and_forth_costs_its_steps_alone() -> None:
 
 def test_a_subgoal_pays_once_an_episode() -> None:
     subgoals = read_lesson("south: y >= 6", LARGEST).subgoals
-    twin = Twin(1, seed=0, max_steps=6, weights=RewardWeights(subgoals=0.5), subgoals=subgoals)
+    twin = Twin(1, seed=0, rule=EpisodeRule(max_steps=6, weights=RewardWeights(subgoals=0.5), subgoals=subgoals))
     paid = [float(twin.step(np.array([action])).terms["subgoals"][0]) for action in [Action.DOWN, Action.UP] * 6]
     assert paid == [0.5, 0, 0, 0, 0, 0] * 2
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from benchmarks.scripted_advisers import CompetentAdviser
+from components.config.hybrid import CurriculumConfig, StageConfig, StartsConfig
 from components.hybrid.adviser import Advice, Question
 from components.hybrid.agent import AgentRule
 from components.hybrid.control import ControlRule
-from components.hybrid.curriculum import CurriculumRule, CurriculumState, Stage, first_state, next_state
+from components.hybrid.curriculum import CurriculumState, first_state, next_state
 from components.hybrid.experience import (
     HybridSettings,
     collect_experience,
@@ -22,16 +23,15 @@ from components.hybrid.experience import (
 )
 from components.hybrid.held_out_games import play_held_out
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.start_positions import GamesFromPositions, StartRule
-from components.hybrid.strategies import Strategy
+from components.hybrid.start_positions import GamesFromPositions
 from components.hybrid.watched_games import curriculum_in
 
 SEED = 3
 STAGES = (
-    Stage(name="much", reward_threshold=4.0, llm_confidence=0.9, strategy=Strategy.LLM_HEAVY, min_episodes=2),
-    Stage(name="little", reward_threshold=1e9, llm_confidence=0.55, strategy=Strategy.RULE_HEAVY),
+    StageConfig(name="much", reward_threshold=4.0, llm_confidence=0.9, strategy="llm_heavy", min_episodes=2),
+    StageConfig(name="little", reward_threshold=1e9, llm_confidence=0.55, strategy="rule_heavy"),
 )
-RULE = CurriculumRule(stages=STAGES, window=3, largest_deviation=9.0, patience=4)
+RULE = CurriculumConfig(stages=STAGES, window=3, largest_deviation=9.0, patience=4)
 SETTINGS = HybridSettings(
     num_games=4,
     max_steps=17,
@@ -73,8 +73,8 @@ def train(
     return state, metrics
 
 
-@pytest.mark.parametrize("starts", [None, StartRule(kept=2)])
-def test_each_episode_from_the_true_start_moves_it_by_all_that_it_earned(starts: StartRule | None) -> None:
+@pytest.mark.parametrize("starts", [None, StartsConfig(kept=2)])
+def test_each_episode_from_the_true_start_moves_it_by_all_that_it_earned(starts: StartsConfig | None) -> None:
     episodes: list[tuple[float, bool]] = []
     open_N, settings = [0.0] * 4, replace(SETTINGS, starts=starts)
 
@@ -111,8 +111,8 @@ class Unsure:
 
 @pytest.mark.parametrize(("trust", "counts"), [(0.71, True), (0.69, False)])
 def test_advice_counts_where_it_is_at_least_as_sure_as_the_trust_asks(trust: float, counts: bool) -> None:
-    only = Stage(name="only", reward_threshold=0.0, llm_confidence=trust, strategy=Strategy.LLM_HEAVY)
-    settings = replace(SETTINGS, curriculum=CurriculumRule(stages=(only,)), learner=PPORule(steps=50))
+    only = StageConfig(name="only", reward_threshold=0.0, llm_confidence=trust, strategy="llm_heavy")
+    settings = replace(SETTINGS, curriculum=CurriculumConfig(stages=(only,)), learner=PPORule(steps=50))
     experience = collect_experience(settings, new_learner_state(settings, SEED), SEED, 0, adviser=Unsure())
     shares = [experience.metrics[name] for name in ("rollout/llm_share", "curriculum/unsure_share")]
     assert shares == pytest.approx([0.8, 0.0] if counts else [0.0, 0.8])
@@ -137,5 +137,5 @@ def test_evaluations_play_at_the_stage_that_training_has_reached(num_steps: int,
     sure = CompetentAdviser()
     sure.advise = lambda questions: [Advice(action=each.legal[0], confidence=1.0) for each in questions]  # type: ignore[method-assign]
     held_out = play_held_out(settings, state, num_episodes=6, seed=9, is_greedy=False, adviser=sure)
-    assert held_out.played.llm_share == pytest.approx(share)
+    assert held_out.llm_share == pytest.approx(share)
     assert curriculum_in(state, RULE) == reached == CurriculumState.from_json(reached.to_json())

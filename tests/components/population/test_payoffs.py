@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from components.config import OpponentConfig
 from components.errors import ConfigurationError
-from components.population.opponents import Opponent, OpponentPool, draw_opponent, learner_chance, opponent_shares
 from components.population.payoffs import PayoffMatrix, PlayedGame, Tally, games_by_pair
+from components.population.seating import Opponent, OpponentPool, draw_opponent, learner_chance, opponent_shares
 
 GAMES = st.lists(
     st.tuples(st.sampled_from(["ab", "ba", "bc", "cb", "ac"]), st.floats(-2, 2), st.floats(-2, 2)), max_size=25

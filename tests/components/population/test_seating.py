@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.config import OpponentConfig, PopulationMethod
-from components.population.opponents import OpponentPool
 from components.population.payoffs import PayoffMatrix, PlayedGame, games_by_pair
 from components.population.seating import (
+    OpponentPool,
     homes_in_step,
     member_and_step,
     past_self,

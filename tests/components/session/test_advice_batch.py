@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.hybrid.language_model import Draw
-from components.methods.hybrid.advice_batch import advice_batch
+from components.methods.hybrid.play import advice_batch
 from components.schema import PolicyVersion, TrainBatch
 
 VERSION = PolicyVersion(policy="player", step=2, weights_digest="0" * 64)

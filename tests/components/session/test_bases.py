@@ -7,7 +7,7 @@ import pytest
 
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
-from components.session.bases import check_bases
+from components.methods.first_checkpoints import check_bases
 from components.session.scenario import scenario_of
 from components.session.stores import open_store
 from tasks.warm_start import warm_start

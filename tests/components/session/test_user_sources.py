@@ -14,8 +14,7 @@ from components.environments import registry
 from components.errors import ConfigDrift, ConfigurationError
 from components.runs.resume_checks import validate_start
 from components.runs.run import Run, stage_key
-from components.session.scenario import scenario_of
-from components.session.user_sources import with_environment_source, with_sources
+from components.session.scenario import scenario_of, with_environment_source, with_sources
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import config_in, store_run
 

@@ -7,7 +7,7 @@ import pytest
 
 from components.config import parse_config
 from components.evaluation.suite_play import SuitePlay
-from components.methods.population.against_starts import gain_sentence
+from components.methods.population.credits import gain_sentence
 from components.population.seating import past_self
 from components.runs.run import Run
 from components.schema import PolicyVersion

@@ -9,7 +9,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun, State, TaskRun
 from prefect.states import AwaitingRetry, Cancelled, Cancelling, Completed, Crashed, Pending, Running
 
-from flows.prefect_runtime.run_ends import end_children, end_flow_run
+from flows.prefect_runtime.active_runs import end_children, end_flow_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect")]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from components.machine.outages import interruptible, is_interrupted
-from flows.prefect_runtime.thread_runner import ThreadRunner
+from flows.prefect_runtime.interruptible_flow import ThreadRunner
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from components.config import GenerationConfig, VllmConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.machine import scratch
-from components.session.vllm_models import name_served_model, name_served_models, server_key, server_urls, spell_urls
+from components.session.engines import name_served_model, name_served_models, server_key, server_urls, spell_urls
 from flows.presets import preset_config
 from infra.services import vllm_server
 from infra.services.service import NotReady

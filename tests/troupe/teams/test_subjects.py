@@ -13,7 +13,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.errors import ConfigurationError, StoreRefused
 from components.generation.api.chat import KEY_VARIABLES
-from components.methods import evaluation
+from components.methods import base as evaluation
 from components.models.adapters import (
     ADAPTER_FOLDER,
     adapter_tensors,

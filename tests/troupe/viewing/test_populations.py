@@ -14,7 +14,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef
 from components.config import RunConfig, parse_config
-from components.methods.population.interactions import PAGE
+from components.methods.population.interactions import PICTURE
 from components.population.credit import PopulationState
 from components.population.payoffs import PayoffMatrix, games_by_pair
 from components.runs.lineages import freeze_config
@@ -106,7 +106,7 @@ def test_the_newest_graph_stands_beside_the_page_or_alone(
 ) -> None:
     def view(*arguments: str) -> tuple[int, str, list[str]]:
         done = CliRunner().invoke(app, ["view", "r", "--store", store.uri, *arguments])
-        return done.exit_code, f"{done.output}{done.exception}", sorted(each.name for each in tmp_path.glob("*.html"))
+        return done.exit_code, f"{done.output}{done.exception}", sorted(each.name for each in tmp_path.glob("*.*"))
 
     monkeypatch.chdir(tmp_path)
     missing = r"run 'r' has none; it is drawn at the run's end: `troupe resume r --store"
@@ -115,16 +115,16 @@ def test_the_newest_graph_stands_beside_the_page_or_alone(
     for step in (2, 10):
         folder = tmp_path / f"drawn-{step}"
         folder.mkdir()
-        (folder / PAGE).write_text(f"after {step}")
+        (folder / PICTURE).write_text(f"after {step}")
         key = stage_key(Run(run_id="r", config=config()), step, "draw_interactions")
         run_stage(store, key, partial(store.put_folder, folder), ArtifactRef)
     code, told, files = view()
-    assert (code, files) == (0, ["r-interactions.html", "r-step-0.html"])
-    assert f"{(tmp_path / 'r-interactions.html').as_uri()}: who did what to whom" in told
-    assert view("--graph", "--to", "own.html")[::2] == (0, ["own.html", *files])
-    assert [(tmp_path / name).read_text() for name in ("own.html", "r-interactions.html")] == ["after 10"] * 2
-    assert "name a file in a folder that exists" in view("--graph", "--to", "no/own.html")[1]
-    assert "the graph is a page; leave --json out" in view("--graph", "--json")[1]
+    assert (code, files) == (0, ["r-interactions.png", "r-step-0.html"])
+    assert f"{(tmp_path / 'r-interactions.png').as_uri()}: who did what to whom" in told
+    assert view("--graph", "--to", "own.png")[::2] == (0, ["own.png", *files])
+    assert [(tmp_path / name).read_text() for name in ("own.png", "r-interactions.png")] == ["after 10"] * 2
+    assert "name a file in a folder that exists" in view("--graph", "--to", "no/own.png")[1]
+    assert "the graph is a picture; leave --json out" in view("--graph", "--json")[1]
 
 
 def test_an_episode_tells_who_sat_where_and_what_each_learned_from(document: dict[str, Any]) -> None:

@@ -15,10 +15,11 @@ from components.hybrid.agent import HybridAgent as Player
 from components.hybrid.arbitration import Actor, Mode
 from components.hybrid.asked_manager import AskedManager, Manager
 from components.hybrid.control import ControlRule
-from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans
+from components.hybrid.curriculum import list_stages
+from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans, grey_screens
 from components.hybrid.game_text import describe_state, phase_name
-from components.hybrid.played_steps import PlayedSteps, step_of_game
-from components.hybrid.screens import grey_screens
+from components.hybrid.single_game import PlayedSteps, step_of_game
+from components.hybrid.strategies import Strategy
 from components.hybrid.watched_games import GamesCurriculum
 from components.identity import seed_for
 from flows.api.hybrid.configs import read_curriculum
@@ -84,7 +85,7 @@ class HybridAgent:
         self.llm_manager, self.adaptive_strategy = llm_manager, adaptive_strategy
         self.curriculum_config, rule = curriculum_config, read_curriculum(curriculum_config)
         if curriculum_config is not None:
-            adaptive_strategy.prefer_strategy(rule.stages[0].strategy)
+            adaptive_strategy.prefer_strategy(Strategy(list_stages(rule)[0].strategy))
         self.learner = None
         if self.mode is not AgentMode.LLM_ONLY:
             from components.hybrid.masked_ppo import MaskedPPO, PPORule  # imports torch, which takes seconds

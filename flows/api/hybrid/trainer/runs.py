@@ -1,12 +1,13 @@
 """From the documented parts to a run of the hybrid method, and back: the one place that knows configuration, flow and store."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from components.config import HybridMethod, RunConfig, parse_config
 from components.config.hybrid import Adaptive
 from components.errors import ConfigurationError
+from components.hybrid.curriculum import list_stages
 from components.hybrid.game_facts import STATE_VARIABLES
 from components.hybrid.goals import GOALS
 from components.hybrid.rewards import RewardWeights
@@ -70,8 +71,8 @@ def build_config(
     }
     if agent.mode == "adaptive":
         rule = read_curriculum(agent.curriculum_config)
-        begin = replace(rule.stages[0], strategy=trainer.first_strategy)
-        stages = [{**asdict(each), "strategy": each.strategy.value} for each in (begin, *rule.stages[1:])]
+        stages = [each.model_dump() for each in list_stages(rule)]
+        stages[0]["strategy"] = trainer.first_strategy.value
         mode["curriculum"] = {"stages": stages, "patience": patience, "decay": rule.decay}
     return parse_config(
         {

@@ -12,9 +12,8 @@ from components.environments.play import Playthrough
 from components.errors import ConfigurationError, ExecutionFailed
 from components.machine.freed import Freed
 from components.schema import ActionOutcome
-from components.session.scenario import scenario_of
+from components.session.scenario import scenario_of, with_environment_source
 from components.session.toolbox import Toolbox
-from components.session.user_sources import with_environment_source
 from components.text.suggestions import suggest
 from components.turn_order import Phase
 from flows.api.petting.configs import DOMAINS, merge_config, run_config

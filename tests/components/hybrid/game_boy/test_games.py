@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from components.errors import ConfigurationError
+from components.hybrid.episodes import EpisodeRule
 from components.hybrid.errors import SaveStateCorrupt, SaveStateOfOtherRom
 from components.hybrid.game_boy.emulator import open_state, seal_state
-from components.hybrid.game_boy.games import EpisodeRule
-from components.hybrid.game_facts import LARGEST, Action, GamesStep
+from components.hybrid.game_facts import LARGEST, Action, GamesStep, grey_screens
 from components.hybrid.rewards import RewardWeights
-from components.hybrid.screens import grey_screens
 from components.hybrid.subgoals import read_lesson
 from tests.components.hybrid.game_boy.one_game import mix_actions, open_games
 

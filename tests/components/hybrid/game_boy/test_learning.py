@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from components.hybrid.game_boy.games import EmulatedGames, EpisodeRule
+from components.hybrid.episodes import EpisodeRule
+from components.hybrid.game_boy.games import EmulatedGames
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from tests.components.hybrid.game_boy.one_game import open_games
 from tests.components.hybrid.scripted_play import random_actions

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from components.errors import ConfigurationError
-from components.hybrid.game_boy.memory_facts import FactsReader
-from components.hybrid.game_boy.memory_map import CRYSTAL, read_symbol_file
+from components.hybrid.game_boy.memory_facts import CRYSTAL, FactsReader, read_symbol_file
 from components.hybrid.game_facts import LARGEST, state_variables
 
 RECORDED = {

@@ -224,7 +224,7 @@ def test_the_configuration_has_the_nine_documented_keys_and_the_curriculum_its_o
     assert {f"stages.{name}" for name in stage} | set(config) - {"stages"} == keys.keys()
     rule = read_curriculum(config)
     [first] = rule.stages
-    assert (rule.patience, rule.decay, first.min_episodes, first.strategy.value) == (7, 0.9, 3, "llm_heavy")
+    assert (rule.patience, rule.decay, first.min_episodes, first.strategy) == (7, 0.9, 3, "llm_heavy")
     assert CurriculumState(strategy=first.strategy, llm_confidence=first.llm_confidence).least_confidence == (
         pytest.approx(0.8)
     ), "a threshold"

@@ -17,9 +17,8 @@ from components.hybrid.decision_history import Decision
 from components.hybrid.decision_log import DecisionLog
 from components.hybrid.goals import GOALS, GoalOrientedPlanner
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.recorded_episodes import read_episode
 from components.hybrid.rewards import RewardWeights
-from components.methods.hybrid.trained_players import read_weights
+from components.methods.hybrid.trained_players import read_episode, read_weights
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
