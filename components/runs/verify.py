@@ -4,17 +4,23 @@ Only the store is read, nothing is written: it works on a read-only store and be
 number of records, not by the size of what they name: files and payloads are read in chunks.
 """
 
+import errno
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Literal, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field, ValidationError
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.layout import FOLDER_KIND, check_digest
 from components.artifacts.parallel import in_parallel
+from components.artifacts.records import DIGEST, first_complaint, make_damage_error, read_verified, remedy
+from components.artifacts.refs import ArtifactRef, references_in
+from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, StoreUnavailable
 from components.frozen import Frozen
 from components.identity import config_key
 from components.runs.gc import name_of
@@ -24,15 +30,33 @@ from components.runs.lineages import index_key, read_lineages, store_option
 from components.runs.retention import FEWEST_KEPT, Collected
 from components.runs.run import SHARED, RunAddress
 from components.runs.session_records import SessionEnd, SessionStart, end_key, standing_lineages
+from components.runs.shared_results import list_shared_manifests
 from components.runs.step_records import is_current, stage_of, step_of, step_record_key
-from components.runs.stored_records import Problem, RecordFacts, examine, is_record, read_facts
 from components.stage_roles import Roles
 
-IRREPLACEABLE = "restore it from a backup: it cannot be computed again"
-_IRREPLACEABLE = ("config.json", "lineages", "dropped", "collected")
-"""What says how the run was started, which of its results count, and what was removed."""
+T = TypeVar("T")
 Progress = Callable[[float, int], None]
 """Called with the objects read so far, and how many are known to be read."""
+_RECORD = re.compile(
+    r"index/runs/.+|runs/[^/]+/(config\.json|sessions/\d+/(?:start|end)\.json|steps/.+/manifest\.json"
+    r"|steps/.+/(?:attempts|blocks|tools)/[^/]+\.json"
+    r"|(?:lineages|dropped|collected|initial|iterations|history|flow_runs|evaluations|outbox)/.+\.json)"
+)
+_IRREPLACEABLE = ("config.json", "lineages", "dropped", "collected")
+"""What says how the run was started, which of its results count, and what was removed."""
+_CURRENT_KEYS = {"iterations": step_record_key, "history": block_key}
+
+
+class Problem(Frozen):
+    """An object of a run that is missing or damaged."""
+
+    key: str
+    state: Literal["missing", "damaged"]
+    what: str
+    named_by: str | None = None
+    """The record that refers to it, if another does."""
+    remedy: str = ""
+    """What heals it, once that is known."""
 
 
 class VerifyReport(Frozen):
@@ -55,30 +79,44 @@ class VerifyReport(Frozen):
         return not self.problems
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Record:
+    """What one record says that matters to others; `problem` if it cannot be read."""
+
+    key: str
+    problem: Problem | None = None
+    value: BaseModel | None = None
+    """Of sessions and garbage collections."""
+    content: tuple[ArtifactRef, ...] = ()
+    """What it keeps. The record of a finished step names its checkpoints for good, and keeps no files."""
+    shared: tuple[str, ...] = ()
+    """The manifests of shared results that it names."""
+
+
 def verify_run(store: ArtifactStore, run_id: str, progress: Progress = lambda done, total: None) -> VerifyReport:
     """Read everything that a run needs, so nothing that a restart has replaced. Raises StoreUnavailable; an unknown run has one
     problem, its configuration."""
     records = _read_records(store, run_id, lambda count: progress(count, count))
     owners = {
         ref.key: (key, ref)
-        for key in sorted(records.facts, key=records.rank, reverse=True)
-        for ref in records.facts[key].content
+        for key in sorted(records.found, key=records.rank, reverse=True)
+        for ref in records.found[key].content
     }
     objects: dict[str, tuple[str, int]] = {}
     for name, (_, ref) in owners.items():
         files = {f"{name}/{path}": promised for path, promised in (ref.files or {}).items()}
         objects |= files if ref.kind == FOLDER_KIND else {name: (ref.sha256, ref.num_bytes)}
-    num_records = len(records.facts)
+    num_records = len(records.found)
     total = num_records + len(objects)
 
     def find_problem(key: str) -> Problem | None:
         owner, _ = owners[name_of(key)]
-        return examine(key, lambda: check_digest(key, objects[key], store.digest(key)), named_by=owner)[1]
+        return _examine(key, lambda: check_digest(key, objects[key], store.digest(key)), named_by=owner)[1]
 
     found = in_parallel(find_problem, objects, done=lambda done: progress(num_records + done, total))
     absent = list(records.find_missing())
     removed = [each.key for each in absent if records.is_collected(each.key)]
-    unreadable = (each.problem for each in records.facts.values())
+    unreadable = (each.problem for each in records.found.values())
     problems = [each for each in (*unreadable, *found, *absent) if each is not None and each.key not in removed]
     makers = {each.key: owners[name][0] if (name := name_of(each.key)) in owners else each.key for each in problems}
     return VerifyReport(
@@ -112,21 +150,63 @@ def _group_by_policy(roles: Roles, removed: Iterable[str]) -> dict[str, tuple[in
     return {policy: tuple(sorted(numbers)) for policy, numbers in sorted(steps.items())}
 
 
+def _examine(key: str, read: Callable[[], T], *, named_by: str | None = None) -> tuple[T | None, Problem | None]:
+    """What `read` returns, or the problem of the object at `key`. A store that does not answer is no such problem."""
+    try:
+        return read(), None
+    except ArtifactMissing:
+        return None, Problem(key=key, state="missing", what="it is not in the store", named_by=named_by)
+    except (ArtifactCorrupt, StoreRefused) as error:
+        what = str(error).removeprefix(f"{key}: ").removesuffix(f"; {remedy(key)}")
+    except StoreUnavailable as error:
+        if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EIO:
+            raise
+        what = f"the disk cannot read it ({error.__cause__.strerror})"
+    return None, Problem(key=key, state="damaged", what=what, named_by=named_by)
+
+
+def _read_record(store: ArtifactStore, key: str) -> _Record:
+    """The record at `key`, or its problem. Raises StoreUnavailable."""
+    record, problem = _examine(key, lambda: _parse_record(key, store.read(key)))
+    return record or _Record(key=key, problem=problem)
+
+
+def _parse_record(key: str, content: bytes | None) -> _Record:
+    if content is None:
+        raise ArtifactMissing(key)
+    fields, kind = read_verified(key, content), key.split("/")[2]
+    if f'"{DIGEST}"'.encode() not in content:
+        raise make_damage_error(key, "it has no digest, so nobody knows whether it was changed")
+    if key.endswith("/manifest.json") and f"{fields['key']}/manifest.json" != key:
+        raise make_damage_error(key, f"it is the manifest of {fields['key']}")
+    as_type = {"collected": Collected, "sessions": SessionStart if key.endswith("/start.json") else SessionEnd}.get(
+        kind
+    )
+    keeps = kind == "initial" or (kind == "steps" and "/attempts/" not in key)
+    try:
+        value = None if as_type is None else as_type.model_validate(fields)
+        refs = tuple(references_in(fields)) if keeps else ()
+    except ValidationError as error:
+        raise make_damage_error(key, f"it is of no version that is known ({first_complaint(error)})") from error
+    shared = () if kind == "history" else tuple(list_shared_manifests(content))
+    return _Record(key=key, value=value, content=refs, shared=shared)
+
+
 def _read_records(store: ArtifactStore, run_id: str, done: Callable[[int], None]) -> "_Records":
     """The records of a run that count, the shared ones that they name, and its entry in the index."""
-    listed = {*filter(is_record, store.list(f"runs/{run_id}/"))}
-    lineages, _ = examine(run_id, lambda: standing_lineages(store, run_id, read_lineages(store, run_id)))
+    listed = {*filter(_RECORD.fullmatch, store.list(f"runs/{run_id}/"))}
+    lineages, _ = _examine(run_id, lambda: standing_lineages(store, run_id, read_lineages(store, run_id)))
     address = None if lineages is None else RunAddress(run_id=run_id, lineages=lineages)
-    records = _Records(run_id=run_id, listed=listed, address=address, facts={})
+    records = _Records(run_id=run_id, listed=listed, address=address, found={})
 
     def read(keys: Iterable[str]) -> None:
-        num_read = len(records.facts)
-        for each in in_parallel(partial(read_facts, store), sorted(keys), done=lambda count: done(num_read + count)):
+        num_read = len(records.found)
+        for each in in_parallel(partial(_read_record, store), sorted(keys), done=lambda count: done(num_read + count)):
             if each.problem is None or each.problem.state == "damaged" or each.key not in listed:
-                records.facts[each.key] = each  # else it was removed since it was listed
+                records.found[each.key] = each  # else it was removed since it was listed
 
     read({index_key(run_id), *filter(records.counts, listed)})
-    read({key for each in records.facts.values() for key in each.shared} - records.facts.keys())
+    read({key for each in records.found.values() for key in each.shared} - records.found.keys())
     return records
 
 
@@ -139,22 +219,22 @@ class _Records:
     """The keys of all records of the run, also of those that a restart has replaced."""
     address: RunAddress | None
     """None if a restart cannot be read: then nobody knows which records count."""
-    facts: dict[str, RecordFacts]
-
-    @cached_property
-    def roles(self) -> Roles:
-        """Those that the newest readable session has recorded."""
-        return next((each.roles for each in reversed(self._sessions)), Roles())
+    found: dict[str, _Record]
 
     @cached_property
     def _sessions(self) -> list[SessionStart]:
         """The readable starts of sessions, oldest first."""
-        return [each.value for _, each in sorted(self.facts.items()) if isinstance(each.value, SessionStart)]
+        return [each.value for _, each in sorted(self.found.items()) if isinstance(each.value, SessionStart)]
+
+    @cached_property
+    def roles(self) -> Roles:
+        """Those that the newest readable session has recorded."""
+        return self._sessions[-1].roles if self._sessions else Roles()
 
     @cached_property
     def _last_steps(self) -> set[int]:
         """The numbers of steps of the sessions that ended well."""
-        ends = [(each, self.facts.get(end_key(self.run_id, each.number))) for each in self._sessions]
+        ends = [(each, self.found.get(end_key(self.run_id, each.number))) for each in self._sessions]
         return {
             each.num_steps for each, end in ends if end and isinstance(end.value, SessionEnd) and not end.value.error
         }
@@ -167,11 +247,10 @@ class _Records:
     @cached_property
     def _collected(self) -> frozenset[str] | None:
         """The manifests that `troupe gc` has removed; None where its records are lost, or an older one made none."""
-        records = [self.facts[key].value for key in self._list_kind("collected")]
-        values = [each for each in records if isinstance(each, Collected)]
-        if len(values) < len(records) or not (self._sessions and self._sessions[0].records_collections):
+        values = [self.found[key].value for key in self._list_kind("collected")]
+        if None in values or not (self._sessions and self._sessions[0].records_collections):
             return None
-        return frozenset(key for value in values for key in value.manifests)
+        return frozenset(key for value in values if isinstance(value, Collected) for key in value.manifests)
 
     def counts(self, key: str) -> bool:
         """Whether the run depends on this record: no restart has replaced it. True if the restarts are unknown."""
@@ -180,22 +259,16 @@ class _Records:
             return key.replace("/lineages/", "/dropped/") not in self.listed
         if self.address is None:
             return True
-        if kind == "steps":
-            return is_current(self.address, _name_manifest(key))
-        if kind == "evaluations":
-            return is_current(self.address, name_evaluation(key))
-        if kind == "iterations":
-            return key == step_record_key(self.address, _parse_step(key))
-        return kind != "history" or key == block_key(self.address, _parse_step(key))
+        if kind in ("steps", "evaluations"):
+            return is_current(self.address, _name_manifest(key) if kind == "steps" else name_evaluation(key))
+        return kind not in _CURRENT_KEYS or key == _CURRENT_KEYS[kind](self.address, _parse_step(key))
 
     def find_missing(self) -> Iterator[Problem]:
         """The records that must exist and do not, with what `troupe gc` has removed.
 
         A later restart, session or step tells of the earlier ones, an attempt of a result.
         """
-        restarts = (
-            int(key.split("/")[3].removesuffix(".json")) for key in self.listed if key.split("/")[2] == "lineages"
-        )
+        restarts = [_parse_step(key) for key in self.listed if key.split("/")[2] == "lineages"]
         for number in range(max(restarts, default=0) + 1):
             if (key := config_key(self.run_id, number)) not in self.listed:
                 yield _report_missing(key, "the run has later records")
@@ -207,8 +280,8 @@ class _Records:
         for step in sorted({*range(num_finished)} - self._recorded_steps):
             yield _report_missing(step_record_key(self.address, step), "later ones show that the step was finished")
         there = {_parse_result(key) for key in self._list_kind("steps") if _is_manifest(key)}
-        attempts = sorted(key for key in self._list_kind("steps") if "/attempts/" in key)
-        for key, attempt in {_name_manifest(attempt): attempt for attempt in attempts}.items():
+        attempts = {_name_manifest(key): key for key in sorted(self._list_kind("steps")) if "/attempts/" in key}
+        for key, attempt in attempts.items():
             if _parse_result(key) not in there and self._must_have_ended(key):
                 yield _report_missing(key, "its step is finished", named_by=attempt)
 
@@ -235,20 +308,20 @@ class _Records:
 
     def name_remedy(self, maker: str, problem: Problem, option: str) -> str:
         """What computes again what the record `maker` is, or names."""
-        resume = f"troupe resume {self.run_id}"
-        kind = maker.split("/")[2]
+        kind, resume = maker.split("/")[2], f"`troupe resume {self.run_id}{option}`"
         if kind in _IRREPLACEABLE:
-            return IRREPLACEABLE + ("" if self.address else "; until then nobody knows which results count")
+            return "restore it from a backup: it cannot be computed again"
         if _is_manifest(maker) and not _is_shared(maker) and not self.roles[stage_of(maker)].optional:
-            return f"`{resume} --from-stage {stage_of(maker)} --step {step_of(maker)}{option}` computes it again"
+            at = f"--from-stage {stage_of(maker)} --step {step_of(maker)}"
+            return f"`troupe resume {self.run_id} {at}{option}` computes it again"
         if problem.key == maker and problem.state == "missing":
-            return f"`{resume}{option}` makes it again"
+            return f"{resume} makes it again"
         entry = f" and {name_evaluation(maker)}" if kind == "evaluations" else ""
-        return f"delete {maker}{entry}, and `{resume}{option}` makes it again if it is needed"
+        return f"delete {maker}{entry}, and {resume} makes it again if it is needed"
 
     def _list_kind(self, kind: str) -> Iterator[str]:
         """The keys of the run's own records of a kind that count."""
-        return (key for key in self.facts if key.startswith(f"runs/{self.run_id}/{kind}/"))
+        return (key for key in self.found if key.startswith(f"runs/{self.run_id}/{kind}/"))
 
     def _must_have_ended(self, result: str) -> bool:
         """Whether what was begun must have ended: its step is finished. Of what a step may lack, evaluations and interactions
@@ -278,8 +351,8 @@ def _name_manifest(key: str) -> str:
 
 
 def _parse_step(key: str) -> int:
-    """The number of the step, or of the block of steps, that a record has in its name."""
-    return int(key.split("/")[3].split("-")[0])
+    """The number of the step, block of steps or restart that a record has in its name."""
+    return int(re.findall(r"\d+", key.split("/")[3])[0])
 
 
 def _parse_result(key: str) -> tuple[int, str, str]:

@@ -276,9 +276,8 @@ def test_what_a_run_was_started_with_is_in_no_other_place(root: Path, key: str, 
     remove(payload(root, "compute_rewards", 1))
     report = verify(root)
     assert report.problems[0].key == key
-    assert report.problems[0].remedy.startswith("restore it from a backup: it cannot be computed again")
+    assert report.problems[0].remedy == "restore it from a backup: it cannot be computed again"
     assert len(report.problems) == 2
-    assert report.problems[0].remedy.endswith("nobody knows which results count") == ("lineages" in key)
     for read in (lambda: read_run(store, "r"), lambda: resume(store, root)):
         with pytest.raises(ArtifactCorrupt, match=key):
             read()
