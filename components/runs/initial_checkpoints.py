@@ -2,7 +2,7 @@
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, with_digest
-from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.artifacts.refs import CheckpointRef
 from components.frozen import Frozen
 from components.runs.pipeline import Pipeline
 from components.runs.run import Run, RunAddress, stage_key
@@ -14,12 +14,6 @@ class InitialRecord(Frozen):
 
     manifest: str
     checkpoints: dict[str, CheckpointRef]
-
-    @property
-    def content(self) -> tuple[ArtifactRef, ...]:
-        """The folders of the policies and of their bases."""
-        folders = ((each.folder, each.base) for each in self.checkpoints.values())
-        return tuple(ref for both in folders for ref in both if ref is not None)
 
 
 def record_initial_checkpoints(store: ArtifactStore, run: Run, pipeline: Pipeline) -> dict[str, CheckpointRef]:
@@ -41,17 +35,12 @@ def initial_checkpoints(store: ArtifactStore, run: RunAddress) -> dict[str, Chec
 
 
 def read_initial_checkpoints(store: ArtifactStore, run: RunAddress) -> dict[str, CheckpointRef] | None:
-    """The policies before training; None if the run has not started, or a Troupe started it that did not record them."""
-    record = read_initial_record(store, run)
-    return None if record is None else record.checkpoints
-
-
-def read_initial_record(store: ArtifactStore, run: RunAddress) -> InitialRecord | None:
-    """The record of the newest restart that has begun; None if there is none. Raises ArtifactCorrupt."""
+    """The policies before training, as the newest restart that has begun recorded them; None if the run has not started, or a
+    Troupe started it that did not record them. Raises ArtifactCorrupt."""
     for number in (*(each.lineage for each in reversed(run.lineages)), 0):
         key = initial_key(run.run_id, number)
         if (content := store.read(key)) is not None:
-            return read_as(key, content, InitialRecord)
+            return read_as(key, content, InitialRecord).checkpoints
     return None
 
 
