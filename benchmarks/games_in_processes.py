@@ -24,7 +24,7 @@ from components.hybrid.episodes import EpisodeRule, Snapshot
 from components.hybrid.experience import GamesOpener, HybridSettings
 from components.hybrid.game_boy.cartridges import Cartridge
 from components.hybrid.game_facts import Booleans, GamesStep, Integers
-from components.hybrid.watched_games import SnapshotGames
+from components.hybrid.recording_games import SnapshotGames
 from components.machine.package_files import SOURCE_ROOT
 
 _LENGTH_BYTES = 8

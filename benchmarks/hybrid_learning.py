@@ -26,6 +26,7 @@ from benchmarks.games_in_processes import emulator_opener
 from benchmarks.homebrew_settings import both_badges
 from benchmarks.markdown import markdown
 from components.hybrid.agent import HybridAgent, Policy
+from components.hybrid.evaluation_games import GreedyPolicy, make_held_out_settings
 from components.hybrid.experience import (
     GamesOpener,
     HybridSettings,
@@ -36,9 +37,8 @@ from components.hybrid.experience import (
     update_learner,
 )
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
-from components.hybrid.held_out_games import GreedyPolicy, make_held_out_settings
 from components.hybrid.masked_ppo import PPORule
-from components.hybrid.watched_games import Played, SnapshotGames, play_episodes
+from components.hybrid.recording_games import Played, SnapshotGames, play_episodes
 from components.machine.process_variables import read_variables
 from components.mathematics.intervals import wilson_interval
 

@@ -25,19 +25,19 @@ from benchmarks.games_in_processes import GamesInProcesses
 from benchmarks.markdown import markdown
 from benchmarks.scripted_advisers import AimlessAdviser, CompetentAdviser, ConfidentBadAdviser
 from benchmarks.scripted_lessons import GOOD_LESSON, WRONG_LESSON, read_scripted_lesson
-from components.hybrid.adviser import Advice, Adviser, Question
 from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
 from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.language_model import LanguageModelAdviser, button_prompt
+from components.hybrid.llm_actor import Advice, LlmActor, Question
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
+from components.hybrid.recording_games import Played, SnapshotGames, play_episodes
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.subgoals import Lesson, weights_with_lesson
 from components.hybrid.twin import Twin
-from components.hybrid.watched_games import Played, SnapshotGames, play_episodes
 from components.machine.process_variables import read_variables
 from components.mathematics.intervals import wilson_interval
 
@@ -51,7 +51,7 @@ CONTROLS = {
     **{strategy.name: ControlRule(strategy=strategy) for strategy in Strategy},
 }
 SMOLLM = "smollm2-135m"
-ADVISERS: dict[str, Callable[[int], Adviser]] = {
+ADVISERS: dict[str, Callable[[int], LlmActor]] = {
     "competent": CompetentAdviser,
     "confident, bad": ConfidentBadAdviser,
     "aimless": AimlessAdviser,
@@ -70,7 +70,7 @@ class Cell:
     """What a mode reached with an adviser, over all seeds."""
 
     policy_steps: int
-    adviser: str
+    llm_actor: str
     mode: str
     plays: tuple[Played, ...]
 
@@ -96,12 +96,12 @@ class Cell:
         lengths = np.concatenate([play.lengths_N[play.goal_N] for play in self.plays])
         median = f"{np.median(lengths):.0f}" if len(lengths) else ""
         return [
-            f"{self.policy_steps:,}", self.adviser, self.mode, str(all_episodes), f"{self.rate:.3f}", f"{low:.3f}-{high:.3f}",
+            f"{self.policy_steps:,}", self.llm_actor, self.mode, str(all_episodes), f"{self.rate:.3f}", f"{low:.3f}-{high:.3f}",
             median, f"{self.llm_share:.3f}",
         ]  # fmt: skip
 
 
-def smollm() -> Adviser:
+def smollm() -> LlmActor:
     """SmolLM2-135M-Instruct as it is, in float32. Raises ServiceMissing without its weights (`make smollm`)."""
     from components.config import TransformersGeneration
     from components.generation.local.engine import TransformersGenerator
@@ -118,8 +118,8 @@ def smollm() -> Adviser:
 class AskedOnce:
     """An adviser that is asked about each question once, whichever mode asks; equal questions have equal answers."""
 
-    def __init__(self, adviser: Adviser) -> None:
-        self._adviser = adviser
+    def __init__(self, llm_actor: LlmActor) -> None:
+        self._adviser = llm_actor
         self.answers: dict[str, Advice] = {}
 
     def advise(self, questions: Sequence[Question]) -> list[Advice]:
@@ -152,13 +152,13 @@ def play_cells(arguments: argparse.Namespace) -> Iterator[Cell]:
     """Every mode with every adviser and policy."""
     for policy_steps in arguments.policy_steps:
         policies = [train_policy(seed, policy_steps) for seed in range(arguments.seeds)]
-        for adviser in arguments.advisers:
+        for llm_actor in arguments.llm_actors:
             for mode in arguments.modes:
                 plays = tuple(
-                    play_mode(CONTROLS[mode], policy, ADVISERS[adviser](seed), seed, arguments)
+                    play_mode(CONTROLS[mode], policy, ADVISERS[llm_actor](seed), seed, arguments)
                     for seed, policy in enumerate(policies)
                 )
-                yield Cell(policy_steps=policy_steps, adviser=adviser, mode=mode, plays=plays)
+                yield Cell(policy_steps=policy_steps, llm_actor=llm_actor, mode=mode, plays=plays)
 
 
 def train_policy(seed: int, num_steps: int) -> MaskedPPO:
@@ -170,20 +170,20 @@ def train_policy(seed: int, num_steps: int) -> MaskedPPO:
 
 
 def play_mode(
-    control: ControlRule, policy: MaskedPPO, adviser: Adviser, seed: int, arguments: argparse.Namespace
+    control: ControlRule, policy: MaskedPPO, llm_actor: LlmActor, seed: int, arguments: argparse.Namespace
 ) -> Played:
     """`--episodes` episodes of a mode; where it measures progress, after 100 in which it did."""
     policy.reseed(seed)
-    agent = HybridAgent(AgentRule(control=control), NUM_LEARNING, seed=seed, policy=policy, adviser=adviser)
+    agent = HybridAgent(AgentRule(control=control), NUM_LEARNING, seed=seed, policy=policy, llm_actor=llm_actor)
     learned = None
     if control.mode is Mode.ADAPTIVE and not control.strategy:
         for part in range(2):
             with open_games(arguments.place, NUM_LEARNING, 1000 * seed + part) as games:
                 play_episodes(agent, games, explore=True)
-            agent = _beginning_anew(agent, NUM_LEARNING, seed, policy, adviser)
+            agent = _beginning_anew(agent, NUM_LEARNING, seed, policy, llm_actor)
         learned = agent
     policy.reseed(seed)
-    agent = HybridAgent(AgentRule(control=control), arguments.episodes, seed=seed, policy=policy, adviser=adviser)
+    agent = HybridAgent(AgentRule(control=control), arguments.episodes, seed=seed, policy=policy, llm_actor=llm_actor)
     if learned is not None:
         agent.control.learn_from(learned.control)
     with open_games(arguments.place, arguments.episodes, 99 + seed) as games:
@@ -200,30 +200,32 @@ def open_games(place: str, num_games: int, seed: int) -> AbstractContextManager[
     )
 
 
-def _beginning_anew(agent: HybridAgent, num_games: int, seed: int, policy: MaskedPPO, adviser: Adviser) -> HybridAgent:
+def _beginning_anew(
+    agent: HybridAgent, num_games: int, seed: int, policy: MaskedPPO, llm_actor: LlmActor
+) -> HybridAgent:
     """An agent at the start of its games that knows what this one has learned."""
-    other = HybridAgent(agent.rule, num_games, seed=seed, policy=policy, adviser=adviser)
+    other = HybridAgent(agent.rule, num_games, seed=seed, policy=policy, llm_actor=llm_actor)
     other.control.learn_from(agent.control)
     return other
 
 
 def claims(cells: list[Cell]) -> Iterator[str]:
     """What must hold: ADAPTIVE beside the better of both alone, and the shares of fixed strategies beside their targets."""
-    found = {(cell.policy_steps, cell.adviser, cell.mode): cell for cell in cells}
-    for steps, adviser, mode in found:
+    found = {(cell.policy_steps, cell.llm_actor, cell.mode): cell for cell in cells}
+    for steps, llm_actor, mode in found:
         alone = [
-            found[steps, adviser, name].rate for name in ("LLM_ONLY", "RL_ONLY") if (steps, adviser, name) in found
+            found[steps, llm_actor, name].rate for name in ("LLM_ONLY", "RL_ONLY") if (steps, llm_actor, name) in found
         ]
         if mode == "ADAPTIVE" and alone:
             better = max(alone)
-            difference = found[steps, adviser, mode].rate - better
+            difference = found[steps, llm_actor, mode].rate - better
             yield _claim(
-                difference >= -0.05, f"{steps:,} {adviser}: ADAPTIVE {difference:+.3f} beside the better of both"
+                difference >= -0.05, f"{steps:,} {llm_actor}: ADAPTIVE {difference:+.3f} beside the better of both"
             )
         if mode in Strategy.__members__:
-            difference = found[steps, adviser, mode].llm_share - TARGET_LLM_SHARES[Strategy[mode]]
+            difference = found[steps, llm_actor, mode].llm_share - TARGET_LLM_SHARES[Strategy[mode]]
             yield _claim(
-                abs(difference) <= 0.05, f"{steps:,} {adviser}: share of {mode} {difference:+.3f} beside its target"
+                abs(difference) <= 0.05, f"{steps:,} {llm_actor}: share of {mode} {difference:+.3f} beside its target"
             )
 
 

@@ -26,7 +26,7 @@ from components.rewards.credit import credit_rule
 from components.rewards.score import score_shard
 from components.rollout.branch import REPLAYED
 from components.rollout.router import Router
-from components.rollout.rules import Rules, Start, rollout_rules
+from components.rollout.rules import SamplingRules, Start, rollout_rules
 from components.rollout.sampler import collect_shard
 from components.rollout.shards import NumberedProblem
 from components.schema import Candidate, Episode, Node, PolicyVersion, RolloutShard
@@ -176,7 +176,7 @@ def _rollouts(number: int, decision: Episode, scenario: Scenario) -> Iterator[Ro
     return (_in_tree if mode == "tree" else _in_episodes)(number, decision, scenario)
 
 
-def _rules(scenario: Scenario, step: int) -> Rules:
+def _rules(scenario: Scenario, step: int) -> SamplingRules:
     config = scenario.config
     return rollout_rules(
         config.rollout,
@@ -231,7 +231,9 @@ def _nest(number: int, decision: Episode, scenario: Scenario) -> Iterator[Rollou
         yield step, recorded, [Place(group=group, index=index, decision=number, k=k) for (group, index), k in held]
 
 
-def _find_expanded_nodes(decision: Episode, rules: Rules) -> tuple[dict[int, Candidate], list[tuple[GroupKey, int]]]:
+def _find_expanded_nodes(
+    decision: Episode, rules: SamplingRules
+) -> tuple[dict[int, Candidate], list[tuple[GroupKey, int]]]:
     """What leads to the decision's nodes in its expanded turn, and those nodes with the indices of their candidates.
 
     A node below candidate k > 0 of the n-th answer has "n.k" in its group's branch; below candidate 0 that line goes on.

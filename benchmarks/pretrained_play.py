@@ -127,11 +127,11 @@ class Table:
 
     def solved(self, num_problems: int, sampling: str) -> str:
         """One digit for each held-out problem: 1 if the team solved it."""
-        from components.evaluation.held_out import Setting, play_block
+        from components.evaluation.held_out import EvalSetting, play_block
         from components.evaluation.suite_play import join_plays
 
         plan = self._plan(num_problems, sampling)
-        setting = Setting(
+        setting = EvalSetting(
             family=self._scenario.family,
             router=self._router,
             rubric=self._scenario.rubric,

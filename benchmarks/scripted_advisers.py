@@ -7,9 +7,9 @@ and a seed, so that there is nothing to save.
 from collections.abc import Sequence
 from random import Random
 
-from components.hybrid.adviser import Advice, Question
 from components.hybrid.game_environment import competent_action
 from components.hybrid.game_facts import Action
+from components.hybrid.llm_actor import Advice, Question
 from components.identity import seed_for
 
 _SENSIBLE_SHARE = 0.9

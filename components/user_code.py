@@ -24,7 +24,7 @@ _CLASS_FIELDS = ("environment.name", "tracking.kind")
 _OURS = tuple(str(_ROOT / name) for name in ("components", "tasks", "flows", "infra", "troupe"))
 
 
-def is_own(name: str) -> bool:
+def is_custom(name: str) -> bool:
     """Whether a name in a configuration is `module:Name`."""
     return ":" in name
 
@@ -53,7 +53,7 @@ def import_object(field: str, name: str) -> Any:
     return getattr(module, attribute)
 
 
-def suggest_own(name: str, *, kind: Literal["class", "function"]) -> str:
+def suggest_custom(name: str, *, kind: Literal["class", "function"]) -> str:
     """What the Python file of the current folder that `name` names could be meant for; empty without such a file.
 
     The file is read, not run. **Example** "guess.py here has Guess, Harder: write guess:Guess".
@@ -184,7 +184,9 @@ def _parts(field: str, name: str) -> tuple[str, str]:
     module_name, _, attribute = name.partition(":")
     is_spelled = all(part.isidentifier() for part in (*module_name.split("."), attribute))
     if not is_spelled or module_name.endswith(".py"):
-        meant = suggest_own(name, kind="class" if field in _CLASS_FIELDS else "function") or "for example guess:Guess"
+        meant = (
+            suggest_custom(name, kind="class" if field in _CLASS_FIELDS else "function") or "for example guess:Guess"
+        )
         raise ConfigurationError(f"{field} {name!r}: write it as module:Name; {meant}")
     return module_name, attribute
 

@@ -58,7 +58,7 @@ def write_modes(place: str) -> str:
         shown = [f"{spell(cells[at]['badge'], '.3f')} ({spell(cells[at]['llm_share'], '.3f')})" for at in columns]
         title = f"`strategy: {mode}`, {STRATEGIES[mode]}" if mode in STRATEGIES else f"`{mode}`"
         body.append([title, *shown, cells[columns[0]]["commit"]])
-    return markdown(["mode", *(f"{adviser}, {steps:,} steps" for adviser, steps in columns), "commit"], body)
+    return markdown(["mode", *(f"{llm_actor}, {steps:,} steps" for llm_actor, steps in columns), "commit"], body)
 
 
 def write_language_model() -> str:

@@ -17,10 +17,10 @@ from components.hybrid.episodes import EpisodeRule
 from components.hybrid.experience import digest_state
 from components.hybrid.game_facts import STATE_VARIABLES
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
+from components.hybrid.recording_games import RecordingGames
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.start_positions import GamesFromPositions
 from components.hybrid.twin import Twin
-from components.hybrid.watched_games import WatchedGames
 from components.identity import seed_for
 from components.machine.torch_state import computing_with
 from flows.presets import preset_config
@@ -59,7 +59,7 @@ def train(config: RunConfig) -> str:
         # collect_experience: T buttons in each game, and what each was worth more than expected (GAE):
         # A_t = sum over k of (discount * trace)^k * delta_(t+k), delta_t = r_t + discount * V(s_(t+1)) - V(s_t).
         learner.reseed(seed_for(seed, "collect_experience", step))
-        watched = WatchedGames(games, agent)
+        watched = RecordingGames(games, agent)
         rollout = learner.collect(watched, watched.choose)
 
         # update_learner: PPO over minibatches, for some epochs. With ratio = pi(a | s) / pi_played(a | s), the loss is

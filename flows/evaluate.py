@@ -21,7 +21,7 @@ from components.evaluation.suite_play import SuitePlay, join_plays
 from components.evaluation.suites import Suite
 from components.machine.scratch import scratch_folder
 from components.methods.base import method_for
-from components.methods.contenders import Contender, ResultsStore, RunFinder, find_team, open_contender
+from components.methods.open_subjects import OpenSubject, ResultsStore, RunFinder, find_team, open_subject
 from components.runs.initial_checkpoints import read_initial_checkpoints
 from components.runs.run import Run
 from components.runs.session_records import effective_run
@@ -114,16 +114,18 @@ def evaluate_subject(
         team = find_team(parsed, find_run, title=subject)
         found = None
     found = found or suite_to_play(suite, team.learned, overrides, num_problems=num_problems, seed=seed)
-    with open_contender(
+    with open_subject(
         team, found.config, store=results, adjust=lambda config: overridden(config, team_overrides(overrides))
-    ) as contender:
-        report = contender_report(contender, found.suite, sampling, num_samples, seed, play=play, progress=progress)
-        keep_results(contender.session)
+    ) as opened_subject:
+        report = contender_report(
+            opened_subject, found.suite, sampling, num_samples, seed, play=play, progress=progress
+        )
+        keep_results(opened_subject.session)
     return report
 
 
 def contender_report(
-    contender: Contender,
+    opened_subject: OpenSubject,
     suite: Suite,
     sampling: Sampling,
     num_samples: int,
@@ -133,22 +135,24 @@ def contender_report(
     progress: Progress = lambda done, total: None,
 ) -> EvalReport:
     """The report of a contender in its session; its weights are loaded only if a block is missing."""
-    session, versions, weights = contender.session, contender.versions, contender.weights
+    session, versions, weights = opened_subject.session, opened_subject.versions, opened_subject.weights
     evaluation = method_for(session.config).evaluation
     plan = evaluation.plan(session.scenario, suite, sampling=sampling, seed=seed, num_samples=num_samples)
     players = (
-        {SCRIPT: contender.script} if contender.script else evaluation.name_players(session, plan, versions, weights)
+        {SCRIPT: opened_subject.script}
+        if opened_subject.script
+        else evaluation.name_players(session, plan, versions, weights)
     )
     calls = block_calls(session, plan, players, versions, weights)
-    if contender.earlier is not None:
+    if opened_subject.earlier is not None:
         for call in calls:
-            adopt_result(session.store, key_block(call), earlier=contender.earlier)
+            adopt_result(session.store, key_block(call), earlier=opened_subject.earlier)
     if not all(map(is_played, calls)):
-        contender.load()
-    found = join_plays(play(session, calls, title=contender.name, progress=progress))
+        opened_subject.load()
+    found = join_plays(play(session, calls, title=opened_subject.name, progress=progress))
     step = max((version.step for version in versions.values()), default=0)
-    heading = evaluation.head(session.scenario, plan, agent=contender.name, step=step)
-    if contender.script:
+    heading = evaluation.head(session.scenario, plan, agent=opened_subject.name, step=step)
+    if opened_subject.script:
         heading = replace(heading, sampling="scripted", temperatures=None)
     return report_from(heading, found, evaluation.list_metrics(found))
 

@@ -35,7 +35,7 @@ from components.evaluation.promotion import (
     select_challengers,
 )
 from components.evaluation.suites import Suite
-from components.methods.contenders import ResultsStore
+from components.methods.open_subjects import ResultsStore
 from components.runs.run import Run
 from components.schema import EvalReport
 from components.session.stores import open_store

@@ -18,7 +18,7 @@ from components.evaluation.nightly import NightlySuite, ReturnChange, SuiteNight
 from components.evaluation.promotion import Contestant, run_named
 from components.evaluation.subjects import RegisteredSubject, RunSubject, parse_subject
 from components.methods.base import method_for
-from components.methods.contenders import ResultsStore
+from components.methods.open_subjects import ResultsStore
 from components.runs.initial_checkpoints import read_initial_checkpoints
 from components.runs.lineages import list_runs
 from components.runs.run import Run

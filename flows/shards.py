@@ -108,7 +108,7 @@ def play_here(session: Session, calls: Sequence[Call], *, title: str, progress: 
     total, num_done, plays = sum(len(_problems(call)) for call in calls), 0, []
     for call in calls:
         with count_block(progress, num_done, total):
-            plays.append(play_suite.within(*call))
+            plays.append(play_suite.in_lineage(*call))
         num_done += len(_problems(call))
         progress(num_done, total)
     return plays

@@ -11,7 +11,7 @@ from prefect.futures import PrefectFuture, as_completed
 
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
-from components.config.hybrid import REFLEXES
+from components.config.hybrid import LEARNER_POLICY
 from components.evaluation.held_out import Sampling
 from components.evaluation.suite_play import SuitePlay
 from components.methods.hybrid.play import list_learned_parts
@@ -108,7 +108,7 @@ def evaluate_player(session: Session, step: int, checkpoints: dict[str, Checkpoi
     if session.config.method.makes_pictures and session.config.tracking.episode_pictures:
         versions = name_versions(session.config, checkpoints)
         for sampling in session.config.evaluation.sampling:
-            picture_episode(session, step, sampling, checkpoints[REFLEXES], versions)
+            picture_episode(session, step, sampling, checkpoints[LEARNER_POLICY], versions)
     return reports
 
 
@@ -175,7 +175,7 @@ def population_step(session: Session, step: int, checkpoints: Checkpoints) -> tu
 
 def hybrid_step(session: Session, step: int, checkpoints: Checkpoints) -> tuple[StepBatches, Updates]:
     """The games are played, the learner and a language model that learns take a step, and decisions are recorded."""
-    played = collect_experience(session, step, checkpoints[REFLEXES], name_versions(session.config, checkpoints))
+    played = collect_experience(session, step, checkpoints[LEARNER_POLICY], name_versions(session.config, checkpoints))
     prepare_next(session, step, checkpoints)
     updates = {
         policy: update_learner(session, step, policy, checkpoints[policy], learned)

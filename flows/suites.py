@@ -19,7 +19,7 @@ from components.runs.run import Run
 from components.session.scenario import scenario_of, with_environment_source
 from components.text.suggestions import suggest
 from components.turn_order import BRANCHING
-from components.user_code import is_own, suggest_own
+from components.user_code import is_custom, suggest_custom
 from flows.presets import all_preset_values, file_values, is_file, preset_config, suite_values, with_overrides
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
     presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
     if name not in presets and not _is_environment(name):
         known = ", ".join(_list_names())
-        own = suggest_own(name, kind="class")
+        own = suggest_custom(name, kind="class")
         raise ConfigurationError(
             f"--suite {text!r}: {name!r} is no environment and no preset; {own or f'there are {known}'}"
         )
@@ -80,7 +80,7 @@ def build_played_config(name: str | None, options: Mapping[str, Any], *, own: Ru
     else:
         known = _list_names()
         listed = f"there are {', '.join(known)}"
-        remedy = suggest_own(str(name), kind="class") or suggest(str(name), known, otherwise=listed)
+        remedy = suggest_custom(str(name), kind="class") or suggest(str(name), known, otherwise=listed)
         raise ConfigurationError(f"environment.name {name!r}: no environment and no preset; {remedy}")
     environment = chosen.environment.model_copy(update={"options": {**chosen.environment.options, **options}})
     return read_as(chosen.model_copy(update={"environment": environment}), own)
@@ -107,7 +107,7 @@ def _options_in(overrides: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _is_environment(name: str) -> bool:
-    return name in FAMILIES or is_own(name) or name in list_installed_environments()
+    return name in FAMILIES or is_custom(name) or name in list_installed_environments()
 
 
 def _list_names() -> list[str]:

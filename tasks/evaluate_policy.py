@@ -9,7 +9,7 @@ from components.config import RunConfig
 from components.evaluation.held_out import EvalPlan, Sampling, report_from
 from components.evaluation.suite_play import SuitePlay, join_plays
 from components.methods.base import method_for
-from components.methods.contenders import Player, StoredWeights
+from components.methods.open_subjects import Player, StoredWeights
 from components.runs.history import index_evaluation
 from components.runs.pipeline import When
 from components.runs.run import stage_key
@@ -49,7 +49,7 @@ def evaluate_policy(session: Session, step: int, part: Sampling, checkpoints: di
 def play_own_suite(session: Session, sampling: Sampling, checkpoints: Mapping[str, CheckpointRef]) -> SuitePlay:
     """The play of the run's own suite. Blocks that somebody has played are read."""
     calls = own_calls(session, own_plan(session, sampling), checkpoints)
-    return join_plays([play_suite.within(*call) for call in calls])
+    return join_plays([play_suite.in_lineage(*call) for call in calls])
 
 
 def own_plan(session: Session, sampling: Sampling) -> EvalPlan:

@@ -55,7 +55,7 @@ def _play_own_suite(
     seated, plan = versions_of_seating(seating, starts, versions), own_plan(session, sampling)
     players = method_for(session.config).evaluation.name_players(session, plan, seated, {}, seating)
     calls = block_calls(session, plan, players, seated, {}, seating)
-    return join_plays([play_suite.within(*call) for call in calls])
+    return join_plays([play_suite.in_lineage(*call) for call in calls])
 
 
 def _average_earnings(play: SuitePlay, agent: str) -> list[float]:

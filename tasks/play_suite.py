@@ -10,7 +10,7 @@ from components.evaluation.scripted_play import play_scripted
 from components.evaluation.suite_play import SuitePlay
 from components.identity import StageKey
 from components.methods.base import method_for
-from components.methods.contenders import Player, load_missing
+from components.methods.open_subjects import Player, load_missing
 from components.reporting import progress
 from components.runs.run import stage_key
 from components.runs.stage_protocol import read_committed

@@ -59,7 +59,7 @@ class StageTask(Task[P, R]):
         _raise_interruption(returned)
         return returned.data.result  # type: ignore[union-attr]
 
-    def within(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def in_lineage(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The result, for a stage or a command that calls this one: it has no task run of its own."""
         returned: Any = self.fn(*args, **kwargs)
         if not isinstance(returned, State):
@@ -148,7 +148,7 @@ def _under_protocol(declared: Stage, decisive: Callable[[Any], object]) -> Calla
                         key,
                         lambda: compute(*args, **kwargs),
                         as_type,
-                        seen_attempts=read_attempts_so_far(key),
+                        attempts_so_far=read_attempts_so_far(key),
                         decisive=decisive,
                     )
             finally:

@@ -9,7 +9,7 @@ from components.config import Gae, RunConfig
 from components.methods.population.credits import asynchronous_updates
 from components.population.asynchronous import batch_weight
 from components.reporting import progress
-from components.reporting.share_done import share_listener
+from components.reporting.progress_share import share_listener
 from components.runs.pipeline import When
 from components.runs.run import PolicyUpdate
 from components.runs.steps import checkpoints_before

@@ -20,7 +20,7 @@ from components.algorithms.solver_value import solver_advantages
 from components.config import AlgorithmConfig
 from components.errors import ConfigurationError
 from components.schema import Episode
-from components.user_code import as_config_error, is_own, load_function, source_location
+from components.user_code import as_config_error, is_custom, load_function, source_location
 
 Estimator = Callable[[Sequence[Episode], Rewards, AlgorithmConfig], Advantages]
 """(episodes of a step, rewards with axes E, N, K, algorithm) -> advantages with the same axes.
@@ -50,7 +50,7 @@ TAKES = ("episodes", "rewards", "algorithm")
 
 def estimator(name: str, *, source: str | None = None) -> Estimator:
     """The estimator called `name`. Raises ConfigurationError if custom code cannot be used, or its digest is not `source`."""
-    chosen = _own(name, source) if is_own(name) else ESTIMATORS[name]
+    chosen = _own(name, source) if is_custom(name) else ESTIMATORS[name]
 
     def estimate(episodes: Sequence[Episode], rewards_E_N_K: Rewards, algorithm: AlgorithmConfig) -> Advantages:
         known = select_compared_rewards(episodes, rewards_E_N_K)

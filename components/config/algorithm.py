@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from components.config.variants import OWN, ReadVariant, Variant, tag_own
+from components.config.variants import CUSTOM_TAG, ReadVariant, Variant, tag_custom
 
 RolloutMode = Literal["tree", "nested", "independent", "single"]
 _NODES: tuple[RolloutMode, ...] = ("tree", "nested")
@@ -184,7 +184,7 @@ class Gae(WholeReturns):
     """Weight of the critic's squared error in the loss, whose gradient also reaches the policy's layers."""
 
 
-class OwnAdvantage(AlgorithmConfig):
+class CustomAdvantage(AlgorithmConfig):
     """A function of your own, in the current folder or installed."""
 
     advantage: str = Field(pattern=":")
@@ -205,7 +205,7 @@ Algorithm = Annotated[
     | Annotated[Gae, Tag("gae")]
     | Annotated[Gigpo, Tag("gigpo")]
     | Annotated[SolverValue, Tag("solver_value")]
-    | Annotated[OwnAdvantage, Tag(OWN)],
-    Discriminator(tag_own("advantage")),
-    ReadVariant("advantage", default="at_grpo", takes_own=True),
+    | Annotated[CustomAdvantage, Tag(CUSTOM_TAG)],
+    Discriminator(tag_custom("advantage")),
+    ReadVariant("advantage", default="at_grpo", takes_custom=True),
 ]

@@ -19,7 +19,7 @@ GAME_BOY = "game_boy"
 """The environment that such a run plays."""
 PLAYER = "player"
 """Its role."""
-REFLEXES = "reflexes"
+LEARNER_POLICY = "reflexes"
 """The policy that such a run trains, beside those of the section `policies`."""
 
 
@@ -220,7 +220,7 @@ class HybridMethod(MethodConfig):
     unread = frozenset({"rollout", "rewards", "algorithm", "execution", "sandbox"})
     writes_answers = False
     nights = "games"
-    own_policies = (REFLEXES,)
+    own_policies = (LEARNER_POLICY,)
 
     type: Literal["hybrid"] = "hybrid"
     mode: Mode = RlOnly()
@@ -304,8 +304,8 @@ class HybridMethod(MethodConfig):
             raise ValueError(
                 f"policies.{tuned}.trained: a teacher presses no buttons to learn from; set it to false, or mode to llm_only"
             )
-        if REFLEXES in config.policies:
-            raise ValueError(f"policies.{REFLEXES}: the policy that hybrid trains has this name; choose another")
+        if LEARNER_POLICY in config.policies:
+            raise ValueError(f"policies.{LEARNER_POLICY}: the policy that hybrid trains has this name; choose another")
 
 
 def find_tuned_model(config: Sections) -> str | None:

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from components.config.variants import OWN, ReadVariant, Variant, tag_own
+from components.config.variants import CUSTOM_TAG, ReadVariant, Variant, tag_custom
 
 Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "fixed_length"]
 
@@ -105,7 +105,7 @@ class CispoLoss(_BuiltIn):
     dual_clip: ClassVar[float | None] = None  # type: ignore[misc]
 
 
-class OwnLoss(LossConfig):
+class CustomLoss(LossConfig):
     """A function of your own, in the current folder or installed."""
 
     policy_loss: str = Field(pattern=":")
@@ -116,7 +116,7 @@ Loss = Annotated[
     Annotated[ClipLoss, Tag("clip")]
     | Annotated[GspoLoss, Tag("gspo")]
     | Annotated[CispoLoss, Tag("cispo")]
-    | Annotated[OwnLoss, Tag(OWN)],
-    Discriminator(tag_own("policy_loss")),
-    ReadVariant("policy_loss", default="clip", takes_own=True),
+    | Annotated[CustomLoss, Tag(CUSTOM_TAG)],
+    Discriminator(tag_custom("policy_loss")),
+    ReadVariant("policy_loss", default="clip", takes_custom=True),
 ]

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from components.config.algorithm import Algorithm, AlgorithmConfig, OwnAdvantage
-from components.config.loss import Loss, LossConfig, OwnLoss
+from components.config.algorithm import Algorithm, AlgorithmConfig, CustomAdvantage
+from components.config.loss import CustomLoss, Loss, LossConfig
 from components.config.method import unread_sections
 from components.config.run import RunConfig
 from components.config.variants import list_variants
@@ -30,11 +30,11 @@ def upgrade_values(values: Any) -> Any:
         found["method"] = _hybrid(hybrid)
     if algorithm:
         variant: type[AlgorithmConfig] = list_variants(Algorithm).get(
-            algorithm.get("advantage", "at_grpo"), OwnAdvantage
+            algorithm.get("advantage", "at_grpo"), CustomAdvantage
         )
         found["algorithm"] = _of_variant(algorithm, variant)
     if loss := found.get("loss"):
-        kind: type[LossConfig] = list_variants(Loss).get(loss.get("policy_loss", "clip"), OwnLoss)
+        kind: type[LossConfig] = list_variants(Loss).get(loss.get("policy_loss", "clip"), CustomLoss)
         found["loss"] = _of_variant(loss, kind)
     found = {name: value for name, value in found.items() if name not in unread_sections(found)}
     if generation := found.get("generation"):

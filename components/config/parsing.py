@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from components.config.run import RunConfig
-from components.config.variants import OWN, UNKNOWN_VARIANT, Variant
+from components.config.variants import CUSTOM_TAG, UNKNOWN_VARIANT, Variant
 from components.errors import ConfigurationError
 from components.text.escaping import printable, show_value
 from components.text.suggestions import suggest
@@ -121,7 +121,7 @@ def list_unread_fields(path: Sequence[str], section: Mapping[str, Any], chooser:
 
 def _owner(field: str, variants: Sequence[type[Variant]]) -> str | None:
     """Which variants have a field that is given beside another one."""
-    owners = [_tag(each) for each in variants if field in each.model_fields and _tag(each) != OWN]
+    owners = [_tag(each) for each in variants if field in each.model_fields and _tag(each) != CUSTOM_TAG]
     return f"{variants[0].chosen_by} {' and '.join(owners)} has it" if owners else None
 
 
@@ -162,7 +162,7 @@ def _variants(annotation: Any) -> list[type[Variant]]:
 
 def _tag(variant: type[Variant]) -> str:
     name = variant.model_fields[variant.chosen_by]
-    return OWN if name.is_required() else str(name.default)
+    return CUSTOM_TAG if name.is_required() else str(name.default)
 
 
 def _sections(annotation: Any) -> list[type[BaseModel]]:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from components.config.types import Address, Label, Name, Prefix
 from components.frozen import Frozen
-from components.user_code import is_own
+from components.user_code import is_custom
 
 
 class StoreConfig(Frozen):
@@ -42,7 +42,7 @@ class StoreConfig(Frozen):
 
 
 def _check_kind(kind: str) -> str:
-    if kind not in ("mlflow", "none") and not is_own(kind):
+    if kind not in ("mlflow", "none") and not is_custom(kind):
         raise ValueError("use mlflow, none, or a tracker of your own as module:Class")
     return kind
 

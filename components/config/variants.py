@@ -16,11 +16,11 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from components.frozen import Frozen
 from components.text.suggestions import did_you_mean
-from components.user_code import is_own, suggest_own
+from components.user_code import is_custom, suggest_custom
 
 UNKNOWN_VARIANT = "unknown_variant"
 """The type of the error of a name that no variant has; its context holds the `field` that names it."""
-OWN = "own"
+CUSTOM_TAG = "own"
 """The tag of the variant for names of the form `module:function`."""
 
 
@@ -56,7 +56,7 @@ class ReadVariant:
 
     field: str
     default: str
-    takes_own: bool = False
+    takes_custom: bool = False
     """Whether the name may be one of the user's, `module:function`."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -68,7 +68,9 @@ class ReadVariant:
         # A section without its name is also valid as another variant, which `oneOf` would refuse.
         written = handler(schema)
         name = (
-            {"type": "string"} if self.takes_own else {"type": "string", "enum": [*written["discriminator"]["mapping"]]}
+            {"type": "string"}
+            if self.takes_custom
+            else {"type": "string", "enum": [*written["discriminator"]["mapping"]]}
         )
         return {"anyOf": [*written["oneOf"], name]}
 
@@ -81,21 +83,21 @@ class ReadVariant:
             wanted = f"{{{self.field}: NAME}}, where NAME is one of {', '.join(names)}"
             raise PydanticCustomError("no_section", "write it as {wanted}", {"wanted": wanted})
         name = section.get(self.field, self.default)
-        if isinstance(name, str) and (name in names or (self.takes_own and is_own(name))):
+        if isinstance(name, str) and (name in names or (self.takes_custom and is_custom(name))):
             return {**section, self.field: name}
         remedy = f"{did_you_mean(str(name), names)}there are {', '.join(map(repr, names))}"
-        if self.takes_own:
-            own = suggest_own(str(name), kind="function") or "one of your own is module:function"
+        if self.takes_custom:
+            own = suggest_custom(str(name), kind="function") or "one of your own is module:function"
             remedy += f"; {own}"
         context = {"remedy": remedy, "field": self.field, "name": name}
         raise PydanticCustomError(UNKNOWN_VARIANT, "unknown; {remedy}", context)
 
 
-def tag_own(field: str) -> Callable[[Any], str]:
-    """What tells the tag of a section of plain values, or of one that is built: its name, or `OWN`."""
+def tag_custom(field: str) -> Callable[[Any], str]:
+    """What tells the tag of a section of plain values, or of one that is built: its name, or `CUSTOM_TAG`."""
 
     def tag(values: Any) -> str:
         name = values.get(field) if isinstance(values, Mapping) else getattr(values, field)
-        return OWN if isinstance(name, str) and is_own(name) else str(name)
+        return CUSTOM_TAG if isinstance(name, str) and is_custom(name) else str(name)
 
     return tag

@@ -9,7 +9,7 @@ from components.environments.base import NO_TOOLS, AnswerFormat, Retriever, Spli
 from components.environments.environment import Demonstrator, Environment, ToolEnvironment, has_joint_step
 from components.environments.play import Playthrough, Position, Referee
 from components.environments.returned_values import check_role_names, find_json_fault, find_problem_fault
-from components.environments.rules import Rules
+from components.environments.rules import TurnRules
 from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
 from components.frozen import Frozen
@@ -33,13 +33,13 @@ class Family:
         environment: Environment,
         answer_format: AnswerFormat = "strict",
         *,
-        is_own: bool = True,
+        is_custom: bool = True,
         roles: tuple[str, ...] | None = None,
     ) -> None:
         self.name = name
         self.environment = environment
         self.answer_format: AnswerFormat = answer_format
-        self.rules = Rules(name, environment, answer_format, is_own=is_own, roles=roles)
+        self.rules = TurnRules(name, environment, answer_format, is_custom=is_custom, roles=roles)
 
     def under(self, options: Frozen) -> "Family":
         """This family with the roles that `options` give it; itself if they are its own. Raises ConfigurationError."""
@@ -51,7 +51,7 @@ class Family:
                 f"environment.name {self.name!r}: roles_for() returned {show_value(roles)}; return different names in a tuple"
             )
         check_role_names(f"environment.name {self.name!r}: roles_for()", roles)
-        return Family(self.name, self.environment, self.answer_format, is_own=self.rules.is_own, roles=roles)
+        return Family(self.name, self.environment, self.answer_format, is_custom=self.rules.is_custom, roles=roles)
 
     @property
     def options_type(self) -> type[Frozen]:
@@ -116,7 +116,7 @@ class Family:
         read = self.rules.call("problem", self._read, options, split, index, seed)
         found = self._draw(options, split, index, seed) if read is None else self._check_problem("problem", read)
         payload = dict(found)
-        kind = "own" if self.rules.is_own else self.name
+        kind = "own" if self.rules.is_custom else self.name
         return Problem(problem_id=content_id(kind, payload), environment=self.name, payload=payload)
 
     def referee(self, tools: Tools = NO_TOOLS, *, measures_value: bool = False) -> Referee:
@@ -193,9 +193,9 @@ class Family:
                 continue
             drawn = dict(self._check_problem("draw", drawn))
             deciding = rules.call("deciding", environment.deciding, rules.copy_state(drawn))
-            if rules.is_own:
+            if rules.is_custom:
                 rules.refuse("deciding", find_json_fault(deciding))
-            if split_of({"deciding": deciding} if rules.is_own else deciding) != split:
+            if split_of({"deciding": deciding} if rules.is_custom else deciding) != split:
                 continue
             payload = rules.call("complete_problem", environment.complete_problem, options, drawn, rng)
             if payload is not None:
@@ -207,7 +207,7 @@ class Family:
 
     def _check_problem(self, what: str, problem: Mapping[str, Any]) -> Mapping[str, Any]:
         """A problem that is plain JSON. Raises ConfigurationError for another one of a user's environment."""
-        if self.rules.is_own:
+        if self.rules.is_custom:
             self.rules.refuse(what, find_problem_fault(problem))
         return problem
 

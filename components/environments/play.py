@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from components.environments.base import NO_TOOLS, Step, ToolCall, Tools
-from components.environments.rules import Rules
+from components.environments.rules import TurnRules
 from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
 from components.schema import ActionOutcome, Observation, Problem
 from components.turn_order import Phase, TurnOrder, branching_phase, phase_after
@@ -32,7 +32,7 @@ class Referee:
     `measures_value`: outcomes hold `value_gain`, which costs a solver's search in some environments.
     """
 
-    def __init__(self, rules: Rules, tools: Tools = NO_TOOLS, *, measures_value: bool = False) -> None:
+    def __init__(self, rules: TurnRules, tools: Tools = NO_TOOLS, *, measures_value: bool = False) -> None:
         self.rules, self.tools, self.measures_value = rules, tools, measures_value
 
     def start(self, problem: Problem) -> Position:

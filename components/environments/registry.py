@@ -18,7 +18,7 @@ from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.text.escaping import show_value
 from components.text.suggestions import suggest
-from components.user_code import import_object, is_own, source_digest, suggest_own, user_code_error
+from components.user_code import import_object, is_custom, source_digest, suggest_custom, user_code_error
 
 FAMILIES: Mapping[str, str] = {
     "plan_path": "components.environments.games.plan_path:PlanPathEnvironment",
@@ -71,12 +71,12 @@ def list_installed_environments() -> dict[str, str]:
 
 def _own_place(name: str) -> str:
     """`module:Name` of a user-defined or installed environment."""
-    if is_own(name):
+    if is_custom(name):
         return name
     installed = list_installed_environments()
     if name not in installed:
         known = {**FAMILIES, **installed}
-        remedy = suggest_own(name, kind="class") or f"{suggest(name, known)}; one of your own is module:Name"
+        remedy = suggest_custom(name, kind="class") or f"{suggest(name, known)}; one of your own is module:Name"
         raise ConfigurationError(f"environment.name {name!r}: unknown environment; {remedy}")
     return installed[name]
 
@@ -99,7 +99,7 @@ def _own(name: str, place: str, answer_format: AnswerFormat) -> Family:
 @cache
 def _load_built_in(name: str, place: str, answer_format: AnswerFormat) -> Family:
     module, _, class_name = place.partition(":")
-    return Family(name, getattr(import_module(module), class_name)(), answer_format, is_own=False)
+    return Family(name, getattr(import_module(module), class_name)(), answer_format, is_custom=False)
 
 
 def family_options(name: str, options: Mapping[str, Any]) -> Frozen:

@@ -31,11 +31,11 @@ _OWN_WEIGHTS: Mapping[str, float] = {**DEFAULT_WEIGHTS, "local.payoff": 1.0}
 """Of a user's environment, which may pay its agents without naming a weight."""
 
 
-class Rules:
+class TurnRules:
     """The rules of an environment under its `name`, for answers that are read as `answer_format` says.
 
     `roles` are those of the options that it is played under, by default the environment's own.
-    A user's code only gets copies of a state, and an error in it becomes one line with file and line. `is_own`: whether the
+    A user's code only gets copies of a state, and an error in it becomes one line with file and line. `is_custom`: whether the
     environment is a user's.
     """
 
@@ -45,17 +45,17 @@ class Rules:
         environment: Environment,
         answer_format: AnswerFormat = "strict",
         *,
-        is_own: bool,
+        is_custom: bool,
         roles: tuple[str, ...] | None = None,
     ) -> None:
-        self.name, self.environment, self.answer_format, self.is_own = name, environment, answer_format, is_own
+        self.name, self.environment, self.answer_format, self.is_custom = name, environment, answer_format, is_custom
         self.roles = tuple(environment.roles) if roles is None else roles
 
     @property
     def weights(self) -> Mapping[str, float]:
         """The reward weights of all components."""
         own = self.environment.weights
-        if self.is_own:
+        if self.is_custom:
             return {**_OWN_WEIGHTS, **own}
         return own if DEFAULT_WEIGHTS.keys() <= own.keys() else {**DEFAULT_WEIGHTS, **own}
 
@@ -156,7 +156,7 @@ class Rules:
         longest = self.environment.max_answer_characters
         if longest is not None and len(answer) > longest:
             raise MalformedAction(f"an answer of {len(answer)} characters; at most {longest} are read")
-        if self.is_own and not _is_text(answer):
+        if self.is_custom and not _is_text(answer):
             raise MalformedAction("half a character, which is not text")
 
     def after_malformed(self, state: Any, agent: str, error: MalformedAction) -> Step:
@@ -175,7 +175,7 @@ class Rules:
         try:
             return deepcopy(state)
         except Exception as error:  # the border to user code: a state may hold anything
-            if not self.is_own:
+            if not self.is_custom:
                 raise
             raise ConfigurationError(
                 f"environment.name {self.name!r}: a state cannot be copied ({type(error).__name__}: {error}); keep plain "
@@ -184,7 +184,7 @@ class Rules:
 
     def call(self, what: str, function: Callable[..., T], *arguments: Any) -> T:
         """The result of the environment's own function. Raises ConfigurationError with file and line where a user's fails."""
-        if not self.is_own:
+        if not self.is_custom:
             return function(*arguments)
         try:
             return function(*arguments)

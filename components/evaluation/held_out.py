@@ -15,7 +15,7 @@ from components.rewards.base import Rubric
 from components.rollout.failure_budget import check_failures
 from components.rollout.play import ProblemProgress, block_progress, play
 from components.rollout.router import Router
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import SamplingRules, Start
 from components.rollout.statistics import usage_metrics
 from components.schema import EvalReport, Problem
 from components.turn_order import TurnOrder, in_phases
@@ -50,7 +50,7 @@ class EvalPlan:
         return tuple(self.problems[at : at + size] for at in range(0, len(self.problems), size))
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> SamplingRules:
         """How they are played."""
         order, turns = self.turn_order, self.max_turns
         return eval_rules(order, max_turns=turns, sampling=self.sampling, split=self.split, seed=self.seed)
@@ -62,7 +62,7 @@ class EvalPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class EvalSetting:
     """In what, by whom and for what reward a plan is played."""
 
     family: Family
@@ -71,14 +71,14 @@ class Setting:
     tools: Tools = NO_TOOLS
 
 
-def success_rate(plan: EvalPlan, setting: Setting) -> float:
+def success_rate(plan: EvalPlan, setting: EvalSetting) -> float:
     """The share of episodes that succeed."""
     play = join_plays([play_block(plan, block, setting) for block in plan.blocks])
     return metrics.mean(solved for solved_K in play.solved_P_K for solved in solved_K)
 
 
 def play_block(
-    plan: EvalPlan, block: Sequence[Problem], setting: Setting, progress: ProblemProgress | None = None
+    plan: EvalPlan, block: Sequence[Problem], setting: EvalSetting, progress: ProblemProgress | None = None
 ) -> SuitePlay:
     """Play the problems of one block together.
 
@@ -112,9 +112,9 @@ def temperature_of(sampling: Sampling) -> float:
     return 1.0 if sampling == "sample" else 0.0
 
 
-def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, split: str, seed: int) -> Rules:
+def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, split: str, seed: int) -> SamplingRules:
     """One candidate per node, at temperature 1 or 0, with the seeds of `split`."""
-    return Rules(
+    return SamplingRules(
         turn_order=turn_order,
         max_turns=max_turns,
         group_size=1,
@@ -125,7 +125,7 @@ def eval_rules(turn_order: TurnOrder, *, max_turns: int, sampling: Sampling, spl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heading:
+class ReportHeader:
     """Of whom and of what an evaluation is: the fields of its report that play does not give."""
 
     agent: str
@@ -137,7 +137,7 @@ class Heading:
     temperatures: dict[str, float] | None = None
 
 
-def report_from(heading: Heading, play: SuitePlay, further_metrics: Mapping[str, float]) -> EvalReport:
+def report_from(heading: ReportHeader, play: SuitePlay, further_metrics: Mapping[str, float]) -> EvalReport:
     """The report of a whole suite; `further_metrics` are those beside success and reward, as `list_answer_metrics`.
 
     **Example** 4 samples of each of 50 problems: `n` is 50, `success_rate` the mean over 200 episodes, and `interval` that of

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
-from components.hybrid.adviser import Advice, Adviser, Question
 from components.hybrid.arbitration import Actor, is_stuck
 from components.hybrid.control import Control, ControlRule
 from components.hybrid.decision_history import state_hash
 from components.hybrid.decision_log import DecisionLog, DecisionSink
 from components.hybrid.game_facts import Action, Booleans, Facts, Floats, GamesStep, Integers
 from components.hybrid.game_text import phase_name, split_games
+from components.hybrid.llm_actor import Advice, LlmActor, Question
 from components.hybrid.strategies import Strategy
 
 RECENT_ACTIONS, _RECENT_STATES = 4, 8
@@ -83,7 +83,7 @@ class HybridAgent:
         *,
         seed: int,
         policy: Policy | None = None,
-        adviser: Adviser | None = None,
+        llm_actor: LlmActor | None = None,
         history: DecisionSink | None = None,
         first_episode: int = 0,
         clock: Callable[[], float] = time,
@@ -91,10 +91,10 @@ class HybridAgent:
         mode = rule.control.mode.value
         if rule.control.asks_policy and policy is None:
             raise ConfigurationError(f"mode {mode}: give a policy")
-        if rule.control.asks_adviser and adviser is None:
+        if rule.control.asks_adviser and llm_actor is None:
             raise ConfigurationError(f"mode {mode}: give an adviser")
         self.rule, self.num_games = rule, num_games
-        self._policy, self._adviser = policy, adviser
+        self._policy, self._adviser = policy, llm_actor
         self.control = Control(rule.control, num_games, seed=seed)
         self._log = DecisionLog(history, num_games, first_episode=first_episode)
         self._answers: dict[str, Advice] = {}

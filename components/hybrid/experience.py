@@ -32,16 +32,16 @@ from numpy.typing import NDArray
 
 from components.config.hybrid import CurriculumConfig, StartsConfig
 from components.errors import ArtifactCorrupt
-from components.hybrid.adviser import Adviser
 from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import Decision
 from components.hybrid.episodes import EpisodeRule
+from components.hybrid.llm_actor import LlmActor
 from components.hybrid.masked_ppo import MaskedPPO, PPORule, Rollout
+from components.hybrid.recording_games import GamesCurriculum, RecordingGames, SnapshotGames
 from components.hybrid.start_positions import GamesFromPositions
 from components.hybrid.twin import Twin
-from components.hybrid.watched_games import GamesCurriculum, SnapshotGames, WatchedGames
 from components.identity import seed_for
 
 
@@ -182,7 +182,7 @@ def collect_experience(
     seed: int,
     step: int,
     *,
-    adviser: Adviser | None = None,
+    llm_actor: LlmActor | None = None,
     open_games: GamesOpener = open_twins,
     advised: "StepAdvice | None" = None,
 ) -> Experience:
@@ -199,7 +199,7 @@ def collect_experience(
         settings.num_games,
         seed=seed,
         policy=learner,
-        adviser=adviser,
+        llm_actor=llm_actor,
         history=_Ended(decisions) if settings.keeps_decisions else None,
         clock=lambda: 0.0,
     )
@@ -208,7 +208,7 @@ def collect_experience(
     curriculum = None if settings.curriculum is None else GamesCurriculum(settings.curriculum, agent, state)
     with open_games(settings, seed) as games:
         games.restore(_below(state, "games."))
-        watched = WatchedGames(games, agent, curriculum)
+        watched = RecordingGames(games, agent, curriculum)
         rollout, advantages_T_N = learner.collect_with_advantages(watched, watched.choose)
         if advised is not None:
             advised.draws_T_N, advised.advantages_T_N = watched.draws_T_N, advantages_T_N

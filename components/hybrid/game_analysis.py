@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from components.hybrid.adviser import Question
 from components.hybrid.agent import description_hash
 from components.hybrid.errors import DecisionValidationError
 from components.hybrid.game_facts import LARGEST, Action, action_masks
 from components.hybrid.game_text import describe_goal, describe_state, phase_name
+from components.hybrid.llm_actor import Question
 from components.text.suggestions import suggest
 
 MEASURED = ("visited_tiles", "visited_maps", "idle_steps", "potential")

@@ -13,15 +13,15 @@ from components.environments.base import Step
 from components.environments.environment import Demonstrator, Environment
 from components.errors import MalformedAction, ServiceMissing
 from components.frozen import Frozen
-from components.hybrid.adviser import Question
 from components.hybrid.agent import RECENT_ACTIONS
 from components.hybrid.cartridge_rules import HILL, ROUTE, TOWN
 from components.hybrid.episodes import NUM_STARTS, EpisodeRule, Snapshot
 from components.hybrid.game_facts import Action
 from components.hybrid.game_text import Game, split_games
 from components.hybrid.language_model import ADVISER_TASK, WORDS, button_prompt
+from components.hybrid.llm_actor import Question
+from components.hybrid.recording_games import SnapshotGames
 from components.hybrid.twin import Twin
-from components.hybrid.watched_games import SnapshotGames
 
 if TYPE_CHECKING:
     from components.hybrid.game_boy.pyboy_emulator import OneGame

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from components.generation.base import GenerationRequest, Generator, Tokenizer, choice_request, read_choice
-from components.hybrid.adviser import Advice, Question
 from components.hybrid.game_facts import LARGEST, Action
+from components.hybrid.llm_actor import Advice, Question
 from components.hybrid.subgoals import MOST_SUBGOALS, Lesson, read_lesson
 from components.identity import seed_for
 from components.schema import PolicyVersion
@@ -73,7 +73,7 @@ class Draw:
     logprobs: tuple[float, ...]
 
 
-class LearningAdviser:
+class TrainableLlmActor:
     """Draws a button for every question, equal ones included, and keeps what it drew to learn from. Of one step.
 
     Raises what `LanguageModelAdviser` raises.

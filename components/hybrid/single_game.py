@@ -14,7 +14,7 @@ from components.hybrid.game_boy.games import EmulatedGames
 from components.hybrid.game_facts import Booleans, GamesStep, Integers, no_facts, state_variables
 from components.hybrid.rewards import RewardWeights, potential
 from components.hybrid.twin import Twin
-from components.machine.freed import Freed
+from components.machine.closeable import Closeable
 
 if TYPE_CHECKING:
     from components.hybrid.masked_ppo import MaskedPPO
@@ -25,7 +25,7 @@ _ENDLESS = 1_000_000_000
 """Steps and badges that no episode reaches: who plays ends it."""
 
 
-class SingleGame(Freed):
+class SingleGame(Closeable):
     """A game without end, of which an episode begins by a seed. Equal seeds and buttons give equal games.
 
     **Example** after `game.begin(7)`, `game.press(5)` walks down to a new tile: .1 for `tiles`, -.01 for `step`.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from components.config.hybrid import CurriculumConfig, StageConfig, StartsConfig
 from components.hybrid.curriculum import CurriculumState, first_state, next_state
 from components.hybrid.game_facts import Booleans, Facts, GamesStep, Integers
-from components.hybrid.watched_games import SnapshotGames
+from components.hybrid.recording_games import SnapshotGames
 from components.identity import seed_for
 
 Position = Mapping[str, NDArray[Any]]

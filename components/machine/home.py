@@ -21,15 +21,15 @@ def resolve_home(cwd: Path, variables: Mapping[str, str], *, checkout: Path = SO
     if named := variables.get("TROUPE_HOME"):
         return (cwd / Path(named).expanduser()).absolute()
     for folder in (cwd, *cwd.parents):
-        if _is_own(folder / FOLDER):
+        if _is_custom(folder / FOLDER):
             return folder / FOLDER
-    if is_checkout(checkout) and (_is_own(checkout / FOLDER) or os.access(checkout, os.W_OK)):
+    if is_checkout(checkout) and (_is_custom(checkout / FOLDER) or os.access(checkout, os.W_OK)):
         return checkout / FOLDER
     state = Path(variables.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
     return (cwd / state / "troupe").absolute()
 
 
-def _is_own(folder: Path) -> bool:
+def _is_custom(folder: Path) -> bool:
     """Whether this user owns the folder. In a folder of another user, records could name foreign services."""
     try:
         return folder.is_dir() and folder.lstat().st_uid == os.getuid()

@@ -12,10 +12,17 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.environments.base import Tools
-from components.evaluation.held_out import EvalPlan, Heading, Sampling, Setting, list_answer_metrics, play_block
+from components.evaluation.held_out import (
+    EvalPlan,
+    EvalSetting,
+    ReportHeader,
+    Sampling,
+    list_answer_metrics,
+    play_block,
+)
 from components.evaluation.suite_play import SuitePlay
 from components.evaluation.suites import Suite
-from components.methods.contenders import Player
+from components.methods.open_subjects import Player
 from components.rollout.play import ProblemProgress
 from components.rollout.router import RoleBinding
 from components.runs.run import Run
@@ -70,12 +77,12 @@ class Evaluation:
         """The play of a block by players whose models are loaded. `progress(done, total)` counts problems."""
         scenario = session.scenario
         router = session.router(dict(versions), seating)
-        setting = Setting(family=scenario.family, router=router, rubric=scenario.rubric, tools=tools)
+        setting = EvalSetting(family=scenario.family, router=router, rubric=scenario.rubric, tools=tools)
         return play_block(plan, plan.problems, setting, progress=progress)
 
-    def head(self, scenario: Scenario, plan: EvalPlan, *, agent: str, step: int) -> Heading:
+    def head(self, scenario: Scenario, plan: EvalPlan, *, agent: str, step: int) -> ReportHeader:
         """Of whom and of what a report is."""
-        return Heading(
+        return ReportHeader(
             agent=agent,
             suite=f"{scenario.config.environment.name}/{plan.split}",
             suite_digest=scenario.suite_digest(plan),

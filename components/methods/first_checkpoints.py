@@ -9,7 +9,7 @@ from pathlib import Path
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.environments.family import is_cloned, require_expert, scratch_alphabet
-from components.evaluation.held_out import Setting, success_rate
+from components.evaluation.held_out import EvalSetting, success_rate
 from components.identity import seed_for
 from components.machine.scratch import scratch_folder
 from components.methods.base import method_for
@@ -108,7 +108,7 @@ def success_of(session: Session, folders: Mapping[str, Path], versions: Mapping[
             session.engines.of(policy).load(folders[model], playing[policy])
     return success_rate(
         scenario.eval_plan(scenario.warm_start_suite, sampling="sample", seed=session.config.seed),
-        Setting(
+        EvalSetting(
             family=scenario.family,
             router=session.router(playing),
             rubric=scenario.rubric,

@@ -167,7 +167,7 @@ def step_seatings(
     return tuple(seatings)
 
 
-def homes_in_step(
+def find_homes(
     homes: Mapping[str, str], average_returns: Mapping[str, float], method: PopulationMethod, step: int
 ) -> dict[str, str]:
     """The members of the agents in their own seats during `step`, from those before it.

@@ -21,7 +21,7 @@ TAKES = ("episode", "node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnReward:
+class CustomReward:
     """One component: a pure function of the user and its weight.
 
     Outcomes, rewards and success in the episode are those of the replay; a candidate's `reward` consists of the environment's
@@ -51,10 +51,10 @@ class OwnReward:
         return tuple(float(value) for value in found)
 
 
-def own_rewards(config: RewardConfig, rubric: Rubric) -> tuple[OwnReward, ...]:
+def own_rewards(config: RewardConfig, rubric: Rubric) -> tuple[CustomReward, ...]:
     """The components of `config.functions`, in order. Raises ConfigurationError if custom code cannot be used."""
     return tuple(
-        OwnReward(
+        CustomReward(
             component=component,
             name=name,
             function=load_function("rewards.functions", name, takes=TAKES, source=config.sources.get(name)),

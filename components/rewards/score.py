@@ -11,7 +11,7 @@ from components.identity import GroupKey, seed_for
 from components.rewards.base import Rubric
 from components.rewards.credit import CreditRule, credit_rewards
 from components.rewards.overlong import Overlong
-from components.rewards.own_rewards import OwnReward
+from components.rewards.own_rewards import CustomReward
 from components.rewards.replay import Replay
 from components.schema import Episode, RolloutShard, ScoredShard
 from components.turn_order import TurnOrder
@@ -30,7 +30,7 @@ def score_shard(
     credit: CreditRule = "node",
     tools: Tools = NO_TOOLS,
     overlong: Overlong | None = None,
-    own: Sequence[OwnReward] = (),
+    own: Sequence[CustomReward] = (),
     shuffle_seed: int | None = None,
     max_unscorable_fraction: float = 0.0,
     turn_order: TurnOrder | None = None,
@@ -124,7 +124,7 @@ class _Scores:
             for n, rewards_K in enumerate(credited_N_K)
         ]
 
-    def add(self, own: OwnReward) -> tuple[tuple[float, ...], ...]:
+    def add(self, own: CustomReward) -> tuple[tuple[float, ...], ...]:
         """Add a component to the rewards of all compared nodes, and return its values (N, K; empty for other nodes)."""
         values_N_K = own.values(self._replay.replayed)
         self.rewards_N_K = [

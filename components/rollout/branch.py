@@ -13,7 +13,7 @@ from components.generation.base import Completion
 from components.identity import GroupKey
 from components.rewards.base import Rubric
 from components.rollout.router import Router
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import SamplingRules, Start
 from components.schema import ROOT, ActionOutcome, Candidate, FailedBranch, Node
 from components.text.choice_tokens import Choices
 from components.turn_order import Phase, place_of
@@ -76,7 +76,9 @@ class Branch:
     driver takes. Its failure, `error`, concerns no other line.
     """
 
-    def __init__(self, referee: Referee, start: Start, rules: Rules, nodes: list[Node], fork: BranchPoint) -> None:
+    def __init__(
+        self, referee: Referee, start: Start, rules: SamplingRules, nodes: list[Node], fork: BranchPoint
+    ) -> None:
         self._referee, self._start, self._rules, self._nodes = referee, start, rules, nodes
         self._position, self._parent, self._label = fork.position, fork.parent, fork.label
         self._num_before, self._pending, self._last_turn = fork.num_before, fork.pending, fork.last_turn

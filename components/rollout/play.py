@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 from components.environments.base import NO_TOOLS, Tools
 from components.environments.family import Family
-from components.reporting.share_done import part_of_work, share_listener
+from components.reporting.progress_share import share_listener, subtask
 from components.rewards.base import Rubric
 from components.rollout.router import RoleRequest, Router
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import SamplingRules, Start
 from components.rollout.tree import Tree
 from components.schema import Episode
 
@@ -18,7 +18,7 @@ ProblemProgress = Callable[[float, int], None]
 
 def play(
     starts: Sequence[Start],
-    rules: Rules,
+    rules: SamplingRules,
     *,
     family: Family,
     router: Router,
@@ -49,7 +49,7 @@ def play(
             for _, nodes in opened
             for node in nodes
         ]
-        with part_of_work(num_played / num_phases, (num_played + 1) / num_phases):
+        with subtask(num_played / num_phases, (num_played + 1) / num_phases):
             answers = iter(router.generate(requests, temperature=rules.temperature))
         num_played += 1
         moves = [

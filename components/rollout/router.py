@@ -7,7 +7,7 @@ from typing import Any
 from components.config import PromptConfig, RunConfig
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest, Generator, Metered, before_stop, encode_choices
-from components.reporting.share_done import part_of_work
+from components.reporting.progress_share import subtask
 from components.rollout.prompts import PromptFormat, encode_observation
 from components.schema import ApiUsage, Observation, PolicyVersion
 from components.text.choice_tokens import Choices
@@ -163,7 +163,7 @@ class Router:
         answers: dict[int, tuple[Completion, ...]] = {}
         for policy, at in positions.items():
             asked = [self._make_request(requests[position], temperature) for position in at]
-            with part_of_work(len(answers) / len(requests), (len(answers) + len(at)) / len(requests)):
+            with subtask(len(answers) / len(requests), (len(answers) + len(at)) / len(requests)):
                 answers.update(zip(at, self._answer(policy, asked), strict=True))
         return [answers[position] for position in range(len(requests))]
 

@@ -34,7 +34,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class SamplingRules:
     """All settings of play except the environment, the engines and the rubric.
 
     `purpose` separates the seeds of unrelated play: ("rollout", step) or ("evaluate", suite). `temperature` 0 is greedy.
@@ -145,9 +145,9 @@ def rollout_rules(
     step: int,
     team_credit: TeamCredit = "node",
     measures_value: bool = False,
-) -> Rules:
+) -> SamplingRules:
     """The rules of a training step: `group_size` candidates per node in a tree, else one."""
-    return Rules(
+    return SamplingRules(
         turn_order=turn_order,
         max_turns=max_turns,
         group_size=settings.group_size if settings.mode == "tree" else 1,

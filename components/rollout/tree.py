@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from components.environments.play import Position, Referee
 from components.errors import ConfigurationError, TransientError
 from components.rollout.branch import Branch, BranchPoint
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import SamplingRules, Start
 from components.schema import Episode, Node
 
 
 class Tree:
     """The lines of an episode, driven by `play`. The first is the selected branch."""
 
-    def __init__(self, start: Start, referee: Referee, rules: Rules) -> None:
+    def __init__(self, start: Start, referee: Referee, rules: SamplingRules) -> None:
         self._start, self._referee, self._rules = start, referee, rules
         self._nodes: list[Node] = []
         self._build_error: str | None = None

@@ -81,10 +81,10 @@ def remove(store: ArtifactStore, removal: Removal, *, spare_young: bool) -> Remo
     )
 
 
-def _removal(store: ArtifactStore, run_id: str, is_own: Callable[[str], bool]) -> Removal:
+def _removal(store: ArtifactStore, run_id: str, is_custom: Callable[[str], bool]) -> Removal:
     content, records = list_objects(store)
-    own = [found for found in records if is_own(found.key)]
-    others = Records(store, [found for found in records if not is_own(found.key)])
+    own = [found for found in records if is_custom(found.key)]
+    others = Records(store, [found for found in records if not is_custom(found.key)])
     named, needed = Records(store, own).references(), others.references()
     candidates = [found for found in content if name_of(found.key) in named]
     unshared = [found for found in candidates if name_of(found.key) not in needed]

@@ -41,7 +41,7 @@ def run_stage(
     compute: Callable[[], T],
     as_type: type[T],
     *,
-    seen_attempts: int | None = None,
+    attempts_so_far: int | None = None,
     decisive: Callable[[T], object] = lambda output: output,
     clock: Clock = utc_now,
 ) -> StageResult[T]:
@@ -52,20 +52,20 @@ def run_stage(
     concurrent writers the later returns what the earlier committed. If the store writes in the background, the later goes on
     if `decisive` is equal for both outputs, and gets a StageOvertaken otherwise.
 
-    `seen_attempts`: the caller has just found no manifest and this many attempts, so the
+    `attempts_so_far`: the caller has just found no manifest and this many attempts, so the
     store is not asked again.
 
     **Example** `run_stage(store, key, lambda: payloads.put(store, collect()), ArtifactRef)`; a second call with an equal
     key returns the same reference in a few milliseconds, `reused=True`, without calling `collect`.
     """
-    found = _find(store, key, as_type) if seen_attempts is None else None
+    found = _find(store, key, as_type) if attempts_so_far is None else None
     if found is not None:
         return found
     started_at = clock()
-    if seen_attempts is None:
+    if attempts_so_far is None:
         attempt = _record_attempt(store, key, started_at, attempt=1)
     else:
-        attempt = seen_attempts + 1
+        attempt = attempts_so_far + 1
         store.after_writes(lambda: _record_attempt(store.durable, key, started_at, attempt))
     output = compute()
     finished_at = clock()

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from components.errors import SandboxUnavailable, ServiceMissing
-from components.machine.freed import Freed
+from components.machine.closeable import Closeable
 
 API_SECONDS = 10.0
 """How long one answer of the daemon may take."""
 
 
-class DockerApi(Freed):
+class DockerApi(Closeable):
     """A client of the daemon at `host`, for many threads.
 
     Raises SandboxUnavailable when the daemon does not answer, ServiceMissing when the SDK is not installed.

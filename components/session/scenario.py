@@ -22,7 +22,7 @@ from components.population.seating import member_and_step
 from components.rewards.base import Rubric
 from components.rewards.credit import credit_rewards, credit_rule, read_recorded_outcomes
 from components.rewards.overlong import Overlong, overlong_for
-from components.rewards.own_rewards import OwnReward, own_rewards
+from components.rewards.own_rewards import CustomReward, own_rewards
 from components.rewards.rubric import rubric_for
 from components.rollout.dynamic_sampling import Refilling, fresh_problems
 from components.rollout.router import RoleBinding, bind_roles
@@ -31,7 +31,7 @@ from components.rollout.sampler import ShardPlan
 from components.rollout.shards import shard_problems
 from components.schema import Episode
 from components.turn_order import TurnOrder
-from components.user_code import check_source, is_own, own_source
+from components.user_code import check_source, is_custom, own_source
 
 SUITE_SEED = 0
 SOLVER_VALUE = "solver_value"
@@ -87,7 +87,7 @@ class Scenario:
         }
 
     @property
-    def own_rewards(self) -> tuple[OwnReward, ...]:
+    def own_rewards(self) -> tuple[CustomReward, ...]:
         """The user's own reward components."""
         return own_rewards(self.config.rewards, self.rubric)
 
@@ -200,7 +200,7 @@ def with_sources(config: RunConfig) -> RunConfig:
 
 def _with_source(section: str, config: Section) -> Section:
     name = getattr(config, config.chosen_by)
-    if not is_own(name):
+    if not is_custom(name):
         return config
     return config.model_copy(update={"source": own_source(f"{section}.{config.chosen_by}", name)})
 

@@ -11,7 +11,7 @@ from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import StageManifest
 from components.artifacts.write_behind import WriteBehindStore
 from components.config import RunConfig
-from components.machine.freed import Freed
+from components.machine.closeable import Closeable
 from components.machine.outages import is_interrupted
 from components.rollout.router import Router
 from components.runs.run import Run
@@ -28,10 +28,10 @@ from components.session.trainers import Trainers
 from components.stage_roles import Roles
 from components.tracking.base import Tracker
 
-_LAST_WORDS_SECONDS = 10.0
+_SHUTDOWN_GRACE_SECONDS = 10.0
 
 
-class Session(Freed):
+class Session(Closeable):
     """The owner of a run's store, engines, trainers, tools and tracker. Each is opened when it is first needed.
 
     Closing it ends its own workers, boxes and engines, and no others. Prefect passes it by reference; in a Ray worker it
@@ -46,10 +46,10 @@ class Session(Freed):
         "_tracker",
         "computes_all",
         "engines",
-        "look_ahead",
         "looking",
         "manifests",
         "on_step",
+        "prefetch",
         "publishing",
         "roles",
         "run",
@@ -79,7 +79,7 @@ class Session(Freed):
         """Those of the stages of the pipeline that trains the run."""
         self.on_step: Callable[[IterationReport], None] | None = None
         """Called with the report of each step that this session finishes, once it is durable."""
-        self.look_ahead: Future[Any] | None = None
+        self.prefetch: Future[Any] | None = None
         """The `components.session.step_snapshot.StepSnapshot` being taken at the next step."""
         self.looking = ThreadPoolExecutor(1, thread_name_prefix="look")
         self.manifests: dict[str, StageManifest] = {}
@@ -155,7 +155,7 @@ class Session(Freed):
     def close_store(self) -> None:
         """Wait for pending writes, a limited time after an interruption; drop those that fail."""
         if self._store is not None:
-            self._store.close(timeout_seconds=_LAST_WORDS_SECONDS if is_interrupted() else None)
+            self._store.close(timeout_seconds=_SHUTDOWN_GRACE_SECONDS if is_interrupted() else None)
 
     def close(self) -> None:
         """End workers and boxes, release engines and local copies. Each of them, even if another one fails."""

@@ -60,7 +60,7 @@ _current: ContextVar[StepSnapshot | None] = ContextVar("look", default=None)
 
 def snapshot_of(session: Session, step: int) -> StepSnapshot:
     """A look at the step: the one taken ahead if it succeeded, else a new one."""
-    ahead, session.look_ahead = session.look_ahead, None
+    ahead, session.prefetch = session.prefetch, None
     look: StepSnapshot | None = None if ahead is None or ahead.exception() is not None else ahead.result()
     return (
         look
@@ -71,7 +71,7 @@ def snapshot_of(session: Session, step: int) -> StepSnapshot:
 
 def prefetch_snapshot(session: Session, step: int) -> None:
     """Look at the step in the background, for the next `snapshot_of`. Only while no stage of the step is under way."""
-    session.look_ahead = session.looking.submit(
+    session.prefetch = session.looking.submit(
         copy_context().run, StepSnapshot, session.store, session.run, step, session.roles
     )
 

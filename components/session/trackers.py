@@ -11,7 +11,7 @@ from components.errors import ConfigurationError
 from components.machine.process_variables import read_variable, without_variables
 from components.tracking.base import Tracker
 from components.tracking.null import NoTracker
-from components.user_code import as_config_error, import_object, is_own
+from components.user_code import as_config_error, import_object, is_custom
 
 if TYPE_CHECKING:
     from components.tracking.mlflow import MlflowTracker
@@ -25,7 +25,7 @@ def tracker_of(config: TrackingConfig) -> Tracker:
     """The tracker of a configuration. Sends no request. Raises ConfigurationError for a class of one's own that is none."""
     if config.kind == "none":
         return NoTracker()
-    if is_own(config.kind):
+    if is_custom(config.kind):
         return own_tracker(config)
     url = tracking_url(config)
     if url is None:

@@ -10,7 +10,7 @@ from components.machine.package_files import package_file
 from components.machine.process_variables import read_variable, read_variables
 from components.models.model_groups import initial_models
 from components.runs.run import Run
-from components.user_code import is_own
+from components.user_code import is_custom
 
 if TYPE_CHECKING:
     from components.training.trainer import DeepSpeedTrainer
@@ -53,7 +53,7 @@ class Trainers:
             deepspeed_config=package_file("infra", f"deepspeed/zero{training.zero_stage}.json"),
             run_label=f"{self._run.run_id}.{worker}",
             environment=trainer_environment(training),
-            own_code_folder=Path.cwd() if is_own(self._run.config.loss.policy_loss) else None,
+            own_code_folder=Path.cwd() if is_custom(self._run.config.loss.policy_loss) else None,
         )
 
 

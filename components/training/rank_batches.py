@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from components.algorithms.losses import MinibatchSize
 from components.config import LossConfig, TrainingConfig
-from components.reporting.share_done import tell_share
+from components.reporting.progress_share import report_share
 from components.schema import TrainBatch, TrainGroup
 from components.training.forward import completion_logprobs, device_of
 from components.training.minibatches import balance_costs
@@ -120,7 +120,7 @@ def record(
         for number, micro_batch in enumerate(micro_batches, start=1):
             places_N = starts_G_K[micro_batch.groups_N, micro_batch.candidates_N] + micro_batch.offsets_N
             values[torch.from_numpy(places_N)] = values_of(micro_batch).to("cpu")
-            tell_share(number / len(micro_batches))
+            report_share(number / len(micro_batches))
     return RecordedValues(ranks.sum(values).to(device), starts_G_K)
 
 

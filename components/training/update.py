@@ -16,7 +16,7 @@ from components.algorithms.proximal import proximal_term
 from components.errors import LogprobMismatch, UpdateFailed
 from components.models.stored_models import EXACT_BASES
 from components.models.value_head import hidden_states, is_value_head
-from components.reporting.share_done import part_of_work, tell_share
+from components.reporting.progress_share import report_share, subtask
 from components.schema import TrainBatch
 from components.training.base import CriticTerms, UpdateJob
 from components.training.critic import judge, record_values, value_loss
@@ -71,11 +71,11 @@ class Update:
         return {**replace(self, batch=replace(self.batch, groups=groups))._run(), "masked_frac": masked_fraction}
 
     def _with_critic(self, terms: CriticTerms) -> dict[str, float]:
-        with part_of_work(0.0, _RECORDING_SHARE):
+        with subtask(0.0, _RECORDING_SHARE):
             values = record_values(self.learner.module, self.batch.groups, self.job, ranks=self.ranks)
         judged = judge(self.batch.groups, values, terms)
         update = replace(self, batch=replace(self.batch, groups=judged.groups), targets=judged.targets)
-        with part_of_work(_RECORDING_SHARE, 1.0):
+        with subtask(_RECORDING_SHARE, 1.0):
             return {**update._run(), **judged.metrics}
 
     def _run(self) -> dict[str, float]:
@@ -85,7 +85,7 @@ class Update:
             return {"num_updates": 0.0, **counts}
         counts["sampler_lag"] = float(self._sampler_lag())
         training, job = self.job.training, self.job
-        with part_of_work(0.0, _RECORDING_SHARE):
+        with subtask(0.0, _RECORDING_SHARE):
             recorded = self._record()
         began = _RECORDING_SHARE if recorded.old is not None or recorded.reference is not None else 0.0
         if recorded.old is not None:
@@ -101,7 +101,7 @@ class Update:
             )
             for number, indices in enumerate(parts, start=epoch * training.num_minibatches):
                 totals.learning_rate = self._learning_rate(number)
-                with part_of_work(began + share * number, began + share * (number + 1)):
+                with subtask(began + share * number, began + share * (number + 1)):
                     self._optimizer_step(indices, recorded, totals)
         metrics = {**recorded.metrics, **totals.metrics(self.ranks), **counts}
         broken = sorted(name for name, value in metrics.items() if not math.isfinite(value))
@@ -158,7 +158,7 @@ class Update:
             self.learner.backward(loss * self.ranks.size, scale_wrt_gas=False)
             totals.add(loss, token_statistics(inputs, loss_config), micro_batch.num_tokens)
             totals.shares.add(inputs.logprobs_N, micro_batch.groups_N)
-            tell_share(number / len(micro_batches))
+            report_share(number / len(micro_batches))
             if totals.num_updates == 0 and recorded.old is None:
                 sampler_N = torch.from_numpy(micro_batch.sampler_logprobs_N).to(loss.device)
                 totals.add_mismatch(inputs.logprobs_N, sampler_N)

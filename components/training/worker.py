@@ -30,7 +30,7 @@ from components.training.learner_state import DeepSpeed, load_base, load_learner
 from components.training.ranks import Ranks
 from components.training.update import Update
 from components.training.worker_protocol import Handover
-from components.user_code import is_own, make_findable
+from components.user_code import is_custom, make_findable
 
 LOGGER = "troupe.training"
 _log = logging.getLogger(LOGGER)
@@ -84,7 +84,7 @@ class Worker:
 
     def _update(self, job: UpdateJob) -> UpdateResult:
         clock = [time.perf_counter()]
-        if is_own(job.loss.policy_loss) and self._own_code_folder is not None:
+        if is_custom(job.loss.policy_loss) and self._own_code_folder is not None:
             make_findable(job.loss.policy_loss.partition(":")[0], self._own_code_folder)
         policy_loss(job.loss)  # an unusable own loss fails before any work
         learner = self._learner(job)

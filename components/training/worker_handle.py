@@ -11,7 +11,7 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 
 from components.errors import WorkerDied
-from components.reporting.share_done import tell_share
+from components.reporting.progress_share import report_share
 from components.training.base import UpdateJob
 from components.training.worker_protocol import (
     LOG_FILE,
@@ -54,7 +54,7 @@ class Processes:
                     answer = Answer.model_validate_json(connection.recv_bytes(MAX_MESSAGE_BYTES))
                     if answer.share is None:
                         return answer
-                    tell_share(answer.share)
+                    report_share(answer.share)
                 if time.monotonic() >= deadline:
                     raise WorkerDied(
                         f"update of {job.policy}, step {job.step} took longer than training.update_timeout_seconds"

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from components.errors import LogprobMismatch, TroupeError
 from components.machine.process_ids import ProcessId
-from components.reporting.share_done import share_listener
+from components.reporting.progress_share import share_listener
 from components.training.base import UpdateJob
 from components.training.deepspeed_backend import RealDeepSpeed, join_ranks
 from components.training.parent_watchdog import exit_with_parent, exit_with_stdin

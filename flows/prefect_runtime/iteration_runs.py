@@ -42,7 +42,7 @@ from flows.prefect_runtime.interruptible_flow import InterruptibleEngine
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_LAST_WORDS_SECONDS = 10.0
+_SHUTDOWN_GRACE_SECONDS = 10.0
 """How long the end of an interrupted run waits for pending reports."""
 
 
@@ -66,7 +66,7 @@ def iteration_runs(iteration: Flow[..., T]) -> Iterator[Callable[..., T]]:
         raise
     except BaseException:
         interrupt()
-        runs.behind.wait(_LAST_WORDS_SECONDS)
+        runs.behind.wait(_SHUTDOWN_GRACE_SECONDS)
         raise
     finally:
         _current.reset(token)
@@ -194,7 +194,7 @@ class _IterationEngine(InterruptibleEngine):
         assert self.behind is not None
         assert self.flow_run is not None
         if not self.is_new or force or not (state.is_running() or state.is_completed()):
-            self.behind.wait(_LAST_WORDS_SECONDS if force else None)
+            self.behind.wait(_SHUTDOWN_GRACE_SECONDS if force else None)
             self.is_new = False
             return super().set_state(state, force)
         state.state_details.flow_run_id = self.flow_run.id

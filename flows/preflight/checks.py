@@ -23,7 +23,7 @@ from components.session.stores import open_store, s3_endpoint
 from components.session.trackers import tracking_url
 from components.tracking.base import Tracker
 from components.turn_order import BRANCHING, agents_of
-from components.user_code import is_own
+from components.user_code import is_custom
 from flows.preflight.contract import check_contract
 from flows.preflight.memory import check_memory
 from flows.preflight.problem_counts import check_problem_counts
@@ -174,7 +174,7 @@ def check_own_code(scenario: Scenario) -> None:
                 component,
             )
     estimator(config.algorithm.advantage, source=config.algorithm.source)
-    if is_own(config.loss.policy_loss):
+    if is_custom(config.loss.policy_loss):
         from components.algorithms.loss_registry import policy_loss  # imports torch, as every loss does
 
         policy_loss(config.loss)

@@ -43,7 +43,7 @@ def check_contract(scenario: Scenario, toolbox: Toolbox | None = None) -> None:
     """
     family = scenario.family
     uses_tools = isinstance(family.environment, ToolEnvironment)
-    if not family.rules.is_own or uses_tools != (toolbox is not None):
+    if not family.rules.is_custom or uses_tools != (toolbox is not None):
         return
     found: list[Exception] = []
     tools = NO_TOOLS if toolbox is None else toolbox.tools()

@@ -113,8 +113,8 @@ class LoginPages:
 
 def own_path(target: str) -> str:
     """`target` if it is a path of this server, else the root: a link may not lead to another one."""
-    is_own = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
-    return target if is_own and not target.startswith(PAGE) else "/"
+    is_custom = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return target if is_custom and not target.startswith(PAGE) else "/"
 
 
 async def _body(request: Request) -> bytes:

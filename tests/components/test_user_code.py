@@ -11,7 +11,7 @@ import pytest
 from components import user_code
 from components.environments.registry import family
 from components.errors import ConfigurationError
-from components.user_code import import_object, is_own, source_digest, suggest_own
+from components.user_code import import_object, is_custom, source_digest, suggest_custom
 
 _numbers = itertools.count()
 
@@ -125,8 +125,8 @@ def test_a_missing_module_inside_is_not_taken_for_the_module(module: str, tmp_pa
 
 
 def test_names_with_a_colon_are_own_code() -> None:
-    assert is_own("guess:Guess")
-    assert not is_own("plan_path")
+    assert is_custom("guess:Guess")
+    assert not is_custom("plan_path")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_file_of_the_folder_is_suggested_by_its_names_and_never_run(
     (tmp_path / "broken.py").write_text("class A(:\n")
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "mod.py").write_text("class Deep(troupe.ToolEnvironment): pass\n")
-    assert suggest_own(name, kind=kind) == suggested
+    assert suggest_custom(name, kind=kind) == suggested
     if suggested and kind == "class":
         with pytest.raises(ConfigurationError, match=suggested):
             family(name)

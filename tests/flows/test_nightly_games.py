@@ -9,13 +9,13 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig, parse_config
-from components.config.hybrid import REFLEXES
+from components.config.hybrid import LEARNER_POLICY
 from components.errors import NightFailed
 from components.evaluation.night_records import keep_night, read_nights
 from components.evaluation.nightly import SuiteNight
-from components.methods import contenders
+from components.methods import open_subjects
 from components.methods.hybrid.evaluation import HeldOutGames
-from components.methods.hybrid.play import initial_reflexes
+from components.methods.hybrid.play import make_initial_learner
 from components.runs.lineages import freeze_config
 from components.runs.run import Run
 from components.runs.session_records import begin_session, end_session
@@ -65,8 +65,8 @@ def checkpoint(store: LocalArtifactStore, kept: StoreConfig, monkeypatch: pytest
     """The checkpoint that all runs have come to."""
     run = active_run(store, kept, "one")
     with Session(run) as session:
-        found = {REFLEXES: initial_reflexes(session, {})}
-    monkeypatch.setattr(contenders, "checkpoints_before", lambda *_: found)
+        found = {LEARNER_POLICY: make_initial_learner(session, {})}
+    monkeypatch.setattr(open_subjects, "checkpoints_before", lambda *_: found)
     monkeypatch.setattr(nightly_runs, "play_in_flow", play_here)
     monkeypatch.setattr("flows.nightly_runs.read_initial_checkpoints", lambda *_: found)
 

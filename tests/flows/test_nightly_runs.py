@@ -12,7 +12,7 @@ from components.errors import ArtifactMissing
 from components.evaluation.night_records import keep_night
 from components.evaluation.nightly import SuiteNight
 from components.evaluation.subjects import RunSubject
-from components.methods.contenders import RunFinder
+from components.methods.open_subjects import RunFinder
 from components.runs.run import Run
 from components.schema import EvalReport
 from flows import nightly_runs

@@ -22,7 +22,7 @@ def test_an_api_advises_and_the_other_role_learns(trainings: Trainings, tmp_path
     with wire_server() as wire:
         wire.answer = lambda state, index: "[R, D]" if index % 2 else "no list"
         api = f"{{provider: openai, model: {MODEL}, base_url: '{wire.base_url('openai')}', input_price: 1, output_price: 4}}"
-        policies = f"policies={{adviser: {{api: {api}, trained: false, prompt_format: chat}}, plan: {{{SHAPE}}}}}"
+        policies = f"policies={{llm_actor: {{api: {api}, trained: false, prompt_format: chat}}, plan: {{{SHAPE}}}}}"
         ordered = order(
             tmp_path, "advised", overrides=(policies, AGENTS, *SMALL), environment={KEY_VARIABLES["openai"]: KEY}
         )

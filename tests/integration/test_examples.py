@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import troupe
 from components.artifacts.local import LocalArtifactStore
 from components.environments.family import is_cloned
-from components.environments.shared.own_rows import json_lines
+from components.environments.shared.custom_rows import json_lines
 from components.generation.api.chat import KEY_VARIABLES
 from components.methods.first_checkpoints import check_bases
 from components.session.scenario import scenario_of

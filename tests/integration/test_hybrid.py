@@ -16,10 +16,10 @@ from components.artifacts.records import read_as
 from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.hybrid.decision_history import DecisionHistory
-from components.methods.contenders import run_checkpoints
 from components.methods.hybrid.decision_histories import history_file, record_step
 from components.methods.hybrid.evaluation import HeldOutGames
 from components.methods.hybrid.learner_checkpoints import read_learner, store_learner
+from components.methods.open_subjects import run_checkpoints
 from components.runs.gc import collect_garbage
 from components.runs.initial_checkpoints import initial_checkpoints
 from components.runs.removal import removal_of_run, remove

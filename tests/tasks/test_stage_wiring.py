@@ -12,13 +12,13 @@ import pytest
 from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.errors import ArtifactMissing
-from components.evaluation.held_out import EvalPlan, Setting
+from components.evaluation.held_out import EvalPlan, EvalSetting
 from components.evaluation.suite_play import SuitePlay
 from components.evaluation.suites import Suite, suite_problems
 from components.methods import base as evaluation
 from components.reporting import progress
 from components.reporting.progress import Progress, subscribe
-from components.reporting.share_done import tell_share
+from components.reporting.progress_share import report_share
 from components.runs.run import PolicyUpdate, Run, StepBatches, stage_key
 from components.runs.stage_protocol import run_stage
 from components.schema import PolicyVersion, RolloutShard, TrainBatch
@@ -130,7 +130,7 @@ def test_a_block_is_played_by_the_loaded_engines_and_by_scripts(wired: Wired) ->
         call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
         call("ensure_loaded", session=session, versions=VERSIONS),
         call("router", self=session, versions=VERSIONS, seating=None),
-        call("play_block", plan=plan, block=plan.problems, setting=Setting(rubric="the rubric", **PLAYERS)),  # type: ignore[arg-type]
+        call("play_block", plan=plan, block=plan.problems, setting=EvalSetting(rubric="the rubric", **PLAYERS)),  # type: ignore[arg-type]
     ]
     assert wired.hears(reporter) == Progress(stage="play_suite", step=0, done=7, total=9)
     wired.calls.clear()
@@ -347,7 +347,7 @@ def test_an_update_is_told_all_it_depends_on_and_leaves_no_folder(
 
     def update(*, job: UpdateJob) -> UpdateResult:
         told.append(job)
-        tell_share(0.5)
+        report_share(0.5)
         assert job.batch_file.read_bytes() == b"the batch"
         assert not job.output_folder.exists()
         return UpdateResult(manifest=MANIFEST, metrics={"loss": 0.375})

@@ -14,7 +14,7 @@ from components.evaluation.subjects import (
     parse_subject,
     subjects_in,
 )
-from components.methods.contenders import ResultsStore
+from components.methods.open_subjects import ResultsStore
 from components.runs.history import Progress
 from components.runs.run import Run
 from components.schema import EvalReport

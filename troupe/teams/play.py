@@ -10,7 +10,7 @@ from components.environments.base import Split
 from components.environments.play import Playthrough
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
-from components.methods.contenders import team_order
+from components.methods.open_subjects import team_order
 from components.rewards.rubric import rubric_for
 from components.runs.history import Progress
 from components.schema import ActionOutcome

@@ -8,11 +8,11 @@ from components.environments.base import Split
 from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling, eval_rules, temperature_of
 from components.evaluation.subjects import parse_run
-from components.machine.freed import Freed
-from components.methods.contenders import run_checkpoints, team_order
+from components.machine.closeable import Closeable
+from components.methods.open_subjects import run_checkpoints, team_order
 from components.rollout.play import play
 from components.rollout.router import RoleRequest, Router
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import SamplingRules, Start
 from components.runs.run import Run
 from components.runs.session_records import effective_run
 from components.runs.stored_runs import read_run
@@ -23,7 +23,7 @@ from troupe.runs.stores import open_named_store, store_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Team(Freed):
+class Team(Closeable):
     """Policies with their own engines and sandboxes, freed by `close` or a `with` block. `name` is "RUN@STEP" or a model."""
 
     name: str
@@ -49,7 +49,7 @@ class Team(Freed):
         """The turn order of the run's own environment."""
         return team_order(self.config, self.config, team=self.name)
 
-    def rules(self, turn_order: TurnOrder, *, sampling: Sampling, split: str, seed: int) -> Rules:
+    def rules(self, turn_order: TurnOrder, *, sampling: Sampling, split: str, seed: int) -> SamplingRules:
         """The sampling rules of an evaluation on this split with this seed."""
         max_turns = self.config.environment.max_turns
         return eval_rules(turn_order, max_turns=max_turns, sampling=sampling, split=split, seed=seed)

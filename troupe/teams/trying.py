@@ -12,10 +12,10 @@ from components.evaluation.suites import different_problems
 from components.frozen import Frozen
 from components.machine.scratch import scratch_folder
 from components.methods.first_checkpoints import initial_policies
-from components.rewards.own_rewards import OwnReward
+from components.rewards.own_rewards import CustomReward
 from components.rollout.lessons import quote_answer, remedy_of_malformed
 from components.rollout.play import ProblemProgress, block_progress, play
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import SamplingRules, Start
 from components.runs.run import Run
 from components.schema import Candidate, Episode, Node, Problem
 from components.session.prompt_texts import prompt_of_an_api
@@ -120,7 +120,7 @@ def play_untrained(
 
     config, scenario = session.config, session.scenario
     router = session.router(refresh_weights.fn(session, 0, initial_policies(session)))
-    rules = Rules(
+    rules = SamplingRules(
         turn_order=scenario.turn_order,
         max_turns=config.environment.max_turns,
         group_size=1,
@@ -183,7 +183,7 @@ def report_play(session: Session, episodes: Sequence[Episode], prompts: dict[str
     )
 
 
-def read_answers(episode: Episode, own: Sequence[OwnReward] = ()) -> list[TriedAnswer]:
+def read_answers(episode: Episode, own: Sequence[CustomReward] = ()) -> list[TriedAnswer]:
     """The answers of an episode with their verdicts; the rewards include the user's `own` components."""
     values = [(each.weight, each.values(episode)) for each in own]
     return [

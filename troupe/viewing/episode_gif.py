@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from components.artifacts.refs import ArtifactRef
-from components.config.hybrid import REFLEXES
+from components.config.hybrid import LEARNER_POLICY
 from components.errors import ConfigurationError
-from components.methods.contenders import check_reached_step
 from components.methods.hybrid.play import episode_picture
+from components.methods.open_subjects import check_reached_step
 from components.runs.run import Run, stage_key
 from components.runs.stage_protocol import read_committed
 from components.runs.steps import checkpoints_before
@@ -45,9 +45,9 @@ def _picture(run: Run, at: int) -> tuple[bytes, str]:
     with Session(run) as session:
         checkpoints = checkpoints_before(session.store, run, at)
         versions = name_versions(run.config, checkpoints)
-        inputs = {"step": at, "part": sampling, "checkpoint": checkpoints[REFLEXES], "versions": versions}
+        inputs = {"step": at, "part": sampling, "checkpoint": checkpoints[LEARNER_POLICY], "versions": versions}
         kept = read_committed(session.store, stage_key(picture_episode.stage, run, inputs), ArtifactRef)
         if kept is not None:
             return session.store.get_bytes(kept), "kept by its evaluation"
         ensure_loaded(session, versions)
-        return episode_picture(session, sampling, checkpoints[REFLEXES], versions), "played now"
+        return episode_picture(session, sampling, checkpoints[LEARNER_POLICY], versions), "played now"

@@ -10,8 +10,8 @@ from pydantic import Field, field_validator
 
 from components.environments.base import Split
 from components.environments.math.normalization import MAX_FINAL_CHARACTERS, plain
+from components.environments.shared.custom_rows import CustomRow, make_row_reader
 from components.environments.shared.dataset_rows import DatasetSource, load_rows
-from components.environments.shared.own_rows import OwnRow, own_rows_as
 
 DatasetName = Literal[
     "procedural", "polaris", "dapo_math", "aime_past", "aime24", "aime25", "olympiadbench", "gsm8k", "custom"
@@ -38,7 +38,7 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 MAX_STATEMENT_CHARACTERS = 20_000
 
 
-class OwnQuestion(OwnRow):
+class CustomQuestion(CustomRow):
     """One line: a question and its final answer, text or a number, without the solution.
 
     **Example** `{"question": "What is half of 14?", "answer": 7}`.
@@ -174,5 +174,5 @@ LAYOUTS: Mapping[DatasetName, Layout] = {
         "Hothan/OlympiadBench", "question", "final_answer", name="OE_TO_maths_en_COMP", cleaned=_olympiadbench
     ),
     "gsm8k": Layout("openai/gsm8k", "question", "answer", name="main", test_split="test", cleaned=_gsm8k),
-    "custom": Layout(None, "question", "answer", load=own_rows_as(OwnQuestion)),
+    "custom": Layout(None, "question", "answer", load=make_row_reader(CustomQuestion)),
 }

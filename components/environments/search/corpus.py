@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from components.environments.search.questions import Text
-from components.environments.shared.own_rows import json_lines
+from components.environments.shared.custom_rows import json_lines
 from components.errors import ConfigurationError
 
 _FIELD = "environment.options.corpus"

@@ -11,13 +11,13 @@ from pydantic import Field
 
 from components.environments.social.game import number
 from components.environments.social.repeated import NUM_MEMBERS, RepeatedGame
-from components.environments.social.rules.base import Action, Rules, base_payoff, check_actions, cooperation
+from components.environments.social.rules.base import Action, PayoffRules, base_payoff, check_actions, cooperation
 
 WEIGHT = 0.25
 """The most that others' doing the same pays."""
 
 
-class CoopCompete(Rules):
+class CoopCompete(PayoffRules):
     """N members. Whoever cooperates earns with the others who do, whoever competes with the others who compete.
 
     With L = `cooperation_level` and rho the share of *others* who cooperate: cooperate `base + w L rho`, compete
@@ -74,7 +74,7 @@ class CoopCompeteEnvironment(RepeatedGame):
 
     Options = CoopCompete
 
-    def rules(self, options: CoopCompete) -> Rules:
+    def rules(self, options: CoopCompete) -> PayoffRules:
         return PairGame(**options.model_dump()) if options.num_members == 2 else options
 
     def best(self, rules: CoopCompete) -> Action:

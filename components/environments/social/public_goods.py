@@ -18,10 +18,10 @@ from pydantic import Field
 
 from components.environments.social.game import member_names, number
 from components.environments.social.repeated import RepeatedGame
-from components.environments.social.rules.base import Action, Rules, check_actions
+from components.environments.social.rules.base import Action, PayoffRules, check_actions
 
 
-class PublicGoods(Rules):
+class PublicGoods(PayoffRules):
     """N members. Everybody earns `share * (number who cooperate)`, less 1 for whoever does."""
 
     num_members: int = Field(4, ge=2, le=64)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from components.environments.base import JointStep, Split
 from components.environments.social.game import WEIGHTS, SocialGame, join_choices, member_names, number, place_of
-from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, cooperation, joint_step
+from components.environments.social.rules.base import ACTIONS, Action, JointState, PayoffRules, cooperation, joint_step
 from components.identity import seed_for
 
 NUM_MEMBERS = 8
@@ -21,7 +21,7 @@ NUM_MEMBERS = 8
 class Repeated:
     """Where an episode stands, and what each member earned in each step."""
 
-    rules: Rules
+    rules: PayoffRules
     play: JointState
     memory: int
     rewards_T_N: tuple[tuple[float, ...], ...] = ()
@@ -42,9 +42,9 @@ class RepeatedGame(SocialGame):
 
     roles = member_names(NUM_MEMBERS)
     weights: ClassVar[Mapping[str, float]] = {**WEIGHTS, "team.cooperation": 0.0}
-    Options: ClassVar[type[Rules]]
+    Options: ClassVar[type[PayoffRules]]
 
-    def rules(self, options: Any) -> Rules:
+    def rules(self, options: Any) -> PayoffRules:
         """The rules under `options`, which say them."""
         return options  # type: ignore[no-any-return]
 
@@ -56,7 +56,7 @@ class RepeatedGame(SocialGame):
         """What all do in the joint action with the greatest sum of payoffs."""
         return "cooperate"
 
-    def roles_for(self, options: Rules) -> tuple[str, ...]:
+    def roles_for(self, options: PayoffRules) -> tuple[str, ...]:
         return member_names(options.num_members)
 
     def start(self, problem: Mapping[str, Any]) -> Repeated:
@@ -70,7 +70,7 @@ class RepeatedGame(SocialGame):
     def choices(self, state: Repeated, agent: str) -> tuple[str, ...]:
         return ACTIONS
 
-    def longest_answer(self, options: Rules) -> int:
+    def longest_answer(self, options: PayoffRules) -> int:
         return max(map(len, ACTIONS))
 
     def after(self, state: Repeated, played: Mapping[str, str]) -> JointStep:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from components.environments.social.repeated import NUM_MEMBERS, Repeated, WarmedUpGame
-from components.environments.social.rules.base import Action, Rules, base_payoff, check_actions, cooperation
+from components.environments.social.rules.base import Action, PayoffRules, base_payoff, check_actions, cooperation
 
 
-class Staged(Rules):
+class Staged(PayoffRules):
     """N members, of which `max(1, int(adversary_fraction N))` are adversaries.
 
     For 8 members, late: all compete (.785 on average) and adversaries compete while all others cooperate (.979) are the

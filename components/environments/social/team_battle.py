@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from components.environments.social.repeated import Repeated, WarmedUpGame
-from components.environments.social.rules.base import Action, Rules, check_actions, cooperation
+from components.environments.social.rules.base import Action, PayoffRules, check_actions, cooperation
 
 TEAM_SIZE = 4
 
 
-class TeamBattle(Rules):
+class TeamBattle(PayoffRules):
     """Members 0 to 3 against 4 to 7. In the first `warmup_episodes` nothing is at stake: everybody earns 0."""
 
     warmup_episodes: int = Field(10, ge=0)

@@ -17,7 +17,7 @@ from components.generation.api.sdk_client import SdkClient
 from components.generation.api.tokenizer import ByteTokenizer
 from components.generation.base import Completion, GenerationRequest
 from components.identity import seed_for
-from components.reporting.share_done import tell_share
+from components.reporting.progress_share import report_share
 from components.schema import ApiUsage, PolicyVersion
 
 _SEED_BITS = 31
@@ -175,7 +175,7 @@ def _wait_for_answers(futures: Sequence[Future[tuple[Completion, ...]]]) -> None
     pending = set(futures)
     while pending:
         done, pending = wait(pending, return_when=FIRST_COMPLETED)
-        tell_share(1 - len(pending) / len(futures))
+        report_share(1 - len(pending) / len(futures))
         if any(future.exception() is not None for future in done):
             return
 

@@ -19,7 +19,7 @@ from components.generation.local.prompt_cache import KeyValues
 from components.generation.local.schedule import Admission, Schedule
 from components.generation.local.tree_attention import TREE_ATTENTION
 from components.models.stored_models import EXACT_BASES
-from components.reporting.share_done import tell_share
+from components.reporting.progress_share import report_share
 
 Choose = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """(logits [M, V], candidate indices [M], positions [M]) -> (tokens [M], whether each is its candidate's last [M])."""
@@ -37,7 +37,7 @@ def decode(model: Any, rows: Sequence[Row], choose: Choose, *, capacity: Capacit
     while batch.admit():
         tokens_M, last_M = choose(batch.logits(), *batch.numbers())
         batch.follow(tokens_M, last_M.cpu().numpy())
-        tell_share(batch.share_done())
+        report_share(batch.share_done())
 
 
 def has_tree_attention(model: Any) -> bool:

@@ -20,7 +20,7 @@ from components.models.adapters import compute_adapted_digest, load_adapter, use
 from components.models.stored_models import most_tokens
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.models.weights import architecture_of, build_tiny_model, check_weights, refresh_model
-from components.reporting.share_done import part_of_work
+from components.reporting.progress_share import subtask
 from components.schema import PolicyVersion
 
 
@@ -148,7 +148,7 @@ class TransformersGenerator:
         with self._computing():
             batches = batches_of(rows, max_tokens=budget)
             for number, batch in enumerate(batches):
-                with part_of_work(number / len(batches), (number + 1) / len(batches)):
+                with subtask(number / len(batches), (number + 1) / len(batches)):
                     decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
 
     @contextmanager

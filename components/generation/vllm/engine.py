@@ -19,7 +19,7 @@ from components.generation.vllm.transport import Transport
 from components.generation.vllm.wire import completion_from, scores_from, scoring_job
 from components.machine.scratch import scratch_folder
 from components.models.tokenizer import HuggingFaceTokenizer
-from components.reporting.share_done import tell_share
+from components.reporting.progress_share import report_share
 from components.schema import PolicyVersion
 from components.training.base import worst_mismatch
 
@@ -106,7 +106,7 @@ class VllmGenerator:
         def read(url: str, answer: Any) -> Completion:
             nonlocal num_read
             num_read += 1
-            tell_share(min(num_read / num_candidates, 1.0))
+            report_share(min(num_read / num_candidates, 1.0))
             return completion_from(answer, serving, version, end_tokens=tokenizer.end_tokens, url=url)
 
         while waiting:

@@ -6,18 +6,18 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from components.config import RunConfig
-from components.config.hybrid import PLAYER, REFLEXES, Crystal
+from components.config.hybrid import LEARNER_POLICY, PLAYER, Crystal
 from components.environments.base import Tools
-from components.evaluation.held_out import EvalPlan, Heading, Sampling
+from components.evaluation.held_out import EvalPlan, ReportHeader, Sampling
 from components.evaluation.suite_play import SuitePlay
 from components.evaluation.suites import Suite
 from components.identity import fingerprint, seed_for
 from components.machine.torch_state import computing_with
 from components.methods.base import Evaluation, Seating, Versions, Weights
-from components.methods.contenders import StoredWeights
 from components.methods.hybrid.learner_checkpoints import LearnerState, lesson_in, read_arrays
-from components.methods.hybrid.play import adviser_for
+from components.methods.hybrid.play import find_llm_actor
 from components.methods.hybrid.settings import games_opener, hybrid_config, hybrid_settings
+from components.methods.open_subjects import StoredWeights
 from components.metrics import mean
 from components.rollout.play import ProblemProgress
 from components.schema import Problem
@@ -27,7 +27,7 @@ from components.session.session import Session
 from components.session.stores import open_store
 
 if TYPE_CHECKING:
-    from components.hybrid.watched_games import Played
+    from components.hybrid.recording_games import Played
 
 _EFFECTIVE = (
     "method.game",
@@ -97,7 +97,7 @@ class HeldOutGames(Evaluation):
         progress: ProblemProgress,
     ) -> SuitePlay:
         """The episodes of a block, played at once; what training measures is used and not changed."""
-        from components.hybrid.held_out_games import play_held_out
+        from components.hybrid.evaluation_games import play_held_out
 
         began_at_seconds = monotonic()
         num_episodes, first = len(plan.problems), int(plan.problems[0].payload["start"])
@@ -109,13 +109,13 @@ class HeldOutGames(Evaluation):
                 num_episodes=num_episodes,
                 seed=seed_for(plan.seed, "game_boy", first),
                 is_greedy=plan.sampling == "greedy",
-                adviser=adviser_for(session, versions),
+                llm_actor=find_llm_actor(session, versions),
                 open_games=games_opener(hybrid_config(session.config)),
             )
         progress(num_episodes, num_episodes)
         return _name_episodes(plan, played, seconds=monotonic() - began_at_seconds)
 
-    def head(self, scenario: Scenario, plan: EvalPlan, *, agent: str, step: int) -> Heading:
+    def head(self, scenario: Scenario, plan: EvalPlan, *, agent: str, step: int) -> ReportHeader:
         """Of one digest are evaluations of equal starts, goal and length.
 
         **Example** `suite` "game_boy/homebrew", on the cartridge as on its rules in NumPy.
@@ -130,7 +130,7 @@ class HeldOutGames(Evaluation):
             "block": plan.problems_per_block,
         }
         name = "crystal" if isinstance(game, Crystal) else "homebrew"
-        return Heading(
+        return ReportHeader(
             agent=agent,
             suite=f"{scenario.config.environment.name}/{name}",
             suite_digest=fingerprint(rules)[:12],
@@ -156,7 +156,7 @@ class HeldOutGames(Evaluation):
 
 
 def _stored_learner(weights: Weights) -> StoredWeights:
-    found = weights[REFLEXES].weights
+    found = weights[LEARNER_POLICY].weights
     assert isinstance(found, StoredWeights), f"the learner is a checkpoint, not {found}"
     return found
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.artifacts.refs import CheckpointRef
-from components.config.hybrid import REFLEXES
+from components.config.hybrid import LEARNER_POLICY
 from components.errors import ArtifactCorrupt
 from components.session.checkpoint_cache import CheckpointCache
 from components.session.session import Session
@@ -56,7 +56,7 @@ def store_learner(session: Session, state: LearnerState, *, step: int) -> Checkp
         save_file(arrays, folder / STATE_FILE)
         weights, rest = _digests(state)
         manifest = CheckpointManifest(
-            policy=REFLEXES, step=step, weights_digest=weights, optimizer_digest=rest, probe=None
+            policy=LEARNER_POLICY, step=step, weights_digest=weights, optimizer_digest=rest, probe=None
         )
         write_manifest(folder, manifest)
         return session.copies.store(folder, base=None)

@@ -5,10 +5,10 @@ from typing import Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
-from components.config.hybrid import REFLEXES
+from components.config.hybrid import LEARNER_POLICY
 from components.methods.base import Method
 from components.methods.hybrid.evaluation import HeldOutGames
-from components.methods.hybrid.play import initial_reflexes
+from components.methods.hybrid.play import make_initial_learner
 from components.methods.hybrid.settings import check_cartridge, check_hybrid, hybrid_config
 from components.methods.hybrid.shown_run import hybrid_document
 from components.runs.run import Run
@@ -35,7 +35,7 @@ class HybridTraining(Method):
         self, session: Session, checkpoints: Mapping[str, CheckpointRef]
     ) -> dict[str, CheckpointRef]:
         """The learner's checkpoint 0. In mode teacher the language model writes its lesson now."""
-        return {REFLEXES: initial_reflexes(session, checkpoints)}
+        return {LEARNER_POLICY: make_initial_learner(session, checkpoints)}
 
 
 METHOD = HybridTraining()

@@ -10,7 +10,7 @@ from components.algorithms.batching import join_by_prompt
 from components.artifacts.payloads import put
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
-from components.config.hybrid import PLAYER, REFLEXES, Teacher, find_tuned_model
+from components.config.hybrid import LEARNER_POLICY, PLAYER, Teacher, find_tuned_model
 from components.evaluation.held_out import Sampling
 from components.hybrid.language_model import Draw
 from components.identity import GroupKey, seed_for
@@ -24,8 +24,8 @@ from components.session.scenario import SUITE_SEED
 from components.session.session import Session
 
 if TYPE_CHECKING:
-    from components.hybrid.adviser import Adviser
     from components.hybrid.experience import StepAdvice
+    from components.hybrid.llm_actor import LlmActor
 
 _TRAIN = "train/policy/"
 """How the learner's own metrics begin; in a report they have the name of its policy."""
@@ -34,12 +34,12 @@ _NAMES = {"rollout/goal_rate": SUCCESS_RATE}
 _START = "A new game. You are in the town, without a monster."
 
 
-def adviser_for(session: Session, versions: Mapping[str, PolicyVersion], *, draw: int = 0) -> "Adviser | None":
+def find_llm_actor(session: Session, versions: Mapping[str, PolicyVersion], *, draw: int = 0) -> "LlmActor | None":
     """The language model that may be asked for buttons, whose weights are loaded; None in modes without one.
 
     One that learns draws for each game and step; `draw` tells one play from another.
     """
-    from components.hybrid.language_model import LanguageModelAdviser, LearningAdviser
+    from components.hybrid.language_model import LanguageModelAdviser, TrainableLlmActor
 
     if not hybrid_config(session.config).mode.asks_for_buttons:
         return None
@@ -47,11 +47,11 @@ def adviser_for(session: Session, versions: Mapping[str, PolicyVersion], *, draw
     engine, version = session.engines.of(policy), versions[policy]
     is_chat = session.config.policies[policy].prompt_format == "chat"
     if find_tuned_model(session.config) is not None:
-        return LearningAdviser(engine, version, seed=seed_for(seed, "advice", draw), is_chat=is_chat)
+        return TrainableLlmActor(engine, version, seed=seed_for(seed, "advice", draw), is_chat=is_chat)
     return LanguageModelAdviser(engine, version, seed=seed, is_chat=is_chat)
 
 
-def initial_reflexes(session: Session, models: Mapping[str, CheckpointRef]) -> CheckpointRef:
+def make_initial_learner(session: Session, models: Mapping[str, CheckpointRef]) -> CheckpointRef:
     """Checkpoint 0 of the learner. In mode teacher the language model writes its lesson now."""
     from components.hybrid.experience import new_learner_state
 
@@ -85,39 +85,39 @@ def collect(
     from components.hybrid.experience import StepAdvice, collect_experience
 
     state = read_learner(session, checkpoint)
-    adviser, advised = adviser_for(session, versions, draw=step), StepAdvice()
+    llm_actor, advised = find_llm_actor(session, versions, draw=step), StepAdvice()
     with computing_with(1):
         experience = collect_experience(
             hybrid_settings(session.scenario, lesson_in(state)),
             state,
             session.config.seed,
             step,
-            adviser=adviser,
+            llm_actor=llm_actor,
             open_games=games_opener(hybrid_config(session.config)),
             advised=advised,
         )
     metrics = {_NAMES.get(name, name): value for name, value in experience.metrics.items()}
-    advice, told = _store_advice(session, step, adviser, advised)
+    advice, told = _store_advice(session, step, llm_actor, advised)
     return CollectedStep(experience=session.kept.put(experience), metrics=metrics | told, advice=advice)
 
 
 def _store_advice(
-    session: Session, step: int, adviser: "Adviser | None", advised: "StepAdvice"
+    session: Session, step: int, llm_actor: "LlmActor | None", advised: "StepAdvice"
 ) -> tuple[ArtifactRef | None, dict[str, float]]:
     """The batch that the language model learns from, and its metrics; None where it learns nothing."""
-    from components.hybrid.language_model import LearningAdviser
+    from components.hybrid.language_model import TrainableLlmActor
 
-    if not isinstance(adviser, LearningAdviser):
+    if not isinstance(llm_actor, TrainableLlmActor):
         return None, {}
     batch = advice_batch(
-        adviser.draws, advised.draws_T_N, advised.advantages_T_N, agent=PLAYER, step=step, version=adviser.version
+        llm_actor.draws, advised.draws_T_N, advised.advantages_T_N, agent=PLAYER, step=step, version=llm_actor.version
     )
     return put(session.store, batch), {f"signal/{name}": value for name, value in batch.metrics.items()}
 
 
 def list_learned_parts(config: RunConfig, played: CollectedStep) -> dict[str, ArtifactRef]:
     """What each policy that learns has to learn from: the RL learner its experience, a language model its own buttons."""
-    parts = {REFLEXES: played.experience}
+    parts = {LEARNER_POLICY: played.experience}
     if played.advice is not None:
         model = find_tuned_model(config)
         assert model is not None, "only a model that learns leaves advice"
@@ -147,8 +147,8 @@ def episode_picture(
 
     Raises ServiceMissing without the emulator.
     """
+    from components.hybrid.evaluation_games import make_held_out_settings, make_trained_agent
     from components.hybrid.game_boy.episode_gif import play_frames, short_gif
-    from components.hybrid.held_out_games import make_held_out_settings, make_trained_agent
 
     config, state = hybrid_config(session.config), read_learner(session, checkpoint)
     settings = hybrid_settings(session.scenario, lesson_in(state))
@@ -163,7 +163,7 @@ def episode_picture(
             1,
             seed=seed,
             is_greedy=sampling == "greedy",
-            adviser=adviser_for(session, versions),
+            llm_actor=find_llm_actor(session, versions),
         )
         return short_gif(list(play_frames(games, agent)))
 

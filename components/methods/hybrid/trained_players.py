@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from components.artifacts.payloads import get
-from components.config.hybrid import REFLEXES
+from components.config.hybrid import LEARNER_POLICY
 from components.errors import ArtifactMissing
 from components.evaluation.suite_play import SuitePlay
 from components.hybrid.arbitration import Actor
@@ -62,7 +62,7 @@ def read_episode(decisions: tuple[Decision, ...], succeeded: bool) -> PlayedEpis
 def read_weights(run: Run, step: int) -> dict[str, NDArray[Any]]:
     """The learner's arrays after so many steps of a run. Raises ArtifactCorrupt and ArtifactMissing."""
     with Session(run) as session:
-        return read_learner(session, checkpoints_before(session.store, run, step)[REFLEXES])
+        return read_learner(session, checkpoints_before(session.store, run, step)[LEARNER_POLICY])
 
 
 def read_episodes(run: Run, step: int) -> list[PlayedEpisode]:

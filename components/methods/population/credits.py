@@ -12,7 +12,7 @@ from components.evaluation.comparison import PayoffDifference
 from components.population.asynchronous import find_played_step, select_members
 from components.population.credit import CreditedStep, Played, PopulationState, credit_step
 from components.population.move_rewards import Move, move_numbers, moves_of
-from components.population.seating import Seating, homes_in_step, past_self, pools_after, range_warning, step_seatings
+from components.population.seating import Seating, find_homes, past_self, pools_after, range_warning, step_seatings
 from components.rollout.statistics import reward_metrics
 from components.runs.run import MixedStep
 from components.runs.step_records import step_manifests
@@ -132,7 +132,7 @@ def _homes(session: Session, step: int, state: PopulationState) -> dict[str, str
     config = session.config
     homes = state.homes or {agent: settings.policy for agent, settings in config.agents.items()}
     averages = {member: record.average_return or 0.0 for member, record in state.records.items()}
-    return homes_in_step(homes, averages, population_config(config), step)
+    return find_homes(homes, averages, population_config(config), step)
 
 
 def choose_played_checkpoints(

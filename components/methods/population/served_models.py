@@ -18,7 +18,7 @@ from components.errors import ArtifactCorrupt, ConfigurationError, ServiceMissin
 from components.frozen import Frozen
 from components.generation.api.chat import KEY_VARIABLES
 from components.generation.base import GenerationRequest, choice_request, read_choice
-from components.machine.freed import Freed
+from components.machine.closeable import Closeable
 from components.machine.process_variables import read_variable
 from components.machine.scratch import scratch_folder
 from components.models.base_checks import check_base
@@ -70,7 +70,7 @@ class Answer:
     version: PolicyVersion
 
 
-class ServedModel(Freed):
+class ServedModel(Closeable):
     """A base in this process; its policies share it. Freed by `close` or a `with` block.
 
     **Example** `ServedModel("./my-model").policy("a").answer(Question(prompt="2 + 2 =", temperature=0)).text`.
@@ -258,7 +258,7 @@ class ServedPolicy:
         return self._steps
 
 
-class ServedApi(Freed):
+class ServedApi(Closeable):
     """A model behind an API, which answers from any thread. Freed by `close` or a `with` block.
 
     Each thread has a client of its own, which counts its usage.

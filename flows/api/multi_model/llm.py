@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from components.config import AdapterConfig, ApiConfig
 from components.errors import ConfigurationError
 from components.identity import seed_for
-from components.machine.freed import Freed
+from components.machine.closeable import Closeable
 from components.methods.population.served_models import (
     Answer,
     AnswerSettings,
@@ -61,7 +61,7 @@ class LLMResponse:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-class SharedLLMManager(Freed):
+class SharedLLMManager(Closeable):
     """One model that several nodes ask, each with settings of its own. Freed by `close` or a `with` block.
 
     A local model is loaded by the first call that needs it. Nodes may ask from any thread at once.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ConfigurationError
-from components.machine.freed import Freed
+from components.machine.closeable import Closeable
 from components.methods.population.served_models import Question, ServedModel, ServedPolicy
 from flows.api.multi_model.configs import LLMConfig, LoRAConfig
 from flows.api.multi_model.errors import loading, memory_errors
@@ -17,7 +17,7 @@ from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, chec
 from flows.api.multi_model.llm import LLMResponse, make_response, read_settings
 
 
-class LoRAManager(Freed):
+class LoRAManager(Closeable):
     """Several adapters on one base, which answer in turn or by id. Freed by `close` or a `with` block.
 
     **Example** `create_lora_manager({1: LoRAConfig(lora_id=1, rank=8)}, base_model="tiny").process_request("2 + 2 =")`.

@@ -12,8 +12,8 @@ from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling, temperature_of
 from components.evaluation.subjects import RunSubject, is_model_folder
 from components.identity import seed_for
-from components.machine.freed import Freed
-from components.methods.contenders import Contender, Player, Team, find_team, open_contender
+from components.machine.closeable import Closeable
+from components.methods.open_subjects import OpenSubject, Player, Team, find_team, open_subject
 from components.rollout.router import RoleRequest
 from components.runs.lineages import list_indexed_runs
 from components.runs.run import Run
@@ -33,7 +33,7 @@ def open_team(
     model_path: str | Path,
     stated: Mapping[str, Any] | None,
     adjust: Callable[[RunConfig], RunConfig] = lambda config: config,
-) -> Iterator[tuple[Contender, RunConfig]]:
+) -> Iterator[tuple[OpenSubject, RunConfig]]:
     """The team of a model path in a session of its own, which ends with the block, and what it plays: the configuration
     `stated`, or what it was trained on (None).
 
@@ -50,8 +50,8 @@ def open_team(
         run, step = find_stored_run(*found)
         team = find_team(found[1], lambda _: (run, step), title=str(model_path))
         played, kept = build_played_config(stated, run), run.config.store
-    with open_results_store(kept) as store, open_contender(team, played, store=store, adjust=adjust) as contender:
-        yield contender, played
+    with open_results_store(kept) as store, open_subject(team, played, store=store, adjust=adjust) as opened_subject:
+        yield opened_subject, played
 
 
 def build_played_config(stated: Mapping[str, Any] | None, run: Run) -> RunConfig:
@@ -72,7 +72,7 @@ def check_sampling(text: str) -> Sampling:
     return cast("Sampling", text)
 
 
-class LoadedTeam(Freed):
+class LoadedTeam(Closeable):
     """The team of a checkpoint or a model, its weights loaded and verified; freed by `close` or a `with` block."""
 
     def __init__(self, model_path: str | Path, config_name: str | dict[str, Any] | None = None) -> None:

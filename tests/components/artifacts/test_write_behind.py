@@ -69,7 +69,7 @@ def store(inner: Held) -> WriteBehindStore:
 def compute(store: WriteBehindStore, step: int) -> ArtifactRef:
     """A stage that nobody has computed, as an iteration computes it."""
     return run_stage(
-        store, key(step), lambda: payloads.put(store, make_score(step)), ArtifactRef, seen_attempts=0
+        store, key(step), lambda: payloads.put(store, make_score(step)), ArtifactRef, attempts_so_far=0
     ).output
 
 

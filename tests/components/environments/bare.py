@@ -23,4 +23,4 @@ class Bare(Family):
 
 def bare(family: Family) -> Bare:
     """`family` without its expert."""
-    return Bare(family.name, family.environment, family.answer_format, is_own=family.rules.is_own)
+    return Bare(family.name, family.environment, family.answer_format, is_custom=family.rules.is_custom)

@@ -64,7 +64,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written
 
 def own(name: str) -> Family:
     found = family(name)
-    assert found.rules.is_own
+    assert found.rules.is_custom
     return found
 
 

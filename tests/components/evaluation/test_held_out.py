@@ -9,7 +9,14 @@ from pydantic import TypeAdapter
 from components.config import RewardConfig
 from components.environments.registry import family, family_options
 from components.errors import TooManyFailedEpisodes
-from components.evaluation.held_out import EvalPlan, Heading, Setting, list_answer_metrics, play_block, report_from
+from components.evaluation.held_out import (
+    EvalPlan,
+    EvalSetting,
+    ReportHeader,
+    list_answer_metrics,
+    play_block,
+    report_from,
+)
 from components.evaluation.statistics import rate_interval
 from components.evaluation.suite_play import SuitePlay, join_plays
 from components.evaluation.suites import suite_problems
@@ -58,8 +65,8 @@ def plan(n: int = 40, **values: Any) -> EvalPlan:
 
 
 def evaluate(eval_plan: EvalPlan, *, progress: Any = None, **setting: Any) -> EvalReport:
-    plays = [play_block(eval_plan, block, Setting(**setting), progress) for block in eval_plan.blocks]
-    heading = Heading(
+    plays = [play_block(eval_plan, block, EvalSetting(**setting), progress) for block in eval_plan.blocks]
+    heading = ReportHeader(
         agent="p@3",
         suite="plan_path/test",
         suite_digest="d",
@@ -153,7 +160,7 @@ def test_a_play_survives_json() -> None:
     engine = ScriptedGenerator(lambda prompt, seed: "U", CharacterTokenizer(GAME.alphabet(OPTIONS)), VERSION)
     router = Router({"p": engine}, seats=dict.fromkeys(GAME.roles, seat), versions={"p": VERSION})
     rubric = rubric_for(GAME, RewardConfig())
-    played = play_block(block, block.problems, Setting(family=bare(GAME), router=router, rubric=rubric))
+    played = play_block(block, block.problems, EvalSetting(family=bare(GAME), router=router, rubric=rubric))
     assert adapter.validate_python(adapter.dump_python(played, mode="json")) == played
     assert played.problems_P == tuple(problem.problem_id for problem in block.problems)
     assert played.agents["tool_agent"].num_tokens == 2 * 4

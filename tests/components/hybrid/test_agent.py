@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
 from components.errors import ConfigurationError
-from components.hybrid.adviser import Advice, Question
 from components.hybrid.agent import AgentRule, HybridAgent
 from components.hybrid.arbitration import Mode
 from components.hybrid.control import ControlRule
@@ -17,9 +16,10 @@ from components.hybrid.decision_history import DecisionHistory
 from components.hybrid.decision_log import DecisionLog
 from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_facts import Action
+from components.hybrid.llm_actor import Advice, Question
+from components.hybrid.recording_games import Played, play_episodes
 from components.hybrid.strategies import TARGET_LLM_SHARES, Strategy
 from components.hybrid.twin import Twin
-from components.hybrid.watched_games import Played, play_episodes
 
 
 def rule(mode: Mode = Mode.ADAPTIVE, **control: Any) -> AgentRule:
@@ -64,11 +64,11 @@ def play(agent_rule: AgentRule, games: int = 20, *, max_steps: int = 200, **acto
 
 
 def test_one_actor_alone_plays_without_the_other() -> None:
-    _, played = play(rule(Mode.LLM_ONLY), adviser=CompetentAdviser(), policy=Forbidden())
+    _, played = play(rule(Mode.LLM_ONLY), llm_actor=CompetentAdviser(), policy=Forbidden())
     assert played.goal_N.all()
     assert played.llm_share == 1
     for mode in (Mode.RL_ONLY, Mode.TEACHER):
-        agent, played = play(rule(mode), max_steps=20, adviser=Forbidden(), policy=Anything())
+        agent, played = play(rule(mode), max_steps=20, llm_actor=Forbidden(), policy=Anything())
         assert (played.llm_share, agent.num_questions) == (0, 0)
 
 
@@ -81,7 +81,7 @@ def test_an_actor_that_is_not_there_is_named(mode: Mode, missing: str) -> None:
 
 
 def test_games_that_stand_still_are_stuck_until_their_episode_ends() -> None:
-    agent = HybridAgent(rule(Mode.LLM_ONLY), 2, seed=0, adviser=Counting(Action.NONE))
+    agent = HybridAgent(rule(Mode.LLM_ONLY), 2, seed=0, llm_actor=Counting(Action.NONE))
     games = Twin(2, seed=0, rule=EpisodeRule(max_steps=9))
     stuck = []
     for _ in range(9):
@@ -93,13 +93,13 @@ def test_games_that_stand_still_are_stuck_until_their_episode_ends() -> None:
 
 
 def test_equal_descriptions_are_asked_once_and_a_stuck_player_anew() -> None:
-    adviser = Counting(Action.SELECT)  # changes nothing, so that every state is the first one
-    agent, twin = HybridAgent(rule(Mode.LLM_ONLY), 6, seed=0, adviser=adviser), Twin(6, seed=0)
+    llm_actor = Counting(Action.SELECT)  # changes nothing, so that every state is the first one
+    agent, twin = HybridAgent(rule(Mode.LLM_ONLY), 6, seed=0, llm_actor=llm_actor), Twin(6, seed=0)
     masks = np.ones_like(twin.masks())
     for _ in range(10):
         agent.observe(twin.step(agent.decide(twin.facts, twin.states(), masks).actions_N))
-    assert [len(batch) for batch in adviser.batches] == [1, 1, 1, 1], "at first, and from the eighth equal state on"
-    assert [len(batch[0].recent) for batch in adviser.batches] == [0, 4, 4, 4]
+    assert [len(batch) for batch in llm_actor.batches] == [1, 1, 1, 1], "at first, and from the eighth equal state on"
+    assert [len(batch[0].recent) for batch in llm_actor.batches] == [0, 4, 4, 4]
     assert agent.num_questions == 4
 
 
@@ -109,21 +109,21 @@ def test_beyond_its_questions_of_an_episode_the_policy_decides_uncredited(
     control: dict[str, Any], draws_anew: bool
 ) -> None:
     capped = replace(rule(**control), draws_anew=draws_anew, kept_answers=0, questions_per_episode=3)
-    adviser = Counting(Action.NONE)
+    llm_actor = Counting(Action.NONE)
     agent, twin = (
-        HybridAgent(capped, 5, seed=0, adviser=adviser, policy=Anything()),
+        HybridAgent(capped, 5, seed=0, llm_actor=llm_actor, policy=Anything()),
         Twin(5, seed=0, rule=EpisodeRule(max_steps=40)),
     )
     credited: list[int] = []
     agent.control.credit = lambda game, progress: credited.append(game)  # type: ignore[method-assign]
     for _ in range(80):
-        asked, led, paid = len(adviser.batches), agent.control.num_llm_decisions, len(credited)
+        asked, led, paid = len(llm_actor.batches), agent.control.num_llm_decisions, len(credited)
         decided = agent.decide(twin.facts, twin.states(), twin.masks())
         agent.observe(twin.step(decided.actions_N))
-        assert decided.by_llm_N.any() == (len(adviser.batches) > asked)
+        assert decided.by_llm_N.any() == (len(llm_actor.batches) > asked)
         refused = agent.control.num_llm_decisions - led - int(decided.by_llm_N.sum())
         assert len(credited) - paid == 5 - refused
-    num_asked = [len(batch) for batch in adviser.batches]
+    num_asked = [len(batch) for batch in llm_actor.batches]
     assert 0 < sum(num_asked) <= 5 * 3 * 2, "two episodes of five games"
     assert len(credited) < 5 * 80
     if draws_anew and control:
@@ -133,9 +133,9 @@ def test_beyond_its_questions_of_an_episode_the_policy_decides_uncredited(
 @pytest.mark.parametrize(
     ("adviser", "lowest", "highest"), [(CompetentAdviser(), 0.8, 1), (ConfidentBadAdviser(), 0, 0.2)]
 )
-def test_measured_progress_decides_and_all_games_learn_from_each(adviser: Any, lowest: float, highest: float) -> None:
-    learned, _ = play(rule(), adviser=adviser, policy=Anything())
-    agent = HybridAgent(rule(), 10, seed=0, adviser=adviser, policy=Anything())
+def test_measured_progress_decides_and_all_games_learn_from_each(llm_actor: Any, lowest: float, highest: float) -> None:
+    learned, _ = play(rule(), llm_actor=llm_actor, policy=Anything())
+    agent = HybridAgent(rule(), 10, seed=0, llm_actor=llm_actor, policy=Anything())
     agent.control.learn_from(learned.control)
     played = play_episodes(agent, Twin(10, seed=5, rule=EpisodeRule(max_steps=100)), explore=False)
     assert lowest <= played.llm_share <= highest
@@ -143,7 +143,7 @@ def test_measured_progress_decides_and_all_games_learn_from_each(adviser: Any, l
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_fixed_strategies_meet_their_shares(strategy: Strategy) -> None:
-    _, played = play(rule(strategy=strategy), adviser=ConfidentBadAdviser(), policy=Anything())
+    _, played = play(rule(strategy=strategy), llm_actor=ConfidentBadAdviser(), policy=Anything())
     assert played.llm_share == pytest.approx(TARGET_LLM_SHARES[strategy], abs=0.02)
 
 
@@ -168,7 +168,7 @@ def test_a_resumed_agent_goes_on_alike_and_every_part_of_its_state_counts(
         return played
 
     twin = Twin(4, seed=1, rule=EpisodeRule(max_steps=40))
-    agent = HybridAgent(agent_rule, 4, seed=1, policy=Anything(1), adviser=CompetentAdviser())
+    agent = HybridAgent(agent_rule, 4, seed=1, policy=Anything(1), llm_actor=CompetentAdviser())
     actions(agent, twin, 57)
     state, games = json.loads(json.dumps(agent.state_dict())), twin.snapshot()
     agent._policy = Anything(2)
@@ -176,7 +176,7 @@ def test_a_resumed_agent_goes_on_alike_and_every_part_of_its_state_counts(
 
     def resume(**changed: Any) -> Any:
         other, other_twin = (
-            HybridAgent(agent_rule, 4, seed=1, policy=Anything(2), adviser=CompetentAdviser()),
+            HybridAgent(agent_rule, 4, seed=1, policy=Anything(2), llm_actor=CompetentAdviser()),
             Twin(4, seed=1, rule=EpisodeRule(max_steps=40)),
         )
         other.load_state_dict(state | changed)
@@ -184,14 +184,16 @@ def test_a_resumed_agent_goes_on_alike_and_every_part_of_its_state_counts(
         return actions(other, other_twin, 60), other.num_questions
 
     assert resume() == straight
-    fresh = HybridAgent(agent_rule, 4, seed=1, policy=Anything(), adviser=CompetentAdviser()).state_dict()
+    fresh = HybridAgent(agent_rule, 4, seed=1, policy=Anything(), llm_actor=CompetentAdviser()).state_dict()
     for part in parts:
         assert resume(**{part: fresh[part]}) != straight, part
 
 
 def test_real_play_writes_its_decisions_with_what_came_of_them() -> None:
     history = DecisionHistory()
-    _, played = play(rule(strategy=Strategy.LLM_HEAVY), adviser=CompetentAdviser(), policy=Anything(), history=history)
+    _, played = play(
+        rule(strategy=Strategy.LLM_HEAVY), llm_actor=CompetentAdviser(), policy=Anything(), history=history
+    )
     assert history.analyse() >= 20
     decisions = history.recent_decisions(history.num_decisions())
     assert {each.source for each in decisions} == {"llm", "rl"}

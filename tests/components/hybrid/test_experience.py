@@ -41,7 +41,7 @@ SETTINGS = HybridSettings(
 
 
 def advance(state: Any, step: int) -> tuple[Any, Experience]:
-    experience = collect_experience(SETTINGS, state, SEED, step, adviser=CompetentAdviser())
+    experience = collect_experience(SETTINGS, state, SEED, step, llm_actor=CompetentAdviser())
     stored = codec.decode(codec.encode(experience), Experience)
     assert stored == experience
     return update_learner(SETTINGS, state, stored, SEED)[0], stored
@@ -80,7 +80,7 @@ def test_no_generator_of_the_process_counts(run: tuple[Any, Any], seed: int) -> 
 def test_the_history_of_decisions_changes_no_play(run: tuple[Any, Any]) -> None:
     before, _ = run
     kept, unkept = (
-        collect_experience(replace(SETTINGS, keeps_decisions=keeps), before, SEED, 3, adviser=CompetentAdviser())
+        collect_experience(replace(SETTINGS, keeps_decisions=keeps), before, SEED, 3, llm_actor=CompetentAdviser())
         for keeps in (True, False)
     )
     assert kept.decisions
@@ -106,7 +106,7 @@ def test_every_entry_of_the_state_counts(run: tuple[Any, Any], left_out: str) ->
 
 
 def test_in_adaptive_the_policy_learns_from_its_own_rows_alone(run: tuple[Any, Any]) -> None:
-    experience = collect_experience(SETTINGS, run[0], SEED, 3, adviser=CompetentAdviser())
+    experience = collect_experience(SETTINGS, run[0], SEED, 3, llm_actor=CompetentAdviser())
     rows, share = experience.rollout.to_arrays()["actions_B"].size, experience.metrics["rollout/llm_share"]
     assert 0 < share < 1
     assert rows == round((1 - share) * SETTINGS.num_games * SETTINGS.learner.steps)

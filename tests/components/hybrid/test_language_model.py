@@ -9,14 +9,14 @@ import pytest
 
 from benchmarks.scripted_advisers import CompetentAdviser, ConfidentBadAdviser
 from components.generation.base import Completion
-from components.hybrid.adviser import Question
 from components.hybrid.game_facts import Action, no_facts
 from components.hybrid.game_text import split_games
 from components.hybrid.language_model import (
     LanguageModelAdviser,
     LanguageModelTeacher,
-    LearningAdviser,
+    TrainableLlmActor,
 )
+from components.hybrid.llm_actor import Question
 from components.hybrid.twin import Twin
 from components.schema import PolicyVersion
 
@@ -100,9 +100,9 @@ def test_scripted_advisers_give_legal_answers_that_depend_on_the_question_alone(
     facts["script"][2] = 1
     legal = (Action.A, Action.B, Action.NONE)
     questions = [Question(facts=game, legal=legal) for game in split_games(facts)]
-    for adviser in (CompetentAdviser(seed=1), ConfidentBadAdviser(seed=1)):
-        answers = adviser.advise(questions)
-        assert answers == [type(adviser)(seed=1).advise([question])[0] for question in questions]
+    for llm_actor in (CompetentAdviser(seed=1), ConfidentBadAdviser(seed=1)):
+        answers = llm_actor.advise(questions)
+        assert answers == [type(llm_actor)(seed=1).advise([question])[0] for question in questions]
         assert all(answer.action in legal for answer in answers)
 
 
@@ -110,17 +110,17 @@ def test_a_model_that_learns_draws_for_every_question_and_keeps_what_it_drew() -
     generator = Table({"Left": 0.25, "Up": 0.75})
     (facts,) = split_games(no_facts(1))
     alike = [Question(facts=facts, legal=(Action.LEFT, Action.UP)) for _ in range(400)]
-    adviser = LearningAdviser(generator, VERSION, seed=3)
-    advices = adviser.advise(alike) + adviser.advise(alike[:1])
+    llm_actor = TrainableLlmActor(generator, VERSION, seed=3)
+    advices = llm_actor.advise(alike) + llm_actor.advise(alike[:1])
     assert [advice.draw for advice in advices] == list(range(401))
     ups = sum(advice.action is Action.UP for advice in advices)
     assert abs(ups / 401 - 0.75) < 0.08, "equal questions are drawn anew"
-    for advice, draw in zip(advices, adviser.draws, strict=True):
+    for advice, draw in zip(advices, llm_actor.draws, strict=True):
         said = generator.tokenizer.decode(draw.tokens)
         assert said == ("Up" if advice.action is Action.UP else "Left")
         assert sum(draw.logprobs) == pytest.approx(log(generator.probabilities[said]))
         assert advice.confidence == pytest.approx(generator.probabilities[said])
         assert generator.tokenizer.decode(draw.prompt_tokens) in generator.prompts
         assert draw.tokens in draw.choices
-    again = LearningAdviser(generator, VERSION, seed=3)
+    again = TrainableLlmActor(generator, VERSION, seed=3)
     assert again.advise(alike) == advices[:400], "a step that is played again draws the same"

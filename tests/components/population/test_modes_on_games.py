@@ -12,7 +12,7 @@ from benchmarks.equilibria import deviation_gains, pure_equilibria
 from components.config.population import Cooperative
 from components.environments.social.coop_compete import CoopCompete
 from components.environments.social.public_goods import PublicGoods
-from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, joint_step
+from components.environments.social.rules.base import ACTIONS, Action, JointState, PayoffRules, joint_step
 from components.environments.social.staged import Staged
 from components.population.credit import RoleBaselines
 from components.population.training_modes import (
@@ -28,11 +28,11 @@ D: Action = "compete"
 MODES = ("cooperative", "competitive", "mixed", "hierarchical")
 
 
-def equilibria(game: Rules, matrix: Floats, episode: int = 0) -> tuple[tuple[Action, ...], ...]:
+def equilibria(game: PayoffRules, matrix: Floats, episode: int = 0) -> tuple[tuple[Action, ...], ...]:
     return pure_equilibria(mix_payoffs(game, matrix, episode), game.num_members)
 
 
-def mix_payoffs(game: Rules, matrix: Floats, episode: int = 0) -> Any:
+def mix_payoffs(game: PayoffRules, matrix: Floats, episode: int = 0) -> Any:
     return lambda actions: tuple((matrix @ game.payoffs(actions, episode)).tolist())
 
 
@@ -75,7 +75,7 @@ def test_no_mode_moves_the_equilibria_of_coop_compete(mode: str) -> None:
     assert equilibria(CoopCompete(), mode_matrix(choose_training_mode(mode), 8)) == ((D,) * 8, (C,) * 8)
 
 
-def learn_cooperation(game: Rules, matrix: Floats, seed: int) -> list[float]:
+def learn_cooperation(game: PayoffRules, matrix: Floats, seed: int) -> list[float]:
     """Each member's chance of cooperating after 60 updates of 16 plays, by REINFORCE on mixed returns with RAE."""
     logits, baselines, rng = np.zeros(game.num_members), RoleBaselines(), np.random.default_rng(seed)
     for update in range(60):

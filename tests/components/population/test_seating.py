@@ -10,7 +10,7 @@ from components.config import OpponentConfig, PopulationMethod
 from components.population.payoffs import PayoffMatrix, PlayedGame, games_by_pair
 from components.population.seating import (
     OpponentPool,
-    homes_in_step,
+    find_homes,
     member_and_step,
     past_self,
     pools_after,
@@ -143,10 +143,10 @@ def test_the_best_member_takes_the_leading_seat_at_the_end_of_a_term() -> None:
     )
     returns = {"first": 0.2, "second": 0.5}
     led = {"ann": "second", "bob": "first"}
-    assert [homes_in_step(HOMES, returns, method, step) for step in range(4)] == [HOMES, HOMES, HOMES, led]
-    assert homes_in_step(led, returns, method, 6) == led
-    assert homes_in_step(HOMES, {}, method, 3) == HOMES, "of equals the first"
-    assert homes_in_step(HOMES, returns, led_by_bob, 3) == HOMES
+    assert [find_homes(HOMES, returns, method, step) for step in range(4)] == [HOMES, HOMES, HOMES, led]
+    assert find_homes(led, returns, method, 6) == led
+    assert find_homes(HOMES, {}, method, 3) == HOMES, "of equals the first"
+    assert find_homes(HOMES, returns, led_by_bob, 3) == HOMES
 
 
 @given(st.text(min_size=1), st.integers(0, 10**6))

@@ -9,7 +9,7 @@ import pytest
 from components.artifacts import codec
 from components.config import RewardConfig
 from components.errors import ConfigurationError
-from components.rewards.own_rewards import OwnReward, own_rewards
+from components.rewards.own_rewards import CustomReward, own_rewards
 from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
 from components.rollout.statistics import own_reward_metrics, step_metrics
@@ -19,11 +19,11 @@ from tests.components.rewards.test_score import FAMILY, RUBRIC, list_rewards, sh
 Own = Callable[[str], str]
 
 
-def own(function: Callable[[Episode, Node], Any], weight: float = 1.0, component: str = "own.mine") -> OwnReward:
-    return OwnReward(component=component, name="here:mine", function=function, weight=weight)
+def own(function: Callable[[Episode, Node], Any], weight: float = 1.0, component: str = "own.mine") -> CustomReward:
+    return CustomReward(component=component, name="here:mine", function=function, weight=weight)
 
 
-def score(played: RolloutShard, *functions: OwnReward) -> ScoredShard:
+def score(played: RolloutShard, *functions: CustomReward) -> ScoredShard:
     return score_shard(played, family=FAMILY, rubric=RUBRIC, own=functions)
 
 

@@ -11,7 +11,7 @@ from components.config import RolloutConfig
 from components.environments.base import Step, Tools
 from components.errors import TooManyFailedEpisodes, TooManyUnscorable
 from components.rewards.base import Rubric
-from components.rewards.own_rewards import OwnReward
+from components.rewards.own_rewards import CustomReward
 from components.rewards.score import score_shard
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.schema import Execution, ExecutionResult, Limits, RolloutShard, ToolRecord
@@ -110,7 +110,7 @@ def test_a_candidate_at_which_the_sandbox_failed_has_no_reward_and_is_never_hand
 
 def test_own_functions_give_no_reward_to_what_cannot_be_scored() -> None:
     shard, tools = play(ScriptedSandbox(failing)), ledger(ScriptedSandbox(failing))
-    bonus = OwnReward(
+    bonus = CustomReward(
         component="own.one", name="here:one", function=lambda episode, node: [1.0] * len(node.candidates), weight=1.0
     )
     scored = score_shard(

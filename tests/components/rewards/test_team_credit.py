@@ -11,7 +11,7 @@ from components.environments.registry import family, family_options
 from components.rewards.base import Rubric
 from components.rewards.credit import credit_rule
 from components.rewards.overlong import Overlong
-from components.rewards.own_rewards import OwnReward
+from components.rewards.own_rewards import CustomReward
 from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
 from components.rollout.router import RoleBinding, Router
@@ -157,7 +157,7 @@ def test_lengths_and_own_components_are_those_of_the_candidate_and_asked_of_no_c
         return [10.0] * len(node.candidates)
 
     rubric = rubric_for(MATH, RewardConfig())
-    own = OwnReward(component="own.look", name="x:look", function=look, weight=1.0)
+    own = CustomReward(component="own.look", name="x:look", function=look, weight=1.0)
     limits = dict.fromkeys(MATH.roles, 9)
     plain, more = (
         score_shard(

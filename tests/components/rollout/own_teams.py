@@ -11,7 +11,7 @@ from components.frozen import Frozen
 from components.rewards.base import Rubric
 from components.rollout.play import play
 from components.rollout.router import RoleBinding, Router
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import SamplingRules, Start
 from components.schema import Episode, Node
 from components.turn_order import TurnOrder
 from tests.components.generation.scripted import CharacterTokenizer
@@ -160,8 +160,8 @@ def router_of(family: Family, engine: RecordingGenerator, *, max_new_tokens: int
     return Router({"p": engine}, seats=dict.fromkeys(family.roles, seat), versions={"p": VERSION})
 
 
-def rules_of(turn_order: TurnOrder, *, max_turns: int = 1, group_size: int = 2, handoff: float = 0.0) -> Rules:
-    return Rules(
+def rules_of(turn_order: TurnOrder, *, max_turns: int = 1, group_size: int = 2, handoff: float = 0.0) -> SamplingRules:
+    return SamplingRules(
         turn_order=turn_order,
         max_turns=max_turns,
         group_size=group_size,
@@ -173,7 +173,7 @@ def rules_of(turn_order: TurnOrder, *, max_turns: int = 1, group_size: int = 2, 
 
 
 def sung(
-    environment: type[Environment], lines: Lines, rules: Rules, starts: Sequence[Start] | None = None
+    environment: type[Environment], lines: Lines, rules: SamplingRules, starts: Sequence[Start] | None = None
 ) -> tuple[Episode, Choir]:
     """The first problem's episode with the candidates that `lines` gives, and who was asked."""
     family = family_of(environment)

@@ -14,7 +14,7 @@ from components.errors import TooManyUnscorable
 from components.rewards.base import Rubric
 from components.rewards.score import score_shard
 from components.rollout.play import play
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import SamplingRules, Start
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.statistics import episode_metrics, reward_metrics
 from components.schema import FailedBranch, RolloutShard
@@ -72,7 +72,7 @@ def shard(credit: Any, engine: Any = None, **plan: Any) -> RolloutShard:
     return collect_shard(make_plan(credit, **plan), family=FAMILY, router=toy_router(FAMILY, engine), rubric=RUBRIC)
 
 
-def toy_rules(credit: Any, max_turns: int = 2, group_size: int = 3, handoff: float = 0.0) -> Rules:
+def toy_rules(credit: Any, max_turns: int = 2, group_size: int = 3, handoff: float = 0.0) -> SamplingRules:
     rules = rules_of(FAMILY.roles, max_turns=max_turns, group_size=group_size, handoff=handoff)
     return replace(rules, team_credit=credit)
 

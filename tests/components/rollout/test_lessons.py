@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from components.config import RewardConfig, RunConfig, parse_config
-from components.evaluation.held_out import Heading, Sampling, list_answer_metrics, report_from
+from components.evaluation.held_out import ReportHeader, Sampling, list_answer_metrics, report_from
 from components.evaluation.suite_play import AnswerCounts, SuitePlay
 from components.identity import GroupKey
 from components.rollout.lessons import first_look, own_reward_warnings, step_warnings
@@ -135,7 +135,7 @@ def report(num_solved: int, *, n: int = 38, sampling: Sampling = "sample", payof
         agents={"tool_agent": answers},
         payoffs_P_K={"ann": ((0.5,),) * n} if payoffs else {},
     )
-    heading = Heading(agent="r@0", suite="math/test", suite_digest="d", step=0, sampling=sampling, seed=0)
+    heading = ReportHeader(agent="r@0", suite="math/test", suite_digest="d", step=0, sampling=sampling, seed=0)
     return report_from(heading, played, list_answer_metrics(played))
 
 

@@ -19,7 +19,7 @@ from components.errors import ConfigurationError, ExecutionFailed
 from components.rewards.score import score_shard
 from components.rollout.journal import Journal
 from components.rollout.play import play
-from components.rollout.rules import Rules, Start, branching_factors, rollout_rules
+from components.rollout.rules import SamplingRules, Start, branching_factors, rollout_rules
 from components.rollout.sampler import ShardPlan, collect_shard
 from components.rollout.statistics import episode_metrics
 from components.schema import ROOT, RolloutShard
@@ -51,7 +51,7 @@ from tests.sections import choose_algorithm
 FAMILY = ToyFamily(2)
 
 
-def make_nested_rules(order: TurnOrder, branching: tuple[int, ...], max_turns: int = 3) -> Rules:
+def make_nested_rules(order: TurnOrder, branching: tuple[int, ...], max_turns: int = 3) -> SamplingRules:
     return replace(rules_of(order, max_turns=max_turns, group_size=1), branching=branching)
 
 

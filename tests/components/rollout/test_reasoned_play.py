@@ -12,7 +12,7 @@ from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
 from components.rollout.play import play
 from components.rollout.router import RoleBinding, Router
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import SamplingRules, Start
 from components.rollout.statistics import episode_metrics
 from components.schema import PolicyVersion, RolloutShard
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
@@ -35,7 +35,9 @@ def roll_out(answers: Any, text: str, tokenizer: CharacterTokenizer, *, max_new_
     seat = RoleBinding(policy="p", prompt_format="chat", max_new_tokens=max_new_tokens)
     router = Router({"p": engine}, seats=dict.fromkeys(chosen.roles, seat), versions={"p": VERSION})
     problems = suite_problems("train", chosen, OPTIONS, num_problems=2, seed=0)
-    rules = Rules(turn_order=chosen.roles, max_turns=1, group_size=4, temperature=1.0, seed=1, purpose=("rollout",))
+    rules = SamplingRules(
+        turn_order=chosen.roles, max_turns=1, group_size=4, temperature=1.0, seed=1, purpose=("rollout",)
+    )
     starts = [Start(problem=problem, episode=0) for problem in problems]
     rubric = rubric_for(chosen, RewardConfig())
     episodes = play(starts, rules, family=chosen, router=router, rubric=rubric)

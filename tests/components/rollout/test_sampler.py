@@ -12,8 +12,8 @@ from components.artifacts.local import LocalArtifactStore
 from components.config import RolloutConfig
 from components.environments.base import Step, Tools
 from components.errors import ConfigurationError, ExecutionFailed, TooManyFailedEpisodes
-from components.reporting import share_done
-from components.reporting.share_done import tell_share
+from components.reporting import progress_share
+from components.reporting.progress_share import report_share
 from components.rollout.journal import Journal
 from components.rollout.router import RoleBinding, Router
 from components.rollout.sampler import ShardPlan, collect_shard
@@ -220,12 +220,12 @@ class TellingGenerator(RecordingGenerator):
     """An engine that is half done once."""
 
     def generate(self, requests: Any, version: PolicyVersion) -> Any:
-        tell_share(0.5)
+        report_share(0.5)
         return super().generate(requests, version)
 
 
 def test_a_bar_moves_inside_a_block_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share_done, "_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(progress_share, "_EVERY_SECONDS", 0.0)
     heard: list[tuple[float, int]] = []
     shard = collect(plan(done_rate=0.0), TellingGenerator(), progress=lambda done, total: heard.append((done, total)))
     assert {total for _, total in heard} == {6}

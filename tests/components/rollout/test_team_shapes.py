@@ -18,7 +18,7 @@ from components.config import RolloutConfig
 from components.environments.base import Step
 from components.environments.environment import Environment
 from components.errors import ConfigurationError, EngineUnavailable
-from components.evaluation.held_out import EvalPlan, Setting, play_block
+from components.evaluation.held_out import EvalPlan, EvalSetting, play_block
 from components.evaluation.suite_play import join_plays
 from components.identity import seed_for
 from components.rewards.score import score_shard
@@ -228,7 +228,7 @@ def test_an_evaluation_plays_the_order_and_reports_what_ended_the_episode() -> N
         split="test", sampling="greedy", problems=problems, problems_per_block=2,
         turn_order=(("ann", "bob", "judge"),), max_turns=2, seed=0,
     )  # fmt: skip
-    setting = Setting(family=family, router=router_of(family, choir), rubric=rubric_of(family))
+    setting = EvalSetting(family=family, router=router_of(family, choir), rubric=rubric_of(family))
     play = join_plays([play_block(plan, block, setting) for block in plan.blocks])
     assert (play.solved_P_K, play.rewards_P_K) == (((True,),) * 3, ((3.0,),) * 3)
     assert play.agents["judge"].num_solving == 0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from components.algorithms.normalisation import group_advantages
 from components.rollout.play import play
-from components.rollout.rules import Rules, Start
+from components.rollout.rules import SamplingRules, Start
 from components.schema import Episode
 from tests.components.rollout.oracle import Game, grow
 from tests.components.rollout.toy_team import (
@@ -36,8 +36,8 @@ trees = st.fixed_dictionaries(
 )
 
 
-def rules_of(tree: dict[str, Any], family: ToyFamily) -> Rules:
-    return Rules(
+def rules_of(tree: dict[str, Any], family: ToyFamily) -> SamplingRules:
+    return SamplingRules(
         turn_order=family.roles,
         max_turns=tree["max_turns"],
         group_size=tree["group_size"],

@@ -16,7 +16,7 @@ from components.environments.family import Family
 from components.frozen import Frozen
 from components.rewards.base import Rubric
 from components.rollout.router import RoleBinding, Router
-from components.rollout.rules import Rules
+from components.rollout.rules import SamplingRules
 from components.rollout.shards import NumberedProblem
 from components.schema import ActionOutcome, ApiUsage, PolicyVersion
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
@@ -157,7 +157,7 @@ class ToyFamily(Family):
     environment: Toy
 
     def __init__(self, num_agents: int = 2, toy: Callable[[tuple[str, ...]], Toy] = Toy) -> None:
-        super().__init__("toy", toy(tuple(f"agent{i}" for i in range(num_agents))), is_own=False)
+        super().__init__("toy", toy(tuple(f"agent{i}" for i in range(num_agents))), is_custom=False)
 
 
 def answer(prompt: str, seed: int) -> str:
@@ -201,9 +201,9 @@ def toy_problems(family: ToyFamily, num_problems: int, seed: int = 0, **options:
     )
 
 
-def team_rules(handoff: float, group_size: int = 8) -> Rules:
+def team_rules(handoff: float, group_size: int = 8) -> SamplingRules:
     """Two agents for two turns; the first one's proposal is handed on at random with probability `handoff`."""
-    return Rules(
+    return SamplingRules(
         turn_order=("agent0", "agent1"),
         max_turns=2,
         group_size=group_size,

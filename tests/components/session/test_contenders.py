@@ -7,7 +7,7 @@ import pytest
 from components.config import RunConfig, StoreConfig, parse_config
 from components.errors import ConfigurationError
 from components.evaluation.subjects import parse_subject
-from components.methods.contenders import ResultsStore, find_team, open_contender
+from components.methods.open_subjects import ResultsStore, find_team, open_subject
 from components.models.character_tokenizer import character_tokenizer
 from components.models.model_folder import write_model_folder
 from flows.presets import preset_config
@@ -39,8 +39,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def arguments_by_role(subject: str, played: RunConfig, root: Path) -> dict[str, dict[str, object]]:
     team = find_team(parse_subject(subject), lambda _: pytest.fail("no run is named"), title=subject)
     store = ResultsStore(config=StoreConfig(kind="local", root=str(root)))
-    with open_contender(team, played, store=store) as contender:
-        seats = contender.session.scenario.seats
+    with open_subject(team, played, store=store) as opened_subject:
+        seats = opened_subject.session.scenario.seats
     return {role: dict(seat.chat_template_arguments) for role, seat in seats.items()}
 
 

@@ -89,8 +89,8 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 def test_a_look_taken_ahead_serves_its_step_once(session: Session) -> None:
     prefetch_snapshot(session, 3)
-    assert session.look_ahead is not None
-    ahead = session.look_ahead.result()
+    assert session.prefetch is not None
+    ahead = session.prefetch.result()
     run_stage(session.store, key(3), lambda: 1, int)
     assert snapshot_of(session, 3) is ahead
     assert ahead.is_blank
@@ -102,7 +102,7 @@ def test_a_look_at_another_step_asks_for_that(session: Session) -> None:
     finish_step(session.store, RUN, 4, {}, report, [])
     prefetch_snapshot(session, 3)
     assert snapshot_of(session, 4).finished == {}
-    assert session.look_ahead is None
+    assert session.prefetch is None
 
 
 def test_a_look_that_failed_ahead_is_taken_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +116,6 @@ def test_a_look_that_failed_ahead_is_taken_again(session: Session, monkeypatch: 
 
     monkeypatch.setattr(type(session.store), "list", away_once)
     prefetch_snapshot(session, 3)
-    assert session.look_ahead is not None
-    assert isinstance(session.look_ahead.exception(), StoreUnavailable)
+    assert session.prefetch is not None
+    assert isinstance(session.prefetch.exception(), StoreUnavailable)
     assert snapshot_of(session, 3).is_blank

@@ -16,7 +16,7 @@ from components.config import TrainingConfig
 from components.errors import ArtifactCorrupt, LogprobMismatch, UpdateFailed, WorkerDied
 from components.machine.child_environment import filter_environment
 from components.models.digests import model_digest
-from components.reporting.share_done import share_listener
+from components.reporting.progress_share import share_listener
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER
 from components.training.checkpoint import NO_OPTIMIZER, load_model, read_manifest
 from tests.processes import alive

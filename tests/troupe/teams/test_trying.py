@@ -6,7 +6,7 @@ import pytest
 
 from components.errors import ConfigurationError
 from components.identity import GroupKey
-from components.rewards.own_rewards import OwnReward
+from components.rewards.own_rewards import CustomReward
 from components.schema import ActionOutcome, Candidate, Episode, Node, Problem
 from components.session.scenario import scenario_of
 from flows.presets import preset_config
@@ -78,7 +78,7 @@ def trial(agent: TriedAgent, *, num_solved: int = 0, remarks: tuple[str, ...] = 
 
 
 def test_shares_are_of_the_answers_and_rewards_include_ones_own() -> None:
-    own = OwnReward(component="own.x", name="m:x", function=lambda _, node: [3.0 * len(node.candidates)], weight=2.0)
+    own = CustomReward(component="own.x", name="m:x", function=lambda _, node: [3.0 * len(node.candidates)], weight=2.0)
     told = read_answers(
         episode(answer("a", error="e"), answer("", error="e"), answer("b", solves=True), answer("c")), [own]
     )

@@ -17,13 +17,13 @@ from components.artifacts.local import LocalArtifactStore
 from components.artifacts.payloads import put
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
-from components.hybrid.adviser import Advice
 from components.hybrid.agent import AgentRule
 from components.hybrid.control import ControlRule
 from components.hybrid.decision_history import DecisionHistory
+from components.hybrid.evaluation_games import make_trained_agent
 from components.hybrid.experience import HybridSettings, collect_experience, new_learner_state, update_learner
 from components.hybrid.game_boy.episode_gif import MOST_BYTES, EpisodeFrame, episode_gif, play_frames, short_gif
-from components.hybrid.held_out_games import make_trained_agent
+from components.hybrid.llm_actor import Advice
 from components.hybrid.masked_ppo import PPORule
 from components.hybrid.visited_tiles import list_visited_maps
 from components.methods.hybrid.decision_histories import history_file, record_step
@@ -81,7 +81,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[LocalArtifactStore, 
     freeze_config(store, "h", run.config, PIPELINE)
     state = new_learner_state(SETTINGS, 0)
     for step in range(2):
-        experience = collect_experience(SETTINGS, state, 0, step, adviser=HostileAdviser())
+        experience = collect_experience(SETTINGS, state, 0, step, llm_actor=HostileAdviser())
         result = CollectedStep(experience=put(store, experience), metrics=experience.metrics)
         run_stage(store, stage_key(run, step, "collect_experience"), lambda result=result: result, CollectedStep)
         state = update_learner(SETTINGS, state, experience, 0)[0]
@@ -166,7 +166,7 @@ def test_a_damaged_file_is_never_shown(made: Any, tmp_path: Path) -> None:
 
 def test_tiles_are_those_of_the_games(made: Any, tmp_path: Path) -> None:
     state = new_learner_state(SETTINGS, 0)
-    experience = collect_experience(SETTINGS, state, 0, 0, adviser=CompetentAdviser())
+    experience = collect_experience(SETTINGS, state, 0, 0, llm_actor=CompetentAdviser())
     maps = list_visited_maps(experience, is_homebrew=True)
     arrays = experience.after.to_arrays()
     assert sum(sum(each.num_games.values()) for each in maps) == arrays["games._tiles_N_M_Y_X"].sum()
@@ -188,7 +188,7 @@ def test_a_policy_that_sees_screens_has_tiles_too_and_a_note_says_what_they_lack
         return open_emulated_games(hybrid_config(run.config), settings, seed)
 
     state = new_learner_state(settings, 0, open_games=open_games)
-    experience = collect_experience(settings, state, 0, 0, open_games=open_games, adviser=CompetentAdviser())
+    experience = collect_experience(settings, state, 0, 0, open_games=open_games, llm_actor=CompetentAdviser())
     result = CollectedStep(experience=put(store, experience), metrics=experience.metrics)
     run_stage(store, stage_key(run, 0, "collect_experience"), lambda: result, CollectedStep)
     document = hybrid_document(store, run, home=tmp_path)
@@ -238,7 +238,7 @@ def test_an_episode_as_gif_shows_every_button(made: Any) -> None:
     pytest.importorskip("pyboy")
     _, run, state = made
     settings = replace(SETTINGS, num_games=1, max_steps=6)
-    agent = make_trained_agent(SETTINGS, state, 1, seed=1, is_greedy=False, adviser=CompetentAdviser())
+    agent = make_trained_agent(SETTINGS, state, 1, seed=1, is_greedy=False, llm_actor=CompetentAdviser())
     with open_emulated_games(hybrid_config(run.config), settings, 1, renders=True) as games:
         frames = list(play_frames(games, agent))
     assert [each.step for each in frames] == [1, 2, 3, 4, 5, 6]

@@ -12,19 +12,19 @@ from components.environments.code.layouts.layout import Grading, Layout, Row, as
 from components.environments.code.options import CodeOptions
 from components.environments.code.problem import CodeProblem
 from components.environments.code.programs import syntax_fault
+from components.environments.shared.custom_rows import CustomRow, make_row_reader
 from components.environments.shared.dataset_rows import DatasetSource
-from components.environments.shared.own_rows import OwnRow, own_rows_as
 from components.environments.shared.splits import tell_of_contradictions
 
 
-class OwnTest(OwnRow):
+class OwnTest(CustomRow):
     """What a program reads and must print, or a function's arguments as a list and what it must return."""
 
     input: Any
     output: Any
 
 
-class OwnProblem(OwnRow):
+class CustomProblem(CustomRow):
     """One line: a task, and the tests that decide. The first tests are shown to the team.
 
     With `entry` the tests call a function of that name. `solution` is a correct program, for experts and mutants. `checker` is
@@ -100,5 +100,5 @@ def _load(source: DatasetSource, field: str) -> Sequence[Row]:
     return rows
 
 
-_READ = own_rows_as(OwnProblem)
+_READ = make_row_reader(CustomProblem)
 CUSTOM = Layout(places={}, statement="prompt", problem=_problem, load=_load)

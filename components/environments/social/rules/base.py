@@ -22,7 +22,7 @@ ACTIONS: tuple[Action, ...] = ("compete", "cooperate")
 """In the order of the numbers that other systems give them: 0 and 1."""
 
 
-class Rules(Frozen):
+class PayoffRules(Frozen):
     """A joint game, as its options say. A game adds its `num_members`, what it needs beside, and its `payoffs`."""
 
     num_steps: int = Field(32, ge=1, le=1000)
@@ -63,7 +63,7 @@ class JointOutcome:
     done: bool
 
 
-def joint_step(rules: Rules, state: JointState, actions_N: Sequence[Action]) -> JointOutcome:
+def joint_step(rules: PayoffRules, state: JointState, actions_N: Sequence[Action]) -> JointOutcome:
     """The outcome of a joint step. Raises ConfigurationError for a wrong action or number of them, and after the end.
 
     **Example** the two of `PairGame` cooperate at level .6 without noise: rewards (.85, .85).

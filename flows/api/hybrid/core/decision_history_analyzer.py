@@ -14,7 +14,7 @@ from components.hybrid.errors import HistoryUnusable
 from components.hybrid.game_facts import NUM_ACTIONS
 from components.hybrid.history_lessons import HistoryLessons, learn_from_history
 from components.hybrid.patterns import Gram, PatternReport
-from components.machine.freed import Freed
+from components.machine.closeable import Closeable
 from components.mathematics.intervals import wilson_interval
 from components.text.suggestions import suggest
 from flows.api.hybrid.core.exceptions import DecisionValidationError
@@ -27,7 +27,7 @@ _LOOK_EVERY = 8
 """Recordings, of an episode each, after which the history is looked at anew for what it teaches."""
 
 
-class DecisionHistoryAnalyzer(Freed):
+class DecisionHistoryAnalyzer(Closeable):
     """Decisions in the SQLite file `db_path`, which is made with its folders if missing; ":memory:" keeps none.
 
     A path that cannot be opened is a ConfigurationError. Raises the errors of `components/hybrid/errors.py`: HistoryLocked,

@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import ConfigurationError
-from components.hybrid.adviser import Question
 from components.hybrid.agent import AgentRule, Decided, description_hash
 from components.hybrid.agent import HybridAgent as Player
 from components.hybrid.arbitration import Actor, Mode
-from components.hybrid.asked_manager import AskedManager, Manager
 from components.hybrid.control import ControlRule
 from components.hybrid.curriculum import list_stages
 from components.hybrid.game_facts import LARGEST, NUM_ACTIONS, Action, Booleans, grey_screens
 from components.hybrid.game_text import describe_state, phase_name
+from components.hybrid.llm_actor import Question
+from components.hybrid.recording_games import GamesCurriculum
+from components.hybrid.recording_manager import Manager, RecordingManager
 from components.hybrid.single_game import PlayedSteps, step_of_game
 from components.hybrid.strategies import Strategy
-from components.hybrid.watched_games import GamesCurriculum
 from components.identity import seed_for
 from flows.api.hybrid.configs import read_curriculum
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
@@ -91,7 +91,7 @@ class HybridAgent:
             from components.hybrid.masked_ppo import MaskedPPO, PPORule  # imports torch, which takes seconds
 
             self.learner = MaskedPPO(learner or PPORule(), seed=seed_for(seed, "weights"))
-        self.asked = None if llm_manager is None else AskedManager(llm_manager)
+        self.asked = None if llm_manager is None else RecordingManager(llm_manager)
         control = ControlRule(
             mode=Mode(self.mode.value),
             strategy=adaptive_strategy.current_strategy if is_adaptive else None,
@@ -102,7 +102,7 @@ class HybridAgent:
             1,
             seed=seed,
             policy=self.learner,
-            adviser=self.asked,
+            llm_actor=self.asked,
             history=adaptive_strategy.history_analyzer,
         )
         self._curriculum = GamesCurriculum(rule, self._player, {}) if is_adaptive else None

@@ -69,10 +69,10 @@ def evaluate(
             lines += overrides_for(key, (_ANSWERED[key],), settings[key], values)
         return overridden(playing, lines)
 
-    with open_team(model_path, stated, adjust) as (contender, played):
+    with open_team(model_path, stated, adjust) as (opened_subject, played):
         asked = {"split": suite, "num_problems": num_episodes, "seed": seed}
-        report = contender_report(contender, scenario_of(played).suite.model_copy(update=asked), draws, 1, seed)
-        keep_results(contender.session)
+        report = contender_report(opened_subject, scenario_of(played).suite.model_copy(update=asked), draws, 1, seed)
+        keep_results(opened_subject.session)
     named = {"agent": report.agent, "config_name": played.preset, "suite": report.suite, "sampling": sampling}
     return {name: getattr(report, name) for name in _NUMBERS} | named
 

@@ -10,7 +10,7 @@ from components.environments.base import Split
 from components.environments.family import Family
 from components.environments.play import Playthrough
 from components.errors import ConfigurationError, ExecutionFailed
-from components.machine.freed import Freed
+from components.machine.closeable import Closeable
 from components.schema import ActionOutcome
 from components.session.scenario import scenario_of, with_environment_source
 from components.session.toolbox import Toolbox
@@ -44,7 +44,7 @@ class AgentData:
     done: bool = False
 
 
-class Env(Freed):
+class Env(Closeable):
     """The environment of a configuration, one team on one problem after another. Programs run in the sandbox, which the first
     one opens.
 
@@ -182,7 +182,7 @@ class Env(Freed):
         return {"reward": reward, **components, "solves": outcome.solves, "error": outcome.error}
 
 
-class EnvBatch(Freed):
+class EnvBatch(Closeable):
     """`samples` environments on each of several problems, begun, which share their sandboxes; freed by `close`.
 
     `env_list[i * samples + k]` plays problem `env_indices[i]`, and is named by its `env_idx`, `env_idx_list[i]`, and its

@@ -16,7 +16,7 @@ from components.environments.math.normalization import plain
 from components.environments.math.numbers import number
 from components.environments.play import Playthrough, Referee
 from components.environments.registry import family, family_options
-from components.environments.rules import Rules
+from components.environments.rules import TurnRules
 from components.environments.search.grammar import parse_reasoner, parse_searcher
 from components.environments.stateful.tools import parse_calls
 from components.errors import MalformedAction
@@ -100,11 +100,11 @@ def build_own(environment: Environment, answer_format: Any = "free") -> Playthro
     return chosen.build(chosen.problem(chosen.options_type(), split="train", index=0, seed=1))
 
 
-class Listening(Rules):
+class Listening(TurnRules):
     """Rules that write down what reaches a step, and refuse it."""
 
-    def __init__(self, rules: Rules) -> None:
-        super().__init__(rules.name, rules.environment, rules.answer_format, is_own=rules.is_own)
+    def __init__(self, rules: TurnRules) -> None:
+        super().__init__(rules.name, rules.environment, rules.answer_format, is_custom=rules.is_custom)
         self.told: list[str] = []
 
     def step(self, state: Any, agent: str, answer: str, tools: Tools) -> Step:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.equilibria import deviation_gains, pure_equilibria
 from components.environments.social.coop_compete import CoopCompete, PairGame
-from components.environments.social.rules.base import ACTIONS, Action, JointState, Rules, joint_step
+from components.environments.social.rules.base import ACTIONS, Action, JointState, PayoffRules, joint_step
 from components.environments.social.staged import Staged
 from components.environments.social.team_battle import TeamBattle
 from components.errors import ConfigurationError
@@ -107,7 +107,7 @@ def test_team_battles_equilibria_are_one_team_exploiting_the_other() -> None:
 
 
 @pytest.mark.parametrize("rules", [CoopCompete(), TeamBattle(), Staged(), PairGame()])
-def test_a_step_is_decided_by_its_state_and_actions(rules: Rules) -> None:
+def test_a_step_is_decided_by_its_state_and_actions(rules: PayoffRules) -> None:
     state = JointState(seed=3, episode=LATE)
     actions = (C,) * rules.num_members
     once, again = joint_step(rules, state, actions), joint_step(rules, state, actions)

@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.engine import TransformersGenerator
-from components.reporting import share_done
-from components.reporting.share_done import share_listener
+from components.reporting import progress_share
+from components.reporting.progress_share import share_listener
 from components.schema import PolicyVersion
 from tests.components.generation.local.test_sampling import splitmix64
 from tests.components.generation.tiny_models import full_logprobs, random_model, save_model
@@ -343,7 +343,7 @@ def test_the_process_keeps_its_thread_count(tmp_path: Path) -> None:
 def test_the_share_that_is_done_grows_token_by_token_to_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_batch_tokens: int
 ) -> None:
-    monkeypatch.setattr(share_done, "_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(progress_share, "_EVERY_SECONDS", 0.0)
     engine, version = load_engine(random_model(), tmp_path, max_batch_tokens=max_batch_tokens)
     requests, heard = make_mixed_requests(5), list[float]()
     with share_listener(heard.append):

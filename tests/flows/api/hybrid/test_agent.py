@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from components.errors import ConfigurationError
-from components.hybrid.asked_manager import AskedManager
 from components.hybrid.errors import HistoryUnusable
 from components.hybrid.goals import GoalOrientedPlanner
+from components.hybrid.recording_manager import RecordingManager
 from flows.api.hybrid.core.adaptive_strategy_system import CONTEXT, AdaptiveStrategySystem, StrategyType
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
@@ -198,7 +198,7 @@ def test_a_model_in_this_process_is_held_to_allowed_buttons_and_its_tokens() -> 
     assert manager.get_action(context) == (action, said), "equal contexts have equal answers"
     assert manager.count_tokens(context) > len(context), "letters, and the instructions"
     old = "You stood there. You pressed Up: +0.09."
-    kept = AskedManager(manager).fit_context([old] * 30 + [context])
+    kept = RecordingManager(manager).fit_context([old] * 30 + [context])
     assert 0 < kept.count(old) < 30
     assert manager.get_action(kept)[0] in (4, 5), "this model computes 512 tokens, less than it may read"
     assert manager.count_tokens(f"{old}\n{kept}") > manager.longest_context() == 504

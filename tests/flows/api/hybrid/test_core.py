@@ -14,12 +14,12 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from components.errors import ConfigurationError
-from components.hybrid.adviser import Question
 from components.hybrid.agent import description_hash
 from components.hybrid.decision_history import Decision
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.game_facts import Action
 from components.hybrid.goals import GOALS, Goal, GoalOrientedPlanner, GoalPriority
+from components.hybrid.llm_actor import Question
 from components.hybrid.masked_ppo import MaskedPPO, PPORule
 from components.identity import seed_for
 from components.machine.package_files import SOURCE_ROOT

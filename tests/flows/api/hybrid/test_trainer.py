@@ -42,7 +42,7 @@ class OtherManager(BaseLLMManager):
         return 4, {"confidence": 0.5}
 
 
-class OwnReward(EnhancedPyBoyPokemonCrystalEnv):
+class CustomReward(EnhancedPyBoyPokemonCrystalEnv):
     """Pays for nothing."""
 
     def _calculate_reward(self, current_state: dict[str, Any], previous_state: dict[str, Any], action: int) -> float:
@@ -258,7 +258,11 @@ REFUSED: list[tuple[Callable[[Path], HybridLLMRLTrainer], dict[str, int], str]] 
         r"curriculum_patience 5: .*advancement_patience is 7",
     ),
     (rl_trainer, {"curriculum_patience": 5}, "curriculum_patience 5: mode rl_only has no curriculum"),
-    (lambda at: rl_trainer(at, env=OwnReward("twin", True, "state")), {}, "env OwnReward: a run cannot call its _calc"),
+    (
+        lambda at: rl_trainer(at, env=CustomReward("twin", True, "state")),
+        {},
+        "env OwnReward: a run cannot call its _calc",
+    ),
     (with_own_goal, {}, "goal_planner: a run knows no goals"),
     (make_learned, {}, "agent: has learned 2 times step by step"),
     (rl_trainer, {"save_interval": 0}, "save_interval 0: use a whole number"),

@@ -253,9 +253,9 @@ def test_a_key_that_changes_how_a_team_answers_counts(there: Path, monkeypatch: 
     playing: list[RunConfig] = []
     report = evaluation.contender_report
 
-    def spy(contender: Any, *arguments: Any) -> Any:
-        playing.append(contender.session.config)
-        return report(contender, *arguments)
+    def spy(opened_subject: Any, *arguments: Any) -> Any:
+        playing.append(opened_subject.session.config)
+        return report(opened_subject, *arguments)
 
     monkeypatch.setattr(evaluation, "contender_report", spy)
     shorter = {"max_response_length": {"coder": 5, "tester": 4}, "dtype": "bfloat16", "temperature": 0.5}

@@ -124,7 +124,7 @@ class GamesCurriculum:
         self._agent.follow(self.state.strategy, least_confidence=self.state.least_confidence)
 
 
-class WatchedGames:
+class RecordingGames:
     """Games whose episodes are counted; the agent is told of their steps, as is a curriculum."""
 
     def __init__(self, games: SnapshotGames, agent: HybridAgent, curriculum: GamesCurriculum | None = None) -> None:

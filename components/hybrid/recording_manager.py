@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from components.errors import ConfigurationError
-from components.hybrid.adviser import Advice, Question
 from components.hybrid.errors import DecisionValidationError, LLMConnectionError
 from components.hybrid.game_facts import Action
 from components.hybrid.language_model import WORDS, button_prompt
+from components.hybrid.llm_actor import Advice, Question
 
 _log = logging.getLogger(__name__)
 _NUM_LINES, _NUM_OUTCOMES = 64, 20
@@ -29,7 +29,7 @@ class Manager(Protocol):
     def longest_context(self) -> int: ...
 
 
-class AskedManager:
+class RecordingManager:
     """Asks a manager for each question, after what the game has seen: one line for a step, oldest first, the question last.
 
     An answer that is no legal button is rejected with a warning, and nothing is pressed; `error_rate` counts it.

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.hybrid.adviser import Adviser
 from components.hybrid.agent import HybridAgent, Policy
 from components.hybrid.experience import (
     GamesOpener,
@@ -17,7 +16,8 @@ from components.hybrid.experience import (
     open_twins,
     read_policy,
 )
-from components.hybrid.watched_games import Played, curriculum_in, play_episodes
+from components.hybrid.llm_actor import LlmActor
+from components.hybrid.recording_games import Played, curriculum_in, play_episodes
 from components.identity import seed_for
 
 _RECENT = 8
@@ -31,7 +31,7 @@ def play_held_out(
     num_episodes: int,
     seed: int,
     is_greedy: bool,
-    adviser: Adviser | None = None,
+    llm_actor: LlmActor | None = None,
     open_games: GamesOpener = open_twins,
 ) -> Played:
     """So many episodes from the true start with starts of this seed, played at once by what a state has learned.
@@ -42,7 +42,7 @@ def play_held_out(
     **Example** 100 episodes of at most 600 steps: 600 decisions of 100 games at most.
     """
     goal = make_held_out_settings(settings, num_episodes)
-    agent = make_trained_agent(settings, state, num_episodes, seed=seed, is_greedy=is_greedy, adviser=adviser)
+    agent = make_trained_agent(settings, state, num_episodes, seed=seed, is_greedy=is_greedy, llm_actor=llm_actor)
     with open_games(goal, seed) as games:
         return play_episodes(agent, games, explore=False)
 
@@ -59,16 +59,16 @@ def make_trained_agent(
     *,
     seed: int,
     is_greedy: bool,
-    adviser: Adviser | None = None,
+    llm_actor: LlmActor | None = None,
 ) -> HybridAgent:
     """The player of `num_games` games that a state has learned to be, with what its arbitration has measured, at its
     place in a curriculum."""
     policy: Policy = read_policy(settings, state, seed=seed_for(seed, "held out"))
     agent = HybridAgent(
-        settings.agent, num_games, seed=seed, policy=GreedyPolicy(policy) if is_greedy else policy, adviser=adviser
+        settings.agent, num_games, seed=seed, policy=GreedyPolicy(policy) if is_greedy else policy, llm_actor=llm_actor
     )
     if "agent" in state:
-        trained = HybridAgent(settings.agent, settings.num_games, seed=seed, policy=policy, adviser=adviser)
+        trained = HybridAgent(settings.agent, settings.num_games, seed=seed, policy=policy, llm_actor=llm_actor)
         trained.load_state_dict(json.loads(state["agent"].tobytes()))
         agent.control.learn_from(trained.control)
     if settings.curriculum is not None:

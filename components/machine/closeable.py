@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Self
 
 
-class Freed(ABC):
+class Closeable(ABC):
     """Closed at the end of a `with` block."""
 
     __slots__ = ()

@@ -8,8 +8,8 @@ import pytest
 
 from components.environments.registry import family, family_options
 from components.hybrid.episodes import NUM_STARTS, EpisodeRule, is_held_out_seed, start_seed
+from components.hybrid.evaluation_games import GreedyPolicy, play_held_out
 from components.hybrid.experience import HybridSettings, new_learner_state, open_twins
-from components.hybrid.held_out_games import GreedyPolicy, play_held_out
 from components.hybrid.twin import Twin
 
 

@@ -41,7 +41,7 @@ class Advice:
             raise ValueError(f"confidence {self.confidence}: give a number from 0 to 1")
 
 
-class Adviser(Protocol):
+class LlmActor(Protocol):
     """Answers questions in batches. Equal questions have equal answers, so that a resumed game goes on alike."""
 
     def advise(self, questions: Sequence[Question]) -> list[Advice]:

@@ -30,7 +30,7 @@ def share_listener(listener: ShareListener) -> Iterator[None]:
 
 
 @contextmanager
-def part_of_work(first: float, last: float) -> Iterator[None]:
+def subtask(first: float, last: float) -> Iterator[None]:
     """Inside, what is told as 0 to 1 is told on as `first` to `last`, up to 1. **Example** in part (.5, 1), .5 is .75."""
     outer = _listener.get()
     if outer is None:
@@ -43,7 +43,7 @@ def part_of_work(first: float, last: float) -> Iterator[None]:
         _listener.reset(token)
 
 
-def tell_share(share: float) -> None:
+def report_share(share: float) -> None:
     """Tell the listener of this thread how much is done. Free without one."""
     if (listener := _listener.get()) is not None:
         listener(share)

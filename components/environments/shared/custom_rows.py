@@ -14,13 +14,13 @@ from components.text.bounded_json import parse_bounded_json
 OWN_SUFFIX = ".jsonl"
 
 
-class OwnRow(BaseModel):
+class CustomRow(BaseModel):
     """One line. Unknown keys are ignored, so rows may carry further data."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
 
-def own_rows_as(row_type: type[OwnRow]) -> Callable[[DatasetSource, str], Sequence[Mapping[str, Any]]]:
+def make_row_reader(row_type: type[CustomRow]) -> Callable[[DatasetSource, str], Sequence[Mapping[str, Any]]]:
     """The reader of rows of type `row_type` from a source, given with its option's name. Each file is read once per process.
 
     Raises ConfigurationError for anything but a JSONL file of such rows.
@@ -58,7 +58,7 @@ def json_lines(path: Path, named: str) -> Iterator[tuple[str, Any]]:
         raise ConfigurationError(f"{named}, line {number}: no JSON ({error}); write one object on each line") from error
 
 
-def _row(value: Any, place: str, row_type: type[OwnRow]) -> Mapping[str, Any]:
+def _row(value: Any, place: str, row_type: type[CustomRow]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"{place}: {type(value).__name__} instead of an object; write {{...}} on each line")
     try:

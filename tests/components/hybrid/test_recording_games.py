@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.scripted_advisers import CompetentAdviser
 from components.config.hybrid import CurriculumConfig, StageConfig, StartsConfig
-from components.hybrid.adviser import Advice, Question
 from components.hybrid.agent import AgentRule
 from components.hybrid.control import ControlRule
 from components.hybrid.curriculum import CurriculumState, first_state, next_state
+from components.hybrid.evaluation_games import play_held_out
 from components.hybrid.experience import (
     HybridSettings,
     collect_experience,
@@ -21,10 +21,10 @@ from components.hybrid.experience import (
     open_twins,
     update_learner,
 )
-from components.hybrid.held_out_games import play_held_out
+from components.hybrid.llm_actor import Advice, Question
 from components.hybrid.masked_ppo import PPORule
+from components.hybrid.recording_games import curriculum_in
 from components.hybrid.start_positions import GamesFromPositions
-from components.hybrid.watched_games import curriculum_in
 
 SEED = 3
 STAGES = (
@@ -67,7 +67,7 @@ def train(
     """The state after so many steps, and the metrics of each."""
     state, metrics = new_learner_state(settings, SEED) if state is None else state, []
     for step in range(first, first + num_steps):
-        experience = collect_experience(settings, state, SEED, step, adviser=CompetentAdviser(), **opened)
+        experience = collect_experience(settings, state, SEED, step, llm_actor=CompetentAdviser(), **opened)
         state, _ = update_learner(settings, state, experience, SEED)
         metrics.append(experience.metrics)
     return state, metrics
@@ -113,7 +113,7 @@ class Unsure:
 def test_advice_counts_where_it_is_at_least_as_sure_as_the_trust_asks(trust: float, counts: bool) -> None:
     only = StageConfig(name="only", reward_threshold=0.0, llm_confidence=trust, strategy="llm_heavy")
     settings = replace(SETTINGS, curriculum=CurriculumConfig(stages=(only,)), learner=PPORule(steps=50))
-    experience = collect_experience(settings, new_learner_state(settings, SEED), SEED, 0, adviser=Unsure())
+    experience = collect_experience(settings, new_learner_state(settings, SEED), SEED, 0, llm_actor=Unsure())
     shares = [experience.metrics[name] for name in ("rollout/llm_share", "curriculum/unsure_share")]
     assert shares == pytest.approx([0.8, 0.0] if counts else [0.0, 0.8])
     assert len(experience.rollout.to_arrays()["actions_B"]) == (40 if counts else 200), "the policy learns from its own"
@@ -136,6 +136,6 @@ def test_evaluations_play_at_the_stage_that_training_has_reached(num_steps: int,
     settings = replace(SETTINGS, max_steps=50, goal_badges=2)
     sure = CompetentAdviser()
     sure.advise = lambda questions: [Advice(action=each.legal[0], confidence=1.0) for each in questions]  # type: ignore[method-assign]
-    held_out = play_held_out(settings, state, num_episodes=6, seed=9, is_greedy=False, adviser=sure)
+    held_out = play_held_out(settings, state, num_episodes=6, seed=9, is_greedy=False, llm_actor=sure)
     assert held_out.llm_share == pytest.approx(share)
     assert curriculum_in(state, RULE) == reached == CurriculumState.from_json(reached.to_json())

@@ -80,7 +80,7 @@ class ResultsStore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
+class OpenSubject:
     """A team that plays, or a script. `load` loads its weights into the session's engines, if they are not loaded."""
 
     name: str
@@ -127,13 +127,13 @@ def read_run_team(run: Run, step: int | None) -> Team:
 
 
 @contextmanager
-def open_contender(
+def open_subject(
     team: Team,
     played: RunConfig,
     *,
     store: ResultsStore,
     adjust: Callable[[RunConfig], RunConfig] = lambda config: config,
-) -> Iterator[Contender]:
+) -> Iterator[OpenSubject]:
     """The team, playing what `played` says, in a session whose results are kept as `store` says; closed with the block.
 
     `adjust` changes the configuration in which it plays. Raises ConfigurationError if a role is played by nobody.
@@ -146,7 +146,7 @@ def open_contender(
         # Written behind it, so that a store that takes no results loses no evaluation.
         run = Run(run_id="evaluation", config=config.model_copy(update={"store": store.config}))
         session = opened.enter_context(Session(run, computes_all=True))
-        yield Contender(
+        yield OpenSubject(
             name=team.name,
             session=session,
             versions=versions | {name: each.version(name) for name, each in weights.items() if each is not None},
