@@ -33,6 +33,7 @@ from components.session.session import Session
 from components.session.stores import s3_endpoint
 from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
+from flows.iteration import training_iteration
 from flows.prefect_runtime.active_runs import (
     end_children,
     mark_dead_runs_crashed,
@@ -50,7 +51,7 @@ from flows.presets import list_changes_from_preset
 from flows.run_pages import RunPages
 from flows.runners import one_cluster, task_runner
 from flows.starts import StartRequest, commit_restart, read_requested_restart, read_requested_run
-from flows.steps import STEPS, steps_for, training_iteration
+from flows.steps import STEPS, steps_for
 from tasks.compute_advantages import warn_once
 from tasks.warm_start import warm_start
 

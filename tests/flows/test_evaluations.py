@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flows import steps as evaluations
+from flows import evaluations
 from flows.presets import preset_config
 
 

@@ -11,7 +11,7 @@ import pytest
 from prefect.futures import PrefectConcurrentFuture
 from prefect.states import Completed, Failed, State
 
-from flows import steps as module
+from flows import updates as module
 
 
 class Updates:

@@ -134,14 +134,14 @@ class HybridLLMRLTrainer:
             eval_every=eval_every,
             patience=self._choose_patience(curriculum_patience),
         )
-        from flows import steps, train  # they import Prefect, which takes seconds
+        from flows import evaluations, train  # they import Prefect, which takes seconds
 
         played = self._take_run(runs.find_run(config))
         try:
             with progress.subscribe(self._hear):
                 train.train_here(config, played.run.run_id, on_step=self._finish_step)
             played.read_stored()
-            play = steps.play_finished_step(played.run, played.num_steps, runs.SAMPLING)
+            play = evaluations.play_finished_step(played.run, played.num_steps, runs.SAMPLING)
             self.agent.load_weights(read_weights(played.run, played.num_steps))
         except (TrainingError, ConfigurationError):
             raise
