@@ -14,11 +14,11 @@ from components.config.population import Hierarchical
 from components.errors import ConfigurationError
 from components.mathematics.returns import discount_returns
 from components.metrics import agent_return, name_mixed_return
-from components.population.asynchronous import Record
 from components.population.interaction_graph import InteractionGraph, make_played_episode
 from components.population.move_rewards import Move
 from components.population.payoffs import PayoffMatrix, games_by_pair
 from components.population.seating import OpponentPool
+from components.population.selective import Record
 from components.population.training_modes import Floats, mode_matrix
 
 Credits = list[tuple[tuple[float | None, ...], ...]]

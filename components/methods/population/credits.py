@@ -9,10 +9,11 @@ from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import PopulationMethod, RunConfig
 from components.config.population import Asynchronous, Selective
 from components.evaluation.comparison import PayoffDifference
-from components.population.asynchronous import find_played_step, select_members
+from components.population.asynchronous import find_played_step
 from components.population.credit import CreditedStep, Played, PopulationState, credit_step
 from components.population.move_rewards import Move, move_numbers, moves_of
 from components.population.seating import Seating, find_homes, past_self, pools_after, range_warning, step_seatings
+from components.population.selective import select_members
 from components.rollout.statistics import reward_metrics
 from components.runs.run import MixedStep
 from components.runs.step_records import step_manifests

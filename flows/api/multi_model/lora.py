@@ -153,6 +153,13 @@ class DistributedLoRAScheduler(LoRAManager):
         self._rewards[lora_id] = reward
         return version
 
+    def url(self, lora_id: int) -> str:
+        """Raises ConfigurationError: no server listens at an adapter's port yet."""
+        port = self._read_config(lora_id).port
+        raise ConfigurationError(
+            f"lora_id {lora_id}: has no address: no server listens at port {port} yet; it answers by process_request"
+        )
+
     def get_system_status(self) -> dict[str, Any]:
         """`lora_status` by adapter, with the `reward` of its newest weights, and `scheduler_stats` with its port."""
         status = {each: {**known, "reward": self._rewards.get(each)} for each, known in self.get_status().items()}

@@ -60,6 +60,13 @@ class UnifiedScheduler:
         self._read_place(model_id)
         del self._places[model_id]
 
+    def get_model_url(self, model_id: str) -> str:
+        """Raises ConfigurationError: no server listens at a model's port yet."""
+        raise ConfigurationError(
+            f"model_id {model_id!r}: has no address: no server listens at port {self._read_place(model_id).port} yet; use a "
+            "SharedLLMManager, which answers in this process"
+        )
+
     def get_system_status(self) -> dict[str, Any]:
         """`models` with GPU, memory and port, and `memory_mib` that is taken of each GPU."""
         return {"models": {name: asdict(each) for name, each in self._places.items()}, "memory_mib": self._sum_memory()}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.population.asynchronous import Record, select_members
+from components.population.selective import Record, select_members
 
 NAMES = ("a", "b", "c", "d", "e")
 

@@ -96,5 +96,7 @@ def test_weights_of_a_training_are_taken_bad_ones_are_not_and_no_server_is_claim
     assert policy.version == before
     assert [(each["version"], each["reward"]) for each in status["lora_status"].values()] == [(2, 0.8), (0, None)]
     assert status["scheduler_stats"] == {"ports": {1: 18001, 2: 18002}}
+    with pytest.raises(ValueError, match="lora_id 2: has no address: no server listens at port 18002 yet"):
+        scheduler.url(2)
     asyncio.run(scheduler.stop())
     asyncio.run(scheduler.stop())

@@ -22,6 +22,8 @@ def test_models_go_where_most_memory_is_left_and_no_two_share_a_port() -> None:
     scheduler.unregister_model("b")
     assert scheduler.register_model("d", 1, memory_mib=50)
     assert scheduler.get_system_status()["models"]["d"]["port"] == 8002
+    with pytest.raises(ValueError, match="model_id 'd': has no address: no server listens at port 8002 yet"):
+        scheduler.get_model_url("d")
     asyncio.run(scheduler.shutdown())
     asyncio.run(scheduler.shutdown())
     assert scheduler.get_system_status() == {"models": {}, "memory_mib": {0: 0, 1: 0}}
@@ -42,10 +44,7 @@ def test_a_cooperative_or_competitive_scheduler_has_a_place_for_a_model_on_each_
         (lambda: create_competitive_scheduler(-1, 1), "base_port -1"),
         (lambda: create_cooperative_scheduler(65535, 2), "base_port 65535: no port from it on is left"),
         (lambda: create_unified_scheduler(8001, 1, gpu_mem=5), "did you mean 'gpu_memory_mib'"),
-        (
-            lambda: create_unified_scheduler(8001, 1).unregister_model("q"),
-            "no model is registered; call register_model",
-        ),
+        (lambda: create_unified_scheduler(8001, 1).get_model_url("q"), "no model is registered; call register_model"),
         (lambda: create_unified_scheduler(8001, 1).register_model("a", 0, capabilities={}), "capabilities: register"),
     ],
 )
