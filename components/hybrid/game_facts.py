@@ -1,7 +1,7 @@
 """What is known of N games at once: named whole numbers, the nine actions and which of them make sense, what a policy sees, its
 25 state variables or the greys of the screen, and what a step brings.
 
-Axes: N games, S state variables, A actions.
+Axes: N games, S state variables, A actions; B rows, H and W rows and columns of a picture.
 """
 
 import zlib

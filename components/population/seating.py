@@ -5,11 +5,13 @@ state before the step and the seed, so that a resumed step seats the same player
 
 Who of a pool of frozen past selves is played is decided by prioritised fictitious self-play (PFSP; Vinyals et al.,
 "Grandmaster level in StarCraft II", Nature 575, 2019, methods): with a probability proportional to a function of the
-learner's chance x against it, which is its mean payoff scaled to 0..1:
+learner's chance x against it, which is its mean payoff scaled to 0..1, so that graded payoffs have no need of wins:
 
     hard      (1 - x) ** power    those it loses to; nothing is spent on those it always beats
     variance  x (1 - x)           those of its own strength
     even      1                   all alike: fictitious self-play
+
+Draws depend on the seed and the parts that the caller names, never on the order in which games end.
 """
 
 from collections.abc import Mapping

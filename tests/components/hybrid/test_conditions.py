@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.hybrid.conditions import read_condition
 from components.hybrid.errors import ConditionRefused
 from components.hybrid.game_facts import LARGEST
-from components.hybrid.subgoals import read_condition
 
 NAMES = ("x", "y", "hp")
 operands = st.sampled_from(NAMES) | st.integers(-9, 9).map(str)
