@@ -1,8 +1,8 @@
 """The training runs of a home folder: the process of each flow run, and reports of its end to Prefect and MLflow.
 
 A killed process reports nothing. Its record stays, and the next process reports in its place. By then another process may work
-on the same flow run, after Prefect's Retry, or on the same MLflow run: a report is made only where the dead one was the last, which a flow run tells
-by its `run_count`.
+on the same flow run, after Prefect's Retry, or on the same MLflow run: a report is made only where the dead one was the last,
+which a flow run tells by its `run_count`.
 """
 
 from __future__ import annotations

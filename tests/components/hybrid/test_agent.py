@@ -131,7 +131,7 @@ def test_beyond_its_questions_of_an_episode_the_policy_decides_uncredited(
 
 
 @pytest.mark.parametrize(
-    ("adviser", "lowest", "highest"), [(CompetentAdviser(), 0.8, 1), (ConfidentBadAdviser(), 0, 0.2)]
+    ("llm_actor", "lowest", "highest"), [(CompetentAdviser(), 0.8, 1), (ConfidentBadAdviser(), 0, 0.2)]
 )
 def test_measured_progress_decides_and_all_games_learn_from_each(llm_actor: Any, lowest: float, highest: float) -> None:
     learned, _ = play(rule(), llm_actor=llm_actor, policy=Anything())
