@@ -59,7 +59,7 @@ def test_every_class_and_function_that_a_page_names_exists() -> None:
 
 
 def find_names(page: str) -> list[str]:
-    """Classes and calls in backticks. **Example** ["TurnRules.observe", "suggest"] of "`TurnRules.observe`, then `suggest(name)`"."""
+    """Classes and calls in backticks. **Example** of "`TurnRules.observe`, `suggest(x)`": ["TurnRules.observe", "suggest"]."""
     quoted = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE))
     classes = r"(?<![\w./:-])[A-Z][a-z0-9]+(?:[A-Z.][\w.]*\w)(?![\w/:-])"
     calls = r"(?<![\w./:-])[a-z_][\w.]*\w(?=\()"
