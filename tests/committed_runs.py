@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from components import metrics as m
 from components.artifacts.base import ArtifactStore
+from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.identity import StageKey
 from components.runs.history import index_evaluation
@@ -99,3 +100,16 @@ def checkpoint_ref(step: int, folder: ArtifactRef | None = None) -> CheckpointRe
     return CheckpointRef(
         policy="team", step=step + 1, folder=folder or empty, weights_digest=f"w{step}", optimizer_digest=f"o{step}"
     )
+
+
+class ReadOnlyStore(LocalArtifactStore):
+    """Fails whoever writes."""
+
+    def create(self, key: str, content: bytes) -> bool:
+        raise AssertionError(f"wrote {key}")
+
+    def put_bytes(self, content: bytes, *, kind: str) -> Any:
+        raise AssertionError("wrote a payload")
+
+    def delete(self, key: str) -> None:
+        raise AssertionError(f"removed {key}")

@@ -1,10 +1,10 @@
-"""Sections of a configuration by the names of their variants."""
+"""Sections of a configuration by the names of their variants, and small configurations."""
 
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from components.config import AlgorithmConfig, LossConfig
+from components.config import AlgorithmConfig, LossConfig, RunConfig, parse_config
 from components.config.algorithm import Algorithm
 from components.config.generation import Generation, TransformersGeneration, VllmGeneration
 from components.config.loss import Loss
@@ -34,3 +34,10 @@ def choose_generation(**values: Any) -> Any:
 def choose_training_mode(name: str, **values: Any) -> TrainingMode:
     """The training mode of a population by its name, with these values."""
     return _TRAINING_MODE.validate_python({"type": name, **values})
+
+
+def make_config(environment: str | dict[str, Any], *agents: str, **sections: Any) -> RunConfig:
+    """A configuration of one step whose agents share the policy p; `sections` add to it, or take the place of its own."""
+    named = {"name": environment} if isinstance(environment, str) else environment
+    team = {"agents": {agent: {"policy": "p"} for agent in agents}, "policies": {"p": {}}}
+    return parse_config({"num_steps": 1, "environment": named, **team, **sections})

@@ -11,19 +11,15 @@ from benchmarks.arm_runs import (
     GAMES,
     RUNS,
     SAMPLINGS,
-    Begun,
     Order,
     Trained,
     dose,
     keep,
     load_row,
     num_steps_within,
-    orders,
     train_arm,
 )
-from benchmarks.arm_table import difference_table, dose_table, success_table
-from benchmarks.arms import estimate_seconds, list_orders
-from benchmarks.kept import RECORD, describe_record, write
+from benchmarks.arm_table import difference_table, success_table
 from benchmarks.power import detectable_difference
 
 
@@ -65,13 +61,6 @@ def test_each_difference_says_what_so_many_seeds_could_have_seen_and_pairs_only_
     assert cell == f"+2.0 ± 2.5 ({detectable_difference([1.0, 2.0, 3.0]):.1f})"
     without_a_common_seed = rows[3:5]
     assert list(cells(difference_table(without_a_common_seed))) == ["points, 95% interval (could have seen)", "---"]
-
-
-def test_doses_are_means_over_seeds_and_a_lone_role_has_no_share() -> None:
-    rows = [ran(run, seed, 0.0, 0.5) for run in ("single", "team-grpo") for seed in range(2)]
-    single, team = (line.strip("| ").split("|") for line in dose_table(rows).splitlines()[2:])
-    assert [cell.strip() for cell in team[2:]] == ["2", "100 (100 to 101)", "10", "4", "2", "25%"]
-    assert [cell.strip() for cell in single[1:7]] == ["single agent, GRPO", "2", "100 (100 to 101)", "10", "4", "2"]
 
 
 def test_counts_are_sums_over_steps_and_policies_and_the_share_is_a_mean_over_steps_that_have_one() -> None:
@@ -157,19 +146,6 @@ def test_a_run_interrupted_anywhere_trains_no_step_twice_and_ends_with_the_same_
     assert [sampling for _, sampling in run.asked if sampling] == [SAMPLINGS]  # held-out problems are played once
 
 
-def test_the_claim_rests_on_five_seeds_and_other_runs_have_three() -> None:
-    def count_runs(game: str, most: int | None = None) -> dict[str, int]:
-        found = [order.run for order in orders([game], list(RUNS), budget_tokens=1, most_seeds=most)]
-        return {run: found.count(run) for run in RUNS}
-
-    claimed = {"single": 5, "team-grpo": 5, "at-grpo-greedy": 5, "at-grpo-mixed": 5, "per-role": 3, "c3": 3}
-    assert count_runs("sokoban") == claimed
-    assert count_runs(GAMES[-1]) == dict.fromkeys(RUNS, 3)
-    assert count_runs("plan-path", most=1) == dict.fromkeys(RUNS, 1)
-    seeds = [order.seed for order in orders(["sokoban"], list(RUNS), budget_tokens=1)]
-    assert seeds == sorted(seeds)
-
-
 def test_a_row_is_found_only_for_the_settings_the_budget_and_the_stages_that_it_was_computed_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,23 +169,6 @@ def test_a_row_is_found_only_for_the_settings_the_budget_and_the_stages_that_it_
     assert load_row(order, tmp_path) is None
 
 
-def test_a_record_is_printed_whatever_decides_results_today_and_nothing_is_added_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order = Order(game="plan-path", run="at-grpo-greedy", seed=0, budget_tokens=1000)
-    row = ran("at-grpo-greedy", 0, 0.1, 0.3)
-    keep(row, order, tmp_path)
-    assert describe_record(tmp_path, only_list=False) == ""
-    write(tmp_path / RECORD, {"commit": "abc1234", "stages": {"collect_rollouts": 1}})
-    monkeypatch.setattr(arm_runs, "versions_of_stages", lambda: {"collect_rollouts": 2})
-    assert load_row(order, tmp_path) == row
-    others = (replace(order, seed=1), replace(order, budget_tokens=2000), replace(order, run="at-grpo-mixed"))
-    assert [load_row(other, tmp_path) for other in others] == [None] * 3
-    assert "commit abc1234 (versions of stages: collect_rollouts 1)" in describe_record(tmp_path, only_list=True)
-    with pytest.raises(SystemExit, match="is a record of finished runs: add --list"):
-        describe_record(tmp_path, only_list=False)
-
-
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("run", list(RUNS))
 def test_every_run_of_the_table_is_a_valid_configuration_with_a_valid_name(game: str, run: str) -> None:
@@ -221,24 +180,3 @@ def test_every_run_of_the_table_is_a_valid_configuration_with_a_valid_name(game:
     assert config.evaluation.every == 0  # held-out problems are played at the beginning and at the end only
     assert len({agent.policy for agent in config.agents.values()}) == (2 if run == "per-role" else 1)
     assert (config.rollout.random_handoff_probability > 0) == (run in ("at-grpo-mixed", "per-role"))
-
-
-def test_the_list_tells_what_is_done_and_estimates_the_rest_from_runs_like_it(tmp_path: Path) -> None:
-    wanted = orders(["plan-path"], ["single", "team-grpo"], budget_tokens=1000, most_seeds=2)
-    keep(ran("single", 0, 0.1, 0.3), wanted[0], tmp_path)
-    found = list_orders(wanted, tmp_path, jobs=1).splitlines()
-    assert [line.split()[0] for line in found] == ["done", "missing", "missing", "missing", "about"]
-    assert found[-1] == "about 3 minutes left with --jobs 1, warm starts not counted"
-    unknown = orders(["sokoban"], ["single"], budget_tokens=1000, most_seeds=1)
-    assert list_orders([*wanted, *unknown], tmp_path, jobs=2).endswith(
-        "and 1 runs of games of which nothing is measured yet"
-    )
-    nothing_measured = list_orders(unknown, tmp_path, jobs=1).splitlines()
-    assert nothing_measured[1:] == ["left: 1 runs of games of which nothing is measured yet"]
-    all_done = list_orders(wanted[:1], tmp_path, jobs=1).splitlines()
-    assert all_done[1:] == ["about 0 minutes left with --jobs 1, warm starts not counted"]
-    rows = [ran("single", 0, 0.1, 0.3), ran("team-grpo", 2, 0.1, 0.3)]
-    order = Order(game="plan-path", run="team-grpo", seed=1, budget_tokens=1)
-    assert estimate_seconds(order, Begun(), rows) == 180.0
-    assert estimate_seconds(order, Begun(fraction=0.25, seconds=10.0), rows) == 30.0
-    assert estimate_seconds(replace(order, game="sokoban"), Begun(), rows) is None

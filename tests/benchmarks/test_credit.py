@@ -1,11 +1,9 @@
 """Values by continuation in a game with exact counterfactuals, and advantages of candidates in rollouts of every kind."""
 
-import json
 import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,23 +11,16 @@ from typing import Any
 
 import pytest
 
-from benchmarks import credit, credit_study
+from benchmarks import credit
 from benchmarks.counterfactual import Rest, Valued, value_candidates
-from benchmarks.credit import report, table
-from benchmarks.credit_study import ESTIMATORS, Study, Team, decisions_of, play_shard
+from benchmarks.credit_study import Study, Team, decisions_of, play_shard
 from benchmarks.fidelity import Ranked, noise_ceiling, pool_correlations
 from benchmarks.own_rollouts import Sampled, advantages, sample_rollouts
-from components.config.parsing import parse_config
 from components.environments.base import NO_TOOLS
-from components.environments.math.observations import COMPACT_ALPHABET
-from components.identity import seed_for
 from components.rewards.rubric import rubric_for
-from components.schema import Episode, Limits
+from components.schema import Episode
 from components.session.scenario import scenario_of
-from components.tool_calls.ledger import ExecutionLedger, ToolSources
 from tests.benchmarks.lottery import MAX_TURNS, VERSION, drawing_engine, lottery_config, worth
-from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
-from tests.components.sandbox.scripted import ScriptedSandbox, make_printed
 
 NUM_DECISIONS = 30
 NUM_CONTINUATIONS = 32
@@ -165,108 +156,6 @@ def test_every_kind_of_rollout_holds_every_candidate_in_its_state_and_gives_it_a
     )
     assert correlation is not None
     assert correlation.value > 0.2
-
-
-def test_an_estimator_ranks_the_last_answer_by_its_own_outcome(
-    decisions: list[Episode], rollouts: Callable[[str], Sampled]
-) -> None:
-    given = advantages(decisions, rollouts("node"), lottery_config())
-    for decision, advantages_K in zip(decisions, given, strict=True):
-        if decision.nodes[-1].group.agent == "closer":
-            solving = [candidate.outcome.solves for candidate in decision.nodes[-1].candidates]
-            best = max(a for a in advantages_K if a is not None)
-            wanted = [a == best for a in advantages_K] if any(solving) and not all(solving) else solving
-            assert solving == wanted
-
-
-def test_what_is_computed_is_kept_and_an_interrupted_study_goes_on(
-    tmp_path: Path, team: Team, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = {name: ESTIMATORS[name] for name in ("at_grpo, team_credit node", "grpo", "rloo")}
-    configs = {ESTIMATORS[name]: lottery_config(**KINDS[kind]) for name, kind in
-               (("at_grpo, team_credit node", "node"), ("grpo", "grpo"), ("rloo", "rloo"))}  # fmt: skip
-    monkeypatch.setattr(Study, "config", lambda self, changed=(): configs[tuple(changed)])
-    monkeypatch.setattr(Study, "run_id", "study")
-    monkeypatch.setattr(Study, "estimators", few)
-    monkeypatch.setattr(credit_study, "train_team", lambda config, run_id: nullcontext(team))
-    study = Study(game="lottery", seed=0, num_steps=1, num_decisions=20, num_continuations=4, home=tmp_path)
-    asked: list[int] = []
-    real = credit_study.value_candidates
-
-    def stop_after_one_block(some: Sequence[Episode], *rest: Any, **named: Any) -> list[Valued]:
-        asked.append(len(some))
-        if len(asked) == 2:
-            raise KeyboardInterrupt
-        return real(some, *rest, **named)
-
-    monkeypatch.setattr(credit_study, "value_candidates", stop_after_one_block)
-    with pytest.raises(KeyboardInterrupt):
-        study.complete()
-    assert not study.is_complete
-    study.complete()
-    assert asked == [10, 10, 10]
-    assert study.is_complete
-    assert "starts 12345678" in report([study])
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table([study]).splitlines()]
-    assert [line[0] for line in lines[2:]] == [*few, "*ceiling*"]
-    stored = json.loads((study.folder / "values.json").read_text())
-    assert (len(stored["roles"]), stored["roles"].count("first role")) == (20, 10)
-    study.complete()
-    assert asked == [10, 10, 10]
-
-
-def answer_of_programmer_or_reasoner(prompt: str, seed: int) -> str:
-    """One program in two prints the sum's value, the other 0; the reasoner repeats what was printed three times of four."""
-    drawn = seed_for(seed, "answer") % 4
-    expression, _, shown = prompt[1:].partition(":")
-    if prompt.startswith("T"):
-        return f"print({expression})" if drawn % 2 else "print(0)"
-    return "0" if drawn == 0 else shown.removesuffix(">")
-
-
-def test_with_tools_a_program_is_worth_what_the_reasoner_makes_of_it_and_each_runs_once() -> None:
-    config = parse_config(
-        {
-            "num_steps": 1,
-            "environment": {"name": "math", "options": {"level": 0}, "max_turns": 1},
-            "agents": {"tool_agent": {"policy": "team"}, "reasoner": {"policy": "team"}},
-            "policies": {"team": {"base": "tiny"}},
-        }
-    )
-    scenario = scenario_of(config)
-    engine = ScriptedGenerator(answer_of_programmer_or_reasoner, CharacterTokenizer(COMPACT_ALPHABET))
-    engine.load(None, VERSION)  # type: ignore[arg-type]
-    sandbox = ScriptedSandbox(lambda program, stdin: make_printed(f"{eval(program.strip()[6:-1])}\n"))
-    sources = ToolSources(sandbox=lambda: sandbox, retriever=lambda: None, limits=Limits())
-    math_team = Team(
-        scenario=scenario,
-        generators={"team": engine},
-        versions={"team": VERSION},
-        tools=ExecutionLedger(sources),
-        start={},
-    )
-    drawn = play_shard(config, math_team, num_problems=12)
-    found = decisions_of(drawn.episodes, 10, roles=scenario.turn_order, seed=0)
-    rest = Rest(turn_order=scenario.turn_order, max_turns=1, temperature=1.0, num_continuations=64, seed=0)
-    rubric = rubric_for(scenario.family, config.rewards, from_start=True)
-    worth_N = value_candidates(
-        found, rest, family=scenario.family, router=math_team.router(), rubric=rubric, tools=math_team.tools
-    )
-    given = advantages(
-        found,
-        sample_rollouts(found, config, math_team.generators, math_team.versions, math_team.tools),
-        config,
-        math_team.tools,
-    )
-    for decision, values, advantages_K in zip(found, worth_N, given, strict=True):
-        node = decision.nodes[-1]
-        for candidate, returns_C, advantage in zip(node.candidates, values.returns_K_C, advantages_K, strict=True):
-            is_right = candidate.outcome.solves
-            wanted = {"tool_agent": 0.75 * is_right, "reasoner": float(is_right)}[node.group.agent]
-            assert statistics.fmean(returns_C) == pytest.approx(wanted, abs=0.2 * is_right), candidate.text
-            assert advantage is not None
-            assert (advantage > 0) == is_right
-    assert set(sandbox.asked.values()) == {1}, "every different program runs once, whoever asks for it"
 
 
 def test_a_problem_drawn_again_gives_no_decision(team: Team) -> None:

@@ -69,22 +69,6 @@ def test_trainings_end_with_their_benchmark_however_it_is_ended(number: signal.S
         assert not any(runs(process) for process in trainings)
 
 
-def test_ctrl_c_in_a_terminal_reaches_the_trainings_too_and_they_say_nothing(tmp_path: Path) -> None:
-    with start_benchmark(tmp_path) as (benchmark, _):
-        os.killpg(benchmark.pid, signal.SIGINT)
-        assert benchmark.communicate(timeout=60) == ("", "")
-        assert benchmark.returncode == 128 + signal.SIGINT
-
-
-def test_several_signals_end_the_trainings_like_one(tmp_path: Path) -> None:
-    with start_benchmark(tmp_path) as (benchmark, trainings):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
-            benchmark.send_signal(number)
-        assert benchmark.communicate(timeout=60) == ("", "")
-        psutil.wait_procs(trainings, timeout=60)
-        assert not any(runs(process) for process in trainings)
-
-
 def test_a_training_that_fails_stops_no_other_and_every_finished_row_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

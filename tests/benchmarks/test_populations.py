@@ -15,13 +15,12 @@ from benchmarks.population_report import (
     compute_mean_payoff,
     correlation_of_coins,
     find_endpoint,
-    lines_of,
     predict_equilibria,
     rules_of,
     scenario_of_game,
 )
-from benchmarks.population_runs import GAMES, LED, MODES, POKERS, Order, Row, load_row, orders
-from benchmarks.population_tables import Decision, chances_of_choices, decisions, mean_table, spiel_decisions
+from benchmarks.population_runs import GAMES, MODES, POKERS, Order, Row, load_row, orders
+from benchmarks.population_tables import Decision, chances_of_choices, decisions, spiel_decisions
 from benchmarks.spiel_policies import (
     SpielTable,
     advantage,
@@ -193,21 +192,6 @@ def test_an_equilibrium_is_reached_by_the_average_of_the_late_half() -> None:
     assert (battle.equilibrium, battle.is_within) == ("DDDDCCCC", True)
     staged = find_endpoint(row("staged, 8", early, cooperating(0.0, 0.0, *[1.0] * 6)))
     assert (staged.equilibrium, staged.mean_payoff) == ("DDCCCCCC", pytest.approx(0.97875))
-
-
-def test_modes_are_told_with_their_prediction_and_an_interval_over_seeds() -> None:
-    rows = [row("public_goods, cooperative", cooperating(*[0.5] * 4), cooperating(*[c] * 4), seed=seed)
-            for seed, c in enumerate((0.9, 0.95, 1.0))]  # fmt: skip
-    text = "\n".join(
-        lines_of([*rows, row("maze", seed=1, spl=0.93), row("coop_compete, 2", *[cooperating(1.0, 1.0)] * 2)])
-    )
-    assert "| cooperative | CCCC | 0.95 ± 0.12 |" in text
-    assert "SPL 0.930" in text
-    assert "| CC 0.850 | yes |" in text
-    steps = [{"population/compliance": c, "population/player_0/return": 3 * c} for c in (0.5, 0.6, 0.8, 0.9)]
-    led = "\n".join(lines_of([row(LED, cooperating(1.0), metrics=steps, seed=seed) for seed in range(2)]))
-    assert f"| {LED} | 0.50 ± 0.00 | 0.90 ± 0.00 | 0.40 ± 0.00 | 1.50 ± 0.00 | 2.70 ± 0.00 | 1.20 ± 0.00 |" in led
-    assert mean_table([cooperating(0.2), cooperating(0.4)])["player_0: seen"]["cooperate"] == pytest.approx(0.3)
 
 
 def test_a_run_is_named_by_what_decides_it_and_kept_only_when_it_is_finished(tmp_path: Any) -> None:

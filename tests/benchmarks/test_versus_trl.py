@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from benchmarks.memory import Footprint
-from benchmarks.versus_trl.__main__ import arguments, order_of, step_seconds
-from benchmarks.versus_trl.order import COMPONENTS, FLOAT32_ADAPTER, SMALL_BATCHES, TROUPE, TUNED
+from benchmarks.versus_trl.__main__ import arguments, order_of
+from benchmarks.versus_trl.order import TROUPE, TUNED
 from benchmarks.versus_trl.outcomes import Goal, Outcome, goal_ratio, median_ratio, outcome, samples_to_goal
 from benchmarks.versus_trl.referee import Referee
 from benchmarks.versus_trl.registry import TASKS, run_config
-from benchmarks.versus_trl.report import curve, describe_reached, speed, verdicts
+from benchmarks.versus_trl.report import describe_reached, verdicts
 from benchmarks.versus_trl.sums import Sums
 from benchmarks.versus_trl.task import problems
 from tests.components.generation.tiny_models import make_tagged_tokenizer
@@ -77,56 +77,6 @@ def test_what_is_lost_is_called_missed() -> None:
     neither = verdicts([*slow, *unfinished], "troupe", "trl", goal=GOAL)
     assert "samples to 0.9: neither came there in 8000 samples" in neither
     assert (describe_reached(slow), describe_reached(fast)) == (">8000 (0/3)", "4000 (3/3)")
-
-
-def test_success_is_the_mean_of_the_window_of_the_task() -> None:
-    result = {
-        "step_ended_at": [0.0, 1.0, 2.0],
-        "success_rates": [0.0, 0.5, 1.0],
-        "num_samples": 64,
-        "num_tokens": [9] * 3,
-    }
-    seen = Footprint(pss_mib=1.0, rss_mib=2.0, num_processes=3, cpu_seconds=4.0)
-    learned = outcome("troupe", 0, 0, result, seen, goal=Goal(success=0.75, window_samples=128))
-    assert (learned.last_success, learned.samples_to_goal) == (0.75, 192)
-    assert outcome("troupe", 0, 0, result, seen, goal=Goal(success=0.76, window_samples=128)).samples_to_goal is None
-
-
-def test_steps_are_told_as_means_over_seeds() -> None:
-    runs = [
-        {"success_rates": [0.1, 0.5], "num_tokens": [640, 320], "num_samples": 64},
-        {"success_rates": [0.2, 0.7], "num_tokens": [576, 192], "num_samples": 64},
-    ]
-    success, tokens = curve({"troupe": runs}).splitlines()
-    assert success.split()[-2:] == ["0.150", "0.600"]
-    assert tokens.split()[-2:] == ["9.5", "4.0"]
-    assert (speed(1196.7), speed(4.314)) == ("1197", "4.31")
-
-
-def test_the_seconds_of_a_step_are_those_between_the_first_and_the_last() -> None:
-    stages = [{"time/update_policy_seconds": seconds} for seconds in (9.0, 1.0, 1.5, 9.0)]
-    result = {"stage_seconds": stages, "step_ended_at": [9.0, 11.0, 13.5, 30.0]}
-    assert step_seconds([result]) == "2.250 s: update_policy 1.250, between stages 1.000"
-    short = {"stage_seconds": stages[:2], "step_ended_at": [9.0, 11.0]}
-    assert step_seconds([short]) == "with two steps there is none between the first and the last"
-
-
-def test_a_model_has_sizes_of_its_own() -> None:
-    tiny, large = arguments([]), arguments(["--model", "smollm2", "--steps", "3"])
-    assert (tiny.repeats, tiny.seeds, tiny.steps, tiny.problems, tiny.learning_rate) == (5, 5, 30, 64, 1.0e-3)
-    assert (tiny.dtype, len(tiny.arms)) == (["float32"], 4)
-    assert (large.dtype, large.arms, large.steps) == (
-        ["bfloat16", "float32"],
-        [TROUPE, TUNED, SMALL_BATCHES, FLOAT32_ADAPTER],
-        3,
-    )
-
-
-@pytest.mark.parametrize("wrong", [["--dtype", "bfloat16"], ["--model", "smollm2", "--arms", COMPONENTS]])
-def test_what_a_model_is_not_compared_in_is_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        arguments(wrong)
-    assert "is compared with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])

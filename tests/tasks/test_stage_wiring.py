@@ -209,14 +209,6 @@ def test_an_evaluation_joins_its_blocks_publishes_the_report_and_files_it(wired:
     assert len(evaluate_policy.missing_calls(session, 5, ["greedy"], {"team": changed})) == 2
 
 
-def test_policies_without_a_checkpoint_have_versions_too(wired: Wired) -> None:
-    wired.replace(evaluate_policy, "list_fixed_versions", {"judge": "fixed"})
-    config = preset_config("tiny")
-    found: Any = evaluate_policy.name_versions(config, {"team": CHECKPOINT, "beside": CHECKPOINT})
-    assert found == {"judge": "fixed", "team": LOADED}
-    assert wired.calls == [call("list_fixed_versions", config=config)]
-
-
 def test_a_shard_is_played_by_its_plan_with_journals_and_refills_of_its_own(wired: Wired) -> None:
     session = wired.session()
     shard = RolloutShard(step=5, shard=3, policy_versions=VERSIONS, episodes=())

@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.algorithms.batching import train_batches
-from components.config import parse_config
-from components.errors import ConfigurationError
 from tests.components.algorithms.episodes import episode, scores, shard
 from tests.sections import choose_algorithm
 
@@ -207,31 +205,6 @@ def test_episodes_that_begin_alike_share_one_prompt_and_keep_their_own_tokens_an
     assert alike.truncated_K == (False, True)
     assert [group.advantages_K for group in apart] == [(1.0,), (-1.0,)]
     assert (batches["small"].num_groups_without_signal, metrics["signal/num_groups"]) == (1, 6.0)
-
-
-@pytest.mark.parametrize(
-    ("advantage", "mode"),
-    [
-        ("at_grpo", "independent"),
-        ("at_grpo", "single"),
-        ("grpo", "tree"),
-        ("gigpo", "tree"),
-        ("gigpo", "nested"),
-        ("c3", "independent"),
-        ("c3", "single"),
-    ],
-)
-def test_an_estimator_that_does_not_fit_the_sampling_is_refused_before_any_work(advantage: str, mode: str) -> None:
-    values = {
-        "num_steps": 1,
-        "environment": {"name": "plan_path"},
-        "agents": {"plan_agent": {"policy": "p"}},
-        "policies": {"p": {}},
-        "rollout": {"mode": mode},
-        "algorithm": {"advantage": advantage},
-    }
-    with pytest.raises(ConfigurationError, match=r"set rollout\.mode to"):
-        parse_config(values)
 
 
 def test_a_batch_names_the_version_that_sampled_it() -> None:

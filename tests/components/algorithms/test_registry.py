@@ -106,10 +106,3 @@ def test_one_answer_alone_or_equal_ones_teach_nothing(name: str, earned: float) 
 
 def test_every_name_of_the_configuration_has_an_estimator() -> None:
     assert set(ESTIMATORS) == set(list_variants(Algorithm))
-
-
-def test_an_unknown_estimator_is_refused_by_the_configuration() -> None:
-    with pytest.raises(
-        ValueError, match="there are 'at_grpo', 'grpo', 'dr_mas', 'rloo', 'reinforce_pp', 'dr_grpo', 'c3'"
-    ):
-        choose_algorithm(advantage="ppo")

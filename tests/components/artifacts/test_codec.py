@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from components.artifacts import codec
 from components.artifacts.codec import decode, encode
 from components.artifacts.refs import ArtifactRef, CheckpointRef, StageManifest
-from components.config import RunConfig, parse_config
+from components.config import RunConfig
 from components.errors import ArtifactCorrupt, StoreRefused
 from components.identity import GroupKey
 from components.schema import (
@@ -36,6 +36,7 @@ from components.schema import (
 )
 from tests.components.artifacts import values
 from tests.costs import assert_cheap
+from tests.sections import make_config
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,14 +120,7 @@ def test_pydantic_values_come_back() -> None:
         stage="s", key="k", output={"x": [1, 2.5, None]}, attempt=1, seconds=0.5, finished_at="2026-01-01"
     )
     assert decode(encode(manifest), StageManifest) == manifest
-    config = parse_config(
-        {
-            "num_steps": 1,
-            "environment": {"name": "plan_path", "options": {"size": 5}},
-            "agents": {"plan_agent": {"policy": "main"}},
-            "policies": {"main": {}},
-        }
-    )
+    config = make_config({"name": "plan_path", "options": {"size": 5}}, "plan_agent")
     assert decode(encode(config), RunConfig) == config
 
 

@@ -2,7 +2,10 @@
 
 import random
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
@@ -12,7 +15,6 @@ from components.schema import (
     Candidate,
     Episode,
     EvalReport,
-    FailedBranch,
     IterationReport,
     Node,
     PolicyVersion,
@@ -20,20 +22,11 @@ from components.schema import (
     RolloutShard,
     ScoredShard,
     TrainBatch,
-    TrainGroup,
 )
 
 names = st.text(max_size=8)
-counts = st.integers(min_value=0, max_value=10**9)
+counts = st.integers(min_value=0, max_value=2**31)
 floats = st.floats(allow_nan=False)
-tokens_T = st.lists(st.integers(min_value=0, max_value=2**31), max_size=6).map(tuple)
-floats_T = st.lists(floats, max_size=6).map(tuple)
-metrics = st.dictionaries(names, floats, max_size=3)
-plain_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | floats | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
-    max_leaves=8,
-)
 any_values = st.recursive(
     st.none() | st.booleans() | st.integers() | floats | names,
     lambda inner: (
@@ -43,115 +36,34 @@ any_values = st.recursive(
     ),
     max_leaves=8,
 )
-group_keys = st.builds(
-    GroupKey, problem_id=names, episode=counts, turn=counts, agent=names, repeat=counts, branch=st.just("") | names
-)
-problems = st.builds(
-    Problem, problem_id=names, environment=names, payload=st.dictionaries(names, any_values, max_size=4)
-)
-outcomes = st.builds(
-    ActionOutcome,
-    team=metrics,
-    local=metrics,
-    solves=st.booleans(),
-    done=st.booleans(),
-    error=st.none() | names,
-    team_from_start=st.none() | metrics,
-    value_gain=st.none() | floats,
-)
-candidates = st.builds(
-    Candidate,
-    tokens=tokens_T,
-    sampler_logprobs=floats_T,
-    finish_reason=st.sampled_from(["stop", "length"]),
-    text=st.text(max_size=20),
-    outcome=outcomes,
-    reward=floats,
-)
-turns = st.builds(
-    Node,
-    group=group_keys,
-    policy=names,
-    prompt_tokens=tokens_T,
-    candidates=st.lists(candidates, max_size=3).map(tuple),
-    chosen=counts,
-    chosen_randomly=st.booleans(),
-    parent=st.none() | st.tuples(counts, counts),
-    is_trained_on=st.booleans(),
-)
-episodes = st.builds(
-    Episode,
-    problem=problems,
-    episode=counts,
-    nodes=st.lists(turns, max_size=2).map(tuple),
-    success=st.booleans(),
-    error=st.none() | names,
-    cuts=st.none()
-    | st.lists(st.builds(FailedBranch, parent=st.tuples(counts, counts), error=names), max_size=2).map(tuple),
-)
-versions = st.builds(PolicyVersion, policy=names, step=counts, weights_digest=names)
-rollout_shards = st.builds(
-    RolloutShard,
-    step=counts,
-    shard=counts,
-    policy_versions=st.dictionaries(names, versions, max_size=2),
-    episodes=st.lists(episodes, max_size=2).map(tuple),
-)
-rewards_K = st.lists(st.none() | floats, max_size=4).map(tuple)
-rewards_N_K = st.lists(rewards_K, max_size=3).map(tuple)
-scored_shards = st.builds(
-    ScoredShard, step=counts, shard=counts, rewards_E_N_K=st.lists(rewards_N_K, max_size=3).map(tuple)
-)
-train_groups = st.builds(
-    TrainGroup,
-    group=group_keys,
-    prompt_tokens=tokens_T,
-    completions_K_T=st.lists(tokens_T, max_size=3).map(tuple),
-    sampler_logprobs_K_T=st.lists(floats_T, max_size=3).map(tuple),
-    advantages_K=floats_T,
-)
-train_batches = st.builds(
-    TrainBatch,
-    policy=names,
-    step=counts,
-    groups=st.lists(train_groups, max_size=3).map(tuple),
-    num_groups_without_signal=counts,
-    lengths_without_signal=st.lists(counts, max_size=3).map(tuple),
-    truncated_without_signal=st.lists(st.booleans(), max_size=3).map(tuple),
-    agents=st.lists(names, max_size=2).map(tuple),
-    metrics=metrics,
-)
-eval_reports = st.builds(
-    EvalReport,
-    agent=names,
-    suite=names,
-    suite_digest=names,
-    step=counts,
-    sampling=st.sampled_from(["sample", "greedy", "scripted"]),
-    seed=counts,
-    num_samples=counts,
-    n=counts,
-    num_successes=counts,
-    success_rate=floats,
-    interval=st.tuples(floats, floats),
-    mean_reward=floats,
-    keep_rate=st.none() | floats,
-    repair_rate=st.none() | floats,
-    metrics=metrics,
-    num_solved_P=st.lists(counts, max_size=4).map(tuple),
-)
-iteration_reports = st.builds(
-    IterationReport,
-    run_id=names,
-    step=counts,
-    metrics=metrics,
-    timings=metrics,
-    checkpoint_digest=st.dictionaries(names, names, max_size=2),
-    optimizer_digest=st.dictionaries(names, names, max_size=2),
-)
-any_stored = st.one_of(
-    episodes, rollout_shards, scored_shards, train_batches, eval_reports, iteration_reports, problems
-)
+
+
+def of_hint(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of an annotation of a field, with few elements."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return st.sampled_from(inner)
+    if origin in (Union, UnionType):
+        return st.one_of(*map(of_hint, inner))
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return st.tuples(*map(of_hint, inner))
+    if origin is not None and issubclass(origin, tuple):
+        return st.lists(of_hint(inner[0]), max_size=4).map(tuple)
+    if origin is not None:
+        return st.dictionaries(of_hint(inner[0]), of_hint(inner[1]), max_size=2)
+    plain = {str: names, int: counts, float: floats, bool: st.booleans(), type(None): st.none(), Any: any_values}
+    return plain[hint] if hint in plain else of_kind(hint)
+
+
+@cache
+def of_kind(kind: type[Any]) -> st.SearchStrategy[Any]:
+    """Values of a dataclass, all of whose fields are drawn."""
+    hints = get_type_hints(kind)
+    return st.builds(kind, **{each.name: of_hint(hints[each.name]) for each in fields(kind)})
+
+
+STORED = (Episode, RolloutShard, ScoredShard, TrainBatch, EvalReport, IterationReport, Problem)
+any_stored = st.one_of(*map(of_kind, STORED))
 
 
 def a_candidate(rng: random.Random, *, num_tokens: int = 11) -> Candidate:

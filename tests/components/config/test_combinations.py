@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
@@ -15,7 +16,6 @@ VALUES: dict[str, Any] = {
     "agents": {"tool_agent": {"policy": "team", "max_new_tokens": 20}, "plan_agent": {"policy": "team"}},
     "policies": {"team": {}},
 }
-EPISODES = {"rollout": {"mode": "independent"}}
 
 
 @pytest.mark.parametrize(
@@ -41,17 +41,17 @@ def test_a_name_brings_its_fields_along_and_survives_being_written_down(name: An
 @pytest.mark.parametrize(
     "fitting",
     [
-        {"algorithm": {"advantage": "c3"}, "rollout": {"mode": "nested"}},
-        {"algorithm": {"advantage": "c3"}, "rewards": {"team_credit": "turn_end"}},
-        {"algorithm": {"advantage": "gigpo", "step_weight": 0.5}, **EPISODES},
-        {"algorithm": {"advantage": "gigpo"}, "rollout": {"mode": "single"}},
-        {"algorithm": {"advantage": "solver_value"}},
-        {"algorithm": {"advantage": "solver_value", "normalize_std": True}, **EPISODES},
-        {"algorithm": {"advantage": "mine:own", "epsilon": 0.5}},
+        "algorithm: {advantage: c3}, rollout: {mode: nested}",
+        "algorithm: {advantage: c3}, rewards: {team_credit: turn_end}",
+        "algorithm: {advantage: gigpo, step_weight: 0.5}, rollout: {mode: independent}",
+        "algorithm: {advantage: gigpo}, rollout: {mode: single}",
+        "algorithm: {advantage: solver_value}",
+        "algorithm: {advantage: solver_value, normalize_std: true}, rollout: {mode: independent}",
+        "algorithm: {advantage: 'mine:own', epsilon: 0.5}",
     ],
 )
-def test_an_advantage_goes_with_the_modes_that_have_its_groups(fitting: dict[str, Any]) -> None:
-    stored = parse_config(VALUES | fitting)
+def test_an_advantage_goes_with_the_modes_that_have_its_groups(fitting: str) -> None:
+    stored = parse_config(VALUES | yaml.safe_load(f"{{{fitting}}}"))
     assert RunConfig.model_validate(stored.model_dump(mode="json")) == stored
 
 
@@ -89,123 +89,84 @@ def test_given_fields_are_kept() -> None:
     ("change", "message"),
     [
         (
-            {"algorithm": {"advantage": "rloo", "leave_one_out": False}},
+            "algorithm: {advantage: rloo, leave_one_out: false}",
             r"^algorithm\.leave_one_out: unknown key; advantage at_grpo",
         ),
+        ("algorithm: {advantage: dr_grpo, normalize_std: true}", r"^algorithm\.normalize_std: unknown key; adv"),
+        ("algorithm: {advantage: reinforce_pp, normalize_over: group}", r"algorithm\.normalize_over: unknown key"),
+        ("algorithm: {advantage: reinforce_pp, leave_one_out: true}", r"algorithm\.leave_one_out: unknown key"),
+        ("algorithm: {advantage: reinforce_pp, normalize_std: false}", r"algorithm\.normalize_std: unknown key"),
+        ("algorithm: {advantage: c3}", r"set the mode to nested, or rewards\.team_credit to turn_end or episode_end"),
+        ("rollout: {mode: independent}, algorithm: {advantage: c3}", r"set rollout\.mode to tree or nested"),
+        ("algorithm: {advantage: gigpo}", r"set rollout\.mode to independent or single"),
+        ("algorithm: {advantage: solver_value}, rewards: {shuffle_rewards: true}", "which learns from no "),
+        ("algorithm: {step_weight: 1.0}", r"^algorithm\.step_weight: unknown key; advantage gigpo has it$"),
         (
-            {"algorithm": {"advantage": "dr_grpo", "normalize_std": True}},
-            r"^algorithm\.normalize_std: unknown key; adv",
-        ),
-        (
-            {"algorithm": {"advantage": "reinforce_pp", "normalize_over": "group"}},
-            r"algorithm\.normalize_over: unknown key",
-        ),
-        ({"algorithm": {"advantage": "reinforce_pp", "leave_one_out": True}}, r"algorithm\.leave_one_out: unknown key"),
-        (
-            {"algorithm": {"advantage": "reinforce_pp", "normalize_std": False}},
-            r"algorithm\.normalize_std: unknown key",
-        ),
-        ({"algorithm": {"advantage": "c3", "normalize_std": True}}, r"algorithm\.normalize_std: unknown key"),
-        (
-            {"algorithm": {"advantage": "c3"}},
-            r"set the mode to nested, or rewards\.team_credit to turn_end or episode_end",
-        ),
-        ({**EPISODES, "algorithm": {"advantage": "c3"}}, r"set rollout\.mode to tree or nested"),
-        ({"algorithm": {"advantage": "gigpo"}}, r"set rollout\.mode to independent or single"),
-        (
-            {"algorithm": {"advantage": "solver_value", "normalize_over": "group"}},
-            r"algorithm\.normalize_over: unknown key",
-        ),
-        (
-            {"algorithm": {"advantage": "solver_value"}, "rewards": {"shuffle_rewards": True}},
-            "which learns from no ",
-        ),
-        (
-            {"algorithm": {"step_weight": 1.0}},
-            r"^algorithm\.step_weight: unknown key; advantage gigpo has it$",
-        ),
-        (
-            {**EPISODES, "algorithm": {"advantage": "grpo", "step_weight": 1.0, "step_discount": 0.9}},
+            "rollout: {mode: independent}, algorithm: {advantage: grpo, step_weight: 1.0, step_discount: 0.9}",
             r"step_discount: unknown key; advantage gigpo has it\n.*step_weight|step_weight: .*\n.*step_discount: unknown key",
         ),
+        ("algorithm: {advantage: ppo}", r"algorithm\.advantage: .*'at_grpo'"),
+        ("algorithm: {advantage: grop}", r"algorithm\.advantage: unknown; did you mean 'grpo'\? .*module:function"),
+        ("loss: {policy_loss: gpso}", r"loss\.policy_loss: unknown; did you mean 'gspo'\? .*\(got 'gpso'\)"),
+        ("algorithm: {advantage: grpo}", r"set rollout\.mode to independent or single"),
+        ("rollout: {mode: independent}", r"set rollout\.mode to"),
+        ("rollout: {mode: single}", r"set rollout\.mode to"),
+        ("rollout: {mode: single}, algorithm: {advantage: c3}", r"set rollout\.mode to"),
+        ("rollout: {mode: nested}, algorithm: {advantage: gigpo}", r"set rollout\.mode to"),
+        ("algorithm: {advantage: reinforce_pp}, rollout: {max_resamples: 1}", "set max_resamples to 0"),
+        ("rewards: {team_credit: turn}", r"rewards\.team_credit: .*'turn_end'"),
         (
-            {**EPISODES, "algorithm": {"advantage": "gigpo", "step_weight": None}},
-            r"algorithm\.step_weight: Input should be a valid number",
-        ),
-        ({**EPISODES, "algorithm": {"advantage": "gigpo", "step_discount": 1.1}}, r"algorithm\.step_discount"),
-        ({"algorithm": {"advantage": "ppo"}}, r"algorithm\.advantage: .*'at_grpo'"),
-        (
-            {"algorithm": {"advantage": "grop"}},
-            r"algorithm\.advantage: unknown; did you mean 'grpo'\? .*module:function",
-        ),
-        ({"loss": {"policy_loss": "gpso"}}, r"loss\.policy_loss: unknown; did you mean 'gspo'\? .*\(got 'gpso'\)"),
-        ({"algorithm": {"advantage": "grpo"}}, r"set rollout\.mode to independent or single"),
-        (
-            {"algorithm": {"advantage": "grpo"}, "rollout": {"mode": "nested"}},
-            r"set rollout\.mode to independent or single",
-        ),
-        ({"algorithm": {"advantage": "reinforce_pp"}, "rollout": {"max_resamples": 1}}, "set max_resamples to 0"),
-        ({"rewards": {"team_credit": "turn"}}, r"rewards\.team_credit: .*'turn_end'"),
-        (
-            {**EPISODES, "algorithm": {"advantage": "grpo"}, "rewards": {"team_credit": "turn_end"}},
+            "rollout: {mode: independent}, algorithm: {advantage: grpo}, rewards: {team_credit: turn_end}",
             "set team_credit to node, or the mode to tree",
         ),
-        ({"rollout": {"mode": "nested"}, "rewards": {"team_credit": "turn_end"}}, "set team_credit to node"),
-        ({"rollout": {"branching": [2, 4]}}, r"branching \[2, 4\] with mode 'tree': use mode nested"),
-        ({"rollout": {"mode": "nested", "branching": []}}, "one at least 2"),
-        ({"rollout": {"mode": "nested", "branching": [1, 1]}}, "one at least 2"),
-        ({"rollout": {"mode": "nested", "branching": [4, 0]}}, "each is at least 1"),
-        ({"rollout": {"mode": "nested", "branching": [16, 17]}}, "end in 272 episodes per problem; at most 256"),
+        ("rollout: {mode: nested}, rewards: {team_credit: turn_end}", "set team_credit to node"),
+        ("rollout: {branching: [2, 4]}", r"branching \[2, 4\] with mode 'tree': use mode nested"),
+        ("rollout: {mode: nested, branching: [1, 1]}", "one at least 2"),
+        ("rollout: {mode: nested, branching: [4, 0]}", "each is at least 1"),
+        ("rollout: {mode: nested, branching: [16, 17]}", "end in 272 episodes per problem; at most 256"),
         (
-            {"rollout": {"mode": "nested", "random_handoff_probability": 0.5}},
+            "rollout: {mode: nested, random_handoff_probability: 0.5}",
             "which plays all candidates to the end: set it to 0",
         ),
         (
-            {"loss": {"policy_loss": "gspo", "aggregation": "token_mean"}},
+            "loss: {policy_loss: gspo, aggregation: token_mean}",
             r"^loss\.aggregation: unknown key; policy_loss clip and",
         ),
-        ({"loss": {"aggregation": "fixed_length"}}, "needs fixed_length"),
+        ("loss: {aggregation: fixed_length}", "needs fixed_length"),
+        ("loss: {dual_clip: 3.0, policy_loss: cispo}", r"^loss\.dual_clip: unknown key; policy_loss clip"),
+        ("loss: {dual_clip: 1.1}", r"set it above 1 \+ clip_high = 1.2"),
+        ("loss: {importance_veto: 0.01}", "set importance_cap too"),
+        ("loss: {reference_every: 4}", "kl_coefficient is 0: set kl_coefficient, for example 0.05"),
         (
-            {"loss": {"dual_clip": 3.0, "policy_loss": "cispo"}},
-            r"^loss\.dual_clip: unknown key; policy_loss clip",
-        ),
-        ({"loss": {"dual_clip": 1.1}}, r"set it above 1 \+ clip_high = 1.2"),
-        ({"loss": {"importance_veto": 0.01}}, "set importance_cap too"),
-        ({"loss": {"reference_every": 4}}, "kl_coefficient is 0: set kl_coefficient, for example 0.05"),
-        (
-            {
-                "loss": {"reference_every": 4, "kl_coefficient": 0.1},
-                "training": {"zero_stage": 3},
-                "policies": {"team": {"adapter": {"rank": 4, "alpha": 8.0}}},
-            },
+            "loss: {reference_every: 4, kl_coefficient: 0.1}, training: {zero_stage: 3}, policies: {team: {adapter: {}}}",
             "needs whole adapters, as of team, and training.zero_stage 3 splits them: set it to 2",
         ),
-        ({"rollout": {"overlap": "one_step"}}, r"set loss\.importance_cap, for example 2"),
-        ({"rewards": {"overlong_buffer": 20}}, r"below agents\.tool_agent\.max_new_tokens 20"),
-        ({"loss": {"fixed_length": 19}}, r"loss\.fixed_length 19 is below agents\.tool_agent\.max_new_tokens 20"),
+        ("rollout: {overlap: one_step}", r"set loss\.importance_cap, for example 2"),
+        ("rewards: {overlong_buffer: 20}", r"below agents\.tool_agent\.max_new_tokens 20"),
+        ("loss: {fixed_length: 19}", r"loss\.fixed_length 19 is below agents\.tool_agent\.max_new_tokens 20"),
     ],
 )
-def test_combinations_that_mean_nothing_are_refused_with_a_remedy(change: dict[str, Any], message: str) -> None:
+def test_combinations_that_mean_nothing_are_refused_with_a_remedy(change: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        parse_config({**VALUES, **change})
+        parse_config(VALUES | yaml.safe_load(f"{{{change}}}"))
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"algorithm": {"advantage": "rloo"}},
-        {"algorithm": {"advantage": "rloo"}, **EPISODES},
-        {"algorithm": {"advantage": "dr_mas"}, **EPISODES},
-        {"algorithm": {"advantage": "reinforce_pp"}, **EPISODES},
-        {"algorithm": {"advantage": "dr_grpo"}, "loss": {"aggregation": "fixed_length", "fixed_length": 20}},
-        {"rollout": {"max_resamples": 2}, "loss": {"clip_high": 0.28}, "rewards": {"overlong_buffer": 5}},
-        {"loss": {"kl_estimator": "k1"}},
-        {"loss": {"importance_level": "sequence"}},
-        {"rollout": {"overlap": "one_step"}, "loss": {"importance_cap": 2.0}},
+        "algorithm: {advantage: rloo}",
+        "algorithm: {advantage: rloo}, rollout: {mode: independent}",
+        "algorithm: {advantage: dr_mas}, rollout: {mode: independent}",
+        "algorithm: {advantage: reinforce_pp}, rollout: {mode: independent}",
+        "algorithm: {advantage: dr_grpo}, loss: {aggregation: fixed_length, fixed_length: 20}",
+        "rollout: {max_resamples: 2}, loss: {clip_high: 0.28}, rewards: {overlong_buffer: 5}",
+        "loss: {kl_estimator: k1}",
+        "loss: {importance_level: sequence}",
+        "rollout: {overlap: one_step}, loss: {importance_cap: 2.0}",
     ],
 )
-def test_what_has_a_meaning_or_no_effect_is_accepted(change: dict[str, Any]) -> None:
-    parse_config({**VALUES, **change})
+def test_what_has_a_meaning_or_no_effect_is_accepted(change: str) -> None:
+    parse_config(VALUES | yaml.safe_load(f"{{{change}}}"))
 
 
 def test_limits_of_answers_are_inputs_of_the_reward_stage_only_where_length_is_punished() -> None:

@@ -1,5 +1,8 @@
 """The built-in environments keep the public contract that an environment of one's own is checked by."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,3 +63,23 @@ def test_a_built_in_environment_keeps_the_contract(
 
 def test_every_built_in_environment_is_checked() -> None:
     assert {name for name, _, _ in CHECKED} == set(ALONE)
+
+
+def test_problems_experts_and_corpora_do_not_depend_on_the_hash_seed_of_the_process() -> None:
+    program = (
+        "from components.environments.registry import family, family_options\n"
+        f"for name, options in {SMALL!r}:\n"
+        "    f, o = family(name), family_options(name, options)\n"
+        "    retriever = f.retriever(o)\n"
+        "    for i in range(5):\n"
+        "        p = f.problem(o, split='test', index=i, seed=5)\n"
+        "        print(p, repr(f.expert_action(f.build(p).position, f.roles[0])), retriever and retriever.digest)"
+    )
+    command = [sys.executable, "-c", program]
+    outputs = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert [len(output.splitlines()) for output in outputs] == [5 * len(SMALL)]

@@ -175,8 +175,6 @@ def test_a_malformed_answer_is_an_outcome_and_changes_nothing(written: Written, 
             )
             for value, told in (
                 ("'hello'", r"'hello'; return a dict, or None"),
-                ("3", r"3; return a dict"),
-                ("[('secret', 1)]", r"\[\('secret', 1\)\]; return a dict"),
                 ("{1: 2}", r"\{1: 2\}, which comes back from JSON as"),
                 ("{'at': (1, 2)}", r"\{'at': \(1, 2\)\}, which comes back from JSON as"),
                 ("{'x': float('nan')}", r"a value that is no JSON"),
@@ -186,11 +184,7 @@ def test_a_malformed_answer_is_an_outcome_and_changes_nothing(written: Written, 
             (f'return Step(state=state, solved=answer == str(state["secret"])) => {value}', rf"\.py:15: step\(\){told}")
             for value, told in (
                 ("return None", " returned NoneType; return a Step"),
-                ("return 'hello'", " returned str; return a Step"),
-                ("return state, 1.0", " returned tuple; return a Step"),
                 ("return Step(state=state, solved='yes')", r": solved is 'yes'; use True or False"),
-                ("return Step(state=state, solved=None)", r": solved is None; use True or False"),
-                ("return Step(state=state, solved=2)", r": solved is 2; use True or False"),
                 ("return Step(state=state, done='no')", r": done is 'no'; use True or False"),
                 ("return Step(state=state, success=[])", r": success is \[\]; use True or False"),
                 ("return Step(state=state, team=0.5)", r": team is 0\.5; give a dict of numbers"),
@@ -198,12 +192,7 @@ def test_a_malformed_answer_is_an_outcome_and_changes_nothing(written: Written, 
                     "return Step(state=state, team={'x': 10**5000})",
                     r": team\['x'\] is int with an integer of thousands of",
                 ),
-                ("return Step(state=state, team={'solved': 'a'})", r": team\['solved'\] is 'a', not a finite number"),
                 ("return Step(state=state, team={'solved': float('nan')})", r": team\['solved'\] is nan, not a finite"),
-                (
-                    "return Step(state=state, local={'malformed': None})",
-                    r": local\['malformed'\] is None, not a finite",
-                ),
                 ("return Step(state=state, local={1: 1})", r": local has the name 1; use text"),
                 ("return Step(state=state, team_from_start=[])", r": team_from_start is \[\]; give a dict"),
                 (
@@ -239,10 +228,8 @@ TOGETHER = """
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ("None", " returned NoneType; return a JointStep"),
         ("Step(state=state)", " returned Step; return a JointStep"),
         ("JointStep(state=state, solved='yes')", ": solved is 'yes'; use True or False"),
-        ("JointStep(state=state, local=[])", r": local is \[\]; give a dict of dicts"),
         ("JointStep(state=state, local={'scout': 1.0})", r": local\['scout'\] is 1\.0; give a dict of numbers"),
         ("JointStep(state=state, local={'scout': {'malformed': 'x'}})", r": local\['scout'\]\['malformed'\] is 'x'"),
         ("JointStep(state=state, local={'nobody': {}})", r": local names \['nobody'\]"),

@@ -9,8 +9,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from components.environments.registry import family, family_options
-from components.schema import Execution, ExecutionResult, Passage, Problem, Query, ToolRecord
+from components.schema import Problem
 from tests.components.environments.social.games import ALONE
+from tests.components.environments.test_parser_bounds import AnyTools
 
 NUM_TRAIN, NUM_TEST = 80, 40
 EVERY: list[tuple[str, dict[str, Any]]] = [
@@ -25,24 +26,6 @@ EVERY: list[tuple[str, dict[str, Any]]] = [
     *(("search", {"dataset": "procedural", "level": level}) for level in (0, 1)),
     *((name, {"level": level}) for name in ("shop", "calendar", "file_tree") for level in (0, 2)),
 ]
-
-
-class FixedTools:
-    """Tools whose answers do not matter: every program prints 1, and nothing is found."""
-
-    num_asked = 0
-
-    def run(self, execution: Execution) -> ExecutionResult:
-        return ExecutionResult(status="ok", stdout="1\n", stderr="", exit_code=0, wall_seconds=0.0, cpu_seconds=0.0)
-
-    def retrieve(self, query: Query) -> tuple[Passage, ...]:
-        return ()
-
-    def prepare(self, calls: Any) -> None:
-        pass
-
-    def take_record(self) -> ToolRecord:
-        return ToolRecord()
 
 
 def task_in_words(payload: Mapping[str, Any]) -> str:
@@ -70,7 +53,7 @@ ASKED: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 def prompts(name: str, problem: Problem) -> set[tuple[str, str]]:
     """What each agent reads in two turns of expert play."""
     chosen = family(name)
-    env, seen = chosen.build(problem, FixedTools()), set()
+    env, seen = chosen.build(problem, AnyTools()), set()
     for _ in range(2):
         for role in chosen.roles:
             seen.add((role, env.observe(role).state))

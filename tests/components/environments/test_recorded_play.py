@@ -18,16 +18,7 @@ from tests.components.environments.newest_rewards import keep_newest_rewards
 from tests.components.environments.social.games import ALONE
 
 NONSENSE = (
-    "",
-    "nonsense",
-    "[]",
-    "```python\nprint(1)\n```",
-    "1 => 1",
-    "? ann\n",
-    "= ann",
-    "\\boxed{7}",
-    "12",
-    "print(3)",
+    *("", "nonsense", "[]", "```python\nprint(1)\n```", "1 => 1", "? ann\n", "= ann", "\\boxed{7}", "12", "print(3)"),
 )
 NUM_PROBLEMS, NUM_TURNS = 3, 4
 

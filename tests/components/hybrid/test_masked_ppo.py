@@ -1,7 +1,7 @@
 """The learner against closed forms, resumed bit for bit, and better than chance on the cartridge."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -19,14 +19,6 @@ from components.hybrid.twin import Twin
 from tests.components.hybrid.scripted_play import random_actions
 
 RULE = PPORule(steps=16, minibatch=32, epochs=2)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @given(st.lists(st.tuples(st.floats(-30, 30), st.booleans()), min_size=1, max_size=9))

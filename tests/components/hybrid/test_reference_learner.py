@@ -1,11 +1,9 @@
 """Our own learner and sb3-contrib's MaskablePPO, on the same games: both reach the bar, and chance does not."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from components.hybrid.episodes import EpisodeRule
 from components.hybrid.game_facts import NUM_ACTIONS, STATE_VARIABLES
@@ -19,14 +17,6 @@ vec_env = pytest.importorskip("stable_baselines3.common.vec_env.base_vec_env")
 pytestmark = pytest.mark.slow
 NUM_GAMES, STEPS, UPDATES, MOST_STEPS, BAR = 16, 64, 16, 100, 0.8
 RULE = EpisodeRule(max_steps=MOST_STEPS)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class TwinVecEnv(vec_env.VecEnv):

@@ -103,15 +103,6 @@ def test_a_badge_at_the_limit_ends_an_episode_and_does_not_cut_it() -> None:
     assert (bool(last.ended_N[0]), bool(last.cut_N[0]), int(last.lengths_N[0])) == (True, False, len(steps))
 
 
-def test_a_door_walked_back_and_forth_costs_its_steps_alone() -> None:
-    twin = Twin(1, seed=0)
-    while twin.facts["map_number"][0] != 3:  # by the starter to the route
-        twin.step(competent_actions(twin.facts))
-    twin.step(np.array([Action.LEFT]))
-    rounds = [twin.step(np.array([action])) for action in [Action.RIGHT, Action.LEFT] * 10]
-    assert {float(step.rewards_N[0]) for step in rounds} == {-0.01}
-
-
 def test_a_subgoal_pays_once_an_episode() -> None:
     subgoals = read_lesson("south: y >= 6", LARGEST).subgoals
     twin = Twin(1, seed=0, rule=EpisodeRule(max_steps=6, weights=RewardWeights(subgoals=0.5), subgoals=subgoals))

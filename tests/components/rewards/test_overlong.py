@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.config import RewardConfig, RolloutConfig
+from components.config import RewardConfig
 from components.errors import ConfigurationError
 from components.rewards.overlong import Overlong, overlong_for
 from components.rewards.score import score_shard
-from components.rollout.sampler import ShardPlan, collect_shard
-from tests.components.rollout.toy_team import RUBRIC, ToyFamily, toy_problems, toy_router
+from components.rollout.sampler import collect_shard
+from tests.components.rollout.toy_team import RUBRIC, ToyFamily, toy_plan, toy_router
 
 FAMILY = ToyFamily(2)
 
@@ -38,14 +38,7 @@ def test_no_buffer_punishes_nobody_and_one_as_long_as_the_answer_is_refused() ->
 
 
 def test_the_stage_takes_it_from_each_answer_by_its_own_agents_limit() -> None:
-    plan = ShardPlan(
-        step=0,
-        shard=0,
-        seed=5,
-        max_turns=2,
-        settings=RolloutConfig(num_problems=4, group_size=4),
-        problems=toy_problems(FAMILY, 4),
-    )
+    plan = toy_plan(FAMILY, 4, group_size=4)
     played = collect_shard(plan, family=FAMILY, router=toy_router(FAMILY), rubric=RUBRIC)
     overlong = overlong_for(RewardConfig(overlong_buffer=2, overlong_penalty=0.5), {"agent0": 4, "agent1": 8})
     assert overlong is not None

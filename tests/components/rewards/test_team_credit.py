@@ -49,24 +49,18 @@ def calculator(program: str, stdin: str) -> ExecutionResult:
     return make_printed(str(eval(program.removeprefix("print"))))
 
 
-def math_shard(credit: Any, run: Any = calculator) -> RolloutShard:
-    problems = [MATH.problem(family_options("math", {}), split="train", index=index, seed=0) for index in range(6)]
+def math_shard(
+    credit: Any, run: Any = calculator, respond: Any = speak, num_problems: int = 6, max_turns: int = 1
+) -> RolloutShard:
+    options = family_options("math", {})
+    problems = [MATH.problem(options, split="train", index=index, seed=0) for index in range(num_problems)]
     plan = ShardPlan(
-        step=0,
-        shard=0,
-        seed=5,
-        max_turns=1,
-        settings=RolloutConfig(num_problems=6, group_size=6, max_failed_fraction=1.0),
+        step=0, shard=0, seed=5, max_turns=max_turns, team_credit=credit,
+        settings=RolloutConfig(num_problems=num_problems, group_size=6, max_failed_fraction=1.0),
         problems=tuple(NumberedProblem(problem=problem, occurrence=0) for problem in problems),
-        team_credit=credit,
-    )
-    return collect_shard(
-        plan,
-        family=MATH,
-        router=router_for(MATH.roles, speak),
-        rubric=rubric_for(MATH, RewardConfig()),
-        tools=ledger(ScriptedSandbox(run)),
-    )
+    )  # fmt: skip
+    router, rubric = router_for(MATH.roles, respond), rubric_for(MATH, RewardConfig())
+    return collect_shard(plan, family=MATH, router=router, rubric=rubric, tools=ledger(ScriptedSandbox(run)))
 
 
 def team_terms(shard: RolloutShard, credit: Any) -> list[tuple[list[bool], list[float]]]:
@@ -129,23 +123,7 @@ def two_programmers(run: Any, broken: set[str]) -> RolloutShard:
             return program
         return speak(prompt, seed) if prompt.startswith("T") else "1"
 
-    problems = [MATH.problem(family_options("math", {}), split="train", index=index, seed=0) for index in range(4)]
-    plan = ShardPlan(
-        step=0,
-        shard=0,
-        seed=5,
-        max_turns=2,
-        settings=RolloutConfig(num_problems=4, group_size=6, max_failed_fraction=1.0),
-        problems=tuple(NumberedProblem(problem=problem, occurrence=0) for problem in problems),
-        team_credit="episode_end",
-    )
-    return collect_shard(
-        plan,
-        family=MATH,
-        router=router_for(MATH.roles, respond),
-        rubric=rubric_for(MATH, RewardConfig()),
-        tools=ledger(ScriptedSandbox(run)),
-    )
+    return math_shard("episode_end", run, respond, num_problems=4, max_turns=2)
 
 
 def test_lengths_and_own_components_are_those_of_the_candidate_and_asked_of_no_continuation() -> None:

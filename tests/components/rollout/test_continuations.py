@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.artifacts import codec
-from components.config import RolloutConfig
 from components.environments.environment import Environment
 from components.errors import TooManyUnscorable
 from components.rewards.base import Rubric
@@ -44,6 +43,7 @@ from tests.components.rollout.toy_team import (
     RecordingGenerator,
     ToyFamily,
     answer,
+    toy_plan,
     toy_problems,
     toy_router,
 )
@@ -54,18 +54,8 @@ LAWS = {"done_rate": 0.05, "levels": 10}
 
 
 def make_plan(credit: Any, *, mode: Any = "tree", num_problems: int = 4, laws: Any = LAWS, **plan: Any) -> ShardPlan:
-    return ShardPlan(
-        step=2,
-        shard=0,
-        seed=5,
-        max_turns=2,
-        settings=RolloutConfig(
-            num_problems=num_problems, group_size=4, mode=mode, max_failed_fraction=1.0, **plan.pop("settings", {})
-        ),
-        problems=toy_problems(FAMILY, num_problems, **laws),
-        team_credit=credit,
-        **plan,
-    )
+    settings = {"group_size": 4, "mode": mode, "max_failed_fraction": 1.0, **plan.pop("settings", {})}
+    return toy_plan(FAMILY, num_problems, laws, {"step": 2, "team_credit": credit, **plan}, **settings)
 
 
 def shard(credit: Any, engine: Any = None, **plan: Any) -> RolloutShard:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from components.config import parse_config
 from components.environments.base import JointStep, Tools
 from components.environments.environment import Environment, ToolEnvironment
 from components.environments.family import Family
@@ -23,6 +22,7 @@ from components.session.scenario import scenario_of
 from flows.preflight.checks import check_credit
 from tests.components.rollout.own_teams import Choir, router_of, rubric_of, rules_of, starts_of
 from tests.components.rollout.toy_team import VERSION
+from tests.sections import make_config
 from troupe.testing import check_environment
 
 POINTS = {("c", "c"): (3.0, 3.0), ("c", "d"): (0.0, 5.0), ("d", "c"): (5.0, 0.0), ("d", "d"): (1.0, 1.0)}
@@ -187,14 +187,7 @@ def test_a_joint_step_that_breaks_the_contract_is_named() -> None:
     ],
 )
 def test_continuations_of_a_joint_step_are_refused_before_anything_starts(field: str, values: Any) -> None:
-    config = parse_config(
-        {
-            "num_steps": 1,
-            "environment": {"name": f"{__name__}:Dilemma", "max_turns": 3},
-            "agents": {"ann": {"policy": "p"}, "bob": {"policy": "p"}},
-            "policies": {"p": {"base": "tiny"}},
-            **values,
-        }
-    )
+    environment = {"name": f"{__name__}:Dilemma", "max_turns": 3}
+    config = make_config(environment, "ann", "bob", policies={"p": {"base": "tiny"}}, **values)
     with pytest.raises(ConfigurationError, match=rf"{field}: agents of .*Dilemma act at once"):
         check_credit(scenario_of(config))

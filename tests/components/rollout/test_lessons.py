@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.config import RewardConfig, RunConfig, parse_config
+from components.config import RewardConfig, RunConfig
 from components.evaluation.held_out import ReportHeader, Sampling, list_answer_metrics, report_from
 from components.evaluation.suite_play import AnswerCounts, SuitePlay
 from components.identity import GroupKey
@@ -24,17 +24,12 @@ from components.schema import (
 )
 from components.session.session import Session
 from tasks.compute_advantages import warn_of_step
+from tests.sections import make_config
 
 
 def config(prompt_format: str = "chat", **environment: Any) -> RunConfig:
-    return parse_config(
-        {
-            "num_steps": 1,
-            "environment": {"name": "math", "options": {}, **environment},
-            "agents": {"tool_agent": {"policy": "p"}, "reasoner": {"policy": "p"}},
-            "policies": {"p": {"prompt_format": prompt_format}},
-        }
-    )
+    policies = {"p": {"prompt_format": prompt_format}}
+    return make_config({"name": "math", "options": {}, **environment}, "tool_agent", "reasoner", policies=policies)
 
 
 def shard(agent: str, marks: str, text: str = "No.", finish_reason: FinishReason = "stop") -> RolloutShard:

@@ -43,6 +43,7 @@ from tests.components.rollout.toy_team import (
     Toy,
     ToyFamily,
     ToyState,
+    toy_plan,
     toy_problems,
     toy_router,
 )
@@ -56,16 +57,9 @@ def make_nested_rules(order: TurnOrder, branching: tuple[int, ...], max_turns: i
 
 
 def make_plan(num_problems: int, branching: Any = (2, 3), laws: Any = None, **settings: Any) -> ShardPlan:
-    return ShardPlan(
-        step=2,
-        shard=0,
-        seed=5,
-        max_turns=3,
-        settings=RolloutConfig(
-            num_problems=num_problems, mode="nested", branching=branching, max_failed_fraction=1.0, **settings
-        ),
-        problems=toy_problems(FAMILY, num_problems, **(laws or {"done_rate": 0.0})),
-    )
+    laws, plan = laws or {"done_rate": 0.0}, {"step": 2, "max_turns": 3}
+    chosen = {"mode": "nested", "branching": branching, "max_failed_fraction": 1.0, **settings}
+    return toy_plan(FAMILY, num_problems, laws, plan, **chosen)
 
 
 def collect(plan: ShardPlan, engine: Any = None, **more: Any) -> RolloutShard:

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.artifacts.local import LocalArtifactStore
-from components.config import RolloutConfig
 from components.environments.base import Step, Tools
 from components.errors import ConfigurationError, ExecutionFailed, TooManyFailedEpisodes
 from components.reporting import progress_share
@@ -26,6 +25,7 @@ from tests.components.rollout.toy_team import (
     Toy,
     ToyFamily,
     ToyState,
+    toy_plan,
     toy_problems,
     toy_router,
 )
@@ -39,14 +39,8 @@ class Killed(BaseException):
 
 def plan(num_problems: int = 6, per_block: int = 2, **rollout: Any) -> ShardPlan:
     laws = {name: rollout.pop(name) for name in ("failure_rate", "done_rate") if name in rollout}
-    return ShardPlan(
-        step=3,
-        shard=0,
-        seed=11,
-        max_turns=2,
-        settings=RolloutConfig(num_problems=num_problems, problems_per_block=per_block, group_size=3, **rollout),
-        problems=toy_problems(FAMILY, num_problems, **laws),
-    )
+    settings = {"problems_per_block": per_block, "group_size": 3, **rollout}
+    return toy_plan(FAMILY, num_problems, laws, {"step": 3, "seed": 11}, **settings)
 
 
 def collect(shard_plan: ShardPlan, engine: Any = None, **options: Any) -> RolloutShard:
@@ -89,18 +83,6 @@ def test_only_policies_that_played_are_named() -> None:
     assert {(n.group.agent, n.policy) for e in team.episodes for n in e.nodes} == {("agent0", "p"), ("agent1", "large")}
     alone = collect_shard(plan(mode="single"), family=FAMILY, router=router, rubric=RUBRIC)
     assert alone.policy_versions == {"large": large}
-
-
-@pytest.mark.parametrize("mode", ["tree", "independent"])
-def test_what_is_sampled_does_not_depend_on_the_size_of_blocks(mode: str) -> None:
-    shards = [collect(plan(per_block=size, mode=mode)) for size in (1, 4, 6)]
-    assert shards[0] == shards[1] == shards[2]
-
-
-def test_progress_is_told_at_the_start_and_after_each_block() -> None:
-    told: list[tuple[int, int]] = []
-    collect(plan(num_problems=5), progress=lambda done, total: told.append((done, total)))
-    assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
 
 
 @settings(max_examples=25, deadline=None)

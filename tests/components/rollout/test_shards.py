@@ -3,23 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.config import RolloutConfig, RunConfig, parse_config
+from components.config import RolloutConfig, RunConfig
 from components.rollout.rules import episode_starts
 from components.rollout.shards import problem_indices, shard_problems
 from tests.components.rollout.toy_team import ToyFamily, ToyOptions
+from tests.sections import make_config
 
 
 def config(num_problems: int, num_shards: int) -> RunConfig:
-    return parse_config(
-        {
-            "num_steps": 3,
-            "seed": 4,
-            "environment": {"name": "toy"},
-            "agents": {"agent0": {"policy": "p"}},
-            "policies": {"p": {}},
-            "rollout": {"num_problems": num_problems, "num_shards": num_shards},
-        }
-    )
+    rollout = {"num_problems": num_problems, "num_shards": num_shards}
+    return make_config("toy", "agent0", num_steps=3, seed=4, rollout=rollout)
 
 
 @given(st.integers(0, 50), st.integers(1, 60), st.data())

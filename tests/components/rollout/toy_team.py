@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from components.config import RolloutConfig
 from components.environments.base import Step, Tools
 from components.environments.environment import Demonstrator, ToolEnvironment
 from components.environments.family import Family
@@ -17,6 +18,7 @@ from components.frozen import Frozen
 from components.rewards.base import Rubric
 from components.rollout.router import RoleBinding, Router
 from components.rollout.rules import SamplingRules
+from components.rollout.sampler import ShardPlan
 from components.rollout.shards import NumberedProblem
 from components.schema import ActionOutcome, ApiUsage, PolicyVersion
 from tests.components.generation.scripted import CharacterTokenizer, ScriptedGenerator
@@ -199,6 +201,13 @@ def toy_problems(family: ToyFamily, num_problems: int, seed: int = 0, **options:
         NumberedProblem(problem=family.problem(chosen, split="train", index=index, seed=seed), occurrence=0)
         for index in range(num_problems)
     )
+
+
+def toy_plan(family: ToyFamily, num_problems: int, laws: Any = None, plan: Any = None, **settings: Any) -> ShardPlan:
+    """Two turns of a shard of toy problems; `laws` are of the problems, `plan` of the shard, `settings` of its rollout."""
+    values = {"step": 0, "shard": 0, "seed": 5, "max_turns": 2, **(plan or {})}
+    rollout = RolloutConfig(num_problems=num_problems, **settings)
+    return ShardPlan(settings=rollout, problems=toy_problems(family, num_problems, **(laws or {})), **values)
 
 
 def team_rules(handoff: float, group_size: int = 8) -> SamplingRules:

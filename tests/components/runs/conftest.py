@@ -12,14 +12,4 @@ from tests.components.artifacts.conftest import (
     weed,
 )
 
-__all__ = [
-    "credentials",
-    "double",
-    "overwrite",
-    "plain_store",
-    "proxied_store",
-    "proxy",
-    "s3_store",
-    "store",
-    "weed",
-]
+__all__ = ["credentials", "double", "overwrite", "plain_store", "proxied_store", "proxy", "s3_store", "store", "weed"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, read_verified
-from components.config import RunConfig, parse_config
+from components.config import RunConfig
 from components.errors import ArtifactCorrupt, ConfigDrift, ConfigurationError
 from components.runs.lineages import (
     Lineage,
@@ -28,6 +28,7 @@ from components.runs.lineages import (
 )
 from components.stage_roles import Role, Roles
 from flows.steps import TEAM_PIPELINE as PIPELINE
+from tests.sections import make_config
 
 STAGES = [stage.name for stage in PIPELINE.stages]
 END = "publish_checkpoint"
@@ -35,15 +36,13 @@ BEGIN = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def config(**changes: Any) -> RunConfig:
-    return parse_config(
-        {
-            "num_steps": 3,
-            "environment": {"name": "plan_path", "options": {"size": 5}},
-            "agents": {"plan_agent": {"policy": "main"}},
-            "policies": {"main": {}},
-            **changes,
-        }
-    )
+    return make_config({"name": "plan_path", "options": {"size": 5}}, "plan_agent", **{"num_steps": 3, **changes})
+
+
+def begin(store: ArtifactStore, step: int, stage: str = "update_policy", changed: RunConfig | None = None) -> int:
+    """The number of a restart of r1."""
+    about: dict[str, Any] = {"repeats": PIPELINE.repeats(stage), "config": changed or config(), "clock": lambda: BEGIN}
+    return start_lineage(store, "r1", from_step=step, from_stage=stage, **about)
 
 
 @pytest.mark.parametrize(
@@ -108,52 +107,17 @@ def test_restarts_are_numbered_and_carry_their_configuration(store: ArtifactStor
     freeze_config(store, "r1", config(), PIPELINE)
     assert read_lineages(store, "r1") == ()
     changed = config(rewards={"team_weight": 2.0})
-    assert (
-        start_lineage(
-            store,
-            "r1",
-            from_step=7,
-            from_stage="compute_rewards",
-            repeats=PIPELINE.repeats("compute_rewards"),
-            config=changed,
-            clock=lambda: BEGIN,
-        )
-        == 1
-    )
-    assert (
-        start_lineage(
-            store,
-            "r1",
-            from_step=3,
-            from_stage="update_policy",
-            repeats=PIPELINE.repeats("update_policy"),
-            config=changed,
-        )
-        == 2
-    )
+    assert begin(store, 7, "compute_rewards", changed) == 1
+    assert begin(store, 3, changed=changed) == 2
     first, second = read_lineages(store, "r1")
-    assert first == Lineage(
-        lineage=1,
-        from_step=7,
-        from_stage="compute_rewards",
-        repeats=PIPELINE.repeats("compute_rewards"),
-        started_at=BEGIN,
-        config=changed,
-    )
+    assert first == restart(1, 7, "compute_rewards").model_copy(update={"config": changed})
     assert (second.lineage, second.from_step, second.from_stage) == (2, 3, "update_policy")
 
 
 def test_drift_is_measured_against_the_newest_restart(store: ArtifactStore) -> None:
     freeze_config(store, "r1", config(), PIPELINE)
     changed = config(rewards={"team_weight": 2.0})
-    start_lineage(
-        store,
-        "r1",
-        from_step=1,
-        from_stage="compute_rewards",
-        repeats=PIPELINE.repeats("compute_rewards"),
-        config=changed,
-    )
+    begin(store, 1, "compute_rewards", changed)
     assert freeze_config(store, "r1", changed, PIPELINE) == changed
     with pytest.raises(ConfigDrift, match=r"rewards\.team_weight: 2\.0 -> 1\.0"):
         freeze_config(store, "r1", config(), PIPELINE)
@@ -161,44 +125,18 @@ def test_drift_is_measured_against_the_newest_restart(store: ArtifactStore) -> N
 
 def test_a_restart_of_nothing_or_from_nowhere_is_refused(store: ArtifactStore) -> None:
     with pytest.raises(ConfigurationError, match="'r1' is not in"):
-        start_lineage(
-            store,
-            "r1",
-            from_step=0,
-            from_stage="update_policy",
-            repeats=PIPELINE.repeats("update_policy"),
-            config=config(),
-        )
+        begin(store, 0)
     freeze_config(store, "r1", config(), PIPELINE)
     with pytest.raises(ConfigurationError, match="stages are warm_start"):
-        start_lineage(
-            store, "r1", from_step=0, from_stage="rewards", repeats=PIPELINE.repeats("rewards"), config=config()
-        )
+        begin(store, 0, "rewards")
     with pytest.raises(ConfigurationError, match="steps count from 0"):
-        start_lineage(
-            store,
-            "r1",
-            from_step=-1,
-            from_stage="update_policy",
-            repeats=PIPELINE.repeats("update_policy"),
-            config=config(),
-        )
+        begin(store, -1)
 
 
 def test_more_than_nine_restarts_stay_in_order(store: ArtifactStore) -> None:
     freeze_config(store, "r1", config(), PIPELINE)
     for number in range(1, 12):
-        assert (
-            start_lineage(
-                store,
-                "r1",
-                from_step=number,
-                from_stage="update_policy",
-                repeats=PIPELINE.repeats("update_policy"),
-                config=config(),
-            )
-            == number
-        )
+        assert begin(store, number) == number
     assert [lineage.lineage for lineage in read_lineages(store, "r1")] == list(range(1, 12))
 
 
@@ -232,13 +170,9 @@ def test_the_newest_restart_again_is_the_same_one(store: ArtifactStore) -> None:
 
 def test_a_dropped_restart_leaves_the_run_what_it_was_and_its_number_is_not_used_again(store: ArtifactStore) -> None:
     freeze_config(store, "r1", config(), PIPELINE)
-    start_lineage(
-        store, "r1", from_step=1, from_stage="update_policy", repeats=PIPELINE.repeats("update_policy"), config=config()
-    )
+    begin(store, 1)
     changed = config(seed=5)
-    start_lineage(
-        store, "r1", from_step=2, from_stage="update_policy", repeats=PIPELINE.repeats("update_policy"), config=changed
-    )
+    begin(store, 2, changed=changed)
     with pytest.raises(ConfigurationError, match="--lineage 1: restart 2 began after it; drop that one first"):
         drop_lineage(store, "r1", 1)
     with pytest.raises(ConfigurationError, match="has no such restart; it has 1, 2"):
@@ -247,17 +181,7 @@ def test_a_dropped_restart_leaves_the_run_what_it_was_and_its_number_is_not_used
         drop_lineage(store, "r1", 2)
     assert [each.lineage for each in read_lineages(store, "r1")] == [1]
     assert freeze_config(store, "r1", config(), PIPELINE) == config(), "the configuration before it counts again"
-    assert (
-        start_lineage(
-            store,
-            "r1",
-            from_step=2,
-            from_stage="update_policy",
-            repeats=PIPELINE.repeats("update_policy"),
-            config=changed,
-        )
-        == 3
-    )
+    assert begin(store, 2, changed=changed) == 3
     drop_lineage(store, "r1", 3)
     drop_lineage(store, "r1", 1)
     assert read_lineages(store, "r1") == ()
@@ -285,14 +209,8 @@ def test_runs_are_listed_without_those_that_never_froze(store: ArtifactStore) ->
 
 
 def restart(lineage: int, from_step: int, from_stage: str) -> Lineage:
-    return Lineage(
-        lineage=lineage,
-        from_step=from_step,
-        from_stage=from_stage,
-        repeats=PIPELINE.repeats(from_stage),
-        started_at=BEGIN,
-        config=config(),
-    )
+    about: dict[str, Any] = {"repeats": PIPELINE.repeats(from_stage), "started_at": BEGIN, "config": config()}
+    return Lineage(lineage=lineage, from_step=from_step, from_stage=from_stage, **about)
 
 
 def test_the_highest_restart_that_has_begun_is_taken() -> None:

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from components.config import RunConfig, parse_config
+from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.methods.first_checkpoints import check_bases
 from components.session.scenario import scenario_of
 from components.session.stores import open_store
 from tasks.warm_start import warm_start
+from tests.sections import make_config as make_team_config
 
 ECHO = """
 from troupe import Environment, Step
@@ -31,15 +32,8 @@ class Echo(Environment):
 
 
 def make_config(folder: Path, module: str, **policy: Any) -> RunConfig:
-    return parse_config(
-        {
-            "num_steps": 1,
-            "environment": {"name": f"{module}:Echo"},
-            "agents": {"pupil": {"policy": "team"}},
-            "policies": {"team": policy},
-            "store": {"kind": "local", "root": str(folder / "store")},
-        }
-    )
+    store = {"kind": "local", "root": str(folder / "store")}
+    return make_team_config(f"{module}:Echo", "pupil", policies={"p": policy}, store=store)
 
 
 def check(config: RunConfig) -> None:

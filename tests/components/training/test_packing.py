@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,18 @@ from components.training.packing import (
 _tokens = st.integers(0, 9)
 
 
+def _group(prompt: tuple[int, ...], completions: Any, *, name: str = "x", turn: int = 0, **values: Any) -> TrainGroup:
+    """A group of problem `name`; what is not given is the same for every completion."""
+    return TrainGroup(
+        group=GroupKey(problem_id=name, episode=0, turn=turn, agent="a"), prompt_tokens=prompt, completions_K_T=completions,
+        **{
+            "sampler_logprobs_K_T": tuple((-1.0,) * len(each) for each in completions),
+            "advantages_K": (1.0,) * len(completions),
+            **values,
+        },
+    )  # fmt: skip
+
+
 @st.composite
 def _groups(draw: st.DrawFn) -> list[TrainGroup]:
     """Some groups. Prompts begin with each other, and with each other's completions."""
@@ -30,16 +43,12 @@ def _groups(draw: st.DrawFn) -> list[TrainGroup]:
         begun += [prompt, *(prompt + completion for completion in completions)]
         by_choice = draw(st.booleans())
         completions = completions * 2 if by_choice else completions
-        groups.append(
-            TrainGroup(
-                group=GroupKey(problem_id=str(number), episode=0, turn=0, agent="a"),
-                prompt_tokens=prompt,
-                completions_K_T=tuple(completions),
-                sampler_logprobs_K_T=tuple(tuple(-float(t) for t in c) for c in completions),
-                advantages_K=tuple(float(k) for k in range(len(completions))),
-                choices=tuple(sorted({each for each in completions if each})) if by_choice else (),
-            )
-        )
+        values = {
+            "sampler_logprobs_K_T": tuple(tuple(-float(t) for t in c) for c in completions),
+            "advantages_K": tuple(float(k) for k in range(len(completions))),
+            "choices": tuple(sorted({each for each in completions if each})) if by_choice else (),
+        }
+        groups.append(_group(prompt, tuple(completions), name=str(number), **values))
     return groups
 
 
@@ -110,13 +119,7 @@ def test_without_truncated_keeps_the_others_with_what_belongs_to_them(make_group
 
 
 def test_the_documented_example(make_groups) -> None:
-    group = TrainGroup(
-        group=GroupKey(problem_id="x", episode=0, turn=0, agent="a"),
-        prompt_tokens=(5, 6),
-        completions_K_T=((7, 8), (9, 8), (9,)),
-        sampler_logprobs_K_T=((-1.0, -2.0), (-4.0, -5.0), (-3.0,)),
-        advantages_K=(1.0, 0.0, -1.0),
-    )
+    group = _group((5, 6), ((7, 8), (9, 8), (9,)))
     (batch,) = pack_groups([group], tokens_per_micro_batch=64, share_prompts=True)
     assert batch.tokens_S_T.tolist() == [[5, 6, 7, 9]]
     assert batch.positions_S_T.tolist() == [[0, 1, 2, 2]]
@@ -138,13 +141,7 @@ def test_a_group_that_is_too_long_is_split_and_repeats_its_prompt(make_groups) -
 
 @pytest.mark.parametrize(("num_prompt_tokens", "widest"), [(10, 512), (200, 800), (2000, 4096)])
 def test_a_sequence_stays_short_beside_its_prompt(num_prompt_tokens: int, widest: int) -> None:
-    group = TrainGroup(
-        group=GroupKey(problem_id="x", episode=0, turn=0, agent="a"),
-        prompt_tokens=(1,) * num_prompt_tokens,
-        completions_K_T=tuple((2 + k, *(2,) * 20) for k in range(400)),
-        sampler_logprobs_K_T=((-1.0,) * 21,) * 400,
-        advantages_K=(1.0,) * 400,
-    )
+    group = _group((1,) * num_prompt_tokens, tuple((2 + k, *(2,) * 20) for k in range(400)))
     shapes = [b.tokens_S_T.shape for b in pack_groups([group], tokens_per_micro_batch=4096, share_prompts=True)]
     assert max(width for _, width in shapes) <= widest
     assert sum(num_rows for num_rows, _ in shapes) == -(-400 // ((widest - num_prompt_tokens) // 20))
@@ -178,15 +175,7 @@ def _dialogues(num: int, turns: int, *, turn: int = 40, instructions: int = 100,
         for number in range(turns):
             prompt += (100 + dialogue, *(2,) * (turn - 1))
             completions = tuple((10 + k, *(3,) * 9) for k in range(answers))
-            groups.append(
-                TrainGroup(
-                    group=GroupKey(problem_id=str(dialogue), episode=0, turn=number, agent="a"),
-                    prompt_tokens=prompt,
-                    completions_K_T=completions,
-                    sampler_logprobs_K_T=((-1.0,) * 10,) * answers,
-                    advantages_K=(1.0,) * answers,
-                )
-            )
+            groups.append(_group(prompt, completions, name=str(dialogue), turn=number))
             prompt += completions[0]
     return groups
 

@@ -42,15 +42,6 @@ def test_a_run_starts_without_mlflow_and_says_so_in_one_line(
     assert "troupe up" in record.getMessage()
 
 
-def test_a_wrong_tracking_address_is_an_error_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_: object, **__: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(ConfigurationError, match=r"tracking\.url http://mlfow:5000: there is no host of that name"):
-        check_tracking(tracker_of(preset_config("tiny", ["tracking.url=http://mlfow:5000"]).tracking))
-
-
 @pytest.mark.parametrize(
     ("overrides", "error", "told"),
     [

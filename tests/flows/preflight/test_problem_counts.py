@@ -1,7 +1,6 @@
 """A run that needs more problems than exist does not start."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,7 @@ from components.config import RunConfig, parse_config
 from components.errors import ConfigDrift, ConfigurationError
 from components.evaluation.suites import Suite
 from components.runs.lineages import check_drift, freeze_config
-from components.runs.run import Run
 from components.session.scenario import scenario_of
-from components.session.session import Session
-from flows.preflight import checks
 from flows.preflight.problem_counts import (
     check_problem_counts,
     keep_counts,
@@ -57,14 +53,6 @@ def test_one_problem_too_many_is_named_with_its_field_and_how_many_there_are(
         check_problem_counts(scenario_of(preset_config("stateful-eight-queens", [*fitting, *overrides])))
     assert "size" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_other_environments_run_out_too() -> None:
-    options = "environment.options={num_blocks: 3, max_distance: 4, max_moves: 4}"
-    with pytest.raises(
-        ConfigurationError, match=r"warm_start\.num_check_problems 200: blocksworld .*has only \d+ diff"
-    ):
-        check_problem_counts(scenario_of(preset_config("stateful-blocksworld", [options])))
 
 
 def test_models_that_are_not_cloned_need_no_problems_for_a_check() -> None:
@@ -160,16 +148,3 @@ def test_a_suite_without_a_number_has_as_many_problems_as_there_are(caplog: pyte
     environment = preset_config("stateful-eight-queens", small).environment
     declared = [Suite(environment=environment), Suite(environment=environment, num_problems=22)]
     assert [suite_to_play(suite, None).suite.num_problems for suite in declared] == [21, 22]
-
-
-def test_preflight_counts_before_it_asks_for_a_store(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """The store does not exist and is not created."""
-    config = preset_config(
-        "stateful-eight-queens", [SMALL_BOARD, "store.kind=local", f"store.root={tmp_path / 'store'}"]
-    )
-    with (
-        pytest.raises(ConfigurationError, match=re.escape("warm_start.num_check_problems 200")),
-        Session(Run(run_id="r", config=config)) as session,
-    ):
-        checks.preflight(session)
-    assert not (tmp_path / "store").exists()

@@ -76,23 +76,6 @@ def test_a_program_that_does_not_end_well_is_exit_code_one(
     assert json.loads(ended.stdout)["status"] == status
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["run", "nothing.py"], "FILE nothing.py: cannot be read"),
-        (["run", "-", "--stdin", "/nothing"], "--stdin /nothing: cannot be read"),
-        (["run", "-", "--backend", "dokcer"], "--backend 'dokcer': choose one of auto, docker, bubblewrap"),
-        (["attack", "--only", "fork-bom"], "did you mean 'fork-bomb'?"),
-        (["attack", "--backend", "podman"], "--backend 'podman': choose one of auto, docker, bubblewrap"),
-    ],
-)
-def test_wrong_input_is_one_clear_line_and_exit_code_two(arguments: list[str], line: str, home: Path) -> None:
-    ended = sandbox(*arguments, home=home)
-    assert ended.returncode == 2
-    assert line in ended.stderr
-    assert len(lines_without_waits(ended.stderr)) == 1
-
-
 def test_without_any_backend_the_commands_that_help_are_told(home: Path) -> None:
     ended = sandbox("run", "-", home=home, stdin="print(1)", PATH="/nowhere", DOCKER_HOST="unix:///nowhere/docker.sock")
     assert ended.returncode == 1

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,15 @@ from components.runs.step_records import step_record_key
 from components.runs.steps import read_finished_step
 from components.runs.stored_runs import read_run
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tests.committed_runs import CONFIG, commit_evaluation, commit_step, make_ended_run, stage_key, start_run
+from tests.committed_runs import (
+    CONFIG,
+    ReadOnlyStore,
+    commit_evaluation,
+    commit_step,
+    make_ended_run,
+    stage_key,
+    start_run,
+)
 from troupe.runs.documents import run_document, run_rows
 
 
@@ -36,19 +43,6 @@ class CountingStore(LocalArtifactStore):
     def list(self, prefix: str) -> Iterator[str]:
         self.lists.append(prefix)
         return super().list(prefix)
-
-
-class ReadOnlyStore(LocalArtifactStore):
-    """Fails whoever writes."""
-
-    def create(self, key: str, content: bytes) -> bool:
-        raise AssertionError(f"wrote {key}")
-
-    def put_bytes(self, content: bytes, *, kind: str) -> Any:
-        raise AssertionError("wrote a payload")
-
-    def delete(self, key: str) -> None:
-        raise AssertionError(f"removed {key}")
 
 
 @pytest.fixture
@@ -267,12 +261,6 @@ def test_reading_writes_nothing(store: LocalArtifactStore, tmp_path: Path) -> No
         read_run(reader, "none-of-these")
     with pytest.raises(ConfigurationError, match=r"run 'x' is not in .*runs there: many"):
         run_document(reader, "x")
-
-
-def test_a_damaged_record_of_a_session_does_not_stop_the_next(store: LocalArtifactStore) -> None:
-    run = make_ended_run(store, "b")
-    overwrite(store, START_KEY, b"")
-    assert begin_session(store, run, PIPELINE).number == 2
 
 
 def test_a_restart_of_another_version_is_named(store: LocalArtifactStore) -> None:

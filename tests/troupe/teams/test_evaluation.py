@@ -89,11 +89,6 @@ def test_a_seed_chooses_the_problems_and_a_preset_brings_its_options() -> None:
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ({"subject": "expert", "suite": "plan_pth"}, "'plan_pth' is no environment and no preset"),
-        ({"subject": "expert", "suite": "plan_path/tests"}, "did you mean 'test'"),
-        ({"subject": "expert", "suite": None}, "--suite: name an environment, a preset or a file for 'expert'"),
-        ({"subject": "noop", "suite": "plan_path", "step": 3}, "--step 3: only a run has steps"),
-        ({"subject": "noop", "suite": "plan_path", "sampling": "beam"}, "--sampling 'beam': use sample or greedy"),
         (
             {"subject": "noop", "suite": "plan_path", "overrides": ("environment.options.sice=4",)},
             "did you mean 'size'",

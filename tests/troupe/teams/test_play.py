@@ -13,7 +13,6 @@ from components.config import RewardConfig
 from components.environments.base import NO_TOOLS
 from components.environments.registry import family, family_options
 from components.environments.turn_orders import turn_order_of
-from components.errors import ConfigurationError
 from components.evaluation.answered_play import play_answers
 from components.identity import GroupKey
 from components.rewards.rubric import rubric_for
@@ -167,24 +166,6 @@ def test_leaving_drops_the_open_episode_and_keeps_the_finished_ones(leaving: str
     assert (report.n, report.success_rate) == (1, 1.0)
     report, _ = run_play("plan_path", agent="human", episodes=3, typed=leaving)
     assert (report.n, report.success_rate, report.interval) == (0, 0.0, (0.0, 1.0))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "message"),
-    [
-        ({"agent": "exprt"}, "agent 'exprt': did you mean 'expert'"),
-        ({"agent": "zzz"}, "use one of human, expert, random, noop"),
-        ({"split": "tests"}, "split 'tests': did you mean 'test'"),
-        ({"episodes": 0}, "episodes 0: ask for at least 1"),
-        ({"max_turns": 0}, "max_turns 0: ask for at least 1"),
-        ({"options": {"sizes": 5}}, "did you mean 'size'"),
-    ],
-)
-def test_a_wrong_argument_is_explained(wanted: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        run_play("plan_path", **wanted)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="did you mean 'sokoban'"):
-        run_play("sokoben")
 
 
 def test_instructions_break_between_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,11 +126,10 @@ def test_a_preset_brings_its_own_options(store: LocalArtifactStore) -> None:
         (None, "@1", {}, "agent '@1': use one of human"),
         (None, "clone", {}, "agent 'clone': .*or a run's name .*run 'clone' is not in .*; runs there: cloned"),
         (None, "../cloned", {}, "agent '../cloned'"),
-        (None, "expert", {}, "ENV: name an environment, a preset or a file"),
         ("plan_pth", "cloned", {}, "'plan_pth': no environment and no preset; did you mean 'plan_path'"),
         (None, "cloned", {"sampling": "best"}, "--sampling 'best': use sample or greedy"),
-        ("plan_path", "expert", {"sampling": "sample"}, "only a run's team samples, not 'expert'"),
         (None, "cloned", {"options": {"sise": 3}}, "did you mean 'size'"),
+        ("plan_path", "noop", {"max_turns": 0}, "max_turns 0: ask for at least 1"),
     ],
 )
 def test_a_wrong_order_is_explained_before_anything_is_loaded(

@@ -4,20 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from components.config import RunConfig, parse_config
+from components.config import RunConfig
 from components.errors import ConfigurationError
 from flows.suites import build_played_config, find_named_suite, read_as, suite_config, suite_to_play
+from tests.sections import make_config as make_team_config
 
 
 def make_config(answer_format: str) -> RunConfig:
-    return parse_config(
-        {
-            "num_steps": 1,
-            "environment": {"name": "plan_path", "answer_format": answer_format},
-            "agents": {"tool_agent": {"policy": "team"}, "plan_agent": {"policy": "team"}},
-            "policies": {"team": {}},
-        }
-    )
+    return make_team_config({"name": "plan_path", "answer_format": answer_format}, "tool_agent", "plan_agent")
 
 
 @pytest.mark.parametrize("answer_format", ["strict", "free"])

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from components.config import parse_config
 from components.errors import ConfigurationError
 from components.session.scenario import scenario_of
 from flows.preflight.checks import check_environment
+from tests.sections import make_config
 from troupe.teams.evaluation import evaluate
 from troupe.teams.play import play
 from troupe.teams.reports import PlayReport
@@ -74,14 +74,7 @@ def test_scripted_teams_are_evaluated(environment: str, rate: float) -> None:
 
 
 def run_config(environment: str, *agents: str, **section: Any) -> Any:
-    return parse_config(
-        {
-            "num_steps": 1,
-            "environment": {"name": environment, **section},
-            "agents": {agent: {"policy": "team"} for agent in agents},
-            "policies": {"team": {}},
-        }
-    )
+    return make_config({"name": environment, **section}, *agents)
 
 
 def test_the_agents_that_act_must_be_played() -> None:

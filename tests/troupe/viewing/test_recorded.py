@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,23 +12,13 @@ from components.runs.lineages import start_lineage
 from components.session.prompt_texts import prompt_texts
 from flows.presets import preset_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
-from tests.committed_runs import CONFIG, start_run
+from tests.committed_runs import CONFIG, ReadOnlyStore, start_run
 from tests.exported_runs import PROMPTS, export_run
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
 from tests.sections import choose_algorithm
 from troupe.viewing.recorded import read_recorded
 
 PAIR = episode(node(candidate("U", reward=9.0), candidate("D", reward=9.0)))
-
-
-class ReadOnlyStore(LocalArtifactStore):
-    """Fails whoever writes."""
-
-    def create(self, key: str, content: bytes) -> bool:
-        raise AssertionError(f"wrote {key}")
-
-    def put_bytes(self, content: bytes, *, kind: str) -> Any:
-        raise AssertionError("wrote a payload")
 
 
 @pytest.fixture

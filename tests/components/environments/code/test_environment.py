@@ -7,8 +7,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from components.environments.code.problem import Case, CodeProblem
 from components.environments.play import Playthrough
@@ -243,28 +241,6 @@ def test_a_failing_sandbox_passes_through_and_leaves_the_state_as_it_was(doublin
     assert env.apply(CODER, RIGHT).solves
 
 
-ANSWERS = st.sampled_from(
-    ["", "7 => 14", "7 => 15\n8 => 16", RIGHT, WRONG, CHEAT, "print(", "0 => 0", "import sys; sys.exit(1)"]
-)
-STEPS = st.lists(st.tuples(st.sampled_from([TESTER, CODER]), ANSWERS), min_size=1, max_size=4)
-
-
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(first=STEPS, second=STEPS)
-def test_restoring_a_snapshot_brings_everything_back(first: Any, second: Any, doubling: Made, host_tools: Any) -> None:
-    """In the same object and in another one of the same problem. All examples may share the tools: they keep no state."""
-    env, twin = playthrough(doubling(), host_tools), playthrough(doubling(), host_tools)
-    for agent, answer in first:
-        env.apply(agent, answer)
-    before, rewards, snapshot = everything(env), rewards_of(env), env.position
-    outcomes = [env.apply(agent, answer) for agent, answer in second]
-    env.position = snapshot
-    assert (everything(env), rewards_of(env)) == (before, rewards)
-    twin.position = replace(snapshot, state=replace(snapshot.state, judge=twin.position.state.judge))
-    assert everything(twin) == before
-    assert [twin.apply(agent, answer) for agent, answer in second] == outcomes
-
-
 def test_long_tests_programs_and_outputs_are_cut_in_what_is_shown(doubling: Made, host_tools: Any) -> None:
     env = playthrough(doubling(visible=(Case(given="3\n" * 4000, expected="6" * 4000),)), host_tools)
     env.apply(TESTER, f"{'9' * 150} => {'8' * 150}")
@@ -304,14 +280,6 @@ def test_nothing_hidden_is_in_anything_that_agents_or_people_read(doubling: Made
     assert not any(part in text for text in texts for part in ("77000", "154000"))
 
 
-def test_before_the_first_action_there_is_no_reward(doubling: Made, host_tools: Any) -> None:
-    env = playthrough(doubling(), host_tools)
-    assert (env.team_reward, env.local_reward(TESTER), env.local_reward(CODER)) == (0.0, 0.0, 0.0)
-    env.apply(CODER, RIGHT)
-    assert env.team_reward == pytest.approx(1.2)
-    assert env.local_reward(CODER) == 0.0
-
-
 class Echo:
     """Tools in which every program prints what it reads."""
 
@@ -328,42 +296,12 @@ class Echo:
 
 
 PIECES = [
-    "=>",
-    "\n",
-    "Input:",
-    "```",
-    "```python\n",
-    "[",
-    "]",
-    '"',
-    "'",
-    "(",
-    ")",
-    "\\n",
-    "\\",
-    "\ud800",
-    "nan",
-    ",",
-    "\x00",
+    *("=>", "\n", "Input:", "```", "```python\n", "[", "]", '"', "'", "(", ")", "\\n", "\\", "\ud800", "nan"),
+    *(",", "\x00"),
 ]
 PIECES += [
-    "def f(",
-    "print(",
-    ":",
-    " ",
-    "9" * 50,
-    "-",
-    "\u0660",
-    "1e999",
-    "{",
-    "}",
-    "\x0c",
-    "\t",
-    "if 1",
-    "*",
-    "=",
-    "f'",
-    "#",
+    *("def f(", "print(", ":", " ", "9" * 50, "-", "\u0660", "1e999", "{", "}", "\x0c", "\t", "if 1", "*", "="),
+    *("f'", "#"),
 ]
 
 

@@ -1,6 +1,5 @@
 """What the family promises of every dataset: expert, noisy, random and idle play, splits, alphabet and bounds."""
 
-import json
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -8,13 +7,10 @@ from typing import Any
 import pytest
 
 from components.environments.base import Split, Tools
-from components.environments.code.environment import CodeEnvironment
 from components.environments.code.grammar import cases_in
-from components.environments.code.problem import CodeProblem
 from components.environments.play import Playthrough
 from components.environments.registry import family, family_options
 from components.errors import ConfigurationError
-from components.identity import content_id
 from components.schema import Problem
 
 TESTER, CODER = "tester", "coder"
@@ -34,15 +30,6 @@ def problem(options: Mapping[str, Any], index: int = 0, split: Split = "train", 
 
 def open_play(tools: Tools, options: Mapping[str, Any], index: int = 0, split: Split = "train") -> Playthrough:
     return FAMILY.build(problem(options, index, split), tools)
-
-
-def test_it_is_registered_and_says_what_it_needs() -> None:
-    found, options = family("code"), family_options("code", {})
-    assert isinstance(found.environment, CodeEnvironment)
-    assert found.roles == (TESTER, CODER)
-    assert found.uses_sandbox(options)
-    assert found.retriever(options) is None
-    assert not found.copies_proposals
 
 
 @pytest.mark.parametrize("options", VARIANTS)
@@ -91,47 +78,6 @@ def test_an_expert_tester_shows_no_hidden_test(options: Mapping[str, Any], host_
             coded = env.position.state.problem
             for case in cases_in(written, coded):
                 assert case.given not in {hidden.given for hidden in coded.hidden} or case.given == "[0]"
-
-
-@pytest.mark.parametrize("options", VARIANTS)
-def test_noise_makes_the_expert_worse_and_none_leaves_it_perfect(options: Mapping[str, Any], host_tools: Any) -> None:
-    solved, valid = dict[float, int](), dict[float, float]()
-    for noise in (0.0, 0.5, 1.0):
-        rng, solved[noise], valid[noise] = Random(1), 0, 0.0
-        for index in range(16):
-            env = open_play(host_tools, options, index)
-            for agent in (TESTER, CODER):
-                outcome = env.apply(agent, FAMILY.noisy_expert_action(env.position, agent, noise=noise, rng=rng))
-                assert outcome.error is None
-                valid[noise] += outcome.local.get("valid", 0.0)
-            solved[noise] += outcome.solves
-    assert solved[0.0] == 16
-    assert solved[0.0] > solved[0.5] > solved[1.0]
-    assert valid[0.0] >= valid[0.5] >= valid[1.0]
-
-
-@pytest.mark.parametrize("options", VARIANTS)
-def test_a_scrambled_problem_is_unsolved_solvable_and_varied(options: Mapping[str, Any], host_tools: Any) -> None:
-    rng, states = Random(2), set()
-    for index in range(12):
-        env = open_play(host_tools, options, index % 3)
-        env.position = FAMILY.scramble(env.position, rng, env.referee.tools)
-        assert not env.success
-        assert not env.done
-        states.add(env.observe(CODER).state)
-        assert env.apply(CODER, FAMILY.expert_action(env.position, CODER)).solves
-    assert len(states) > 5
-
-
-@pytest.mark.parametrize("options", VARIANTS)
-def test_a_problem_is_a_pure_function_of_its_arguments_and_plain_json(options: Mapping[str, Any]) -> None:
-    one = problem(options, 3, seed=11)
-    assert one == problem(options, 3, seed=11)
-    assert one.environment == "code"
-    assert one.problem_id == content_id("code", one.payload)
-    assert json.loads(json.dumps(one.payload)) == one.payload
-    assert CodeProblem.model_validate(one.payload).model_dump(mode="json") == one.payload
-    assert len({problem(options, index, seed=seed).problem_id for index in (3, 4) for seed in (11, 12)}) > 2
 
 
 @pytest.mark.parametrize("options", VARIANTS)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -62,15 +61,8 @@ def test_an_answer_without_a_test_is_malformed(answer: str, doubling: Made) -> N
 @pytest.mark.parametrize(
     "answer",
     [
-        "f(g) => 1",
-        "1 => __import__('os')",
-        "1, => => 2",
-        "{1} => 1",
-        "b'x' => 1",
-        "1 => nan",
-        "NaN => 1",
-        "1j => 1",
-        "f(1 => 2",
+        *("f(g) => 1", "1 => __import__('os')", "1, => => 2", "{1} => 1", "b'x' => 1", "1 => nan", "NaN => 1"),
+        *("1j => 1", "f(1 => 2"),
     ],
 )
 def test_what_json_cannot_spell_is_no_test(answer: str, doubling: Made) -> None:
@@ -132,35 +124,3 @@ def test_long_and_deep_answers_are_read_in_less_than_a_second(text: str, doublin
             with suppress(MalformedAction):
                 cases_in(answer, problem)
             assert time.process_time() - started < 1.0
-
-
-def test_ten_thousand_damaged_answers_are_tests_or_malformed(doubling: Made) -> None:
-    rng, num_read = Random(1), 0
-    problems = (doubling(bounds=ROOMY), doubling(**FUNCTION))
-    pieces = [
-        "=>",
-        "\n",
-        "Input:",
-        "Output:",
-        "```",
-        "[",
-        "]",
-        '"',
-        "'",
-        "1",
-        "f(",
-        ")",
-        "\\n",
-        "\\",
-        "\ud800",
-        "nan",
-        ",",
-        "\x00",
-    ]
-    for number in range(10_000):
-        answer = "".join(rng.choices(pieces, k=rng.randrange(12)))
-        try:
-            num_read += len(cases_in(answer, problems[number % 2])) > 0
-        except MalformedAction:
-            continue
-    assert 500 < num_read < 9500

@@ -161,17 +161,8 @@ def test_constant_expressions(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "f(1)",
-        "x",
-        "9 ** 9 ** 9",
-        "'a' * 10 ** 9",
-        "10 ** 10 * 3",
-        "1 / 0",
-        "[x for x in 'a']",
-        "{**{}}",
-        "list(map(f, []))",
-        "a.b",
-        "[] + []",
+        *("f(1)", "x", "9 ** 9 ** 9", "'a' * 10 ** 9", "10 ** 10 * 3", "1 / 0", "[x for x in 'a']", "{**{}}"),
+        *("list(map(f, []))", "a.b", "[] + []"),
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:

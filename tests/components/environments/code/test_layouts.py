@@ -44,6 +44,12 @@ def read(options: Mapping[str, Any], index: int = 0, split: Any = "train") -> Co
     return CodeProblem.model_validate(FAMILY.problem(checked, split=split, index=index, seed=0).payload)
 
 
+def over(folder: Path, dataset: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """Options that train on a file of these rows and test on another dataset."""
+    source = {"path": write_rows(folder, "rows.jsonl", rows)}
+    return {"dataset": dataset, "source": source, "test_dataset": "humaneval", **more}
+
+
 def every(options: Mapping[str, Any], num: int, split: Any) -> dict[str, CodeProblem]:
     problems = [read(options, index, split) for index in range(num)]
     return {problem.statement: problem for problem in problems}
@@ -161,23 +167,20 @@ def test_apps_rows_without_tests_are_passed_over(tmp_path: Path) -> None:
 )
 def test_a_bad_row_among_good_ones_is_passed_over(bad: Mapping[str, str], tmp_path: Path) -> None:
     rows = [apps_row("Bad one.", **bad)] + [apps_row(f"Good, number {n}.") for n in range(3)]
-    path = write_rows(tmp_path, "a.jsonl", rows)
-    found = every({"dataset": "apps", "source": {"path": path}, "test_dataset": "humaneval"}, 8, "train")
+    found = every(over(tmp_path, "apps", rows), 8, "train")
     assert {*found} == {f"Good, number {n}." for n in range(3)}
 
 
 def test_contest_rows_with_uneven_columns_are_passed_over(tmp_path: Path) -> None:
     uneven = {"input": ["1\n", "7\n"], "output": ["2\n"]}
     rows = [contests_row("Bad.", private_tests=uneven), contests_row("Good.")]
-    options = {"dataset": "code_contests", "source": {"path": write_rows(tmp_path, "c.jsonl", rows)}}
-    assert {*every({**options, "test_dataset": "humaneval"}, 4, "train")} == {"Good."}
+    assert {*every(over(tmp_path, "code_contests", rows), 4, "train")} == {"Good."}
 
 
 def test_an_empty_last_line_of_an_input_is_kept_and_makes_no_other_test(tmp_path: Path) -> None:
     """A program that reads two lines must find two, also where the second is empty."""
     tests = json.dumps({"inputs": ["a\n\n", "a\n", "b\n\n", "c"], "outputs": ["1", "1", "2", "3"]})
-    path = write_rows(tmp_path, "a.jsonl", [apps_row("Count.", input_output=tests)])
-    problem = read({"dataset": "apps", "source": {"path": path}, "test_dataset": "humaneval"})
+    problem = read(over(tmp_path, "apps", [apps_row("Count.", input_output=tests)]))
     assert [case.given for case in (*problem.visible, *problem.hidden)] == ["a\n\n", "b\n\n", "c\n"]
 
 
@@ -338,35 +341,10 @@ def test_no_test_problem_is_in_the_train_split(tmp_path: Path, caplog: pytest.Lo
     assert "2 train problems, 1 dropped because the test split has them too" in caplog.text
 
 
-def test_one_file_for_both_splits_is_divided_by_content(tmp_path: Path) -> None:
-    rows = [apps_row(f"Double it, number {n % 60}.") for n in range(80)]
-    options = {"dataset": "apps", "source": {"path": write_rows(tmp_path, "all.jsonl", rows)}}
-    parts = {split: {*every(options, 60, split)} for split in ("train", "test")}
-    assert not parts["train"] & parts["test"]
-    assert len(parts["train"] | parts["test"]) == 60
-    assert 4 <= len(parts["test"]) <= 24
-
-
-def test_an_epoch_meets_every_row_once(tmp_path: Path) -> None:
-    rows = [apps_row(f"Double it, number {n}.") for n in range(12)]
-    options = {
-        "dataset": "apps",
-        "source": {"path": write_rows(tmp_path, "train.jsonl", rows)},
-        "test_dataset": "humaneval",
-    }
-    for epoch in range(2):
-        seen = [read(options, 12 * epoch + index).statement for index in range(12)]
-        assert len({*seen}) == 12
-
-
 def test_rows_that_make_no_problem_let_none_of_the_others_be_met_far_more_often(tmp_path: Path) -> None:
     rows = [apps_row(f"Bad, number {n}.", input_output="{}") for n in range(180)]
     rows += [apps_row(f"Good, number {n}.") for n in range(20)]
-    options = {
-        "dataset": "apps",
-        "source": {"path": write_rows(tmp_path, "a.jsonl", rows)},
-        "test_dataset": "humaneval",
-    }
+    options = over(tmp_path, "apps", rows)
     met = Counter(read(options, index).statement for index in range(200))
     assert len(met) == 20
     assert max(met.values()) < 20, met  # 10 on average, with a standard deviation of 3
@@ -419,8 +397,7 @@ def test_all_tests_of_a_dataset_decide_under_its_authors_rule_and_limits(tmp_pat
         memory_limit_bytes=256_000_000,
         time_limit={"seconds": 1, "nanos": 5 * 10**8},
     )
-    path = write_rows(tmp_path, "c.jsonl", [row])
-    options = {"dataset": "code_contests", "source": {"path": path}, "test_dataset": "humaneval"}
+    options = over(tmp_path, "code_contests", [row])
     problem = read(options)
     assert len(problem.visible) == 1
     assert len(problem.hidden) == 39 + 2
@@ -439,13 +416,7 @@ def test_all_tests_of_a_dataset_decide_under_its_authors_rule_and_limits(tmp_pat
 
 
 def test_apps_and_livecodebench_have_their_authors_limits(tmp_path: Path) -> None:
-    apps = read(
-        {
-            "dataset": "apps",
-            "source": {"path": write_rows(tmp_path, "a.jsonl", [apps_row("One.")])},
-            "test_dataset": "humaneval",
-        }
-    )
+    apps = read(over(tmp_path, "apps", [apps_row("One.")]))
     assert (apps.grader, apps.cpu_seconds, apps.num_visible_deciding) == ("apps", 4.0, 1)
     rows = [live_row(f"Total {n}", functional=True) for n in range(9)]
     live = read({"dataset": "livecodebench", "source": {"path": write_rows(tmp_path, "l.jsonl", rows)}})
@@ -457,11 +428,7 @@ def test_a_problem_that_no_sandbox_takes_is_left_out_by_name(tmp_path: Path, cap
     assert MAX_EXPECTED_BYTES < programs.MAX_OUTPUT_KIB << 10 == protocol.MAX_OUTPUT_KIB << 10
     huge = json.dumps({"inputs": ["1", "9" * (16 << 20)], "outputs": ["1", "2"]})
     rows = [apps_row("A huge one.", input_output=huge), *(apps_row(f"Good, number {n}.") for n in range(3))]
-    options = {
-        "dataset": "apps",
-        "source": {"path": write_rows(tmp_path, "a.jsonl", rows)},
-        "test_dataset": "humaneval",
-    }
+    options = over(tmp_path, "apps", rows)
     with caplog.at_level(logging.WARNING, "troupe.environments.data"):
         assert len(every(options, 12, "train")) == 3
     told = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
@@ -472,11 +439,7 @@ def test_a_problem_that_no_sandbox_takes_is_left_out_by_name(tmp_path: Path, cap
 def test_a_limit_of_characters_leaves_whole_problems_out(tmp_path: Path) -> None:
     long = json.dumps({"inputs": ["1", "2" * 200, "3"], "outputs": ["1", "2", "3"]})
     rows = [apps_row("Long.", input_output=long), apps_row("Short.")]
-    options = {
-        "dataset": "apps",
-        "source": {"path": write_rows(tmp_path, "a.jsonl", rows)},
-        "test_dataset": "humaneval",
-    }
+    options = over(tmp_path, "apps", rows)
     assert {*every(options, 6, "train")} == {"Long.", "Short."}
     assert {*every({**options, "max_test_characters": 100}, 6, "train")} == {"Short."}
 
@@ -586,9 +549,7 @@ def test_the_names_that_authors_import_for_every_program_are_there(
     live = read({"dataset": "livecodebench", "source": {"path": write_rows(tmp_path, "l.jsonl", rows)}})
     inputs = {"inputs": [[[1, 2], 3], [[4], 5]], "outputs": [6, 9], "fn_name": "total"} if functional else {}
     row = apps_row("One.", input_output=json.dumps(inputs)) if functional else apps_row("One.")
-    apps = read(
-        {"dataset": "apps", "source": {"path": write_rows(tmp_path, "a.jsonl", [row])}, "test_dataset": "humaneval"}
-    )
+    apps = read(over(tmp_path, "apps", [row]))
     for problem, used in ((live, "gcd(reduce(add, [2, 2]), isqrt(16))"), (apps, "floor(sqrt(gcd(16, 32)))")):
         body = f"assert {used} == 4; heapify([]); Counter(); combinations; deque; sys.stdin"
         program = (

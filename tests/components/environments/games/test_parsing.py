@@ -11,25 +11,8 @@ from components.environments.games.sudoku import placement_list
 from components.errors import MalformedAction
 
 HOSTILE = (
-    "__import__('os').system('true')",
-    "['U']*3",
-    "[c for c in 'UD']",
-    "U" * 11,
-    "u",
-    "U;D",
-    "U,,D",
-    ",U",
-    "U,",
-    "[U",
-    "U]",
-    "[[U]]",
-    "[U][D]",
-    "U\nD",
-    "U\x00",
-    "ＵＤ",
-    "U-",
-    "{U}",
-    "None",
+    *("__import__('os').system('true')", "['U']*3", "[c for c in 'UD']", "U" * 11, "u", "U;D", "U,,D", ",U", "U,"),
+    *("[U", "U]", "[[U]]", "[U][D]", "U\nD", "U\x00", "ＵＤ", "U-", "{U}", "None"),
 )
 
 

@@ -118,25 +118,6 @@ def test_when_the_sandbox_fails_the_state_stays(tools: SubprocessTools) -> None:
     assert env.observe(REASONER).state == "R12+7*3:40>"
 
 
-def test_a_snapshot_restores_another_environment_of_the_problem(tools: SubprocessTools) -> None:
-    env, other = playthrough(payload(), tools), playthrough(payload(), tools)
-    env.apply(TOOL, "print(40)")
-    env.apply(REASONER, "41")
-    other.position = env.position
-    assert other.observe(TOOL) == env.observe(TOOL)
-    assert (other.success, other.done, other.render(color=True)) == (env.success, env.done, env.render(color=True))
-    assert other.apply(REASONER, "40") == env.apply(REASONER, "40")
-
-
-def test_nothing_happens_after_the_end(tools: SubprocessTools) -> None:
-    env = playthrough(payload(), tools)
-    env.apply(TOOL, "print(33)")
-    env.apply(REASONER, "33")
-    before = env.position.state.progress
-    assert env.apply(TOOL, "print(1)").error == env.apply(REASONER, "1").error != None  # noqa: E711
-    assert env.position.state.progress == before
-
-
 @pytest.mark.parametrize(
     "program", ["print('é☃\\x07' * 99)", "print('1' * 10**5)", "print('\\n' * 99 + 'x')", "print('\\t3\\r\\n4')"]
 )

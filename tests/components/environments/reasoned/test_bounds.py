@@ -13,69 +13,27 @@ from tests.components.environments.test_parser_bounds import AnyTools, playing
 from tests.costs import MAX_CPU_SECONDS, Piece, assert_cheap
 
 LISTS = (
-    "[U,",
-    "[U, R] ",
-    "[A, B] ",
-    "U -> ",
-    "U\n",
-    "1. U\n",
-    "- 123\n",
-    "[123] ",
-    "123 ",
-    "**U**\n",
-    "<answer>U",
-    "\\boxed{U} ",
+    *("[U,", "[U, R] ", "[A, B] ", "U -> ", "U\n", "1. U\n", "- 123\n", "[123] ", "123 ", "**U**\n"),
+    *("<answer>U", "\\boxed{U} "),
 )
 LABELS = (
-    "answer is ",
-    "Answer: ",
-    "answer ",
-    "the answer (",
-    "final ",
-    "答案",
-    "答案：",
-    "moves: ",
-    "answer: U ",
-    "so ",
-    "= 1\n",
+    *("answer is ", "Answer: ", "answer ", "the answer (", "final ", "答案", "答案：", "moves: ", "answer: U "),
+    *("so ", "= 1\n"),
 )
 CALLS = (
-    '{"tool":"pay"},',
-    '{"tool":"pay"} x',
-    '[{"tool":',
-    '{"a":[1,',
-    '{"a":{"a":1},',
-    "{'tool':",
-    '{"a\\"',
-    '[{"a":1},',
-    "[{},",
+    *('{"tool":"pay"},', '{"tool":"pay"} x', '[{"tool":', '{"a":[1,', '{"a":{"a":1},', "{'tool':", '{"a\\"'),
+    *('[{"a":1},', "[{},"),
 )
 PLANS = ("buy 1 pear;", "buy 1 pear\n", "pay; x\n", "`pay` ", "plan: pay\n", "pay x\n")
 TESTS = ("1 => 2. Hm\n", "`1 => 2` ", "=> a b c d.\n", "Input:\n")
 LINES = (
-    "? a\nb\n",
-    "= a\nb\n",
-    "final answer: b\n",
-    "### a\nb\n",
-    ":\n",
-    "=\n",
-    "#\n",
-    "a\n",
-    "\n",
-    " \n",
-    "#### 4\n",
-    "\\boxed{1} ",
+    *("? a\nb\n", "= a\nb\n", "final answer: b\n", "### a\nb\n", ":\n", "=\n", "#\n", "a\n", "\n", " \n"),
+    *("#### 4\n", "\\boxed{1} "),
 )
 BLOCKS = ("```python\n1\n```\n", "```python\n", "```\n", "   ```\n")
 THOUGHTS = (
-    "<think>",
-    "</think>",
-    "<think></think>",
-    "</think>\n",
-    '"</think>',
-    "'</think>' ",
-    "`<think>` ",
-    "```\n<think>\n",
+    *("<think>", "</think>", "<think></think>", "</think>\n", '"</think>', "'</think>' "),
+    *("`<think>` ", "```\n<think>\n"),
 )
 SEATS = {
     "plan_path-plan_agent": ({}, (*LISTS, *LABELS)),

@@ -21,21 +21,8 @@ from troupe.testing import check_environment
 PIECES = st.sampled_from(
     (
         *("U", "[U, R]", "12", "\n", " ", "```", "```python\n", "print(1)", '{"tool":"pay"}', "? a", "= b", "1 => 2"),
-        *(
-            "think>",
-            "<thinking>",
-            "</thinking>",
-            "< think>",
-            "\\boxed{4}",
-            "Answer: 4",
-            "pay;",
-            '"',
-            "'",
-            "`",
-            "é",
-            "<",
-            "/",
-        ),
+        *("think>", "<thinking>", "</thinking>", "< think>", "\\boxed{4}", "Answer: 4", "pay;", '"', "'", "`", "é"),
+        *("<", "/"),
     )
 )
 TEXTS = st.lists(PIECES, max_size=12).map("".join).filter(lambda text: "<think>" not in text and "</think>" not in text)
@@ -174,19 +161,6 @@ def test_scripted_answers_mean_the_same_in_both_modes(name: str, options: Mappin
             assert announced[0] == announced[1]
             assert reasoned.apply(role, answer) == compact.apply(role, answer)
             assert reasoned.observe(role).state == compact.observe(role).state
-
-
-@pytest.mark.parametrize(("name", "options", "role"), SEATS)
-def test_no_text_raises(name: str, options: Mapping[str, Any], role: str) -> None:
-    env, rng = build(name, options, "free"), Random(3)
-    before = env.position
-    texts = [row.text for _, _, rows in TABLES.values() for row in rows]
-    for _ in range(40):
-        first, second = (rng.choice(texts) for _ in range(2))
-        text = first[: rng.randrange(len(first))] + rng.choice(["", "\n", "</think>", "[", "```\n", "\ud800"]) + second
-        env.position = before
-        env.referee.calls(env.position, role, text)
-        env.apply(role, text)
 
 
 def test_a_family_reads_as_it_was_made() -> None:

@@ -1,7 +1,5 @@
 """One episode by hand on a small shelf: turn order, rewards, termination, failures, and what is shown."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,13 +20,6 @@ from tests.components.environments.search.tables import (
     table,
     the_family,
 )
-
-ANSWERS = st.text(max_size=40) | st.lists(
-    st.sampled_from(
-        ["?Moby", "?Ann Toval", "=Kesson", "=Ann Toval", "### Ann Toval", "#1 = Kesson", "?home of #1", "?", "hm"]
-    ),
-    max_size=4,
-).map("\n".join)
 
 
 def test_an_episode_that_follows_the_chain() -> None:
@@ -205,37 +196,6 @@ def test_whatever_is_shown_can_be_written_as_utf8() -> None:
     env.observe(REASONER).state.encode()
 
 
-@given(
-    actions=st.lists(st.tuples(st.sampled_from([SEARCHER, REASONER]), ANSWERS), max_size=6),
-    more=st.lists(st.tuples(st.sampled_from([SEARCHER, REASONER]), ANSWERS), min_size=1, max_size=4),
-)
-@settings(max_examples=150, deadline=None)
-def test_no_answer_raises_and_a_snapshot_brings_everything_back(
-    actions: list[tuple[str, str]], more: list[tuple[str, str]]
-) -> None:
-    env, twin = table(), table()
-    for role, text in actions:
-        before = env.position.state.state
-        env.referee.calls(env.position, role, text)
-        outcome = env.apply(role, text)
-        after = env.position.state.state
-        assert (env.done, env.success) == (after.answer is not None, after.verdict.exact)
-        if outcome.error is not None:
-            assert replace(after, refused=before.refused, num_reasoned=before.num_reasoned) == before
-            assert set(outcome.team.values()) == {0.0}
-            assert outcome.local["malformed"] == 1.0
-        assert len(env.observe(role).state) <= observation_characters(env.position.state.sizes)
-    snapshot, seen = env.position, [env.observe(role) for role in env.roles]
-    rewards = (env.team_reward, env.done, env.success, *map(env.local_reward, env.roles))
-    for role, text in more:
-        env.apply(role, text)
-    for one in (env, twin):
-        one.position = snapshot
-        assert [one.observe(role) for role in one.roles] == seen
-        assert (one.team_reward, one.done, one.success, *map(one.local_reward, one.roles)) == rewards
-        assert one.render(color=False).isascii()
-
-
 @given(st.text(min_size=1, max_size=2000), st.integers(0, 2))
 @settings(max_examples=60, deadline=None)
 def test_what_is_shown_is_bounded_and_ascii_where_asked(text: str, level: int) -> None:
@@ -251,17 +211,6 @@ def test_what_is_shown_is_bounded_and_ascii_where_asked(text: str, level: int) -
             shown = env.observe(role).state
             assert len(shown) <= observation_characters(sizes)
             assert all(character == "\n" or " " <= character <= "~" for character in shown)
-
-
-def test_a_replay_of_the_recorded_actions_gives_the_same_outcomes() -> None:
-    actions = [
-        (SEARCHER, "?Moby"),
-        (REASONER, "?Ann Toval"),
-        (SEARCHER, "?Ann Toval\n#1=Kesson"),
-        (REASONER, "=Kesson"),
-    ]
-    first, second = table(), table()
-    assert [first.apply(*each) for each in actions] == [second.apply(*each) for each in actions]
 
 
 def test_a_question_survives_its_payload() -> None:

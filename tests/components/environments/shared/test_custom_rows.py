@@ -91,12 +91,10 @@ def test_answers_are_text_or_numbers(tmp_path: Path) -> None:
         ({"question": "x?", "answer": True}, r"answer: bool instead of text or a number"),
         ({"question": "x?", "answer": " "}, r"answer: empty"),
         ({"question": " ", "answer": 1}, r"question: empty"),
-        ({"question": 5, "answer": 1}, r"question: Input should be a valid string"),
         (
             {"question": "x?", "answer": "1" * 401},
             r"answer: 401 characters, of at most 400; write the final answer alone",
         ),
-        ({"question": "x" * 20_001, "answer": 1}, r"question: String should have at most 20000 characters"),
         ([1, 2], r"list instead of an object"),
         ("{'question': 1}", r"no JSON \(Expecting property name"),
         ('{"question": "x?", "answer": NaN}', r"answer: nan is no answer"),
@@ -192,7 +190,6 @@ def test_one_file_of_programs_serves_both_splits_which_share_none(tmp_path: Path
         ({"entry": "f"}, r"tests\.0\.input: the arguments of a function are a list"),
         ({"entry": "f(x)"}, r"entry: 'f\(x\)' is no name of a function"),
         ({"prompt": " "}, r"prompt: empty"),
-        ({"prompt": None}, r"prompt: Input should be a valid string"),
     ],
 )
 def test_a_wrong_problem_is_told_with_file_line_and_field(tmp_path: Path, change: dict[str, Any], told: str) -> None:

@@ -1,7 +1,5 @@
 """What goes over the wire to the Messages API, and what its special answers become."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from components.errors import ApiIncompatible, BudgetSpent, ConfigurationError
@@ -13,14 +11,7 @@ from tests.components.generation.api.wire_server import (
     WireServer,
     anthropic_error,
     message,
-    wire_server,
 )
-
-
-@pytest.fixture
-def wire() -> Iterator[WireServer]:
-    with wire_server() as server:
-        yield server
 
 
 def test_each_candidate_is_a_request(wire: WireServer) -> None:

@@ -1,7 +1,6 @@
 """Both providers through the engine: order, concurrency, kept answers, cost, and the Generator's contract."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,7 @@ from tests.components.generation.api.wire_server import (
     Reply,
     WireServer,
     make_answer,
-    wire_server,
 )
-
-
-@pytest.fixture
-def wire() -> Iterator[WireServer]:
-    with wire_server() as server:
-        yield server
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -1,7 +1,5 @@
 """What goes over the wire to a server of chat completions, and what its special answers become."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from components.errors import ApiIncompatible, BudgetSpent, ConfigurationError
@@ -13,14 +11,7 @@ from tests.components.generation.api.wire_server import (
     chat_completion,
     choice,
     openai_error,
-    wire_server,
 )
-
-
-@pytest.fixture
-def wire() -> Iterator[WireServer]:
-    with wire_server() as server:
-        yield server
 
 
 def test_one_request_asks_for_all_candidates(wire: WireServer) -> None:

@@ -5,7 +5,6 @@ import pickle
 import socket
 import sys
 import traceback
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,12 +26,6 @@ from tests.components.generation.api.wire_server import KEY, MODEL, Reply, WireS
 
 VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 SOON = {"retry-after": "0.02"}
-
-
-@pytest.fixture
-def wire() -> Iterator[WireServer]:
-    with wire_server() as server:
-        yield server
 
 
 def make_failure(status: int, **settings: Any) -> Reply:

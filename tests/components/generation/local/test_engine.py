@@ -87,18 +87,6 @@ def test_logprobs_are_those_of_the_tempered_distribution(tmp_path: Path) -> None
             assert completion.logprobs == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-def test_greedy_equals_the_library_s_own_generate(tmp_path: Path) -> None:
-    model = random_model(seed=3)
-    engine, version = load_engine(model, tmp_path)
-    rng = Random(0)
-    prompts = [tuple(rng.randrange(2, 11) for _ in range(6)) for _ in range(9)]
-    requests = [GenerationRequest(prompt_tokens=p, seeds_K=(0,), max_new_tokens=10, temperature=0.0) for p in prompts]
-    ids = torch.tensor(prompts)
-    expected = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=10, do_sample=False)
-    for group, row in zip(engine.generate(requests, version), expected[:, 6:].tolist(), strict=True):
-        assert group[0].tokens == tuple(row[: row.index(END) + 1] if END in row else row)
-
-
 def test_a_candidate_does_not_depend_on_its_company(tmp_path: Path) -> None:
     engine, version = load_engine(random_model(seed=4), tmp_path)
     requests = make_mixed_requests(5)
@@ -124,14 +112,6 @@ def test_a_candidate_does_not_depend_on_its_company(tmp_path: Path) -> None:
         for request in requests
     ]
     assert together == alone == one_seed_each
-
-
-def test_small_batches_give_the_same_candidates(tmp_path: Path) -> None:
-    model = random_model(seed=6)
-    requests = make_mixed_requests(7, count=20)
-    wide, version = load_engine(model, tmp_path)
-    narrow, _ = load_engine(model, tmp_path, max_batch_tokens=64)
-    assert tokens_of(wide.generate(requests, version)) == tokens_of(narrow.generate(requests, version))
 
 
 def test_repeating_a_call_repeats_every_bit(tmp_path: Path) -> None:
@@ -199,15 +179,6 @@ def test_scores_equal_a_whole_forward_for_prompts_and_answers_of_any_length(tmp_
     completions = [tuple(rng.randrange(11) for _ in range(rng.randint(0, 9))) for _ in range(12)]
     for prompt, completion, found in zip(prompts, completions, engine.score(prompts, completions), strict=True):
         assert list(found) == pytest.approx(full_logprobs(model, prompt, completion) if completion else [], abs=1e-5)
-
-
-def test_scores_of_its_own_samples_are_its_own_logprobs(tmp_path: Path) -> None:
-    engine, version = load_engine(random_model(seed=13), tmp_path)
-    request = GenerationRequest(prompt_tokens=(2, 9, 4), seeds_K=tuple(range(8)), max_new_tokens=9, temperature=1.0)
-    (group,) = engine.generate([request], version)
-    scores = engine.score([(2, 9, 4)] * 8, [completion.tokens for completion in group])
-    for completion, found in zip(group, scores, strict=True):
-        assert found == pytest.approx(completion.logprobs, abs=1e-5)
 
 
 def test_nothing_asked_is_nothing_answered(tmp_path: Path) -> None:

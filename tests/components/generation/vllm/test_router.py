@@ -140,18 +140,6 @@ def test_an_error_that_is_not_the_replicas_ends_the_rest() -> None:
     assert replicas.busy == ()
 
 
-def test_a_request_that_no_replica_survives_is_asked_once_of_each() -> None:
-    asked = []
-
-    async def send(url: str, job: Job) -> bytes:
-        asked.append(url)
-        raise ReplicaFailed("poison")
-
-    with pytest.raises(EngineUnavailable):
-        asyncio.run(all_up().dispatch(jobs_of(1, 1), send))
-    assert sorted(asked) == list(URLS)
-
-
 def test_what_a_given_up_replica_owes_is_asked_of_another_at_once_and_no_more() -> None:
     replicas, answered = all_up(slack=0), []
 

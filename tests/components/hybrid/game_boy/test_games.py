@@ -9,7 +9,7 @@ from components.errors import ConfigurationError
 from components.hybrid.episodes import EpisodeRule
 from components.hybrid.errors import SaveStateCorrupt, SaveStateOfOtherRom
 from components.hybrid.game_boy.emulator import open_state, seal_state
-from components.hybrid.game_facts import LARGEST, Action, GamesStep, grey_screens
+from components.hybrid.game_facts import LARGEST, GamesStep, grey_screens
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.subgoals import read_lesson
 from tests.components.hybrid.game_boy.one_game import mix_actions, open_games
@@ -90,17 +90,6 @@ def test_what_is_seen_is_the_screen_also_at_the_end_of_an_episode_and_after_a_st
         play(games, 7)
         games.restore(snapshot)
         np.testing.assert_array_equal(games.states(), first)
-
-
-def test_a_door_walked_back_and_forth_costs_its_steps_alone() -> None:
-    rng = np.random.default_rng(0)
-    with open_games(1) as games:
-        while games.facts["map_number"][0] != 3:
-            games.play(mix_actions(games, rng, competence=1.0))
-        games.play(np.array([Action.LEFT]))
-        rounds = [games.play(np.array([action])) for action in [Action.RIGHT, Action.LEFT] * 5]
-        assert games.facts["map_number"][0] == 4
-    assert {float(step.rewards_N[0]) for step in rounds} == {-0.01}
 
 
 def test_an_episode_earns_its_records_term_by_term() -> None:

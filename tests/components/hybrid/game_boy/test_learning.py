@@ -1,7 +1,7 @@
 """The learner on the real emulator: it learns what chance does not find, and is resumed bit for bit in new processes."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -17,14 +17,6 @@ from tests.components.hybrid.scripted_play import random_actions
 
 pytestmark = pytest.mark.slow
 MOST_STEPS = 100
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def open_them(num_games: int, *, seed: int, max_steps: int = MOST_STEPS) -> AbstractContextManager[EmulatedGames]:

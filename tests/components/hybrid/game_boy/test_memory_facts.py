@@ -54,21 +54,8 @@ def test_the_state_variables_of_that_memory() -> None:
     found = FactsReader(CRYSTAL).read(RecordedMemory())
     variables = state_variables({name: np.array([value]) for name, value in found.items()})[0]
     wanted = [
-        9 / 255,
-        7 / 255,
-        24 / 26,
-        3 / 255,
-        1,
-        4 / 8,
-        4 / 7,
-        3 / 6,
-        157 / 251,
-        0.44,
-        2 / 3,
-        400 / 470,
-        1,
-        81 / 600,
-        2 / 3,
+        *(9 / 255, 7 / 255, 24 / 26, 3 / 255, 1, 4 / 8, 4 / 7, 3 / 6, 157 / 251, 0.44, 2 / 3, 400 / 470, 1),
+        *(81 / 600, 2 / 3),
     ]
     wanted += [np.log(123457) / np.log(1e6), 2 / 8, 1 / 8, 1, 0.17, 258 / 515, 10 / 2048, 3 / 251, 1, 2 / 3]
     np.testing.assert_allclose(variables, wanted, rtol=1e-6)

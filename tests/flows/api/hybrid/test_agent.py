@@ -215,11 +215,9 @@ def test_the_last_button_that_is_named_counts(response: str, action: int) -> Non
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: memory().record_decision({"x": 4}, 4, "", 0.5, 1.0), "game_state .*give GameStateAnalysis"),  # type: ignore[arg-type]
     (lambda: memory().record_decision(GameStateAnalysis({}), 4, "", 0.5, None), "outcome_reward None"),  # type: ignore[arg-type]
-    (lambda: memory().get_recent_decisions(1.5), "limit 1.5"),  # type: ignore[arg-type]
     (lambda: memory().analyze_patterns(0), "min_frequency 0"),
     (lambda: GameStateAnalysis(np.zeros(25)), "state_variables ndarray: give info"),  # type: ignore[arg-type]
     (lambda: begin().reset(options={"state": "abc"}), "reset: options is not known; give seed"),
-    (lambda: begin().reset(sed=1), "reset: sed is not known"),
     *((lambda a=a: begin().step(a), "action .*use a whole number") for a in ("a", None, np.array([3]), 3.7, True)),
     *((lambda n=n: create_env(goal_badges=n), "goal_badges .*1 to 16") for n in (1.5, 20)),
     *((lambda rom=rom: create_env(rom), "rom_path .*is no file") for rom in ("", "/")),

@@ -193,7 +193,6 @@ def test_what_an_agent_writes_never_raises_and_what_a_caller_does_wrong_does() -
             "its environment is 'math', and CodeEnv plays code; pass a",
         ),
         (lambda: GamesEnv(env_options={"sise": 5}), "environment.options.sise: unknown key.*did you mean 'size'"),
-        (lambda: GamesEnv(split="tset"), "split 'tset': did you mean 'test'"),
         (lambda: GamesEnv(batch=2), r"config\['batch'\]: unknown key"),
         (lambda: GamesEnv().reset(-1), "problem -1: problems count from 0"),
     ],
