@@ -152,7 +152,7 @@ def play_cells(arguments: argparse.Namespace) -> Iterator[Cell]:
     """Every mode with every adviser and policy."""
     for policy_steps in arguments.policy_steps:
         policies = [train_policy(seed, policy_steps) for seed in range(arguments.seeds)]
-        for llm_actor in arguments.llm_actors:
+        for llm_actor in arguments.advisers:
             for mode in arguments.modes:
                 plays = tuple(
                     play_mode(CONTROLS[mode], policy, ADVISERS[llm_actor](seed), seed, arguments)

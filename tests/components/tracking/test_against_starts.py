@@ -64,7 +64,7 @@ def test_each_trained_agent_meets_all_others_as_they_were_at_the_start(
             payoffs_P_K=earned,
         )  # fmt: skip
 
-    monkeypatch.setattr(play_suite, "within", play)
+    monkeypatch.setattr(play_suite, "in_lineage", play)
     with Session(run) as session:
         session.publishing = Publishing(
             run, PIPELINE, session.store, tracker, first={}, tracing=None, changed={}, started_ms=5
