@@ -24,7 +24,7 @@ class Block:
         self.made.append(call)
         return f"task of {call[3]}"
 
-    def within(self, *call: Any) -> str:
+    def in_lineage(self, *call: Any) -> str:
         self.made.append(call)
         progress.report("play_suite", 0, 2, len(call[2].problems))
         progress.report("another", 0, 1, 9)

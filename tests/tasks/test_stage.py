@@ -282,9 +282,9 @@ def test_a_stage_within_a_stage_has_its_result_whether_it_is_computed_read_or_in
 
     @staged("compute_advantages", version=1)
     def outer(session: Session, step: int, part: int) -> ArtifactRef:
-        first, again = inner.within(session, 0, 0), inner.within(session, 0, 0)
+        first, again = inner.in_lineage(session, 0, 0), inner.in_lineage(session, 0, 0)
         assert first == again
-        return first if part == 0 else interrupted.within(session, 1, 0)
+        return first if part == 0 else interrupted.in_lineage(session, 1, 0)
 
     assert states(outer, (session, 0, 0), (session, 0, 1)) == ["Completed", "Cancelled"]
-    assert inner.within(session, 0, 0) == outer.within(session, 0, 0)
+    assert inner.in_lineage(session, 0, 0) == outer.in_lineage(session, 0, 0)

@@ -261,7 +261,7 @@ REFUSED: list[tuple[Callable[[Path], HybridLLMRLTrainer], dict[str, int], str]] 
     (
         lambda at: rl_trainer(at, env=CustomReward("twin", True, "state")),
         {},
-        "env OwnReward: a run cannot call its _calc",
+        "env CustomReward: a run cannot call its _calc",
     ),
     (with_own_goal, {}, "goal_planner: a run knows no goals"),
     (make_learned, {}, "agent: has learned 2 times step by step"),
