@@ -61,7 +61,10 @@ class Evaluation:
         """What decides the answers of each role that acts: weights, and how it is asked. Names of policies decide nothing."""
         seats = session.scenario.seats if seating is None else session.scenario.fill_seats(seating)
         acting = [role for role in agents_of(plan.turn_order, session.scenario.family.roles) if role in seats]
-        return {role: _asked(seats[role]) | {"weights": versions[seats[role].policy].weights_digest} for role in acting}
+        return {
+            role: _describe_request(seats[role]) | {"weights": versions[seats[role].policy].weights_digest}
+            for role in acting
+        }
 
     def play(
         self,
@@ -97,7 +100,7 @@ class Evaluation:
         return list_answer_metrics(play)
 
 
-def _asked(seat: RoleBinding) -> dict[str, Any]:
+def _describe_request(seat: RoleBinding) -> dict[str, Any]:
     return {each.name: getattr(seat, each.name) for each in fields(seat) if each.name != "policy"}
 
 
