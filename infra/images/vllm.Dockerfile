@@ -19,9 +19,9 @@ COPY requirements/torch-cpu.txt infra/vllm/requirements-cpu.txt /opt/troupe/
 RUN pip install --no-cache-dir --no-deps --require-hashes --index-url https://download.pytorch.org/whl/cpu \
         -r /opt/troupe/torch-cpu.txt \
     && pip install --no-cache-dir --no-deps --require-hashes -r /opt/troupe/requirements-cpu.txt
-COPY infra/vllm/serve.py infra/vllm/troupe_guard.py infra/vllm/troupe_worker.py /opt/troupe/
+COPY infra/vllm/serve.py infra/vllm/troupe_guard.py infra/vllm/troupe_weights.py infra/vllm/troupe_worker.py /opt/troupe/
 ENTRYPOINT ["python3", "/opt/troupe/serve.py"]
 
 FROM vllm/vllm-openai:v0.32.0 AS gpu
-COPY infra/vllm/serve.py infra/vllm/troupe_guard.py infra/vllm/troupe_worker.py /opt/troupe/
+COPY infra/vllm/serve.py infra/vllm/troupe_guard.py infra/vllm/troupe_weights.py infra/vllm/troupe_worker.py /opt/troupe/
 ENTRYPOINT ["python3", "/opt/troupe/serve.py"]

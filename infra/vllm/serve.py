@@ -19,7 +19,8 @@ OPTIONS = (
     "--logprobs-mode=processed_logprobs",
     "--generation-config=vllm",
     "--worker-extension-cls=troupe_worker.TroupeWorker",
-    "--middleware=troupe_guard.Guard",
+    "--middleware=troupe_weights.Weights",
+    "--middleware=troupe_guard.Guard",  # the last one is asked first
 )
 CPU_OPTIONS = (
     "--enforce-eager",
@@ -33,6 +34,8 @@ ENVIRONMENT = {
     # Not the guard's key, but expected in the same header.
     "VLLM_API_KEY": "",
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+    # The runner of all tests on the CPU. Where Triton is, 0.32 would take another, with its own reload, adapters and samplers.
+    "VLLM_USE_V2_MODEL_RUNNER": "0",
     # Otherwise its processes write their titles over the environment, by which we find them.
     "SPT_NOENV": "1",
 }

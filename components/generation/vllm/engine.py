@@ -12,7 +12,7 @@ from components.generation.base import Completion, GenerationRequest
 from components.generation.vllm.background import Background
 from components.generation.vllm.candidates import candidates_of
 from components.generation.vllm.fleet import Fleet
-from components.generation.vllm.folders import check_base_folder, keep_adapter, merge_into_folder
+from components.generation.vllm.folders import check_base_folder, merge_into_folder
 from components.generation.vllm.loaded_weights import ServedVersion
 from components.generation.vllm.router import Replicas
 from components.generation.vllm.transport import Transport
@@ -137,16 +137,14 @@ class VllmGenerator:
 
     def _check_folders(self, folder: Path, version: PolicyVersion, adapter: Path | None) -> ServedVersion:
         """What the servers have to hold, after checking that the folders hold `version`."""
-        base, digest, policy = check_base_folder(folder, version, adapter), version.weights_digest, version.policy
+        base, digest = check_base_folder(folder, version, adapter), version.weights_digest
         if adapter is None:
-            return ServedVersion(model=self._model, policy=policy, weights=digest, digest=digest, folder=folder)
-        place = self._place(version)
+            return ServedVersion(model=self._model, weights=digest, digest=digest, folder=folder)
         if self._config.vllm.merge_adapters:
-            whole = merge_into_folder(folder, adapter, place)
-            return ServedVersion(model=self._model, policy=policy, weights=digest, digest=digest, folder=whole)
-        name = f"{policy}@{digest[:16]}"  # one per version, so that no request reaches another version
-        kept = keep_adapter(adapter, place)
-        return ServedVersion(model=name, policy=policy, weights=base, digest=digest, folder=folder, adapter=kept)
+            whole = merge_into_folder(folder, adapter, self._place(version))
+            return ServedVersion(model=self._model, weights=digest, digest=digest, folder=whole)
+        name = f"{version.policy}@{digest[:16]}"  # one per version, so that no request reaches another version
+        return ServedVersion(model=name, weights=base, digest=digest, folder=folder, adapter=adapter)
 
     def _score(self, prompt: tuple[int, ...], completion: tuple[int, ...], serving: ServedVersion) -> tuple[float, ...]:
         self._check_length(len(prompt) + len(completion) + 1)
@@ -182,5 +180,5 @@ class VllmGenerator:
             )
 
     def _place(self, version: PolicyVersion) -> Path:
-        """The folder for what this engine derives from an adapter."""
+        """The folder for a base that an adapter is merged into."""
         return self._scratch / version.weights_digest[:32]

@@ -11,7 +11,6 @@ from components.generation.vllm.loaded_weights import ServedVersion
 from components.generation.vllm.router import Job, Replicas
 from components.generation.vllm.transport import ReplicaFailed, Transport
 from components.generation.vllm.weight_loader import Loading
-from components.generation.vllm.wire import GENERATE
 
 Answer = TypeVar("Answer")
 _SERVES = "it serves "
@@ -142,4 +141,4 @@ class Fleet:
         await self._transport.call(url, "/health", timeout_seconds=self._config.health_timeout_seconds)
 
     async def _ask(self, url: str, job: Job) -> Any:
-        return await self._transport.call(url, GENERATE, job.body, timeout_seconds=self._config.request_timeout_seconds)
+        return await self._transport.call(url, job.path, job.body, timeout_seconds=self._config.request_timeout_seconds)

@@ -27,13 +27,6 @@ def check_base_folder(folder: Path, version: PolicyVersion, adapter: Path | None
     return base
 
 
-def keep_adapter(adapter: Path, into: Path) -> Path:
-    """A private copy of the adapter's folder at `into`: a server may read it again at any time."""
-    if not into.exists():
-        _copy_unfinished(adapter, into).rename(into)
-    return into
-
-
 def merge_into_folder(folder: Path, adapter: Path, into: Path) -> Path:
     """A model folder at `into` whose weights are W + alpha / rank * B A (arXiv 2106.09685, section 4.1), in W's type."""
     if not into.exists():

@@ -5,29 +5,19 @@ it came from. A restarted server reports "default", which proves nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from components.identity import canonical_json
 from components.text.bounded_json import parse_bounded_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedWeights:
-    """Digests of the full weights (None if unknown) and of each policy whose adapter is loaded."""
+    """Digests of the full weights (None if unknown) and of each loaded adapter, by the name under which it is served."""
 
     weights: str | None = None
     adapters: Mapping[str, str] = field(default_factory=dict)
-
-    def name_version(self) -> str:
-        """The weight version that says this."""
-        return canonical_json({"weights": self.weights, "adapters": dict(self.adapters)}).decode()
-
-    def with_adapter(self, policy: str, digest: str | None) -> "LoadedWeights":
-        """The same with another adapter of `policy`; None removes it."""
-        others = {name: known for name, known in self.adapters.items() if name != policy}
-        return replace(self, adapters=others if digest is None else {**others, policy: digest})
 
 
 @lru_cache(maxsize=256)
@@ -50,7 +40,6 @@ class ServedVersion:
     """
 
     model: str
-    policy: str
     weights: str
     digest: str
     folder: Path
@@ -58,4 +47,4 @@ class ServedVersion:
 
     def is_held_by(self, held: LoadedWeights) -> bool:
         """Whether a server that holds `held` answers from this version."""
-        return held.weights == self.weights and (self.adapter is None or held.adapters.get(self.policy) == self.digest)
+        return held.weights == self.weights and (self.adapter is None or held.adapters.get(self.model) == self.digest)

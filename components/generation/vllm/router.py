@@ -19,10 +19,11 @@ AFFINITY_SLACK = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One request. Jobs of equal `key` share a prompt, and so a replica's cache."""
+    """One request, to a route of a server. Jobs of equal `key` share a prompt, and so a replica's cache."""
 
     key: bytes
     body: bytes
+    path: str
 
 
 class Replicas:

@@ -9,8 +9,9 @@ distribution it samples from. One request per candidate, because vLLM seeds the 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from components.errors import StaleEngine
 from components.generation.base import Completion, GenerationRequest
@@ -46,8 +47,7 @@ def generation_job(
     if stop:
         sampling |= {"stop": list(stop), "include_stop_str_in_output": True, "detokenize": True}
     tokens = [*request.prompt_tokens, *begun]
-    body = {"model": serving.model, "token_ids": tokens, "cache_salt": serving.digest, "sampling_params": sampling}
-    return Job(key=prompt_key(request.prompt_tokens), body=encode_json(body))
+    return _job(request.prompt_tokens, tokens, sampling, serving)
 
 
 def prompt_key(tokens: Sequence[int]) -> bytes:
@@ -81,9 +81,7 @@ def completion_from(
 def scoring_job(prompt: Sequence[int], completion: Sequence[int], serving: ServedVersion) -> Job:
     """A job whose answer has the log-probabilities of `completion` after `prompt`: both are sent as a prompt."""
     sampling = {**_PLAIN, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
-    tokens = [*prompt, *completion]
-    body = {"model": serving.model, "token_ids": tokens, "cache_salt": serving.digest, "sampling_params": sampling}
-    return Job(key=prompt_key(prompt), body=encode_json(body))
+    return _job(prompt, [*prompt, *completion], sampling, serving)
 
 
 def scores_from(answer: Any, completion: Sequence[int], serving: ServedVersion, *, url: str) -> tuple[float, ...]:
@@ -94,6 +92,13 @@ def scores_from(answer: Any, completion: Sequence[int], serving: ServedVersion, 
         return tuple(float(entry[str(token)]["logprob"]) for entry, token in zip(tail, completion, strict=True))
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ReplicaFailed(f"{url}: unexpected scores: {type(error).__name__}: {error}") from error
+
+
+def _job(prompt: Sequence[int], tokens: Sequence[int], sampling: Mapping[str, Any], serving: ServedVersion) -> Job:
+    body = {"model": serving.model, "token_ids": tokens, "cache_salt": serving.digest, "sampling_params": sampling}
+    # Names the adapter, so that the server keeps it while the request runs.
+    path = GENERATE if serving.adapter is None else f"{GENERATE}?{urlencode({'adapter': serving.model})}"
+    return Job(key=prompt_key(prompt), body=encode_json(body), path=path)
 
 
 def _check_weights(choice: Any, serving: ServedVersion, what: str) -> None:

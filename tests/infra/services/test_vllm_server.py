@@ -191,7 +191,7 @@ def test_the_image_starts_the_same_server() -> None:
     for stage in stages:
         assert 'ENTRYPOINT ["python3", "/opt/troupe/serve.py"]' in stage
         copied = re.findall(r"COPY (.*) /opt/troupe/", stage)
-        assert {"serve.py", "troupe_guard.py", "troupe_worker.py"} <= {
+        assert {"serve.py", "troupe_guard.py", "troupe_weights.py", "troupe_worker.py"} <= {
             Path(name).name for name in " ".join(copied).split()
         }
         assert all((START.parents[2] / name).is_file() for names in copied for name in names.split())

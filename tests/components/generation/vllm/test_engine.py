@@ -70,6 +70,11 @@ def adapter_of(policy: str, folder: Path, base: PolicyVersion, *, seed: int, ste
     return PolicyVersion(policy=policy, step=step, weights_digest=digest)
 
 
+def name_adapter(version: PolicyVersion) -> str:
+    """The name under which it is served."""
+    return f"{version.policy}@{version.weights_digest[:16]}"
+
+
 def probe_under(weights: str) -> Probe:
     """The trainer's side of the server's arithmetic."""
     logprobs = tuple(logprob_of(weights, token, len(PROMPT) + at) for at, token in enumerate(COMPLETION))
@@ -157,7 +162,7 @@ def test_full_weights_are_reloaded_under_a_pause_and_once(
 ) -> None:
     engine = make(server)
     engine.load(folder, version)
-    refreshing = [call for call in server.calls if call not in ("/v1/models", "/weight_info", "/health")]
+    refreshing = [call for call in server.calls if call not in ("/v1/models", "/health")]
     assert refreshing == [
         "/pause",
         "/update_weight_version",
@@ -246,7 +251,7 @@ def test_a_server_that_was_started_anew_is_stale_until_it_is_loaded_again(
 ) -> None:
     engine = make(server)
     engine.load(folder, version)
-    server.version, server.weights = "default", "as started"
+    server.restart()
     with pytest.raises(StaleEngine, match="answered from default"):
         engine.generate([request_of(1)], version)
     with pytest.raises(StaleEngine, match="scored with default"):
@@ -272,23 +277,64 @@ def test_adapters_of_two_policies_live_side_by_side(
         assert engine.generate([request_of(1)], wanted)[0][0].version == wanted
 
 
-def test_a_new_adapter_replaces_the_old_one_of_its_policy_alone(
+def test_a_new_adapter_is_answered_from_and_the_old_one_is_stale(
     server: VllmWireServer, make: Make, folder: Path, version: PolicyVersion, tmp_path: Path
 ) -> None:
     old = adapter_of("plan", tmp_path / "old", version, seed=1)
-    other = adapter_of("tool", tmp_path / "tool", version, seed=2)
     new = adapter_of("plan", tmp_path / "new", version, seed=3, step=2)
-    engine, tooler = make(server), make(server)
+    engine = make(server)
     engine.load(folder, old, tmp_path / "old")
-    tooler.load(folder, other, tmp_path / "tool")
     before = engine.score([PROMPT], [COMPLETION])
     engine.load(folder, new, tmp_path / "new")
-    assert {name.partition("@")[0] for name in server.adapters} == {"plan", "tool"}
-    assert len(server.adapters) == 2
     assert engine.score([PROMPT], [COMPLETION]) != before
     with pytest.raises(StaleEngine):
         engine.generate([request_of(1)], old)
-    assert tooler.generate([request_of(1)], other)[0][0].version == other
+
+
+def test_a_run_and_two_evaluations_take_no_adapter_from_each_other(
+    server: VllmWireServer, make: Make, folder: Path, version: PolicyVersion, tmp_path: Path
+) -> None:
+    steps = [adapter_of("plan", tmp_path / str(step), version, seed=step, step=step) for step in range(20)]
+    shutil.copytree(tmp_path / "0", tmp_path / "copy of 0")
+    run, first, third = make(server), make(server), make(server)
+    first.load(folder, steps[0], tmp_path / "copy of 0")
+    third.load(folder, steps[2], tmp_path / "2")
+    for step, plan in enumerate(steps):
+        run.load(folder, plan, tmp_path / str(step))
+        for engine, wanted in ((run, plan), (first, steps[0]), (third, steps[2])):
+            assert engine.generate([request_of(step)], wanted)[0][0].version == wanted
+            engine.load(folder, wanted, tmp_path / str(wanted.step))
+    assert server.calls.count("/v1/load_lora_adapter") == len(steps), "each digest once, from whichever folder"
+    assert server.calls.count("/v1/unload_lora_adapter") == len(steps) - wire.WEIGHTS.MOST_ADAPTERS
+    gone = [plan.step for plan in steps if name_adapter(plan) not in server.adapters]
+    assert gone == [1, 3, 4, 5], "the ones that were used longest ago"
+    assert all(Path(copy).is_dir() for copy, _ in server.adapters.values())
+
+
+def test_an_adapter_stays_while_its_request_runs_and_is_loaded_again_after(
+    server: VllmWireServer, make: Make, folder: Path, version: PolicyVersion, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(wire.WEIGHTS, "MOST_ADAPTERS", 1)
+    monkeypatch.setattr(fleet, "_LOOK_AGAIN_SECONDS", 0.0)
+    plan, tool = (adapter_of(name, tmp_path / name, version, seed=1) for name in ("plan", "tool"))
+    planner, tooler = make(server), make(server)
+    planner.load(folder, plan, tmp_path / "plan")
+    server.seconds_a_request = 0.5
+    asking = threading.Thread(target=planner.generate, args=([request_of(1)], plan))
+    asking.start()
+    while not planner.replicas.busy:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    tooler.load(folder, tool, tmp_path / "tool")
+    assert {*server.adapters} == {name_adapter(plan), name_adapter(tool)}
+    asking.join()
+    ((copy, _), _) = server.adapters.values()
+    tooler.load(folder, adapter_of("tool", tmp_path / "tool", version, seed=2), tmp_path / "tool")
+    assert name_adapter(plan) not in server.adapters
+    assert not Path(copy).exists()
+    with pytest.raises(EngineUnavailable, match="was unloaded for others"):
+        planner.generate([request_of(1)], plan)
+    assert planner.generate([request_of(1)], plan)[0][0].version == plan
 
 
 def test_adapter_files_that_are_swapped_on_disk_are_refused_or_never_seen(
@@ -316,7 +362,7 @@ def test_a_new_base_makes_adapters_be_loaded_again(
     other_base = save_model(random_model(seed=5), tmp_path / "other", step=0)
     moved = adapter_of("plan", tmp_path / "plan", other_base, seed=1)
     engine.load(tmp_path / "other", moved, tmp_path / "plan")
-    assert parse_loaded_weights(server.version).adapters == {"plan": moved.weights_digest}
+    assert parse_loaded_weights(server.version).adapters == {name_adapter(moved): moved.weights_digest}
     weights = f"{bytes_of(tmp_path / 'other')}+{bytes_of(tmp_path / 'plan')}"
     assert engine.score([PROMPT], [COMPLETION])[0] == probe_under(weights).trainer_logprobs
 
@@ -373,7 +419,7 @@ def test_a_replica_that_comes_back_is_given_the_weights_first(
         other.fault = lambda path, body: "reset"
         engine.generate(requests_over([one, other], 2), version)
         assert engine.replicas.up == (one.url,)
-        other.version, other.weights = "default", "as started"
+        other.restart()
         other.fault = lambda path, body: None
         other.generated.clear()
         engine.generate(requests_over([one, other], 2), version)
@@ -433,7 +479,7 @@ def test_an_answer_that_is_none_is_a_failure_of_the_replica(
 ) -> None:
     engine = make(server)
     engine.load(folder, version)
-    good = wire._Handler._inference_v1_generate
+    good = wire.VllmWireServer._inference_v1_generate
 
     def spoil_answer(self: Any, body: Any) -> tuple[int, Any]:
         status, document = good(self, body)
@@ -446,7 +492,7 @@ def test_an_answer_that_is_none_is_a_failure_of_the_replica(
             choice["token_ids"] = [*choice["token_ids"], 3]
         return status, document
 
-    monkeypatch.setattr(wire._Handler, "_inference_v1_generate", spoil_answer)
+    monkeypatch.setattr(wire.VllmWireServer, "_inference_v1_generate", spoil_answer)
     with pytest.raises(EngineUnavailable):
         engine.generate([request_of(2)], version)
 

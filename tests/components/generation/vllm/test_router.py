@@ -16,7 +16,7 @@ URLS = ("a", "b", "c")
 def jobs_of(num_prompts: int, group_size: int) -> list[Job]:
     """Groups of equal keys; each body is its own."""
     return [
-        Job(key=f"prompt {prompt}".encode(), body=f"{prompt}/{candidate}".encode())
+        Job(key=f"prompt {prompt}".encode(), body=f"{prompt}/{candidate}".encode(), path="/generate")
         for prompt in range(num_prompts)
         for candidate in range(group_size)
     ]

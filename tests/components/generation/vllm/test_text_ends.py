@@ -110,7 +110,7 @@ def test_an_answer_is_asked_for_as_far_as_it_may_go(
 ) -> None:
     engine, version, server = served
     speaking = Speaking(server, text)
-    monkeypatch.setattr(wire._Handler, "_inference_v1_generate", lambda handler, body: speaking(handler, body))
+    monkeypatch.setattr(wire.VllmWireServer, "_inference_v1_generate", lambda handler, body: speaking(handler, body))
     assert said(engine.generate([request(**settings)], version)) == expected
     assert [body["sampling_params"]["max_tokens"] for body in server.generated] == asked
 
@@ -120,7 +120,7 @@ def test_a_continuation_has_a_seed_of_its_own_that_follows_from_the_candidates(
 ) -> None:
     engine, version, server = served
     speaking = Speaking(server, "<think>x</think>xyz")
-    monkeypatch.setattr(wire._Handler, "_inference_v1_generate", lambda handler, body: speaking(handler, body))
+    monkeypatch.setattr(wire.VllmWireServer, "_inference_v1_generate", lambda handler, body: speaking(handler, body))
     seeds: list[list[int]] = []
     for _ in range(2):
         server.generated.clear()
