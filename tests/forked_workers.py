@@ -2,12 +2,10 @@
 
 `python -m tests.forked_workers SOCKET` imports what a worker imports, in the same way, and then forks a worker for each
 connection. Nothing is computed before the fork: each worker is a fresh process in all but its imports, in a session of its own,
-with the environment and the log that the trainer gives it. Where the trainer starts DeepSpeed's launcher, that is forked, and
-forks its ranks.
+with the environment and the log that the trainer gives it.
 """
 
 import ctypes
-import importlib
 import json
 import os
 import selectors
@@ -17,7 +15,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +24,6 @@ from typing import Any
 import psutil
 
 from components.machine.gc_tuning import gc_paused
-from components.training import launcher
 
 ROOT = Path(__file__).resolve().parents[1]
 OWNER = "TROUPE_TEST_OWNER"
@@ -86,16 +83,14 @@ def serving(folder: Path) -> Iterator[Path]:
 
 
 def forking(socket_file: Path) -> SimpleNamespace:
-    """What to put in the place of `launcher.subprocess`: it forks workers and launchers, and starts all else for real."""
+    """What to put in the place of `launcher.subprocess`: it forks workers, and starts all else for real."""
 
     def start(command: Sequence[str], **how: Any) -> Any:
         settings = dict(word.split("=", 1) for word in command if "=" in word and not word.startswith("--"))
         python = command.index(sys.executable) if sys.executable in command else len(command)
         imports = {name: settings.get(name) for name in _READ_AT_IMPORT}
         arguments = [*command[python + 1 :]]
-        launches = arguments[:2] == ["-c", launcher._LAUNCHER]
-        is_known = launches or arguments[:-1] == _WORKER
-        if not is_known or imports != _READ_AT_IMPORT or how["stdin"] != subprocess.DEVNULL:
+        if arguments[:-1] != _WORKER or imports != _READ_AT_IMPORT or how["stdin"] != subprocess.DEVNULL:
             return subprocess.Popen(command, **how)
         assert command[0] == "/usr/bin/env"
         assert how["start_new_session"]
@@ -103,8 +98,7 @@ def forking(socket_file: Path) -> SimpleNamespace:
             socket_file,
             {
                 "environment": {**how["env"], **settings, OWNER: str(os.getpid())},
-                "launches": launches,
-                "arguments": arguments[2:] if launches else arguments[-1:],
+                "arguments": arguments[-1:],
                 "folder": str(how["cwd"]),
                 "log": str(how["stdout"].name),
             },
@@ -181,46 +175,18 @@ class _Server:
         _show_environment(order["environment"])
         with connection:
             connection.sendall(f"{os.getpid()}\n".encode())
-        _run(_launch if order["launches"] else _work, order["arguments"], order["environment"])
+        _run(order["arguments"], order["environment"])
 
 
-class _Rank:
-    """A rank that DeepSpeed's launcher forks, with what that uses of `subprocess.Popen`."""
-
-    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
-        assert list(command[1:4]) == _WORKER, command
-        self.returncode: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            _run(_work, command[4:], env)
-
-    def poll(self) -> int | None:
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
-        return self.returncode
-
-
-def _work() -> None:
+def _run(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Be a worker with these arguments in this environment, and exit as it would."""
     from components.training import worker_main
 
-    worker_main.main()
-
-
-def _launch() -> None:
-    from deepspeed.launcher import launch
-
-    launch.subprocess = SimpleNamespace(Popen=_Rank)
-    launch.main()
-
-
-def _run(main: Callable[[], None], arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Be the program `main` with these arguments in this environment, and exit as it would."""
     code = 1
     try:
         _show_environment(environment)
         sys.argv[1:] = arguments
-        main()
+        worker_main.main()
         code = 0
     except SystemExit as ended:
         code = int(ended.code or 0)
@@ -256,7 +222,6 @@ def main() -> None:
 
         assert worker_main
         deepspeed_backend.import_models()
-        importlib.import_module("deepspeed.launcher.launch")
     server = _Server(sys.argv[1])
     print("ready", flush=True)
     server.serve()

@@ -62,6 +62,7 @@ def test_components_know_no_prefect_and_read_no_environment_variables() -> None:
 
 ENVIRONMENT_AT_A_PROCESS_BORDER = {
     "components.machine.process_variables",  # which the others ask
+    "components.cluster.rank_actor",  # a process of its own, which sets what libraries read
     "components.training.deepspeed_backend",  # part of a process of its own, which reads what its launcher set
 }
 SHARED = {"environments.family", "environments.play"}
@@ -71,6 +72,7 @@ MEETING_PLACES = {
     "evaluation": {"rollout"},
     "generation": {"models"},
     "hybrid": {"environments"},
+    "placement": {"models"},
     "training": {"algorithms", "models"},
     "exporting": {"generation", "models", "training"},
 }
@@ -78,6 +80,8 @@ COMPOSITION_ROOT = "session"
 """The package that uses them all, and opens what a run needs."""
 METHODS = "methods"
 """The floor above it: what teams, populations and hybrid players differ in."""
+CLUSTER = "cluster"
+"""Beside them: workers on other hosts, which open their own stores and copies."""
 
 
 def test_circles_of_imports_are_found_however_long() -> None:
@@ -167,7 +171,7 @@ def nothing(): ...
     assert list(find_cached_by_argument(ast.parse(text))) == ["store"]
 
 
-@pytest.mark.parametrize("package", sorted({*PACKAGES} - {COMPOSITION_ROOT, METHODS}))
+@pytest.mark.parametrize("package", sorted({*PACKAGES} - {COMPOSITION_ROOT, METHODS, CLUSTER}))
 def test_packages_meet_at_each_others_base_alone(package: str) -> None:
     """An exemption that nobody needs fails, too."""
     used = {
@@ -194,7 +198,7 @@ def test_nobody_below_the_flows_opens_a_session() -> None:
         for module, used in import_graph().items()
         if module.startswith("components.") and any(each.startswith(f"components.{COMPOSITION_ROOT}.") for each in used)
     }
-    assert users == {COMPOSITION_ROOT, METHODS}
+    assert users == {COMPOSITION_ROOT, METHODS, CLUSTER}
 
 
 def test_the_core_knows_no_method() -> None:

@@ -82,6 +82,17 @@ class ArtifactStore(ABC):
         in_parallel(put, layout.largest_first(listing), num_threads=num_threads)
         return ref
 
+    def put_parts(self, folder: Path, listing: layout.Listing) -> ArtifactRef:
+        """Store those files of `listing` that are in `folder`, under the key of the whole; the whole's reference.
+
+        Hosts that hold parts of one folder each store theirs, and agree on the key without asking each other.
+        """
+        ref = layout.folder_ref(listing)
+        for path in layout.largest_first(listing):
+            if (folder / path).is_file():
+                self._upload(f"{ref.key}/{path}", folder / path, *listing[path])
+        return ref
+
     def get_folder(self, ref: ArtifactRef, into: Path, *, under: str = "") -> Path:
         """Fill `into` with exactly the files of `ref`, each verified before it gets its final name; returns `into`.
 

@@ -15,8 +15,6 @@ BFLOAT16_PROBE = 0.5
 
 
 class VllmConfig(Frozen):
-    num_replicas: int = Field(1, ge=1)
-    """Servers per model, behind one router. A model is a policy with full weights, or a base that adapters share."""
     port: int = Field(8100, ge=1024, le=65000)
     """Of the first server started on this machine; the others use the next free ports."""
     urls: tuple[Address, ...] = ()
@@ -32,8 +30,8 @@ class VllmConfig(Frozen):
     """Candidates that one server samples at once; others are queued here."""
     kv_cache_gib: float = Field(1.0, gt=0.0)
     """Used on the CPU, where vLLM cannot choose it."""
-    gpu_memory_fraction: float = Field(0.5, gt=0.0, le=1.0)
-    """Of the device, for each server's weights and cache."""
+    tensor_parallel_size: int = Field(1, ge=1)
+    """GPUs that share one server's model. Affects results: other sums round differently."""
     start_timeout_seconds: float = Field(600.0, gt=0.0)
     request_timeout_seconds: float = Field(600.0, gt=0.0)
     """Of one candidate or one refresh."""
@@ -80,9 +78,11 @@ class GenerationConfig(Variant):
         return {}
 
     @abstractmethod
-    def estimate_bytes(self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, device_bytes: int) -> int:
-        """The memory that the engines of one base take here, of a device of `device_bytes`. `num_weight_bytes` are those of the
-        base, `num_token_bytes` those that are kept of a token, and `num_tokens` those of prompts and answers held at once."""
+    def estimate_bytes(
+        self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, reserved_bytes: int
+    ) -> int:
+        """The memory that an engine takes of its device, of which a server reserves `reserved_bytes`. `num_weight_bytes` are
+        those of the base, `num_token_bytes` those kept of a token, `num_tokens` those of prompts and answers held at once."""
 
 
 class TransformersGeneration(GenerationConfig):
@@ -96,7 +96,9 @@ class TransformersGeneration(GenerationConfig):
     """Maximal prompt and completion tokens of a forward batch; larger requests are split in order. Affects results: other batch
     shapes round log-probabilities differently."""
 
-    def estimate_bytes(self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, device_bytes: int) -> int:
+    def estimate_bytes(
+        self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, reserved_bytes: int
+    ) -> int:
         """The weights, and what is kept of the tokens of a batch."""
         return num_weight_bytes + num_token_bytes * min(num_tokens, self.max_batch_tokens)
 
@@ -121,13 +123,13 @@ class VllmGeneration(GenerationConfig):
         """See GenerationConfig."""
         return {"generation.vllm.max_model_tokens": self.vllm.max_model_tokens}
 
-    def estimate_bytes(self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, device_bytes: int) -> int:
-        """What its servers reserve; running ones are not on this machine's account."""
-        if self.vllm.urls:
-            return 0
-        on_device = self.vllm.gpu_memory_fraction * device_bytes
-        on_cpu = num_weight_bytes + self.vllm.kv_cache_gib * (1 << 30)
-        return int((on_device if self.device == "cuda" else on_cpu) * self.vllm.num_replicas)
+    def estimate_bytes(
+        self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, reserved_bytes: int
+    ) -> int:
+        """What a server reserves of a GPU; on a CPU its weights and its cache."""
+        if self.device == "cuda":
+            return reserved_bytes
+        return num_weight_bytes + int(self.vllm.kv_cache_gib * (1 << 30))
 
 
 Generation = Annotated[

@@ -14,12 +14,15 @@ from components.config.variants import list_variants
 
 def upgrade_values(values: Any) -> Any:
     """A stored configuration's plain values, with `method` in place of the sections `population` and `hybrid`, and without the
-    fields that its variants do not have. Anything else stays as it is.
+    fields that its variants do not have, or that say where workers were. Anything else stays as it is.
 
     **Example** {"population": {"training_mode": "mixed", ...}} becomes {"method": {"type": "population", "training_mode":
     {"type": "mixed", ...}, ...}}.
     """
-    if not isinstance(values, Mapping) or "method" in values or not {"population", "hybrid"} & values.keys():
+    if not isinstance(values, Mapping):
+        return values
+    values = _without_places(values)
+    if "method" in values or not {"population", "hybrid"} & values.keys():
         return values
     found = {name: value for name, value in values.items() if name not in ("population", "hybrid")}
     algorithm = dict(found.get("algorithm", {}))
@@ -40,6 +43,24 @@ def upgrade_values(values: Any) -> Any:
     if generation := found.get("generation"):
         unread = "max_batch_tokens" if generation.get("engine") == "vllm" else "vllm"
         found["generation"] = {name: value for name, value in generation.items() if name != unread}
+    return found
+
+
+def _without_places(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Where workers were affects no result: `resources.placement` of the next session says it."""
+    found = dict(values)
+    for path, name in (
+        ("training", "hostfile"),
+        ("generation.vllm", "num_replicas"),
+        ("generation.vllm", "gpu_memory_fraction"),
+    ):
+        section, inside = path.partition(".")[::2]
+        if not isinstance(outer := found.get(section), Mapping):
+            continue
+        if not inside:
+            found[section] = {key: value for key, value in outer.items() if key != name}
+        elif isinstance(inner := outer.get(inside), Mapping):
+            found[section] = {**outer, inside: {key: value for key, value in inner.items() if key != name}}
     return found
 
 

@@ -84,7 +84,7 @@ def _explain(error: ValidationError, kind: type[BaseModel], place: str) -> Itera
         path = printable(".".join([*([place] if place else []), *names]), keep="")
         if fault["type"] == "extra_forbidden":
             known = [*section.model_fields] if section is not None else []
-            moved = _MOVED.get(path) if kind is RunConfig and len(names) == 1 else _owner(names[-1], others)
+            moved = (_MOVED.get(path) if kind is RunConfig else None) or _owner(names[-1], others)
             remedy = moved or suggest(names[-1], known, otherwise=f"valid keys: {', '.join(sorted(known))}")
             yield f"{path}: unknown key; {remedy}"
         elif fault["type"] == UNKNOWN_VARIANT:
@@ -98,8 +98,13 @@ def _explain(error: ValidationError, kind: type[BaseModel], place: str) -> Itera
             yield f"{path}: {message}{given}" if path else f"{message}{given}"
 
 
-_MOVED = {name: f"write method: {{type: {name}, ...}} with what stood in it" for name in ("population", "hybrid")}
-"""Sections of before, and what takes their place."""
+_MOVED = {
+    **{name: f"write method: {{type: {name}, ...}} with what stood in it" for name in ("population", "hybrid")},
+    "generation.vllm.num_replicas": "write resources.placement.replicas",
+    "generation.vllm.gpu_memory_fraction": "write resources.placement.memory_fraction",
+    "training.hostfile": "ranks on several hosts are placed by resources.runner ray and resources.placement.ranks spread",
+}
+"""Fields of before, and what takes their place."""
 
 
 def list_unread_fields(path: Sequence[str], section: Mapping[str, Any], chooser: str, name: str) -> list[str]:

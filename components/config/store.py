@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from components.config.placement import PlacementConfig
 from components.config.types import Address, Label, Name, Prefix
 from components.frozen import Frozen
 from components.user_code import is_custom
@@ -91,6 +92,8 @@ class ResourceConfig(Frozen):
     """Concurrent shards of this process, or concurrent tasks on Ray."""
     ray_address: str | None = None
     """ray: the cluster's address; None starts one on this machine."""
+    placement: PlacementConfig = PlacementConfig()
+    """Which devices the workers have."""
     prefect_patience_seconds: float = Field(600.0, ge=0)
     """How long a run waits for a Prefect server that does not answer before it ends. Finished work is kept."""
     fast_iterations: bool = True

@@ -46,9 +46,6 @@ class TrainingConfig(Frozen):
     """Recompute activations in the backward pass: less memory, a third more time."""
     offload: Literal["none", "optimizer", "all"] = "none"
     """ZeRO 3: keep the optimizer, or the parameters too, in the host's memory. On device cpu this saves nothing."""
-    hostfile: str | None = None
-    """Hosts of the ranks in DeepSpeed's format, this one first; the others are reached by ssh and share TMPDIR and the folders
-    of the run. None runs all ranks on this host."""
     update_timeout_seconds: float = Field(3600.0, gt=0.0)
     """Time limit of one update; then its worker is killed and the stage is retried."""
 

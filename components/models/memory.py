@@ -7,12 +7,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from components.config import GenerationConfig, TrainingConfig
 from components.errors import ConfigurationError
 
-Device = Literal["cpu", "cuda"]
 Bytes = Mapping[str, int]
 """Part -> bytes."""
 GIB = 2**30
@@ -22,6 +20,11 @@ _MASTER_BYTES = 4
 """Of one float32 weight or gradient that the optimizer keeps beside one in bfloat16."""
 _LOGIT_COPIES = 2
 """Per token and vocabulary entry: a logit and its gradient, in the type that the model computes in."""
+_CUDA_PROCESS_BYTES = GIB
+"""Of the CUDA context and the libraries' workspaces in one process."""
+_CUDA_LOGITS = 2.7
+"""What logits take on CUDA over the closed form below: the trainer of a 1.5 B base with an adapter held 11.5 GiB on an H200
+(docs/performance.md)."""
 _KEPT_HIDDEN, _KEPT_INTERMEDIATE = 16, 4.5
 """Values that a decoder layer keeps per token for the backward pass, in multiples of its two widths (measured on Qwen3)."""
 _REMEDIES = {
@@ -30,8 +33,10 @@ _REMEDIES = {
     "optimizer": "train a policies.<name>.adapter, or use training.offload optimizer with zero_stage 3",
     "activations": "set training.gradient_checkpointing, or lower training.tokens_per_micro_batch",
     "log-probabilities": "lower training.tokens_per_micro_batch",
+    "process": "use fewer workers on this device",
     "reference": "set loss.kl_coefficient to 0, or train a policies.<name>.adapter",
-    "engine": "lower generation.vllm.gpu_memory_fraction or kv_cache_gib, set generation.dtype bfloat16, or use a smaller base",
+    "engine": "lower resources.placement.memory_fraction or generation.vllm.kv_cache_gib, set generation.dtype bfloat16, or "
+    "use a smaller base",
 }
 
 
@@ -48,49 +53,58 @@ class ModelNumbers:
     vocabulary_size: int
     adapted: bool
 
+    def count_weight_bytes(self, dtype: str) -> int:
+        """The bytes of its weights in a type."""
+        return self.num_parameters * _TYPE_BYTES[dtype]
+
 
 def training_bytes(model: ModelNumbers, training: TrainingConfig, *, with_reference: bool = False) -> Bytes:
-    """What the ranks take that share one memory: a host's, all of them, or a device's, one.
+    """What one rank takes of its device, or of its host.
 
     **Example** 1.5e9 parameters in bfloat16, all trained, on one rank: 3 GB of weights, 9 of gradients, 18 of optimizer.
     """
     size = _TYPE_BYTES[training.dtype]
     master = _MASTER_BYTES if training.dtype == "bfloat16" else 0
-    here = training.num_ranks if training.device == "cpu" and training.hostfile is None else 1
     weights, trained = model.num_parameters * size, model.num_trained
     parts = {
-        "weights": weights * here / _parts(training, 3),
-        "gradients": trained * (size + master) * here / _parts(training, 2),
-        "optimizer": trained * (_MOMENT_BYTES + master) * here / _parts(training, 1),
-        "reference": weights * here if with_reference and not model.adapted else 0,
-        **{name: value * here for name, value in _of_micro_batch(model, training).items()},
+        "weights": weights / _parts(training, 3),
+        "gradients": trained * (size + master) / _parts(training, 2),
+        "optimizer": trained * (_MOMENT_BYTES + master) / _parts(training, 1),
+        "reference": weights if with_reference and not model.adapted else 0,
+        **_of_micro_batch(model, training),
     }
     if training.device == "cuda":
+        parts["log-probabilities"] *= _CUDA_LOGITS
+        parts["process"] = _CUDA_PROCESS_BYTES
         moved = {"none": (), "optimizer": ("optimizer",), "all": ("optimizer", "weights")}[training.offload]
         parts |= dict.fromkeys(moved, 0)
     return {name: int(value) for name, value in parts.items() if value}
 
 
-def engine_bytes(model: ModelNumbers, generation: GenerationConfig, *, num_tokens: int, device_bytes: int) -> Bytes:
-    """What the engines of one base take. `num_tokens` are the prompt and answer tokens that it holds at once."""
+def engine_bytes(model: ModelNumbers, generation: GenerationConfig, *, num_tokens: int, reserved_bytes: int) -> Bytes:
+    """What an engine takes of each of its devices, or of its host. `num_tokens` are the prompt and answer tokens that it holds
+    at once, `reserved_bytes` what a server reserves of a device."""
     size = _TYPE_BYTES[generation.dtype]
     needed = generation.estimate_bytes(
         model.num_parameters * size,
         2 * model.num_layers * model.key_value_width * size,
         num_tokens=num_tokens,
-        device_bytes=device_bytes,
+        reserved_bytes=reserved_bytes,
     )
     return {"engine": needed} if needed else {}
 
 
-def check_fits(parts: Bytes, available: int, *, device: Device) -> None:
-    """Raise ConfigurationError, naming the largest part and what lowers it, if `parts` are more than `available` bytes."""
+def check_fits(parts: Bytes, available: int, *, where: str) -> None:
+    """Raise ConfigurationError, naming the largest part and what lowers it, if `parts` are more than `available` bytes.
+
+    `where` names the memory, as in "device cuda".
+    """
     needed = sum(parts.values())
     if needed <= available:
         return
     largest = max(parts, key=lambda name: parts[name])
     raise ConfigurationError(
-        f"memory of device {device}: the run needs about {needed / GIB:.1f} GiB of {available / GIB:.1f}; the largest part is "
+        f"memory of {where}: the run needs about {needed / GIB:.1f} GiB of {available / GIB:.1f}; the largest part is "
         f"{largest}, {parts[largest] / GIB:.1f} GiB: {_REMEDIES[largest]}"
     )
 

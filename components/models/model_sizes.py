@@ -1,42 +1,43 @@
-"""The sizes of a base, from its config.json alone: a model without memory is built and counted."""
+"""The sizes of a base, from its config.json alone."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from components.config import AdapterConfig, PolicyConfig
 from components.machine.torch_state import building_a_model
+from components.models.decoder_sizes import KNOWN, count_adapted, count_parameters, is_common_decoder, read_head_width
 from components.models.memory import ModelNumbers
-
-_SMOLLM2 = {
-    "vocab_size": 49152,
-    "hidden_size": 576,
-    "intermediate_size": 1536,
-    "num_hidden_layers": 30,
-    "num_attention_heads": 9,
-    "num_key_value_heads": 3,
-    "tie_word_embeddings": True,
-}
 
 
 def model_sizes(policies: Sequence[PolicyConfig]) -> ModelNumbers | None:
-    """The sizes of the base that `policies` share; None for a "tiny" one, and for one whose config.json is not here."""
-    if (built := _model_without_memory(policies[0].base)) is None:
-        return None
-    model, config = built
-    num_parameters = sum(parameter.numel() for parameter in model.parameters())
+    """The sizes of the base that `policies` share; None for a "tiny" one, and for one whose config.json is not here.
+
+    A common decoder is counted by its config.json; of others a model without memory is built, which takes seconds of imports.
+    """
+    values = _read_config(policies[0].base)
     trained = [policy for policy in policies if policy.trained]
-    text = config.get_text_config()
-    heads = int(text.num_attention_heads)
-    head_width = getattr(text, "head_dim", None) or text.hidden_size // heads
+    if values is not None and is_common_decoder(values):
+        num_parameters = count_parameters(values)
+        adapters = [policy.adapter for policy in trained if policy.adapter]
+        num_trained = count_adapted(values, adapters) + num_parameters * (len(trained) - len(adapters))
+    elif (built := _model_without_memory(policies[0].base)) is None:
+        return None
+    else:
+        model, config = built
+        values = config.get_text_config().to_dict()
+        num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        num_trained = sum(_num_adapted(model, each.adapter) if each.adapter else num_parameters for each in trained)
+    heads = int(values["num_attention_heads"])
     return ModelNumbers(
         num_parameters=num_parameters,
-        num_trained=sum(_num_adapted(model, each.adapter) if each.adapter else num_parameters for each in trained),
-        hidden_size=int(text.hidden_size),
-        intermediate_size=int(getattr(text, "intermediate_size", None) or 4 * text.hidden_size),
-        num_layers=int(text.num_hidden_layers),
-        key_value_width=int(head_width * (getattr(text, "num_key_value_heads", None) or heads)),
-        vocabulary_size=int(text.vocab_size),
+        num_trained=num_trained,
+        hidden_size=int(values["hidden_size"]),
+        intermediate_size=int(values.get("intermediate_size") or 4 * values["hidden_size"]),
+        num_layers=int(values["num_hidden_layers"]),
+        key_value_width=int(read_head_width(values) * (values.get("num_key_value_heads") or heads)),
+        vocabulary_size=int(values["vocab_size"]),
         adapted=policies[0].adapter is not None,
     )
 
@@ -64,20 +65,35 @@ def _model_without_memory(base: str) -> tuple[Any, Any] | None:
 
 
 def _config(base: str) -> Any:
-    from huggingface_hub import snapshot_download
-    from transformers import AutoConfig, LlamaConfig
+    from transformers import AutoConfig
 
+    values = _read_config(base)
+    if values is None:
+        return None
+    try:
+        return AutoConfig.for_model(**values)
+    except (ValueError, TypeError):
+        return None  # nothing to estimate from; a base that is needed and unusable is refused by `check_base`
+
+
+def _read_config(base: str) -> Mapping[str, Any] | None:
+    """The config.json of a base, from its folder, from the hub's copies on this machine, or as far as it is known."""
+    file = Path(base) / "config.json"
     if base == "tiny":
         return None
-    if base == "smollm2-135m":
-        return LlamaConfig(**_SMOLLM2)
-    folder = Path(base)
+    if not file.is_file() and not Path(base).is_dir() and base not in KNOWN:
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+
+        try:
+            found = try_to_load_from_cache(base, "config.json")
+        except HFValidationError:
+            return None
+        file = Path(found) if isinstance(found, str) else file
     try:
-        if not folder.is_dir():
-            folder = Path(snapshot_download(base, allow_patterns=["config.json"], local_files_only=True))
-        return AutoConfig.from_pretrained(folder)
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else KNOWN.get(base)
     except (OSError, ValueError):
-        return None  # nothing to estimate from; a base that is needed and unusable is refused by `check_base`
+        return None
 
 
 def _num_adapted(model: Any, adapter: AdapterConfig) -> int:

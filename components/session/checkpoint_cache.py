@@ -1,8 +1,12 @@
 """Local copies of a session's newest checkpoints. The store has them all."""
 
+import fcntl
 import os
 import shutil
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -16,15 +20,21 @@ from components.training.base import MODEL_FOLDER, CheckpointManifest
 _KEPT_PER_POLICY = 3
 """The checkpoint an update reads, the one it writes, and the policy before training."""
 _LEAST_KEPT = 6
+SHARED_SECONDS = 3600.0
+"""How long no process may have used a copy that others share before it is removed."""
 
 
 class CheckpointCache:
-    """Folders named by digest, fetched from the store on first use and kept until `close`."""
+    """Folders named by digest, fetched from the store on first use and kept until `close`.
 
-    def __init__(self, store: ArtifactStore, *, num_policies: int) -> None:
+    Several processes of a host may share `root`: each folder is fetched by one of them, and stays after `close`.
+    """
+
+    def __init__(self, store: ArtifactStore, *, num_policies: int, root: Path | None = None) -> None:
         self._store = store
         self._num_kept = max(_LEAST_KEPT, 1 + _KEPT_PER_POLICY * num_policies)
-        self._root = Path(mkdtemp(prefix="checkpoints-", dir=scratch_folder()))
+        self._is_shared = root is not None
+        self._root = root or Path(mkdtemp(prefix="checkpoints-", dir=scratch_folder()))
         self._one_at_a_time = threading.RLock()
 
     def path(self, checkpoint: CheckpointRef) -> Path:
@@ -73,23 +83,46 @@ class CheckpointCache:
             optimizer_digest=manifest.optimizer_digest,
         )
 
+    def adopt(self, folder: Path, ref: ArtifactRef) -> None:
+        """Keep the files of `folder`, some of those of `ref`: the first use of `ref` fetches only what is missing."""
+        with self._alone(ref.sha256):
+            unfinished = self._root / f"{ref.sha256}.unfinished"
+            if not (self._root / ref.sha256).exists():
+                shutil.copytree(folder, unfinished, copy_function=shutil.move, dirs_exist_ok=True)
+
     def work_folder(self, step: int) -> Path:
         """A new folder for an update's files, on the same disk as the copies."""
         return Path(mkdtemp(prefix=f"step-{step:06d}-", dir=self._root))
 
     def close(self) -> None:
-        """Remove the copies."""
-        shutil.rmtree(self._root, ignore_errors=True)
+        """Remove the copies, unless other processes share them."""
+        if not self._is_shared:
+            shutil.rmtree(self._root, ignore_errors=True)
 
     def _copy(self, ref: ArtifactRef) -> Path:
-        with self._one_at_a_time:
-            folder = self._root / ref.sha256
+        folder = self._root / ref.sha256
+        with self._alone(ref.sha256):
             if not folder.exists():
-                self._store.get_folder(ref, folder)
+                unfinished = self._root / f"{ref.sha256}.unfinished"
+                self._store.get_folder(ref, unfinished).rename(folder)
             os.utime(folder)
-            return folder
+        if self._is_shared:
+            self._forget_old_ones()
+        return folder
+
+    @contextmanager
+    def _alone(self, digest: str) -> Iterator[None]:
+        """Within the block no other thread, and no other process of this host, fills the folder of a digest."""
+        with self._one_at_a_time, (self._root / f".turn-{digest}").open("w", encoding="utf-8") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            yield
 
     def _forget_old_ones(self) -> None:
-        folders = [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith("step-")]
+        folders = [
+            path
+            for path in self._root.iterdir()
+            if path.is_dir() and not path.name.startswith("step-") and "." not in path.name
+        ]
         for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[: -self._num_kept]:
-            shutil.rmtree(folder, ignore_errors=True)
+            if not self._is_shared or time.time() - folder.stat().st_mtime > SHARED_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)

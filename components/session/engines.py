@@ -12,7 +12,8 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.generation.base import Generator, Served
 from components.machine.gc_tuning import gc_paused
 from components.machine.process_variables import read_variable, read_variables
-from components.models.model_groups import initial_models
+from components.models.model_groups import name_served_model
+from components.placement.this_machine import engine_device
 from components.schema import PolicyVersion
 
 if TYPE_CHECKING:
@@ -29,23 +30,6 @@ def vllm_generation(config: RunConfig) -> VllmGeneration:
     """The engine's settings of a configuration with engine vllm."""
     assert isinstance(config.generation, VllmGeneration), f"engine {config.generation.engine} has no servers"
     return config.generation
-
-
-def name_served_models(config: RunConfig) -> dict[str, tuple[str, ...]]:
-    """Served name -> policies. Adapters on one base share its servers, unless they are merged.
-
-    **Example** planner and solver with adapters on "tiny": `{"planner+solver": ("planner", "solver")}`; with
-    generation.vllm.merge_adapters: `{"planner": ("planner",), "solver": ("solver",)}`.
-    """
-    models = initial_models(config.policies)
-    if not vllm_generation(config).vllm.merge_adapters:
-        return models
-    return {policy: (policy,) for policies in models.values() for policy in policies}
-
-
-def name_served_model(config: RunConfig, policy: str) -> str:
-    """The served name of a policy."""
-    return next(name for name, policies in name_served_models(config).items() if policy in policies)
 
 
 def server_urls(config: RunConfig, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -118,7 +102,7 @@ class Engines:
         if engine is None and len(self._past) >= self._num_past:
             engine = self._past.pop(next(iter(self._past)))
         if engine is None:
-            engine = self._in_process(slot=f"past self {len(self._past)}")
+            engine = self._in_process(next(iter(self._config.policies)), slot=f"past self {len(self._past)}")
         self._past[player] = engine
         return engine
 
@@ -158,9 +142,9 @@ class Engines:
 
             key = read_variable(KEY_VARIABLES[api.provider])
             return self._ends.enter_context(closing(open_api_generator(policy, api, api_key=key)))
-        return self._on_servers(policy) if self._config.generation.has_servers else self._in_process()
+        return self._on_servers(policy) if self._config.generation.has_servers else self._in_process(policy)
 
-    def _in_process(self, *, slot: str | None = None) -> Generator:
+    def _in_process(self, policy: str, *, slot: str | None = None) -> Generator:
         generation = self._config.generation
         assert isinstance(generation, TransformersGeneration), f"engine {generation.engine} samples on servers"
         with gc_paused():
@@ -168,7 +152,8 @@ class Engines:
             from components.generation.local.engine import TransformersGenerator
 
         self._bases = self._bases or BaseModels()
-        return TransformersGenerator(generation, self._bases, slot=slot)
+        gpu = engine_device(self._config, name_served_model(self._config, policy))
+        return TransformersGenerator(generation, self._bases, slot=slot, gpu=gpu)
 
     def _on_servers(self, policy: str) -> Generator:
         # Validated before the import, which takes seconds, so that errors appear at once.

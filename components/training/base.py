@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import LossConfig, TrainingConfig
 from components.frozen import Frozen
 
@@ -81,27 +82,18 @@ class CriticTerms(Frozen):
     """What the critic's advantages count, below 1 where older weights played; its targets are as they were."""
 
 
-class UpdateJob(Frozen):
-    """Everything that one update depends on. `weights_digest`, `optimizer_digest` and `base_digest` identify the version to
-    start from; they are those of its checkpoint's manifest, which is read where the job is made."""
+class UpdateTerms(Frozen):
+    """What an update depends on beside checkpoints and batch. `weights_digest` and `optimizer_digest` identify the version to
+    start from."""
 
     policy: str
     step: int
     seed: int
     total_steps: int
-    checkpoint_folder: Path
     weights_digest: str
     optimizer_digest: str
-    base_digest: str | None = None
-    """Of the base of the policy's adapter; None for a policy with full weights."""
-    reference_folder: Path | None
-    """The policy's checkpoint that the loss pulls to, if any; its name changes with its weights."""
     reference_step: int = 0
     """The updates that the reference has had: an adapter without any is its base alone."""
-    batch_file: Path
-    """A TrainBatch encoded by `components.artifacts.codec`."""
-    output_folder: Path
-    """Does not exist yet; the worker creates it and writes its manifest last."""
     temperature: float
     """Of the groups without their own."""
     training: TrainingConfig
@@ -110,6 +102,30 @@ class UpdateJob(Frozen):
     """With a critic the batch has returns in place of advantages, and the moves of its rows; None trains the policy alone."""
     proximal: float = 0.0
     """The pull towards the weights from before the update (`components.algorithms.proximal`)."""
+
+
+class UpdateOrder(UpdateTerms):
+    """An update by references, for ranks on any host."""
+
+    checkpoint: CheckpointRef
+    reference: CheckpointRef | None
+    """The policy's checkpoint that the loss pulls to, if any."""
+    batch: ArtifactRef
+    """A TrainBatch."""
+
+
+class UpdateJob(UpdateTerms):
+    """An update whose files are on this host."""
+
+    checkpoint_folder: Path
+    base_digest: str | None = None
+    """Of the base of the policy's adapter, by the checkpoint's manifest; None for a policy with full weights."""
+    reference_folder: Path | None
+    """Its name changes with its weights."""
+    batch_file: Path
+    """A TrainBatch encoded by `components.artifacts.codec`."""
+    output_folder: Path
+    """Does not exist yet; the worker creates it and writes its manifest last."""
 
 
 class UpdateResult(Frozen):

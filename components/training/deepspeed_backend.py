@@ -73,8 +73,13 @@ class RealDeepSpeed:
         return context
 
 
-def join_ranks(training: TrainingConfig, rendezvous: str | None) -> Ranks:
-    """The ranks of the worker, after they have met at `rendezvous`; None takes the launcher's address and port."""
+def choose_device() -> None:
+    """Compute on the CUDA device of this process's LOCAL_RANK."""
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+
+
+def join_ranks(training: TrainingConfig, rendezvous: str) -> Ranks:
+    """The ranks of the worker, after they have met at `rendezvous`."""
     backend = "nccl" if training.device == "cuda" else "gloo"
     deepspeed.init_distributed(
         dist_backend=backend,

@@ -48,14 +48,3 @@ def exit_with_parent(owner: ProcessId, *, folder: Path) -> Callable[[], None]:
         watching.join()
 
     return leave
-
-
-def exit_with_stdin() -> None:
-    """End this process as soon as its standard input closes, which is the ssh connection that started it."""
-
-    def watch() -> None:
-        while os.read(0, 1):
-            pass
-        os._exit(ORPHANED_EXIT_CODE)
-
-    threading.Thread(target=watch, name="input-watch", daemon=True).start()

@@ -3,30 +3,27 @@
 import atexit
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from components.config import TrainingConfig
 from components.training.base import UpdateJob, UpdateResult
 from components.training.deepspeed_config import complete_config, read_deepspeed_config
-from components.training.hosts import hosts_of
 from components.training.launcher import launch
 from components.training.worker_handle import Processes
 from components.training.worker_protocol import Answer, error_of
 
 
 class DeepSpeedTrainer:
-    """Runs updates in worker processes in a session of their own; several ranks are started by DeepSpeed's launcher.
+    """Runs updates in worker processes, one a rank, each in a session of its own.
 
     Jobs may differ only in learning rate and minibatches. The processes start with the first update, or earlier with `start`,
     and are reused. On this host they get only `environment` and TROUPE_RUN=`run_label`, by which the processes of a run are
     found. Raises ConfigurationError when the DeepSpeed configuration (values, or the JSON file that holds them) is not for
-    `training`, or its hostfile is unusable.
+    `training`.
 
-    `own_code_folder` may contain user-defined losses. Several hosts must share under the same paths: this folder, the source
-    tree and its Python, TMPDIR, where the handover file is, and the folders of the jobs. This host must reach the others by
-    ssh without a password.
+    `devices` are names in CUDA_VISIBLE_DEVICES, one a rank. `own_code_folder` may contain user-defined losses.
     """
 
     def __init__(
@@ -36,12 +33,13 @@ class DeepSpeedTrainer:
         deepspeed_config: Mapping[str, Any] | Path,
         run_label: str,
         environment: Mapping[str, str],
+        devices: Sequence[str] = (),
         own_code_folder: Path | None = None,
     ) -> None:
         self._training = training
         self._deepspeed = read_deepspeed_config(deepspeed_config)
         complete_config(self._deepspeed, training)
-        self._hosts = hosts_of(training)
+        self._devices = tuple(devices)
         self._run_label = run_label
         self._environment = dict(environment)
         self._own_code_folder = own_code_folder
@@ -57,9 +55,9 @@ class DeepSpeedTrainer:
         self._processes = launch(
             self._training,
             self._deepspeed,
-            self._hosts,
             run_label=self._run_label,
             inherited=self._environment,
+            devices=self._devices,
             own_code_folder=self._own_code_folder,
         )
 

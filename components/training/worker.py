@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from components.algorithms.loss_registry import policy_loss
 from components.artifacts.codec import decode
+from components.config import TrainingConfig
 from components.models.adapters import (
     ADAPTER_FOLDER,
     adapter_tensors,
@@ -29,7 +30,6 @@ from components.training.checkpoint import load_model
 from components.training.learner_state import DeepSpeed, load_base, load_learner, save_learner, seed_everything
 from components.training.ranks import Ranks
 from components.training.update import Update
-from components.training.worker_protocol import Handover
 from components.user_code import is_custom, make_findable
 
 LOGGER = "troupe.training"
@@ -45,11 +45,14 @@ class Worker:
     which partitions the base, the worker holds one adapter at a time.
     """
 
-    def __init__(self, handover: Handover, ranks: Ranks, deepspeed: DeepSpeed) -> None:
+    def __init__(
+        self, training: TrainingConfig, ranks: Ranks, deepspeed: DeepSpeed, *, own_code_folder: Path | None = None
+    ) -> None:
+        """`own_code_folder` may contain user-defined losses."""
         self._deepspeed = deepspeed
         self._ranks = ranks
-        self._shares_base = handover.training.zero_stage < 3
-        self._own_code_folder = handover.own_code_folder
+        self._shares_base = training.zero_stage < 3
+        self._own_code_folder = own_code_folder
         self._learners: dict[str, Any] = {}
         self._held: dict[str, tuple[str, str]] = {}
         self._base: tuple[str, nn.Module] | None = None

@@ -5,7 +5,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
@@ -31,18 +32,17 @@ _LOG_TAIL_CHARACTERS = 3000
 
 @dataclass(slots=True)
 class Processes:
-    """The launcher on this host, the ssh connections to other hosts by name, and the folder shared with the trainer."""
+    """The processes of all ranks, each in a session of its own, and the folder that they share with the trainer."""
 
-    launcher: subprocess.Popen[bytes]
-    elsewhere: Mapping[str, subprocess.Popen[bytes]]
+    ranks: Sequence[subprocess.Popen[bytes]]
     folder: Path
     key: bytes
     connection: Connection | None = None
 
     @property
     def alive(self) -> bool:
-        """Whether the launchers of all hosts are running."""
-        return all(launcher.poll() is None for launcher in (self.launcher, *self.elsewhere.values()))
+        """Whether all ranks are running."""
+        return all(rank.poll() is None for rank in self.ranks)
 
     def ask(self, job: UpdateJob, deadline: float) -> Answer:
         """The result or failure of `job`. The listener of this thread hears the shares that are done before it."""
@@ -55,6 +55,8 @@ class Processes:
                     if answer.share is None:
                         return answer
                     report_share(answer.share)
+                elif not self.alive:
+                    raise self._death()  # of a rank that rank 0 may wait for
                 if time.monotonic() >= deadline:
                     raise WorkerDied(
                         f"update of {job.policy}, step {job.step} took longer than training.update_timeout_seconds"
@@ -66,11 +68,7 @@ class Processes:
         """End all processes and remove the folder."""
         if self.connection is not None:
             self.connection.close()
-        for connection in self.elsewhere.values():
-            assert connection.stdin is not None
-            connection.stdin.close()
-        for launcher in (self.launcher, *self.elsewhere.values()):
-            _end_group(launcher)
+        _end_groups(self.ranks)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _connect(self) -> Connection:
@@ -91,35 +89,34 @@ class Processes:
 
     def _death(self) -> Exception:
         """The error that ended the processes: the first cause, not its consequences on other ranks."""
-        lost = [name for name, connection in self.elsewhere.items() if connection.poll() is not None]
-        if not lost:
-            _wait_for_group(self.launcher)
+        _wait_for_groups(self.ranks)
         if causes := [failure for failure in read_failures(self.folder) if failure.kind != "lost_rank"]:
             return error_of(causes[0])
-        if lost:
-            return WorkerDied(f"the ranks on {', '.join(lost)} ended, or could not be started\n{self._log_tail()}")
-        return WorkerDied(f"the training worker ended (exit code {self.launcher.poll()})\n{self._log_tail()}")
+        codes = {number: code for number, rank in enumerate(self.ranks) if (code := rank.poll()) is not None}
+        ends = ", ".join(f"rank {number}: exit code {code}" for number, code in codes.items())
+        return WorkerDied(f"the training worker ended ({ends})\n{self._log_tail()}")
 
     def _log_tail(self) -> str:
         return (self.folder / LOG_FILE).read_text(errors="replace", encoding="utf-8")[-_LOG_TAIL_CHARACTERS:]
 
 
-def _end_group(launcher: subprocess.Popen[bytes]) -> None:
-    """Send SIGTERM to the group of `launcher`, and SIGKILL to what remains."""
+def _end_groups(leaders: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Send SIGTERM to the groups of `leaders`, and SIGKILL to what remains."""
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(launcher.pid, signal_number)
-        except ProcessLookupError:
-            return
-        _wait_for_group(launcher)
+        for leader in leaders:
+            with suppress(ProcessLookupError):
+                os.killpg(leader.pid, signal_number)
+        _wait_for_groups(leaders)
 
 
-def _wait_for_group(launcher: subprocess.Popen[bytes]) -> None:
+def _wait_for_groups(leaders: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Wait until all are gone, for a few seconds in all."""
     deadline = time.monotonic() + _END_SECONDS
-    while time.monotonic() < deadline:
-        launcher.poll()
-        try:
-            os.killpg(launcher.pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(_POLL_SECONDS)
+    for leader in leaders:
+        while time.monotonic() < deadline:
+            leader.poll()
+            try:
+                os.killpg(leader.pid, 0)
+            except ProcessLookupError:
+                break
+            time.sleep(_POLL_SECONDS)

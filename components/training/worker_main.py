@@ -1,6 +1,6 @@
 """The process of one rank of a training worker, alive between updates.
 
-Several ranks are started by DeepSpeed's launcher, a single one by the trainer. Rank 0 receives jobs from a Unix socket and
+The trainer starts one for each rank. Rank 0 receives jobs from a Unix socket and
 passes them to the other ranks; all run the update; rank 0 answers. A job identifies its initial state, and a rank that holds
 another one loads it first. An error after which ranks may disagree ends the process; the trainer starts a new one.
 """
@@ -16,18 +16,17 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from components.errors import LogprobMismatch, TroupeError
 from components.machine.process_ids import ProcessId
 from components.reporting.progress_share import share_listener
 from components.training.base import UpdateJob
-from components.training.deepspeed_backend import RealDeepSpeed, join_ranks
-from components.training.parent_watchdog import exit_with_parent, exit_with_stdin
+from components.training.deepspeed_backend import RealDeepSpeed, choose_device, join_ranks
+from components.training.parent_watchdog import exit_with_parent
+from components.training.rank_failures import describe_failure, do_ranks_agree
 from components.training.ranks import Ranks
 from components.training.worker import LOGGER, Worker
 from components.training.worker_protocol import (
     MAX_MESSAGE_BYTES,
     Answer,
-    Failure,
     Handover,
     read_handover,
     report_failure,
@@ -58,27 +57,12 @@ def serve(worker: Worker, ranks: Ranks, connection: Connection | None, folder: P
         # The process boundary: every error is reported to the trainer.
         except Exception as error:
             traceback.print_exc()
-            answer = Answer(failure=failure_of(error, ranks.rank))
-            if not _ranks_agree(error, ranks):
+            answer = Answer(failure=describe_failure(error, ranks.rank))
+            if not do_ranks_agree(error, ranks):
                 assert answer.failure is not None
                 report_failure(folder, ranks.rank, answer.failure)
                 os._exit(_FAILED_EXIT_CODE)
         send(answer)
-
-
-def failure_of(error: Exception, rank: int) -> Failure:
-    """`error` in serializable form."""
-    if isinstance(error, TroupeError):
-        return Failure(kind="named", name=type(error).__name__, message=str(error))
-    if isinstance(error, dist.DistError) or "gloo" in str(error):
-        return Failure(kind="lost_rank", name=type(error).__name__, message=f"rank {rank} lost another rank: {error}")
-    message = f"rank {rank}\n{''.join(traceback.format_exception(error))}"
-    return Failure(kind="update", name=type(error).__name__, message=message)
-
-
-def _ranks_agree(error: Exception, ranks: Ranks) -> bool:
-    """Whether every rank raised `error` at the same point, so that all can continue."""
-    return isinstance(error, LogprobMismatch) or (isinstance(error, TroupeError) and ranks.size == 1)
 
 
 def _next_job(connection: Connection | None) -> str | None:
@@ -94,27 +78,22 @@ def main() -> None:
     """The process of one rank."""
     parser = argparse.ArgumentParser(description="A training worker; started by DeepSpeedTrainer.")
     parser.add_argument("--handover", type=Path, required=True)
-    parser.add_argument("--local_rank", type=int, default=0)
-    parser.add_argument("--exit_with_stdin", action="store_true")
     arguments = parser.parse_args()
     handover, folder = read_handover(arguments.handover), arguments.handover.parent
     with ExitStack() as at_the_end:
-        if arguments.exit_with_stdin:
-            exit_with_stdin()
-        else:
-            owner = ProcessId.parse(handover.owner)
-            assert owner is not None, f"{handover.owner!r} names no process"
-            at_the_end.callback(exit_with_parent(owner, folder=folder))
-        run_rank(handover, folder, local_rank=arguments.local_rank)
+        owner = ProcessId.parse(handover.owner)
+        assert owner is not None, f"{handover.owner!r} names no process"
+        at_the_end.callback(exit_with_parent(owner, folder=folder))
+        run_rank(handover, folder)
 
 
-def run_rank(handover: Handover, folder: Path, *, local_rank: int) -> None:
+def run_rank(handover: Handover, folder: Path) -> None:
     """Join the other ranks and run jobs until the trainer disconnects."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     _log.setLevel(logging.INFO)
     torch.set_num_threads(handover.training.num_threads)
     if handover.training.device == "cuda":
-        torch.cuda.set_device(local_rank)
+        choose_device()
         # With `warn_only` the gradients of attention would not repeat.
         torch.use_deterministic_algorithms(True)
     ranks = join_ranks(handover.training, handover.rendezvous)
@@ -125,5 +104,6 @@ def run_rank(handover: Handover, folder: Path, *, local_rank: int) -> None:
             connection = listener.accept()
     _log.info("rank %d of %d is ready", ranks.rank, ranks.size)
     deepspeed = RealDeepSpeed(handover.training, dict(handover.deepspeed))
-    serve(Worker(handover, ranks, deepspeed), ranks, connection, folder)
+    worker = Worker(handover.training, ranks, deepspeed, own_code_folder=handover.own_code_folder)
+    serve(worker, ranks, connection, folder)
     dist.destroy_process_group()

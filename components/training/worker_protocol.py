@@ -6,7 +6,6 @@ listens, the log, and after a failure one report per rank. Messages are JSON, wh
 
 import json
 import os
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from pydantic import SecretStr
 
 from components import errors
 from components.config import TrainingConfig
-from components.errors import ConfigurationError, TroupeError, UpdateFailed, WorkerDied
+from components.errors import TroupeError, UpdateFailed, WorkerDied
 from components.frozen import Frozen
 from components.training.base import UpdateResult
 
@@ -37,8 +36,8 @@ class Handover(Frozen):
     """The ProcessId of the trainer's process."""
     training: TrainingConfig
     deepspeed: Mapping[str, Any]
-    rendezvous: str | None = None
-    """The URI of the file through which the ranks of one host meet; None uses the launcher's address and port."""
+    rendezvous: str
+    """The URI of what the ranks meet through: a file on one host, an address and port of rank 0 on several."""
     own_code_folder: Path | None = None
     """The folder from which user-defined losses are imported; None if there is none."""
 
@@ -73,15 +72,8 @@ def write_handover(folder: Path, handover: Handover) -> Path:
 
 
 def read_handover(path: Path) -> Handover:
-    """What `write_handover` wrote. Raises ConfigurationError on a host that does not see the folder."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(
-            f"training.hostfile: {socket.gethostname()} cannot read {path} ({error}); let TMPDIR name a folder that all hosts "
-            "share under one path"
-        ) from error
-    return Handover.model_validate_json(text)
+    """What `write_handover` wrote."""
+    return Handover.model_validate_json(path.read_bytes())
 
 
 @contextmanager

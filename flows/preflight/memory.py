@@ -1,11 +1,14 @@
 """Whether a run fits into memory, asked before any weights are loaded."""
 
-from collections import Counter
+from collections.abc import Mapping
 from math import prod
 
-from components.models.memory import Device, check_fits, engine_bytes, host_bytes, training_bytes
+from components.config import RunConfig
+from components.models.memory import ModelNumbers
 from components.models.model_groups import initial_models
 from components.models.model_sizes import model_sizes
+from components.placement.fit import check_plan
+from components.placement.this_machine import plan_here
 from components.rollout.rules import branching_factors
 from components.session.scenario import Scenario
 from components.turn_order import in_phases
@@ -13,25 +16,23 @@ from flows.preflight.prompts import longest_first_prompt
 
 
 def check_memory(scenario: Scenario) -> None:
-    """Raise ConfigurationError if weights, optimizer, activations and engines need more than the devices have.
+    """Raise ConfigurationError if weights, optimizer, activations and engines need more than the devices of this host have.
 
-    Models of base "tiny", and those that are not on this machine yet, are not counted. One update runs at a time per base.
+    Not counted are models of base "tiny", those that are not on this machine yet, and servers that run elsewhere.
     """
-    config = scenario.config
-    parts: dict[Device, Counter[str]] = {"cpu": Counter(), "cuda": Counter()}
+    sizes = read_sizes(scenario.config)
+    if sizes:
+        config = scenario.config
+        check_plan(config, plan_here(config), sizes, num_tokens=tokens_at_once(scenario))
+
+
+def read_sizes(config: RunConfig) -> Mapping[str, ModelNumbers]:
+    """The sizes of the models whose config.json is here, by the names of their policies."""
+    found: dict[str, ModelNumbers] = {}
     for names in initial_models(config.policies).values():
-        policies = [config.policies[name] for name in names]
-        if policies[0].base == "tiny" or (model := model_sizes(policies)) is None:
-            continue
-        available = available_bytes(config.generation.device)
-        sampled = engine_bytes(model, config.generation, num_tokens=tokens_at_once(scenario), device_bytes=available)
-        parts[config.generation.device].update(sampled)
-        if any(policy.trained for policy in policies):
-            with_reference = config.loss.kl_coefficient > 0
-            parts[config.training.device].update(training_bytes(model, config.training, with_reference=with_reference))
-    for device, needed in parts.items():
-        if needed:
-            check_fits(needed, available_bytes(device), device=device)
+        if (model := model_sizes([config.policies[name] for name in names])) is not None:
+            found |= dict.fromkeys(names, model)
+    return found
 
 
 def tokens_at_once(scenario: Scenario) -> int:
@@ -60,12 +61,3 @@ def tokens_at_once(scenario: Scenario) -> int:
         prod(branching_factors(rollout, scenario.turn_order)) if rollout.mode == "nested" else rollout.group_size
     )
     return num_problems * num_lines * max(in_turn) * (prompt + longest)
-
-
-def available_bytes(device: Device) -> int:
-    """The memory of this host, or of its first GPU."""
-    if device == "cpu":
-        return host_bytes()
-    import torch
-
-    return int(torch.cuda.get_device_properties(0).total_memory)

@@ -13,6 +13,8 @@ from components.errors import ConfigurationError, ServiceMissing
 from components.machine.home import HOME
 from components.machine.package_files import SOURCE_ROOT, is_checkout, package_file
 from components.machine.scratch import socket_folder
+from components.placement.fit import ALONE
+from components.placement.inventory import VISIBLE
 from components.session.engines import KEY_FILE_VARIABLE
 from infra.services.loopback import LOOPBACK, local_url, request
 from infra.services.secrets import ensure_secret
@@ -32,6 +34,10 @@ class ServedModel:
     folder: Path
     num_adapters: int = 0
     max_rank: int = 0
+    devices: tuple[str, ...] = ()
+    """Names in CUDA_VISIBLE_DEVICES; none on the CPU."""
+    memory_fraction: float = ALONE
+    """Of each of them, for weights and cache."""
 
 
 class VllmService(Service):
@@ -101,7 +107,8 @@ class VllmService(Service):
         if self._config.device == "cpu":
             options["kv-cache-memory-bytes"] = int(vllm.kv_cache_gib * 2**30)
         else:
-            options["gpu-memory-utilization"] = vllm.gpu_memory_fraction
+            options["gpu-memory-utilization"] = self._model.memory_fraction
+            options["tensor-parallel-size"] = vllm.tensor_parallel_size
         return [*switches, *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
 
     def _environment(self) -> dict[str, str]:
@@ -113,6 +120,8 @@ class VllmService(Service):
         if self._config.device == "cpu":
             env["OMP_NUM_THREADS"] = str(self._config.num_threads)
             env["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, self._cpus()))
+        else:
+            env[VISIBLE] = ",".join(self._model.devices)
         return env
 
     def _cpus(self) -> list[int]:

@@ -1,15 +1,23 @@
 """The vLLM servers of this machine: started together for a configuration, found again, stopped with all their processes."""
 
 import shutil
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from components.config import RunConfig
 from components.identity import fingerprint
-from components.session.engines import name_served_models, vllm_generation
+from components.models.model_groups import name_served_models
+from components.placement.fit import memory_fraction
+from components.placement.plan import Plan, Worker
+from components.placement.this_machine import plan_here
+from components.session.engines import vllm_generation
 from infra.services.lifecycle import ports_of, start_all, stop_all
 from infra.services.loopback import local_url
 from infra.services.process import is_alive, lock_home, read_record
+from infra.services.service import Ports
 from infra.services.vllm_server import ServedModel, VllmService, check_head_size, vllm_python
 
 
@@ -23,20 +31,33 @@ def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:
         return {f"vllm-{index}": url for index, url in enumerate(generation.server_urls)}
     vllm_python()
     home = home.absolute()
-    models = [_model(home, config, name, policies) for name, policies in name_served_models(config).items()]
-    for model in models:
+    here = plan_here(config)
+    by_name = {name: _model(home, config, name, policies) for name, policies in name_served_models(config).items()}
+    for model in by_name.values():
         check_head_size(model.folder, generation.device)
-    placed = [model for model in models for _ in range(generation.vllm.num_replicas)]
-    return start_servers(home, [VllmService(index, model, generation) for index, model in enumerate(placed)])
+    numbers = count()
+    return start_servers(
+        home,
+        [
+            [
+                VllmService(next(numbers), _place(config, here, by_name[engine.model], engine), generation)
+                for engine in group
+            ]
+            for group in here.group_starts()
+        ],
+    )
 
 
-def start_servers(home: Path, servers: list[VllmService]) -> dict[str, str]:
-    """Start these servers and stop all others of `home`; name -> address, once all of them serve."""
+def start_servers(home: Path, groups: Sequence[Sequence[VllmService]]) -> dict[str, str]:
+    """Start these servers, one group after another, and stop all others of `home`; name -> address, once all of them serve."""
     home = home.absolute()
+    servers = [server for group in groups for server in group]
     with lock_home(home), ExitStack() as reserved:
         wanted = {server.name for server in servers}
         stop_all(home, {name: VllmService for name in _names(home) if name not in wanted})
-        start_all(home, servers, {server.name: ports_of(home, server, reserved) for server in servers})
+        ports: dict[str, Ports] = {server.name: ports_of(home, server, reserved) for server in servers}
+        for group in groups:
+            start_all(home, group, ports)
     return vllm_addresses(home)
 
 
@@ -58,6 +79,12 @@ def vllm_addresses(home: Path) -> dict[str, str]:
 def _names(home: Path) -> list[str]:
     """The servers that were ever started in `home`."""
     return sorted(path.stem for path in (home / "services").glob("vllm-*.json"))
+
+
+def _place(config: RunConfig, here: Plan, model: ServedModel, engine: Worker) -> ServedModel:
+    """`model` on the devices of one of its engines."""
+    devices = tuple(device.name for device in here.list_devices(engine))
+    return replace(model, devices=devices, memory_fraction=memory_fraction(config, here, engine))
 
 
 def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) -> ServedModel:

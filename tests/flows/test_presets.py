@@ -47,7 +47,7 @@ def test_another_variant_of_a_section_inside_of_another_leaves_out_too() -> None
 
 def test_what_the_same_command_says_of_the_first_variant_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"generation.vllm: unknown key; engine vllm has it"):
-        preset_config("tiny", ["generation.vllm.num_replicas=2", "generation.engine=transformers"])
+        preset_config("tiny", ["generation.vllm.port=2000", "generation.engine=transformers"])
 
 
 @pytest.mark.parametrize(

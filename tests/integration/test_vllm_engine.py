@@ -63,7 +63,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     model = ServedModel(name="team", folder=home / "out" / "tool", num_adapters=2, max_rank=4)
     services = [VllmService(index, model, config) for index in range(2)]
     try:
-        addresses = start_servers(home, services)
+        addresses = start_servers(home, [services])
         engine = VllmGenerator(config, model="team", urls=list(addresses.values()), key=ensure_secret(key_file(home)))
         yield Running(home, services, engine, TransformersGenerator(TransformersGeneration()), exported)
         engine.close()
@@ -303,7 +303,7 @@ def test_a_replica_that_is_started_again_gets_the_weights_and_the_others_stay(ru
     version, probe = save_model(1, tmp_path, step=4)
     refresh(running.engine, folder=tmp_path, version=version, probe=probe, tolerance=TOLERANCE)
     before = read_record(running.home, "vllm-0")
-    start_servers(running.home, running.services)
+    start_servers(running.home, [running.services])
     assert read_record(running.home, "vllm-0") == before
     time.sleep(5.1)  # the engine looks again after five seconds
     running.engine.generate(requests_of(20, 4, temperature=1.0), version)

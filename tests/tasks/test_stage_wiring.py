@@ -394,7 +394,8 @@ def test_an_update_is_told_all_it_depends_on_and_leaves_no_folder(
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_an_update_that_fails_leaves_no_folder_even_if_the_session_was_closed(wired: Wired, is_gone: bool) -> None:
     session = wired.session()
-    update = update_policy.update_job(session, 5, CHECKPOINT, session.store.put_bytes(b"the batch", kind="TrainBatch"))
+    batch = session.store.put_bytes(b"the batch", kind="TrainBatch")
+    update = update_policy.place_update(session, update_policy.order_update(session, 5, CHECKPOINT, batch))
     update.__enter__().output_folder.mkdir()
     if is_gone:
         shutil.rmtree(wired.work)
@@ -415,9 +416,9 @@ def test_a_critic_s_advantages_count_less_where_older_weights_played(wired: Wire
     batch = TrainBatch(policy="first", step=5, groups=(), num_groups_without_signal=0, version=played)
     session.store = wired.session().store
     checkpoint = CHECKPOINT.model_copy(update={"policy": "first"})
-    with update_policy.update_job(session, 5, checkpoint, session.kept.put(batch)) as job:  # type: ignore[arg-type]
-        assert job.critic is not None
-        assert job.critic.advantage_weight == weight
+    order = update_policy.order_update(session, 5, checkpoint, session.kept.put(batch))  # type: ignore[arg-type]
+    assert order.critic is not None
+    assert order.critic.advantage_weight == weight
 
 
 def test_a_step_s_report_is_queued_once_all_that_it_tells_of_is_written(

@@ -152,9 +152,30 @@ def env() -> None:
     typer.echo(exports(found))
 
 
-def doctor(as_json: JsonOption = False) -> None:
-    """What works on this machine, and how to get what does not."""
+def doctor(
+    preset: Annotated[
+        str | None, typer.Option(help="A preset or a FILE.yaml: show where its workers would be, and what fits.")
+    ] = None,
+    inventory: Annotated[
+        str | None, typer.Option(help="Machines that are not here: GPUSxGIB, as 8x80, or HOSTSxGPUSxGIB, as 2x8x80.")
+    ] = None,
+    override: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What works on this machine, and how to get what does not; or with --preset where a run's workers would be."""
     from troupe.consoles import show_wait
+
+    if preset is not None:
+        from flows.presets import preset_config
+        from troupe.diagnostics.placement import describe_plan, plan_notes, plan_table
+
+        document = describe_plan(preset_config(preset, override or []), inventory)
+        emit(document, as_json=as_json, table=plan_table)
+        for note in () if as_json else plan_notes(document):
+            typer.echo(note)
+        return
+    if inventory is not None or override:
+        raise typer.BadParameter("--inventory and --set describe a run: name it with --preset")
     from troupe.diagnostics.tables import doctor_table
 
     with show_wait("checking this machine (up to a minute the first time)"):

@@ -4,7 +4,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+import sysconfig
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,8 @@ from troupe.diagnostics.sandbox_checks import sandbox_checks
 
 LEAST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 LEAST_FREE_GIB = 5
+LEAST_DRIVER = 580
+LEAST_CAPABILITY = (8, 0)
 PROBE_TIMEOUT_SECONDS = 60.0
 _NO_ANSWER = "no answer"
 SETUP = f"run {install_command('setup', '--force-reinstall troupe')}"
@@ -38,10 +41,12 @@ def told(name, load):
     print(json.dumps({name: found}), flush=True)
 def torch():
     import torch
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    devices = range(torch.cuda.device_count())
+    gpus = [[torch.cuda.get_device_name(i), torch.cuda.get_device_capability(i)] for i in devices]
     if gpus:
         os.environ.pop("DS_ACCELERATOR")
-    return {"version": torch.__version__, "gpus": gpus, "num_threads": torch.get_num_threads()}
+    built = torch.version.cuda
+    return {"version": torch.__version__, "gpus": gpus, "cuda": built, "num_threads": torch.get_num_threads()}
 def transformers():
     import transformers
     from transformers import AutoModelForCausalLM
@@ -68,7 +73,10 @@ def checks(home: Path = HOME) -> list[Check]:
         store = _store(home, state.result())
         found = imports.result()
         libraries = [_library(name, found) for name in ("torch", "transformers", "deepspeed")]
-        return [*light[:2], *libraries, _gpu(found), *light[2:], *services, store, *sandbox.result()]
+        gpus = gpu_checks(
+            found["torch"].get("gpus", []), driver=_read_driver(), headers=_find_headers(), compiler=shutil.which("cc")
+        )
+        return [*light[:2], *libraries, _gpu(found), *gpus, *light[2:], *services, store, *sandbox.result()]
 
 
 def _python() -> Check:
@@ -174,9 +182,63 @@ def _gpu(found: Mapping[str, Any]) -> Check:
     return Check(
         name="gpu",
         ok=bool(gpus),
-        detail=f"{len(gpus)}: {', '.join(gpus)}" if gpus else "none; everything runs on the CPU",
+        detail=f"{len(gpus)}: {', '.join(name for name, _ in gpus)}" if gpus else "none; everything runs on the CPU",
         remedy=f"{OPTIONAL}a CUDA device and torch's CUDA build, then generation.device=cuda and training.device=cuda",
     )
+
+
+def gpu_checks(
+    gpus: Sequence[tuple[str, Sequence[int]]], *, driver: str | None, headers: Path | None, compiler: str | None
+) -> list[Check]:
+    """What a GPU needs beside torch: a driver for the locked CUDA, bfloat16, and what Triton compiles kernels with.
+
+    `gpus` are names and compute capabilities, `driver` is nvidia-smi's version, `headers` the folder of Python.h.
+
+    **Example** a T4, ("Tesla T4", (7, 5)): not ok, because it computes no bfloat16.
+    """
+    if driver is None and not gpus:
+        return []
+    old = [f"{name} ({major}.{minor})" for name, (major, minor) in gpus if (major, minor) < LEAST_CAPABILITY]
+    lacking = [name for name, place in (("a C compiler", compiler), ("Python.h", headers)) if place is None]
+    is_new = driver is not None and int(driver.partition(".")[0]) >= LEAST_DRIVER
+    return [
+        Check(
+            name="gpu driver",
+            ok=is_new,
+            detail=f"{driver or 'nvidia-smi is missing'}; the locked builds of CUDA 13 need {LEAST_DRIVER}",
+            remedy=f"install NVIDIA's driver {LEAST_DRIVER} or newer",
+        ),
+        Check(
+            name="gpu bfloat16",
+            ok=not old,
+            detail=f"too old: {', '.join(old)}" if old else "compute capability 8.0 or newer",
+            remedy="use a GPU from Ampere on, or float32 with engine transformers; vLLM and the -qwen presets need it",
+        ),
+        Check(
+            name="gpu compiler",
+            ok=not lacking,
+            detail=f"missing: {', '.join(lacking)}" if lacking else str(compiler),
+            remedy="vLLM compiles its first kernel with them: `apt-get install -y gcc python3-dev`, or your Python's headers",
+        ),
+    ]
+
+
+def _read_driver() -> str | None:
+    """The version of NVIDIA's driver; None without nvidia-smi."""
+    query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    try:
+        done = subprocess.run(
+            query, capture_output=True, text=True, timeout=PROBE_TIMEOUT_SECONDS, check=True, encoding="utf-8"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return next(iter(done.stdout.split()), None)
+
+
+def _find_headers() -> Path | None:
+    """The folder of this Python's Python.h, if it has it; vLLM's environment is made with the same."""
+    folder = Path(sysconfig.get_paths()["include"])
+    return folder if (folder / "Python.h").is_file() else None
 
 
 def _services(home: Path, state: StackStatus) -> list[Check]:

@@ -32,13 +32,19 @@ class TransformersGenerator:
     """
 
     def __init__(
-        self, config: TransformersGeneration, bases: BaseModels | None = None, *, slot: str | None = None
+        self,
+        config: TransformersGeneration,
+        bases: BaseModels | None = None,
+        *,
+        slot: str | None = None,
+        gpu: int = 0,
     ) -> None:
         """`bases` holds the modules shared by adapters of several generators. `slot` is the name of this one's adapter in its
-        module, if versions of several policies are loaded in turn; None: the policy's."""
+        module, if versions of several policies are loaded in turn; None: the policy's. `gpu` numbers the visible ones."""
         if config.device == "cuda" and not torch.cuda.is_available():
             raise ConfigurationError("generation.device 'cuda': no CUDA device is visible here; use cpu")
         self._config = config
+        self._device = f"cuda:{gpu}" if config.device == "cuda" else config.device
         self._bases = bases or BaseModels()
         self._slot = slot
         self._adapted_policy: str | None = None
@@ -90,14 +96,14 @@ class TransformersGenerator:
         digest = refresh_model(self._model, folder) if architecture == self._architecture else None
         if digest is None:
             self._architecture = {}
-            self._model, digest = build_tiny_model(folder, device=self._config.device, dtype=self._dtype)
+            self._model, digest = build_tiny_model(folder, device=self._device, dtype=self._dtype)
             self._architecture = architecture
         return digest
 
     def _load_adapter(self, folder: Path, policy: str, adapter: Path) -> str:
         """Load an adapter into a shared module; the digest of both."""
         self._architecture = {}
-        base, name = self._bases.base(folder, device=self._config.device, dtype=self._dtype), self._slot or policy
+        base, name = self._bases.base(folder, device=self._device, dtype=self._dtype), self._slot or policy
         with base.turn:
             adapter_digest = load_adapter(base.module, name, adapter)
         self._model, self._turn, self._adapted_policy = base.module, base.turn, name

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.config import TrainingConfig
 from components.errors import ConfigurationError
 from components.machine.child_environment import PREFIXES, filter_environment, list_forwarded_variables
-from components.session.trainers import trainer_environment
 
 ACCOUNTS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "VLLM_API_KEY", "RAY_AUTH_TOKEN", "TROUPE_PASSWORD"),
@@ -36,11 +34,3 @@ def test_the_user_names_what_flow_runs_may_have() -> None:
     assert list_forwarded_variables({"OPENAI_API_KEY": "k"}) == {}
     with pytest.raises(ConfigurationError, match="TROUPE_PASS_ENV: HF_TOKEN is not set"):
         list_forwarded_variables({"TROUPE_PASS_ENV": "HF_TOKEN"})
-
-
-def test_only_training_on_several_hosts_keeps_the_ssh_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSH_AUTH_SOCK", "/agent")
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    here = trainer_environment(TrainingConfig())
-    assert {"SSH_AUTH_SOCK", "OPENAI_API_KEY"} & here.keys() == set()
-    assert trainer_environment(TrainingConfig(hostfile="hosts")) == {**here, "SSH_AUTH_SOCK": "/agent"}

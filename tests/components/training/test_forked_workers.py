@@ -24,8 +24,8 @@ def test_a_forked_worker_ends_where_a_started_one_does_and_is_found_and_ended_li
     assert forked.update(again) == started
 
     processes = forked._processes
-    assert isinstance(processes.launcher, Popen)
-    pid, folder = processes.launcher.pid, processes.folder
+    assert isinstance(processes.ranks[0], Popen)
+    pid, folder = processes.ranks[0].pid, processes.folder
     shown = psutil.Process(pid).environ()
     assert (shown["TROUPE_RUN"], shown["OMP_NUM_THREADS"], shown["PATH"]) == ("tests", "1", os.environ["PATH"])
     assert "CANARY_API_KEY" not in shown
@@ -42,7 +42,7 @@ def test_a_forked_worker_ends_where_a_started_one_does_and_is_found_and_ended_li
         processes.ask(job, deadline=time.monotonic() + 60)
     replaced = job.model_copy(update={"output_folder": job.output_folder.with_name("replaced")})
     assert forked.update(replaced) == started
-    pid = forked._processes.launcher.pid
+    pid = forked._processes.ranks[0].pid
     forked.close()
     assert not alive(pid)
     assert workers_of(os.getpid()) == []

@@ -16,7 +16,6 @@ from components.errors import ArtifactCorrupt
 from components.machine.child_environment import filter_environment
 from components.models.adapters import ADAPTER_FOLDER, load_adapter
 from components.models.digests import model_digest
-from components.training import launcher
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, UpdateJob, UpdateResult
 from components.training.checkpoint import load_model, probe_for, read_manifest, write_initial_adapter
 from components.training.trainer import DeepSpeedTrainer
@@ -32,18 +31,6 @@ LEAN = TrainingConfig(**COMMON, zero_stage=3, num_ranks=2, gradient_checkpointin
 ONE_STEP = {"num_minibatches": 1}
 NOISE = 1e-6
 """Of float32 sums in another order, where one update moves a weight by 1e-3."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_port() -> Iterator[None]:
-    """Ranks of one host meet without a port: one that is free when it is chosen may be taken when it is used."""
-
-    def refuse() -> int:
-        raise AssertionError("a port was chosen")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launcher, "_free_port", refuse)
-        yield
 
 
 @pytest.fixture(scope="module")

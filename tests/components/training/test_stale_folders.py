@@ -28,7 +28,7 @@ from components.machine.process_ids import this_process
 import socket
 write_handover(Path(sys.argv[1]), Handover(
     key=SecretStr("hidden"), owner_host=socket.gethostname(), owner=str(this_process()),
-    training=TrainingConfig(), deepspeed={},
+    training=TrainingConfig(), deepspeed={}, rendezvous="file:///nowhere",
 ))
 print("written", flush=True)
 time.sleep(600)

@@ -27,7 +27,7 @@ OPTIMIZER_FILE = "optimizer-00000-of-00001.safetensors"
 
 
 def _pids(trainer) -> list[int]:
-    return [p.pid for p in psutil.process_iter() if _in_session(p.pid, trainer._processes.launcher.pid)]
+    return [p.pid for p in psutil.process_iter() if _in_session(p.pid, trainer._processes.ranks[0].pid)]
 
 
 def _in_session(pid: int, session: int) -> bool:
@@ -126,10 +126,10 @@ def test_a_stale_sampler_crosses_as_itself_and_the_worker_goes_on(
     with pytest.raises(LogprobMismatch, match="mismatch_tolerance"):
         trainer.update(stale)
     assert not stale.output_folder.exists()
-    before = trainer._processes.launcher.pid
+    before = trainer._processes.ranks[0].pid
     fresh = jobs.first(score_groups(make_model(), groups), loss=choose_loss(mismatch_tolerance=1e-3))
     assert trainer.update(fresh).metrics["mismatch_max_abs"] < 1e-5
-    assert trainer._processes.launcher.pid == before
+    assert trainer._processes.ranks[0].pid == before
 
 
 def test_a_reference_is_loaded_and_reported(trainer, jobs, make_groups, initial) -> None:
@@ -212,7 +212,7 @@ trainer = DeepSpeedTrainer(
     job.training, deepspeed_config=Path(sys.argv[2]), run_label="orphans", environment=dict(os.environ)
 )
 trainer.start()
-print(trainer._processes.launcher.pid, trainer._processes.folder, flush=True)
+print(trainer._processes.ranks[0].pid, trainer._processes.folder, flush=True)
 trainer.update(job) if sys.argv[3] == "updates" else (trainer._processes._connect(), time.sleep(600))
 """
 
@@ -272,7 +272,7 @@ def test_the_worker_inherits_no_account_of_the_user(make_trainer, monkeypatch, n
     trainer = make_trainer(jobs_training(num_ranks=num_ranks))
     trainer.start()
     try:
-        process = psutil.Process(trainer._processes.launcher.pid)
+        process = psutil.Process(trainer._processes.ranks[0].pid)
         while "TROUPE_RUN" not in (found := process.environ()):  # /usr/bin/env has not become Python yet
             time.sleep(0.01)
         assert "CANARY_API_KEY" not in found

@@ -96,11 +96,8 @@ def test_a_cold_worker_of_two_partitioned_ranks_ends_where_a_warm_one_does(
 
 
 def _rank(trainer, rank: int) -> int:
-    (pid,) = (
-        process.pid
-        for process in psutil.Process(trainer._processes.launcher.pid).children()
-        if process.environ().get("RANK") == str(rank)
-    )
+    pid: int = trainer._processes.ranks[rank].pid
+    assert psutil.Process(pid).environ()["RANK"] == str(rank)
     return pid
 
 

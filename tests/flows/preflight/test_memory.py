@@ -10,6 +10,9 @@ from components.environments.family import scratch_alphabet
 from components.errors import ConfigurationError
 from components.models.loading import prepare_model_folder
 from components.models.memory import GIB
+from components.placement import fit
+from components.placement.inventory import Device, Host
+from components.placement.plan import plan
 from components.runs.run import Run
 from components.session.scenario import scenario_of
 from components.session.session import Session
@@ -41,18 +44,21 @@ def base(tmp_path: Path) -> str:
 
 
 def with_memory(patch: pytest.MonkeyPatch, gib: float) -> None:
-    patch.setattr(memory, "available_bytes", lambda device: int(gib * GIB))
+    """One host with one GPU, each with as much."""
+    size = int(gib * GIB)
+    host = Host(name="here", devices=(Device(name="0", num_bytes=size),), num_bytes=size)
+    patch.setattr(memory, "plan_here", lambda config: plan(config, (host,)))
 
 
 @pytest.mark.parametrize("preset", [name for name in preset_values() if name.endswith("-qwen")])
 def test_a_preset_for_one_gpu_fits_into_the_one_that_it_names(
     preset: str, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_memory(monkeypatch, 15.5)
+    with_memory(monkeypatch, 24)
     check_memory(scenario_of(preset_config(preset, [base, *without_downloads(preset)])))
-    with_memory(monkeypatch, 10)
+    with_memory(monkeypatch, 16)
     with pytest.raises(
-        ConfigurationError, match=r"memory of device cuda: .* lower generation\.vllm\.gpu_memory_fraction"
+        ConfigurationError, match=r"memory of device cuda: .* lower resources\.placement\.memory_fraction"
     ):
         check_memory(scenario_of(preset_config(preset, [base, *without_downloads(preset)])))
 
@@ -65,11 +71,11 @@ def test_the_largest_part_decides_the_advice(base: str, monkeypatch: pytest.Monk
                 preset_config("math-qwen", [base, *without_downloads("math-qwen"), "policies.team.adapter=null"])
             )
         )
-    with pytest.raises(ConfigurationError, match=r"part is engine, 21\.1 GiB: lower generation\.vllm"):
+    with pytest.raises(ConfigurationError, match=r"part is engine, 21\.1 GiB: lower resources\.placement"):
         check_memory(
             scenario_of(
                 preset_config(
-                    "math-qwen", [base, *without_downloads("math-qwen"), "generation.vllm.gpu_memory_fraction=0.9"]
+                    "math-qwen", [base, *without_downloads("math-qwen"), "resources.placement.memory_fraction=0.9"]
                 )
             )
         )
@@ -149,7 +155,7 @@ def test_the_presets_of_smollm_fit_into_sixteen_gib(monkeypatch: pytest.MonkeyPa
 def test_a_model_that_is_not_trained_needs_no_room_for_training(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with_memory(monkeypatch, 15.5)
     asked: list[str] = []
-    monkeypatch.setattr(memory, "check_fits", lambda needed, available, *, device: asked.extend(needed))
+    monkeypatch.setattr(fit, "check_fits", lambda needed, available, *, where: asked.extend(needed))
     for trained in (True, False):
         asked.clear()
         overrides = [base, "policies.team.adapter=null", f"policies.team.trained={str(trained).lower()}"]

@@ -13,7 +13,8 @@ import pytest
 from components.config import GenerationConfig, VllmConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.machine import scratch
-from components.session.engines import name_served_model, name_served_models, server_key, server_urls, spell_urls
+from components.models.model_groups import name_served_model, name_served_models
+from components.session.engines import server_key, server_urls, spell_urls
 from flows.presets import preset_config
 from infra.services import vllm_server
 from infra.services.service import NotReady
@@ -78,8 +79,11 @@ def test_a_server_of_full_weights_on_the_cpu(installed: Path, tmp_path: Path) ->
 
 
 def test_adapters_and_a_gpu_change_the_flags(installed: Path, tmp_path: Path) -> None:
-    config = choose_generation(engine="vllm", device="cuda", dtype="bfloat16", vllm=VllmConfig(gpu_memory_fraction=0.3))
-    flags = flags_of(config, ServedModel(name="a+b", folder=tmp_path, num_adapters=2, max_rank=12), tmp_path)
+    config = choose_generation(engine="vllm", device="cuda", dtype="bfloat16", vllm={"tensor_parallel_size": 2})
+    flags = flags_of(
+        config, ServedModel(name="a+b", folder=tmp_path, num_adapters=2, max_rank=12, memory_fraction=0.3), tmp_path
+    )
+    assert flags["--tensor-parallel-size"] == "2"
     assert (flags["--max-loras"], flags["--max-cpu-loras"], flags["--max-lora-rank"]) == ("2", "5", "16")
     assert flags["--gpu-memory-utilization"] == "0.3"
     assert flags["--dtype"] == "bfloat16"

@@ -36,7 +36,7 @@ def test_a_library_that_kills_its_process_is_a_failed_check(
 ) -> None:
     fatal = """
 import os
-print('{"torch": {"version": "1", "gpus": ["A100"], "num_threads": 2}}', flush=True)
+print('{"torch": {"version": "1", "gpus": [["A100", [8, 0]]], "num_threads": 2}}', flush=True)
 os.abort()
 """
     monkeypatch.setattr(doctor, "IMPORT_PROBE", fatal)
@@ -45,6 +45,23 @@ os.abort()
     assert found["gpu"].detail == "1: A100"
     assert not found["deepspeed"].ok
     assert "exit code -6" in found["deepspeed"].detail
+
+
+@pytest.mark.parametrize(
+    ("driver", "capability", "compiler", "failing"),
+    [
+        ("580.159", (9, 0), "/usr/bin/cc", set()),
+        ("570.1", (8, 0), "/usr/bin/cc", {"gpu driver"}),
+        (None, (8, 0), "/usr/bin/cc", {"gpu driver"}),
+        ("581", (7, 5), None, {"gpu bfloat16", "gpu compiler"}),
+    ],
+)
+def test_what_a_gpu_needs_beside_torch(
+    driver: str | None, capability: tuple[int, int], compiler: str | None, failing: set[str]
+) -> None:
+    found = doctor.gpu_checks([("Card", capability)], driver=driver, headers=Path("/include"), compiler=compiler)
+    assert {check.name for check in found if not check.ok} == failing
+    assert doctor.gpu_checks([], driver=None, headers=None, compiler=None) == []
 
 
 def test_a_library_that_hangs_is_a_failed_check(

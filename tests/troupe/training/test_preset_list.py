@@ -34,7 +34,7 @@ def test_presets_tell_what_was_measured_and_nothing_else(project: Path) -> None:
     assert rows["mine"] == {"description": "My team.", "minutes": "7", "hardware": "GPU"}
     assert rows["bare"] == {"description": "", "minutes": None, "hardware": "CPU"}
     assert rows["math-smollm"]["minutes"] == "8-24"
-    assert {row["hardware"] for name, row in rows.items() if name.endswith("-qwen")} == {"1 GPU of 16 GB"}
+    assert {row["hardware"] for name, row in rows.items() if name.endswith("-qwen")} == {"1 GPU of 24 GB"}
     shown = CliRunner().invoke(app, ["presets"]).stdout
     assert "not measured" in next(line for line in shown.splitlines() if line.startswith("bare"))
     assert "next: troupe train mine" in shown

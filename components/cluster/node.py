@@ -1,0 +1,61 @@
+"""What an actor knows of its host, and the lease that ends it when its driver is gone."""
+
+import os
+import socket
+import threading
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from components.artifacts.base import ArtifactStore
+from components.config import RunConfig
+from components.machine.scratch import private_folder
+from components.session.checkpoint_cache import CheckpointCache
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAddress:
+    """The address by which a Ray node is known, and the network interface that has it."""
+
+    address: str
+    interface: str
+
+    @classmethod
+    def read(cls) -> Self:
+        """That of this node. gloo and NCCL would take the interface that the host's name resolves to. Raises LookupError."""
+        import psutil
+        import ray
+
+        address: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        for name, found in psutil.net_if_addrs().items():
+            if any(each.address == address for each in found):
+                return cls(address, name)
+        raise LookupError(f"no network interface of {socket.gethostname()} has Ray's address {address}")
+
+
+class Lease:
+    """Ends this process unless `renew` is called again and again: then nobody wants what it holds any more."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._renewed = time.monotonic()
+        threading.Thread(target=self._watch, name="lease", daemon=True).start()
+
+    def renew(self) -> None:
+        """Somebody still wants it."""
+        self._renewed = time.monotonic()
+
+    def _watch(self) -> None:
+        while time.monotonic() - self._renewed < self._seconds:
+            time.sleep(min(1.0, self._seconds / 4))
+        os._exit(0)
+
+
+def open_host_copies(config: RunConfig, store: ArtifactStore) -> CheckpointCache:
+    """This host's copies of a store's checkpoints, which all its processes share: each is fetched once."""
+    root: Path = private_folder("troupe-copies") / f"{zlib.crc32(store.uri.encode()):08x}"
+    root.mkdir(exist_ok=True)
+    num_policies = len(config.policies) + len(config.method.own_policies)
+    return CheckpointCache(store, num_policies=num_policies, root=root)

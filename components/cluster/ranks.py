@@ -1,0 +1,185 @@
+"""A trainer on a cluster: one rank an actor, in a placement group that is given up whole when a rank is lost."""
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.cluster.rank_actor import Rank, RankAnswer, RankOrder
+from components.errors import ServiceMissing, WorkerDied
+from components.machine.closeable import Closeable
+from components.machine.package_files import package_file
+from components.reporting.progress_share import report_share
+from components.runs.run import PolicyUpdate, Run
+from components.session.trainers import training_of
+from components.training.base import UpdateOrder
+from components.training.deepspeed_config import complete_config, read_deepspeed_config
+from components.training.worker_protocol import error_of
+
+NAMESPACE = "troupe"
+LEASE_SECONDS = 120.0
+"""How long an actor waits for its driver's next word."""
+_LEASE = "lease"
+_RENEW_SECONDS = 5.0
+_PLACED_SECONDS = 300.0
+"""How long a group may wait for its hosts: those of a lost one are missed after a minute."""
+_START_SECONDS = 900.0
+
+
+@dataclass(slots=True)
+class _Group:
+    """The placed and joined actors."""
+
+    placement: Any
+    actors: Sequence[Any]
+
+
+class ClusterTrainer(Closeable):
+    """Runs the updates of one model's policies on the connected Ray cluster. Calls are made one at a time.
+
+    Groups are named by run and model: a driver that comes back gives up what an earlier one left before it places its own.
+    """
+
+    def __init__(self, run: Run, model: str, policy: str) -> None:
+        self._run = run
+        self._training = training_of(run.config, policy)
+        self._policy = policy
+        self._name = f"{run.run_id}/trainer/{model}"
+        self._deepspeed = read_deepspeed_config(
+            package_file("infra", f"deepspeed/zero{self._training.zero_stage}.json")
+        )
+        complete_config(self._deepspeed, self._training)
+        self._group: _Group | None = None
+
+    def update(self, order: UpdateOrder) -> PolicyUpdate:
+        """The policy's next checkpoint, stored. Raises WorkerDied when a rank is lost, and the error that a rank reported."""
+        deadline = time.monotonic() + self._training.update_timeout_seconds
+        try:
+            group = self._group or self._place()
+            self._group = group
+            answers = self._ask(group, "update", [(order.model_dump_json(),)] * len(group.actors), deadline)
+            parts = [RankAnswer.model_validate_json(answer) for answer in answers]
+            failures = [part.failure for part in parts if part.failure is not None]
+            if failures:
+                if not all(part.is_usable for part in parts):
+                    self.close()
+                causes = [failure for failure in failures if failure.kind != "lost_rank"]
+                raise error_of((causes or failures)[0])
+            whole = {path: file for part in parts for path, file in part.listing.items()}
+            refs = self._ask(group, "publish", [(whole,)] * len(group.actors), deadline)
+        except WorkerDied:
+            self.close()
+            raise
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self.close()  # a worker in the middle of a step must not survive
+            raise
+        result = parts[0].result
+        assert result is not None, "rank 0 gave no result"
+        assert len({*refs}) == 1, f"ranks agree on no folder: {refs}"
+        manifest = result.manifest
+        checkpoint = CheckpointRef(
+            policy=manifest.policy,
+            step=manifest.step,
+            folder=ArtifactRef.model_validate_json(refs[0]),
+            weights_digest=manifest.weights_digest,
+            optimizer_digest=manifest.optimizer_digest,
+            base=order.checkpoint.base,
+        )
+        return PolicyUpdate(checkpoint=checkpoint, metrics=dict(result.metrics))
+
+    def close(self) -> None:
+        """Give the group up: its actors end with it."""
+        group, self._group = self._group, None
+        if group is not None:
+            self._remove(group.placement)
+
+    def _place(self) -> _Group:
+        """A new group whose ranks have met. Raises ServiceMissing if the cluster has no room for it."""
+        import ray
+        from ray.util.placement_group import placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        self._remove_left()
+        training, size = self._training, self._training.num_ranks
+        bundle = {"CPU": float(training.num_threads), **({"GPU": 1.0} if training.device == "cuda" else {})}
+        strategy = "STRICT_SPREAD" if self._run.config.resources.placement.ranks == "spread" else "STRICT_PACK"
+        placement = placement_group([bundle] * size, strategy=strategy, name=self._name, lifetime="detached")
+        if not placement.wait(_PLACED_SECONDS):
+            self._remove(placement)
+            raise ServiceMissing(
+                f"resources.placement: the cluster has had no place for {size} ranks of {bundle} ({strategy}) for "
+                f"{_PLACED_SECONDS:.0f} s; look at `ray status`"
+            )
+        # A lease is renewed while the one thread of all else is in an update.
+        remote: Any = ray.remote(concurrency_groups={_LEASE: 1})(Rank)  # type: ignore[call-overload]
+        actors = [
+            remote.options(
+                num_cpus=bundle["CPU"],
+                num_gpus=bundle.get("GPU", 0),
+                max_restarts=0,
+                lifetime="detached",
+                name=f"{self._name}/{rank}-{time.time_ns()}",
+                namespace=NAMESPACE,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(placement, placement_group_bundle_index=rank),
+                runtime_env={"env_vars": {"RAY_worker_niceness": "0", "OMP_NUM_THREADS": str(training.num_threads)}},
+            ).remote(LEASE_SECONDS)
+            for rank in range(size)
+        ]
+        group = _Group(placement, actors)
+        try:
+            deadline = time.monotonic() + _START_SECONDS
+            (rendezvous,) = self._ask(_Group(placement, actors[:1]), "choose_rendezvous", [()], deadline)
+            orders = [self._order(rank, size) for rank in range(size)]
+            self._ask(group, "join", [(order.model_dump_json(), rendezvous) for order in orders], deadline)
+        except BaseException:
+            self._remove(placement)
+            raise
+        return group
+
+    def _order(self, rank: int, size: int) -> RankOrder:
+        return RankOrder(
+            rank=rank,
+            num_ranks=size,
+            config=self._run.config.model_dump_json(),
+            policy=self._policy,
+            deepspeed=self._deepspeed,
+        )
+
+    def _ask(self, group: _Group, method: str, arguments: Sequence[tuple[Any, ...]], deadline: float) -> list[Any]:
+        """What each actor answers to a call. Renews their leases meanwhile. Raises WorkerDied for a lost one, or in time."""
+        import ray
+        from ray.exceptions import RayActorError, RayError
+
+        calls = [getattr(actor, method).remote(*each) for actor, each in zip(group.actors, arguments, strict=True)]
+        waiting = list(calls)
+        try:
+            while waiting:
+                ready, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_RENEW_SECONDS)
+                for call in ready:
+                    ray.get(call)  # an actor that is gone is met at once, though others may wait for it
+                shares = [actor.renew.options(concurrency_group=_LEASE).remote() for actor in group.actors]
+                if waiting:
+                    with contextlib.suppress(ray.exceptions.GetTimeoutError):
+                        report_share(ray.get(shares[0], timeout=_RENEW_SECONDS))
+                if waiting and time.monotonic() > deadline:
+                    raise WorkerDied(f"{self._name}: {method} took longer than training.update_timeout_seconds")
+            return list(ray.get(calls))
+        except RayActorError as error:
+            raise WorkerDied(f"{self._name}: a rank or its host was lost: {error}") from error
+        except RayError as error:
+            raise WorkerDied(f"{self._name}: {method}: {error}") from error
+
+    def _remove_left(self) -> None:
+        """Give up what an earlier driver of this run left under this name."""
+        from ray.util.placement_group import get_placement_group
+
+        with contextlib.suppress(ValueError):
+            self._remove(get_placement_group(self._name))
+
+    def _remove(self, placement: Any) -> None:
+        from ray.util.placement_group import remove_placement_group
+
+        remove_placement_group(placement)
