@@ -3,7 +3,7 @@
 import os
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from components.config import ResourceConfig, RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.machine.scratch import socket_folder
+from components.session.engines import server_urls
+from components.session.stores import store_endpoint
 
 _RAY_ANSWERS_SECONDS = 3.0
 _NODE_ANSWERS_SECONDS = 60.0
@@ -50,13 +52,14 @@ def _store_variables() -> dict[str, str]:
 def one_cluster(config: RunConfig) -> Iterator[None]:
     """Within the block this process is connected to one Ray cluster, if the run uses Ray; all its flows share it.
 
-    Raises ConfigurationError if a host of the cluster cannot see the run's store.
+    Raises ConfigurationError if a host of the cluster cannot see the run's store, or cannot reach its services.
     """
     if config.resources.runner != "ray":
         yield
         return
     with task_runner(config.resources):
         check_hosts(config.store)
+        check_addresses(config)
         yield
 
 
@@ -82,6 +85,43 @@ def check_hosts(store: StoreConfig) -> None:
 
 def hosts_without(path: Path) -> list[str]:
     """The other hosts of the connected cluster on which `path` does not exist."""
+    return [host for host, sees in ask_other_hosts(os.path.exists, str(path)).items() if not sees]
+
+
+def check_addresses(config: RunConfig) -> None:
+    """Check that every other host of the connected cluster reaches Prefect, the store and the run's vLLM servers.
+
+    Raises ConfigurationError with the first address that is not reached, the hosts, and the remedy.
+    """
+    from prefect.settings import PREFECT_API_URL
+
+    places = {"Prefect": PREFECT_API_URL.value(), "the store": store_endpoint(config.store)}
+    if config.generation.has_servers:
+        places |= {f"vLLM server {number}": url for number, url in enumerate(server_urls(config, os.environ))}
+    for name, url in places.items():
+        if url is None:
+            continue
+        blind = [host for host, why in ask_other_hosts(find_outage, url).items() if why]
+        if blind:
+            raise ConfigurationError(
+                f"resources.runner ray: {name} at {url} cannot be reached from {', '.join(blind)}; start it on an address that "
+                "all hosts of the cluster reach (docs/hosts.md), and name that one"
+            )
+
+
+def find_outage(url: str) -> str | None:
+    """Why nothing answers at the host and port of `url`; None if something does."""
+    parsed = urlsplit(url)
+    port = parsed.port or (443 if parsed.scheme == "https" else 80)
+    try:
+        socket.create_connection((parsed.hostname or "", port), timeout=_RAY_ANSWERS_SECONDS).close()
+    except OSError as error:
+        return str(error)
+    return None
+
+
+def ask_other_hosts(question: Callable[[str], Any], argument: str) -> dict[str, Any]:
+    """What `question(argument)` gives on each other host of the connected cluster. Raises ServiceMissing if one is silent."""
     import ray
     from ray.exceptions import GetTimeoutError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -89,19 +129,20 @@ def hosts_without(path: Path) -> list[str]:
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     here = socket.gethostname()
     others = [node for node in nodes if node["Alive"] and node["NodeManagerHostname"] != here]
-    look = ray.remote(num_cpus=0)(os.path.exists)
+    ask = ray.remote(num_cpus=0)(question)
     answers = [
-        look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(str(path))
+        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(argument)
         for node in others
     ]
     try:
-        seen = ray.get(answers, timeout=_NODE_ANSWERS_SECONDS)
+        found = ray.get(answers, timeout=_NODE_ANSWERS_SECONDS)
     except GetTimeoutError as error:
         raise ServiceMissing(
             f"resources.ray_address: a node of the cluster has not answered for {_NODE_ANSWERS_SECONDS:.0f} s; look at "
             "`ray status`"
         ) from error
-    return sorted({node["NodeManagerHostname"] for node, sees in zip(others, seen, strict=True) if not sees})
+    names = [str(node["NodeManagerHostname"]) for node in others]
+    return dict(sorted(zip(names, found, strict=True)))
 
 
 def check_ray(resources: ResourceConfig) -> None:

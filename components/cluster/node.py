@@ -4,15 +4,8 @@ import os
 import socket
 import threading
 import time
-import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
-
-from components.artifacts.base import ArtifactStore
-from components.config import RunConfig
-from components.machine.scratch import private_folder
-from components.session.checkpoint_cache import CheckpointCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +44,3 @@ class Lease:
         while time.monotonic() - self._renewed < self._seconds:
             time.sleep(min(1.0, self._seconds / 4))
         os._exit(0)
-
-
-def open_host_copies(config: RunConfig, store: ArtifactStore) -> CheckpointCache:
-    """This host's copies of a store's checkpoints, which all its processes share: each is fetched once."""
-    root: Path = private_folder("troupe-copies") / f"{zlib.crc32(store.uri.encode()):08x}"
-    root.mkdir(exist_ok=True)
-    num_policies = len(config.policies) + len(config.method.own_policies)
-    return CheckpointCache(store, num_policies=num_policies, root=root)

@@ -10,10 +10,11 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from components.artifacts import layout
-from components.cluster.node import Lease, NodeAddress, open_host_copies
+from components.cluster.node import Lease, NodeAddress
 from components.config.older import StoredConfig
 from components.frozen import Frozen
 from components.reporting.progress_share import share_listener
+from components.session.checkpoint_cache import open_copies
 from components.session.stores import open_store
 from components.session.trainers import training_of
 from components.session.update_orders import place_order
@@ -88,7 +89,7 @@ class Rank:
             torch.use_deterministic_algorithms(True)
         import_models()
         self._store = open_store(config.store)
-        self._copies = open_host_copies(config, self._store)
+        self._copies = open_copies(config, self._store, is_shared=True)
         self._ranks = join_ranks(training, rendezvous)
         self._worker = Worker(training, self._ranks, RealDeepSpeed(training, dict(placed.deepspeed)))
 

@@ -90,6 +90,13 @@ class ClusterTrainer(Closeable):
         )
         return PolicyUpdate(checkpoint=checkpoint, metrics=dict(result.metrics))
 
+    def describe_ranks(self) -> list[tuple[str, str | None]]:
+        """The host of each rank of the placed group, and the devices that it was given; none before the first update."""
+        if self._group is None:
+            return []
+        calls = [()] * len(self._group.actors)
+        return self._ask(self._group, "describe", calls, time.monotonic() + _START_SECONDS)
+
     def close(self) -> None:
         """Give the group up: its actors end with it."""
         group, self._group = self._group, None

@@ -5,6 +5,7 @@ import os
 import shutil
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,9 @@ from tempfile import mkdtemp
 from components.artifacts import layout
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.config import RunConfig
 from components.errors import ArtifactCorrupt
-from components.machine.scratch import scratch_folder
+from components.machine.scratch import private_folder, scratch_folder
 from components.training.base import MODEL_FOLDER, CheckpointManifest
 
 _KEPT_PER_POLICY = 3
@@ -126,3 +128,12 @@ class CheckpointCache:
         for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[: -self._num_kept]:
             if not self._is_shared or time.time() - folder.stat().st_mtime > SHARED_SECONDS:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def open_copies(config: RunConfig, store: ArtifactStore, *, is_shared: bool = False) -> CheckpointCache:
+    """This process's copies of a run's checkpoints, or those that all processes of this host share on a cluster."""
+    root = None
+    if is_shared:
+        root = private_folder("troupe-copies") / f"{zlib.crc32(store.uri.encode()):08x}"
+        root.mkdir(exist_ok=True)
+    return CheckpointCache(store, num_policies=len(config.policies) + len(config.method.own_policies), root=root)

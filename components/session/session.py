@@ -17,7 +17,7 @@ from components.rollout.router import Router
 from components.runs.run import Run
 from components.runs.step_records import step_of
 from components.schema import IterationReport, PolicyVersion
-from components.session.checkpoint_cache import CheckpointCache
+from components.session.checkpoint_cache import CheckpointCache, open_copies
 from components.session.engines import Engines
 from components.session.publishing import Publishing
 from components.session.scenario import Scenario, scenario_of
@@ -41,6 +41,7 @@ class Session(Closeable):
     # Without a __dict__ Prefect does not try to serialise it.
     __slots__ = (
         "_copies",
+        "_is_on_cluster",
         "_kept",
         "_store",
         "_tracker",
@@ -60,13 +61,17 @@ class Session(Closeable):
         "warned",
     )
 
-    def __init__(self, run: Run, *, scenario: Scenario | None = None, computes_all: bool = False) -> None:
+    def __init__(
+        self, run: Run, *, scenario: Scenario | None = None, computes_all: bool = False, is_on_cluster: bool = False
+    ) -> None:
         """Raises ConfigurationError for an environment that cannot be used. `scenario`: that of the run, if it is known.
 
         `computes_all`: this process computes all stages itself, so a thread may write their results behind them.
+        `is_on_cluster`: it shares what it fetches with the other processes of its host.
         """
         self.run = run
         self.computes_all = computes_all
+        self._is_on_cluster = is_on_cluster
         self.scenario = scenario or scenario_of(run.config)
         self.engines = Engines(run.config)
         self.trainers = Trainers(run)
@@ -111,9 +116,7 @@ class Session(Closeable):
     def copies(self) -> CheckpointCache:
         """Local copies of the run's checkpoints."""
         if self._copies is None:
-            self._copies = CheckpointCache(
-                self.store, num_policies=len(self.config.policies) + len(self.config.method.own_policies)
-            )
+            self._copies = open_copies(self.config, self.store, is_shared=self._is_on_cluster)
         return self._copies
 
     @property
@@ -178,5 +181,5 @@ def session_of_worker(run: Run) -> Session:
     """This Ray worker's session of a run."""
     name = run.model_dump_json()
     if name not in _of_this_worker:
-        _of_this_worker[name] = Session(run)
+        _of_this_worker[name] = Session(run, is_on_cluster=True)
     return _of_this_worker[name]

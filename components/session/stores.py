@@ -17,11 +17,16 @@ def open_store(config: StoreConfig) -> ArtifactStore:
     return S3ArtifactStore(
         config.bucket,
         prefix=config.prefix,
-        endpoint_url=config.endpoint_url or s3_endpoint(),
+        endpoint_url=store_endpoint(config),
         region=config.region or read_variable("AWS_REGION"),
         addressing=config.addressing,
         retry_seconds=config.patience_seconds,
     )
+
+
+def store_endpoint(config: StoreConfig) -> str | None:
+    """The address of a store's server; None for AWS's own, and for a folder."""
+    return None if config.kind == "local" else config.endpoint_url or s3_endpoint()
 
 
 def s3_endpoint() -> str | None:

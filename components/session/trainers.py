@@ -45,9 +45,7 @@ class Trainers:
         with self._one_at_a_time:
             if name not in self._kept:
                 self._kept[name] = make()
-            found = self._kept[name]
-        assert hasattr(found, "close")
-        return found  # type: ignore[return-value]
+            return self._kept[name]  # type: ignore[return-value]
 
     def warm_up(self) -> None:
         """Start the workers of all trained policies without waiting for them; a cluster's start with their first update."""
@@ -59,12 +57,9 @@ class Trainers:
 
     def close(self) -> None:
         """End the workers."""
-        while self._made:
-            _, trainer = self._made.popitem()
-            trainer.close()
-        while self._kept:
-            _, kept = self._kept.popitem()
-            kept.close()
+        for held in (self._made, self._kept):
+            while held:
+                held.popitem()[1].close()
 
     def _new(self, worker: str, training: TrainingConfig) -> "DeepSpeedTrainer":
         from components.training.trainer import DeepSpeedTrainer

@@ -1,0 +1,144 @@
+"""A cluster of hosts that share nothing but S3, on one machine: namespaces, SeaweedFS, Prefect and Ray."""
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NODES = Path(__file__).with_name("nodes.sh")
+REQUIRED = bool(os.environ.get("TROUPE_TEST_HOSTS"))
+"""Where it is set, a test fails rather than be skipped for want of namespaces."""
+CAN = os.getuid() == 0 and all(map(shutil.which, ("ip", "unshare", "nsenter")))
+HEAD, S3 = "10.77.0.10", "10.77.0.20"
+KEYS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests-secret"}
+S3_CONFIG = {
+    "identities": [
+        {
+            "name": "tests",
+            "credentials": [{"accessKey": KEYS["AWS_ACCESS_KEY_ID"], "secretKey": KEYS["AWS_SECRET_ACCESS_KEY"]}],
+            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+        }
+    ]
+}
+WEED = (
+    f"weed -logtostderr=false server -dir=/tmp/s3 -ip={S3} -ip.bind={S3} -filer -s3 -s3.port=8333 -s3.config=/tmp/s3.json "
+    "-s3.port.iceberg=0 -s3.port.lance=0 -master.telemetry=false -master.volumeSizeLimitMB=64 -volume.max=0"
+)
+
+
+class Hosts:
+    """The hosts by name. Commands run in them with the environment of a cluster's node."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._started: list[subprocess.Popen[bytes]] = []
+        self.environment = {
+            **KEYS,
+            "AWS_ENDPOINT_URL_S3": f"http://{S3}:8333",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "PREFECT_API_URL": f"http://{HEAD}:4200/api",
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(24),
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
+
+    def up(self, name: str, number: int) -> None:
+        """One more host."""
+        subprocess.run([NODES, "up", name, str(number)], check=True)
+
+    def run(
+        self, name: str, command: str, *, seconds: float = 600.0, env: Mapping[str, str] = {}
+    ) -> subprocess.CompletedProcess[str]:
+        """A command on a host, to its end."""
+        return subprocess.run(
+            self._line(name, command, env), capture_output=True, text=True, timeout=seconds, check=False
+        )
+
+    def start(self, name: str, command: str) -> subprocess.Popen[bytes]:
+        """A command on a host, left running."""
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(self._line(name, command), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._started.append(process)
+        return process
+
+    def write(self, name: str, path: str, text: str) -> None:
+        """A file on a host."""
+        line = [NODES, "in", name, "sh", "-c", f"mkdir -p $(dirname {path}) && cat > {path}"]
+        subprocess.run(line, input=text, text=True, check=True)
+
+    def join(self, name: str, number: int, *, num_cpus: int = 2) -> None:
+        """One more host that is a node of the cluster."""
+        self.up(name, number)
+        address = f"--address={HEAD}:6379 --node-ip-address=10.77.0.{number} --num-cpus={num_cpus}"
+        self._ray(name, address)
+
+    def wait(self, name: str, command: str, seconds: float = 120.0) -> None:
+        """Until a command succeeds."""
+        deadline = time.monotonic() + seconds
+        while (done := self.run(name, command)).returncode:
+            assert time.monotonic() < deadline, f"{command}: {done.stderr}\n{self._log.read_text()[-3000:]}"
+            time.sleep(0.5)
+
+    def begin(self) -> None:
+        """Start S3, Prefect and Ray's head."""
+        self.up("s3", 20)
+        self.write("s3", "/tmp/s3.json", json.dumps(S3_CONFIG))
+        self.start("s3", f"mkdir -p /tmp/s3; {WEED}")
+        self.up("head", 10)
+        self.start("head", "prefect server start --host 10.77.0.10 --no-services")
+        self._ray("head", f"--head --node-ip-address={HEAD} --port=6379 --num-cpus=0 --include-dashboard=false")
+        bucket = "import boto3; s3 = boto3.client('s3'); s3.create_bucket(Bucket='troupe')"
+        self.wait("head", f'python -c "{bucket}"')
+        self.wait("head", f"python -c \"import urllib.request as r; r.urlopen('http://{HEAD}:4200/api/health')\"")
+
+    def end(self) -> None:
+        """End all hosts with all that runs on them."""
+        subprocess.run([NODES, "down"], check=False)
+        for process in self._started:
+            process.wait(30)
+
+    def _ray(self, name: str, options: str) -> None:
+        # Into a file: what it starts keeps its output open.
+        start = f"ray start {options} --object-store-memory=80000000 > /tmp/ray.log 2>&1"
+        done = self.run(name, f"RAY_raylet_start_wait_time_s=120 {start}; code=$?; tail -20 /tmp/ray.log; exit $code")
+        assert done.returncode == 0, done.stdout
+
+    def _line(self, name: str, command: str, env: Mapping[str, str] = {}) -> list[str]:
+        pairs = [f"{key}={value}" for key, value in {**self.environment, **env}.items()]
+        return [str(NODES), "in", name, "env", *pairs, "sh", "-c", command]
+
+
+@contextmanager
+def run_hosts(folder: Path) -> Iterator[Hosts]:
+    """S3, Prefect and the head of a cluster; what is left of an earlier time is ended first."""
+    if not CAN:
+        assert not REQUIRED, "hosts are namespaces: they need root, and ip, unshare and nsenter (iproute2, util-linux)"
+        pytest.skip("hosts are namespaces: they need root, and ip, unshare and nsenter")
+    subprocess.run([NODES, "down"], check=False)
+    hosts = Hosts(folder / "hosts.log")
+    try:
+        hosts.begin()
+        yield hosts
+    finally:
+        hosts.end()
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """Two workers beside the head, with two processors each."""
+    with run_hosts(tmp_path_factory.mktemp("hosts")) as found:
+        found.join("w1", 11)
+        found.join("w2", 12)
+        yield found

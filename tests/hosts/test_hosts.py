@@ -1,0 +1,64 @@
+"""Ranks, shards and whole trainings on hosts that share nothing but S3."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.hosts.conftest import Hosts
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+def read_json(hosts: Hosts, command: str) -> Any:
+    """The last line of a command on the head, as JSON."""
+    done = hosts.run("head", command)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "stage", [pytest.param(stage, marks=[] if stage == 2 else pytest.mark.long) for stage in range(4)]
+)
+def test_ranks_on_two_hosts_end_where_two_of_one_host_do(hosts: Hosts, stage: int) -> None:
+    """The hosts are swapped with each step: what a step leaves, the next one has from S3 alone."""
+    found = read_json(hosts, f"python -m tests.hosts.ranks_program {stage} 2")
+    assert found["hosts"] == found["here"]
+    assert found["places"] == [["w1", "w2"], ["w2", "w1"]]
+
+
+TWO_MODELS = (
+    "--set 'policies={tool: {base: tiny}, plan: {base: tiny}}' "
+    "--set 'agents={tool_agent: {policy: tool}, plan_agent: {policy: plan}}'"
+)
+PRESETS = {"tiny": TWO_MODELS, "plan-path-l3": "", "population-tiny": ""}
+
+
+@pytest.mark.parametrize(
+    "preset", [pytest.param(name, marks=[] if name == "tiny" else pytest.mark.long) for name in PRESETS]
+)
+def test_a_training_on_a_cluster_is_that_of_one_host(hosts: Hosts, preset: str) -> None:
+    """Each policy's ranks and the shards are on hosts that see no folder of the driver."""
+    common = f"{PRESETS[preset]} --set tracking.kind=none --set training.num_ranks=2 --set evaluation.every=0"
+    found = {}
+    for runner in ("thread", "ray"):
+        run_id = f"{preset}-{runner}"
+        places = "--set resources.runner=ray --set resources.placement.ranks=spread" if runner == "ray" else ""
+        train = f"RAY_ADDRESS=10.77.0.10:6379 troupe train {preset} --run-id {run_id} --steps 2 {common} {places}"
+        done = hosts.run("head", train, seconds=900)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        shown = read_json(hosts, f"troupe show {run_id} --json | tr -d '\\n'")
+        found[runner] = [step["checkpoint_digest"] for step in shown["steps"]]
+        verified = hosts.run("head", f"troupe verify {run_id}")
+        assert verified.returncode == 0, verified.stdout
+    assert found["ray"] == found["thread"]
+    assert len(found["ray"]) == 2
+    assert hosts.run("w1", "ls /tmp/troupe-copies-*/*").stdout, "w1 fetched what it needed"
+    assert "ssh" not in hosts.run("head", "ps -ef").stdout
+
+
+def test_an_address_that_other_hosts_do_not_reach_is_refused_before_the_start(hosts: Hosts) -> None:
+    train = "RAY_ADDRESS=10.77.0.10:6379 troupe train tiny --run-id deaf --set resources.runner=ray --set tracking.kind=none"
+    here = hosts.run("head", train, env={"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"}, seconds=300)
+    assert here.returncode != 0
+    assert "127.0.0.1:9" in here.stderr
