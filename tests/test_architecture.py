@@ -394,6 +394,7 @@ READERS = {
     "methods": "what a facade stands for",
     "hybrid": "the hybrid method's own player, environment and learner, which a facade drives with one game",
     "population": "the population method's own graph and comparisons",
+    "placement": "where a member's trainer is",
     "runs": "the ledger: what is stored of a run",
     "artifacts": "stores and references, which the ledger's readers take and return",
     "session": "opens what a configuration names: its store, its models, its environment with its tools",

@@ -19,19 +19,19 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.layout import FOLDER_KIND, check_digest
 from components.artifacts.parallel import in_parallel
 from components.artifacts.records import DIGEST, first_complaint, make_damage_error, read_verified, remedy
-from components.artifacts.refs import ArtifactRef, references_in
+from components.artifacts.refs import ArtifactRef, StageManifest, references_in
 from components.errors import ArtifactCorrupt, ArtifactMissing, StoreRefused, StoreUnavailable
 from components.frozen import Frozen
 from components.identity import config_key
 from components.runs.gc import name_of
-from components.runs.history import block_key, name_evaluation
-from components.runs.initial_checkpoints import initial_key
+from components.runs.history import HistoryBlock, block_key, name_evaluation
+from components.runs.initial_checkpoints import InitialRecord, initial_key
 from components.runs.lineages import index_key, read_lineages, store_option
 from components.runs.retention import FEWEST_KEPT, Collected
 from components.runs.run import SHARED, RunAddress
 from components.runs.session_records import SessionEnd, SessionStart, end_key, standing_lineages
 from components.runs.shared_results import list_shared_manifests
-from components.runs.step_records import is_current, stage_of, step_of, step_record_key
+from components.runs.step_records import StepRecord, is_current, stage_of, step_of, step_record_key
 from components.stage_roles import Roles
 
 T = TypeVar("T")
@@ -44,6 +44,16 @@ _RECORD = re.compile(
 )
 _IRREPLACEABLE = ("config.json", "lineages", "dropped", "collected")
 """What says how the run was started, which of its results count, and what was removed."""
+_FORMS: dict[str, type[Frozen]] = {
+    "collected": Collected,
+    "iterations": StepRecord,
+    "history": HistoryBlock,
+    "initial": InitialRecord,
+    "manifest.json": StageManifest,
+    "start.json": SessionStart,
+    "end.json": SessionEnd,
+}
+"""By kind, or name, what a record is read as."""
 _CURRENT_KEYS = {"iterations": step_record_key, "history": block_key}
 
 
@@ -179,9 +189,8 @@ def _parse_record(key: str, content: bytes | None) -> _Record:
         raise make_damage_error(key, "it has no digest, so nobody knows whether it was changed")
     if key.endswith("/manifest.json") and f"{fields['key']}/manifest.json" != key:
         raise make_damage_error(key, f"it is the manifest of {fields['key']}")
-    as_type = {"collected": Collected, "sessions": SessionStart if key.endswith("/start.json") else SessionEnd}.get(
-        kind
-    )
+    name = "manifest.json" if key.endswith("/manifest.json") else key.rpartition("/")[2] if kind == "sessions" else kind
+    as_type = _FORMS.get(name)
     keeps = kind == "initial" or (kind == "steps" and "/attempts/" not in key)
     try:
         value = None if as_type is None else as_type.model_validate(fields)

@@ -188,6 +188,11 @@ def warn_of_instructions(scenario: Scenario) -> None:
 
 def check_devices(config: RunConfig) -> None:
     """Check that the configured devices exist. Warn of bfloat16 on a processor without instructions for it."""
+    if config.resources.placement.share == "turns":
+        raise ConfigurationError(
+            "resources.placement.share turns: not offered, as no GPU has shown yet that adapters outlive an engine's sleep; "
+            "use beside or apart"
+        )
     warn_of_slow_bfloat16(config)
     for field, device in (("generation", config.generation.device), ("training", config.training.device)):
         if device != "cuda":

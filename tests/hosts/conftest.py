@@ -48,6 +48,7 @@ class Hosts:
             "PREFECT_API_URL": f"http://{HEAD}:4200/api",
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "PYTHONPATH": str(ROOT),
+            "TROUPE_HOME": "/tmp/home/troupe",
             "OMP_NUM_THREADS": "1",
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(24),

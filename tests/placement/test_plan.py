@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.models.model_sizes import model_sizes
+from components.placement import this_machine
 from components.placement.fit import check_plan
 from components.placement.inventory import Host, choose_visible, parse_inventory
 from components.placement.plan import Plan, plan
+from flows.preflight.checks import check_devices
 from flows.presets import preset_config
 
 TINY = "{base: tiny}"
@@ -183,3 +185,17 @@ def test_no_worker_is_planned_where_servers_run_already() -> None:
     config = configure("generation.vllm.urls=[https://far:1]")
     assert [worker.kind for worker in plan(config, parse_inventory("1x80")).workers] == ["rank"]
     assert list(itertools.chain(*plan(config, parse_inventory("1x80")).group_starts())) == []
+
+
+def test_a_member_says_on_which_device_it_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = choose_visible(LISTED, "2,0,1")
+    monkeypatch.setattr(this_machine, "read_this_host", lambda environment: Host(name="here", devices=devices))
+    config = preset_config("tiny", [*ON_GPUS[1:3], *TWO_MODELS])
+    assert this_machine.rank_devices(config, "plan") == ("1",), "engines of both on 2 and 0, ranks on 1 and 2"
+    assert [this_machine.find_training_gpu(config, name) for name in ("tool", "plan", "nobody")] == [2, 1, None]
+    assert this_machine.find_training_gpu(preset_config("tiny", TWO_MODELS), "tool") is None
+
+
+def test_turns_are_refused_by_name_until_a_gpu_has_shown_them() -> None:
+    with pytest.raises(ConfigurationError, match=r"resources\.placement\.share turns: not offered"):
+        check_devices(preset_config("tiny", ["resources.placement.share=turns"]))

@@ -13,6 +13,7 @@ from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.methods.population.interactions import read_played_episodes
 from components.metrics import mean
+from components.placement.this_machine import find_training_gpu
 from components.population.interaction_graph import PlayedEpisode
 from components.runs.available_checkpoints import checkpoints_after
 from components.runs.history import StepView, read_history
@@ -115,9 +116,9 @@ class RunRecords:
             ],
         }
 
-    def model_states(self, num_gpus: int) -> dict[str, ModelState]:
+    def model_states(self) -> dict[str, ModelState]:
         """What is known of each member after the newest step."""
-        states = {name: self._begin_state(index, name, num_gpus) for index, name in enumerate(self.first_seats)}
+        states = {name: self._begin_state(name) for name in self.first_seats}
         for view, (name, seat) in product(self.steps, self.first_seats.items()):
             state, episodes = states[name], self.episodes(view.step)
             state.total_reward += sum(each.raw_returns[seat] for each in episodes)
@@ -137,12 +138,11 @@ class RunRecords:
                 states[name].memory_usage = sum(each.num_bytes for each in folders) / 2**20
         return states
 
-    def _begin_state(self, index: int, name: str, num_gpus: int) -> ModelState:
+    def _begin_state(self, name: str) -> ModelState:
         policy, kind = self.config.policies[name], name.split("_", 2)[2]
         if policy.api is not None:
             return ModelState(name, kind, policy.api.model, lora_rank=None, lora_alpha=None)
-        gpu = index % max(1, num_gpus) if self.config.training.device == "cuda" else None
-        return ModelState(name, kind, policy.base, gpu_id=gpu)
+        return ModelState(name, kind, policy.base, gpu_id=find_training_gpu(self.config, name))
 
     def _read_end(self, step: int) -> float:
         """When the step was stored, in seconds since 1970."""

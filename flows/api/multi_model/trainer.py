@@ -170,7 +170,7 @@ class MultiModelTrainer:
                 "win_rate": state.win_count / max(1, state.episode_count),
                 "total_episodes": state.episode_count,
             }
-            for name, state in self._records().model_states(self.config.num_gpus).items()
+            for name, state in self._records().model_states().items()
         }
 
     async def shutdown(self) -> None:
@@ -305,7 +305,7 @@ class MultiModelTrainer:
         return RunRecords(self.config.checkpoint_dir, run_id, self._run_config(), self._played.setdefault(run_id, {}))
 
     def _model_states(self, records: RunRecords) -> dict[str, Any]:
-        return {name: asdict(each) for name, each in records.model_states(self.config.num_gpus).items()}
+        return {name: asdict(each) for name, each in records.model_states().items()}
 
 
 def _catch(call: Callable[[], object]) -> BaseException | None:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from components.artifacts.local import LocalArtifactStore
-from components.artifacts.records import with_digest
+from components.artifacts.records import DIGEST, with_digest
 from components.errors import ArtifactCorrupt, ArtifactMissing, ConfigurationError, StoreUnavailable
 from components.runs import history
 from components.runs.gc import collect_garbage
@@ -102,6 +102,16 @@ def change_digit(path: Path) -> Path:
     return path
 
 
+def lose_a_field(path: Path) -> Path:
+    """The record lacks what it is read for, and has the digest of what is left, as one of another version may."""
+    fields = document(path)
+    fields = {
+        name: value for name, value in fields.items() if name not in (DIGEST, "checkpoints", "finished_at", "steps")
+    }
+    path.write_bytes(with_digest(fields))
+    return path
+
+
 AGAIN = r"`troupe resume r --store file://\S+` "
 MADE = f"^{AGAIN}makes it again$"
 DELETED = f"^delete {{key}}, and {AGAIN}makes it again if it is needed$"
@@ -119,6 +129,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Path], str]] =
     "weights flipped": (flip, lambda root: checkpoint_file(root, "adapter/weights"), restart("update_policy")),
     "step missing": (remove, lambda root: root / "runs/r/iterations/000001-l0.json", MADE),
     "last step missing": (remove, lambda root: root / "runs/r/iterations/000003-l0.json", MADE),
+    "step of another form": (lose_a_field, lambda root: root / "runs/r/iterations/000001-l0.json", DELETED),
+    "history of another form": (lose_a_field, lambda root: one(root, "runs/r/history/000000-*.json"), DELETED),
+    "manifest of another form": (lose_a_field, lambda root: manifest(root, "compute_rewards"), restart("compute_rewards")),
     "step flipped": (flip, lambda root: root / "runs/r/iterations/000001-l0.json", DELETED),
     "first policies flipped": (flip, lambda root: root / "runs/r/initial/policies-l0.json", DELETED),
     "first policies missing": (remove, lambda root: root / "runs/r/initial/policies-l0.json", MADE),
