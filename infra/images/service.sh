@@ -40,13 +40,27 @@ serve_postgres() { # POSTGRES_PASSWORD; data in /data
     exec postgres -D /data -c listen_addresses='*' -c unix_socket_directories=/tmp
 }
 
-serve_seaweedfs() { # AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY; data in /data
+serve_seaweedfs() { # AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, BUCKET; data in /data
     need AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
     umask 077
     identities=$(mktemp)
     python3 -c 'import json, os; print(json.dumps({"identities": [{"name": "troupe", "credentials": [{"accessKey":
 os.environ["AWS_ACCESS_KEY_ID"], "secretKey": os.environ["AWS_SECRET_ACCESS_KEY"]}],
 "actions": ["Admin", "Read", "Write", "List", "Tagging"]}]}))' >"$identities"
+    python3 - <<'MAKE_BUCKET' &
+import boto3, os, time
+from botocore.exceptions import BotoCoreError, ClientError
+s3, made = boto3.client("s3", endpoint_url="http://127.0.0.1:8333", region_name="us-east-1"), False
+while not made:
+    try:
+        s3.create_bucket(Bucket=os.environ.get("BUCKET", "troupe"))
+        made = True
+    except ClientError as error:
+        made = error.response["Error"]["Code"].startswith("BucketAlready")
+    except BotoCoreError:
+        pass
+    time.sleep(1)
+MAKE_BUCKET
     # Master, volume and filer answer inside of this container alone; what others reach is S3, which asks for a key.
     exec weed -logtostderr=true server -dir=/data -ip=127.0.0.1 -ip.bind=127.0.0.1 -filer -s3 -s3.ip.bind=0.0.0.0 -s3.port=8333 \
         -s3.config="$identities" -s3.iam=false -s3.port.iceberg=0 -s3.port.lance=0 -master.telemetry=false \

@@ -70,14 +70,19 @@ imagePullSecrets: {{ toJson . }}
 {{ include "troupe.secretEnv" (dict "root" . "names" (list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY")) | trim }}
 {{- end }}
 
-{{/* What a process that executes stages needs: the addresses of the services, and the keys to them. */}}
-{{- define "troupe.runEnv" -}}
-- {name: PREFECT_API_URL, value: {{ include "troupe.prefectApi" . | quote }}}
+{{/* What a process that executes stages needs: store and tracking, and for what no Prefect worker starts, Prefect. */}}
+{{- define "troupe.storeEnv" -}}
 - {name: PREFECT_LOGGING_EXTRA_LOGGERS, value: "components,tasks,flows"}
 - {name: PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW, value: ignore}
 - {name: MLFLOW_TRACKING_URI, value: {{ include "troupe.mlflowUrl" . | quote }}}
-{{ include "troupe.secretEnv" (dict "root" . "names" (list "PREFECT_API_AUTH_STRING" "MLFLOW_TRACKING_USERNAME" "MLFLOW_TRACKING_PASSWORD")) | trim }}
+{{ include "troupe.secretEnv" (dict "root" . "names" (list "MLFLOW_TRACKING_USERNAME" "MLFLOW_TRACKING_PASSWORD")) | trim }}
 {{ include "troupe.s3Env" . }}
+{{- end }}
+
+{{- define "troupe.runEnv" -}}
+- {name: PREFECT_API_URL, value: {{ include "troupe.prefectApi" . | quote }}}
+{{ include "troupe.secretEnv" (dict "root" . "names" (list "PREFECT_API_AUTH_STRING")) | trim }}
+{{ include "troupe.storeEnv" . }}
 {{- end }}
 
 {{- define "troupe.postgresEnv" -}}
