@@ -5,7 +5,7 @@
 #     docker build -f infra/images/troupe.Dockerfile --target boxes -t troupe-boxes:0.1.0 .
 #     docker build -f infra/images/troupe.Dockerfile --target postgres -t troupe-postgres:0.1.0 .
 #
-# BASE is a Debian with a Python of 3.11 to 3.13, its venv and its headers. TORCH chooses a lock of PyTorch: cpu, or pypi, whose
+# BASE is a Debian or Ubuntu with a Python of 3.11 to 3.13, its venv and its headers. TORCH chooses a lock of PyTorch: cpu, or pypi, whose
 # builds bring CUDA along. Where a network has a certificate authority of its own: `--secret id=ca,src=FILE.pem`.
 # Packages of Debian have no versions here: which there are depends on BASE, which is what to pin.
 ARG BASE=python:3.11-slim
@@ -20,7 +20,7 @@ ARG PIP_FIND_LINKS
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 COPY requirements/uv.txt requirements/images.txt requirements/torch-cpu.txt requirements/torch-pypi.txt /locks/
 COPY infra/images/install.sh /locks/
-RUN --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv /locks/install.sh /opt/troupe "$TORCH"
+RUN --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv /locks/install.sh /opt/troupe images.txt "$TORCH"
 COPY . /source/
 RUN /opt/troupe/bin/uv pip install --quiet --python /opt/troupe --no-deps --no-build-isolation --compile-bytecode /source
 
@@ -28,13 +28,14 @@ RUN /opt/troupe/bin/uv pip install --quiet --python /opt/troupe --no-deps --no-b
 FROM ${BASE} AS worker
 # KubeRay starts Ray from a login shell in some versions, which sets PATH anew: it is that shell which reads $PATH.
 # hadolint ignore=SC2016
-RUN useradd --uid 1000 --user-group --create-home troupe \
+RUN useradd --uid 1000 --non-unique --user-group --create-home troupe \
     && mkdir /data && chown 1000:1000 /data \
     && echo 'PATH=/opt/troupe/bin:$PATH' >/etc/profile.d/troupe.sh
 COPY --from=packages /opt/troupe /opt/troupe
 COPY infra/images/service.sh /usr/local/bin/troupe-service
 # Bytecode is compiled, and nothing writes beside it. No service reports to its makers.
-ENV PATH=/opt/troupe/bin:$PATH \
+ENV HOME=/home/troupe \
+    PATH=/opt/troupe/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     OMP_WAIT_POLICY=passive \

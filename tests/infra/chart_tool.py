@@ -118,4 +118,6 @@ if __name__ == "__main__":
         json.dump(render(arguments), sys.stdout)
     else:
         schemas = read_definitions(Path(arguments[0])) if arguments else OWN
-        json.dump([[line for each in found for line in problems(each, schemas)] for found in json.load(sys.stdin)], sys.stdout)
+        json.dump(
+            [[line for each in found for line in problems(each, schemas)] for found in json.load(sys.stdin)], sys.stdout
+        )

@@ -66,6 +66,9 @@ spec:
       labels: {{- include "troupe.selector" (dict "root" . "part" "run") | nindent 8 }}
     spec:
       restartPolicy: Never
+      # No fields of a pod, and ignored; Prefect refuses a template without them.
+      parallelism: 1
+      completions: 1
       automountServiceAccountToken: false
       enableServiceLinks: false
       # Between the signal and the kill the driver ends its workers and tells Prefect.
@@ -73,7 +76,7 @@ spec:
       securityContext: {{- include "troupe.podSecurity" . | nindent 8 }}
       {{- include "troupe.pull" . | indent 6 }}
       containers:
-        - name: run
+        - name: prefect-job
           image: {{ "'{{ image }}'" }}
           imagePullPolicy: {{ .Values.image.pullPolicy }}
           args: {{ "'{{ command }}'" }}
