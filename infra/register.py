@@ -5,18 +5,23 @@
 The server is the one that PREFECT_API_URL names. What is registered already is brought up to date; nothing is removed.
 """
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.errors import ConfigurationError
 from infra.automations import ensure_automations
 from infra.deployments import local_deployments, write_deployments
 from infra.services.prefect_server import POOL, prefect_command
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
 
 TYPES = ("process", "kubernetes")
 
@@ -39,7 +44,7 @@ def register(pool_type: str, job_template: Path | None) -> int:
     return len(deployments)
 
 
-def ensure_pool(client: Any, pool_type: str, template: Mapping[str, Any]) -> None:
+def ensure_pool(client: SyncPrefectClient, pool_type: str, template: Mapping[str, Any]) -> None:
     """Create the work pool, or give an existing one of the same type this template. Raises ConfigurationError."""
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectNotFound
