@@ -5,7 +5,7 @@ BIN := .venv/bin
 LOCKS := pyproject.toml $(wildcard requirements/*.txt)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup sandbox demo test test-quick test-long lint docs pages up down clean lock smollm extras vllm
+.PHONY: setup sandbox demo test test-quick test-long lint docs pages up down clean lock smollm extras vllm charts images
 
 setup: .venv/.installed        ## .venv with the locked dependencies of training
 .venv/.installed: $(LOCKS)
@@ -68,6 +68,14 @@ vllm: .venv-vllm/.installed    ## vLLM in a separate environment: its pins do no
 	@infra/set_up.sh vllm
 	@touch $@
 
+charts: .venv-charts/.installed  ## what checks the chart, the images' files and the compose file: Helm, schemas of Kubernetes, linters
+.venv-charts/.installed: requirements/charts.txt
+	@infra/set_up.sh charts
+	@touch $@
+
+images: sandbox                ## build the images from a Debian made here and train in one, as root; `.ci/images compose` starts the services too
+	.ci/images
+
 clean:                         ## stop the services; remove the environments and all data of runs in this folder
 	-[ -x $(BIN)/troupe ] && $(BIN)/troupe down
-	rm -rf .venv .venv-vllm .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build *.egg-info
+	rm -rf .venv .venv-vllm .venv-charts .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build *.egg-info

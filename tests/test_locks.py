@@ -37,13 +37,21 @@ def test_every_package_is_pinned_and_has_a_hash(lock: Path) -> None:
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", text), name
 
 
-def test_what_training_needs_is_part_of_what_tests_need() -> None:
+def test_what_training_and_images_need_is_part_of_what_tests_need() -> None:
     everything = versions(ROOT / "requirements" / "dev.txt")
-    for name, pinned in versions(ROOT / "requirements" / "troupe.txt").items():
-        assert pinned <= everything[name], name
+    for lock in ("troupe.txt", "images.txt"):
+        for name, pinned in versions(ROOT / "requirements" / lock).items():
+            assert pinned <= everything[name], name
 
 
-@pytest.mark.parametrize(("lock", "extras"), [("troupe.txt", []), ("dev.txt", list(PROJECT["optional-dependencies"]))])
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [
+        ("troupe.txt", []),
+        ("images.txt", ["ray", "cluster", "api", "populations"]),
+        ("dev.txt", list(PROJECT["optional-dependencies"])),
+    ],
+)
 def test_a_lock_meets_what_the_project_asks_for(lock: str, extras: list[str]) -> None:
     pinned = versions(ROOT / "requirements" / lock)
     asked = PROJECT["dependencies"] + [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]

@@ -12,7 +12,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("components", "tasks", "flows", "infra", "troupe")
-FOR_CHECKOUTS_ALONE = {"README.md", "set_up.sh", "requirements-cpu.in", "requirements-gpu.in"}
+FOR_CHECKOUTS_ALONE = {
+    *("README.md", "set_up.sh", "requirements-cpu.in", "requirements-gpu.in", "compose.yaml", "make_secrets.sh"),
+    *("infra/images", "infra/chart"),
+}
+"""Names of files, and folders: images are built from a checkout with its locks, and the chart names such images."""
 OWN_CODE_BY_PATH = {
     # What these read or hand to a process lies in Python files, which every wheel holds.
     *("components/user_code.py", "components/training/launcher.py", "components/environments/math/verifier.py"),
@@ -49,9 +53,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 def test_it_holds_the_packages_whole_and_nothing_else(names: set[str]) -> None:
     files = {path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()}
-    wanted = {
-        path.as_posix() for path in files if "__pycache__" not in path.parts and path.name not in FOR_CHECKOUTS_ALONE
-    }
+    left_out = {"__pycache__", *FOR_CHECKOUTS_ALONE}
+    wanted = {path.as_posix() for path in files if not left_out & {*path.parts, *map(str, path.parents)}}
     assert {name for name in names if ".dist-info/" not in name} == wanted
 
 

@@ -18,11 +18,14 @@ from prefect.events import Event, Resource
 from prefect.flow_engine import FlowRunEngine
 from prefect.states import AwaitingRetry, Cancelled, Cancelling, Crashed, Pending, Running
 
+from components.errors import ConfigurationError
 from infra import automations
+from infra import register as registration
 from infra.automations import LOST, RESUME, ensure_automations, pause_resumption
 from infra.deployed import differences, local_client, read_deployed, tidy
 from infra.deployments import local_deployments, write_deployments
-from infra.services.environment import StackStatus
+from infra.register import ensure_pool
+from infra.services.environment import StackStatus, environment
 from infra.services.stack import deploy, down, up
 
 pytestmark = pytest.mark.slow
@@ -140,6 +143,36 @@ def test_what_differs_is_told_and_repaired_and_the_rest_is_left_alone(folder: Fo
     folder.client.delete_work_pool("troupe")
     assert folder.check() == ["work pool troupe: missing"]
     up(folder.state.home, only=["prefect"])  # its health check makes the pool
+
+
+def test_a_server_elsewhere_is_made_to_know_pool_deployments_and_automations(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write(night={})
+    monkeypatch.setattr(registration, "local_deployments", lambda: folder.wanted)
+    for name, value in environment(folder.state).items():
+        monkeypatch.setenv(name, value)
+    for _ in range(2):  # again: brought up to date
+        assert registration.register("process", None) == 1
+        assert folder.check() == []
+    with pytest.raises(ConfigurationError, match="is of type process, not kubernetes"):
+        ensure_pool(folder.client, "kubernetes", {})
+    template = folder.client.read_work_pool("troupe").base_job_template
+    other = {
+        "job_configuration": {"command": "{{ command }}"},
+        "variables": {"properties": {"command": {"type": "string"}}},
+    }
+    ensure_pool(folder.client, "process", other)
+    assert folder.client.read_work_pool("troupe").base_job_template == other
+    ensure_pool(folder.client, "process", template)
+
+
+@pytest.mark.parametrize(
+    ("pool_type", "template"), [("kubernetes", None), ("process", Path("job.json")), ("ray", None)]
+)
+def test_a_pool_of_jobs_needs_a_template_and_another_takes_none(pool_type: str, template: Path | None) -> None:
+    with pytest.raises(ConfigurationError, match="base job template"):
+        registration.register(pool_type, template)
 
 
 def test_missed_nights_become_one_run(folder: Folder) -> None:
