@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from components.training.forward import attention_mask, completion_logprobs, logprobs_and_entropies
+from components.training.forward import completion_logprobs, logprobs_and_entropies
 from components.training.packing import empty_micro_batch, pack_groups
+from components.training.row_attention import attention_mask
 
 
 def _alone(model, group, candidate: int, temperature: float) -> torch.Tensor:
