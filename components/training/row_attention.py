@@ -137,8 +137,7 @@ def list_calls(row: int, ends_T: Ints, *, least: int) -> list[Call]:
     own, whole = [], []
     path: list[tuple[int, int, int]] = []
     for first, end, branches in _join_sequences(ends_T, least):
-        while path and path[-1][2] <= first:
-            path.pop()
+        path = [part for part in path if part[2] > first]
         before = _join_spans((start, stop) for start, stop, _ in path)
         if branches:
             own.append(Call("masked", row, first, end, (*before, (first, end))))
