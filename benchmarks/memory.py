@@ -14,7 +14,7 @@ from torch import Tensor
 
 from benchmarks.interleaved import measure
 from benchmarks.kept import write
-from benchmarks.markdown import markdown
+from benchmarks.long_row_tables import write_layers
 from benchmarks.origin import read_origin
 from benchmarks.whole_logits import logprobs_of_logits
 from components.training.token_logprobs import EntropyNeed, TokenQuery, compute_at_layer
@@ -43,25 +43,10 @@ def main() -> None:
     rows.append(_measure_update(chosen))
     if chosen.to is not None:
         write(chosen.to, rows)
-    print(write_table(rows))
+    print(write_layers(rows))
     missed = find_missed(rows)
     print("\n".join(missed) or "all bounds hold")
     raise SystemExit(1 if missed else 0)
-
-
-def write_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A line for each measurement, in Markdown."""
-    titles = (
-        "measured",
-        "tokens x vocabulary x width",
-        "CPU s, whole",
-        "blocks",
-        "ratio",
-        "MiB, whole",
-        "blocks",
-        "apart",
-    )
-    return markdown(titles, [_line(row) for row in rows])
 
 
 def find_missed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -76,18 +61,6 @@ def find_missed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         if row["name"] == "frozen layer" and row["mib"]["blocks"] >= MOST_MIB:
             missed.append(f"WRONG: {name}: {row['mib']['blocks']} MiB")
     return missed
-
-
-def _line(row: Mapping[str, Any]) -> list[str]:
-    seconds, mib = ([row[what][way] for way in ("whole", "blocks")] for what in ("seconds", "mib"))
-    times = [*(f"{each:.2f}" for each in seconds), f"{row['ratio']:.2f}"]
-    return [
-        f"{row['name']}, {row['dtype']}",
-        row["shape"],
-        *times,
-        *(f"{each:,}" for each in mib),
-        f"{row['apart']:.0e}",
-    ]
 
 
 def _measure_layer(chosen: argparse.Namespace, *, trained: bool, dtype: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from benchmarks.interleaved import measure
 from benchmarks.kept import write
-from benchmarks.markdown import markdown
+from benchmarks.long_row_tables import write_attention
 from benchmarks.origin import read_origin
 from components.training.packing import Ints
 from components.training.row_attention import attend_rows, attention_mask, plan_rows
@@ -38,7 +38,7 @@ def main() -> None:
     rows = [measure_row(columns, chosen.repeats) for columns in chosen.columns]
     if chosen.to is not None:
         write(chosen.to, rows)
-    print(write_table(rows))
+    print(write_attention(rows))
     missed = [
         *(f"WRONG: {row['columns']} columns: {row['apart']:.1e} apart" for row in rows if row["apart"] > MOST_APART),
         *(f"MISSED: {row['columns']} columns: {row['ratio']:.2f} times as long" for row in rows if is_slow(row)),
@@ -50,17 +50,6 @@ def main() -> None:
 def is_slow(row: Mapping[str, Any]) -> bool:
     """Whether a long row takes more of the mask's time than it may."""
     return bool(row["columns"] >= TESTED_COLUMNS and row["ratio"] > MOST_TIME)
-
-
-def write_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A line for each row, in Markdown."""
-    titles = ("columns", "CPU s, mask", "tree", "ratio", "MiB, mask", "tree", "apart")
-    body = []
-    for row in rows:
-        seconds, mib = ([row[what][way] for way in ("mask", "tree")] for what in ("seconds", "mib"))
-        times = [*(f"{each:.2f}" for each in seconds), f"{row['ratio']:.2f}"]
-        body.append([f"{row['columns']:,}", *times, *(f"{each:,}" for each in mib), f"{row['apart']:.0e}"])
-    return markdown(titles, body)
 
 
 def make_ends(columns: int) -> Ints:

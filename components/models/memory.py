@@ -20,8 +20,8 @@ _TYPE_BYTES = {"float32": 4, "bfloat16": 2}
 _MOMENT_BYTES = 8
 _MASTER_BYTES = 4
 """Of one float32 weight or gradient that the optimizer keeps beside one in bfloat16."""
-_LOGIT_COPIES = 2
-"""Per token and vocabulary entry: a logit and its gradient, in the type that the model computes in."""
+_LOGITS_AT_ONCE = {"cpu": 2**23, "cuda": 2**25}
+"""Of one block, as in `training.token_logprobs`. A model that scales what its output layer gives has all of them."""
 _KEPT_HIDDEN, _KEPT_INTERMEDIATE = 16, 4.5
 """Values that a decoder layer keeps per token for the backward pass, in multiples of its two widths (measured on Qwen3)."""
 _REMEDIES = {
@@ -29,7 +29,7 @@ _REMEDIES = {
     "gradients": "train a policies.<name>.adapter, or use more ranks with training.zero_stage 2",
     "optimizer": "train a policies.<name>.adapter, or use training.offload optimizer with zero_stage 3",
     "activations": "set training.gradient_checkpointing, or lower training.tokens_per_micro_batch",
-    "log-probabilities": "lower training.tokens_per_micro_batch",
+    "log-probabilities": "train a policies.<name>.adapter, or lower training.tokens_per_micro_batch",
     "reference": "set loss.kl_coefficient to 0, or train a policies.<name>.adapter",
     "engine": "lower generation.vllm.gpu_memory_fraction or kv_cache_gib, set generation.dtype bfloat16, or use a smaller base",
 }
@@ -110,8 +110,19 @@ def _of_micro_batch(model: ModelNumbers, training: TrainingConfig) -> dict[str, 
     inputs = num_tokens * size * model.hidden_size * model.num_layers
     return {
         "activations": inputs + layer if training.gradient_checkpointing else layer * model.num_layers,
-        "log-probabilities": num_tokens * model.vocabulary_size * size * _LOGIT_COPIES,
+        "log-probabilities": _of_output_layer(model, training),
     }
+
+
+def _of_output_layer(model: ModelNumbers, training: TrainingConfig) -> float:
+    """A block of logits in float32, probabilities beside it on a device, a copy in bfloat16; and the
+    gradient of each hidden state, or that of a trained layer, which is summed in float32."""
+    num_tokens, halves = training.tokens_per_micro_batch, training.dtype == "bfloat16"
+    block = min(_LOGITS_AT_ONCE[training.device], num_tokens * model.vocabulary_size)
+    block_bytes = block * (4 + (4 if training.device == "cuda" else 0) + (2 if halves else 0))
+    if model.adapted:
+        return block_bytes + 4 * num_tokens * model.hidden_size
+    return block_bytes + model.vocabulary_size * model.hidden_size * (4 + (2 if halves else 0))
 
 
 def _parts(training: TrainingConfig, stage: int) -> int:

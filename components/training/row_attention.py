@@ -20,6 +20,7 @@ from transformers.integrations.flex_attention import flex_attention_forward
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from components.errors import ConfigurationError
 from components.training.packing import Ints
 
 ROW_ATTENTION = "troupe_rows"
@@ -185,10 +186,17 @@ def attend_rows(
     scaling: float | None = None,
     **others: Any,
 ) -> tuple[Tensor, Any]:
-    """Attention of (S, H, T, D), as (S, T, H, D), under transformers' protocol; without `row_trees` that of torch."""
+    """Attention of (S, H, T, D), as (S, T, H, D), under transformers' protocol; without `row_trees` that of torch.
+
+    Raises ConfigurationError for one that is more than a scaled softmax, which a trial tells apart from others.
+    """
     if row_trees is None or row_trees.is_causal:
         mask = attention_mask if row_trees is None else None
         return sdpa_attention_forward(module, query, key, value, mask, scaling=scaling, **others)
+    if more := [name for name in ("softcap", "s_aux", "position_bias") if others.get(name) is not None]:
+        raise ConfigurationError(
+            f"{type(module).__name__} uses {more}, with which rows do not attend along their trees"
+        )
     if not row_trees.calls:
         return flex_attention_forward(module, query, key, value, row_trees.block_mask, scaling=scaling, **others)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
