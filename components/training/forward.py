@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from components.training.packing import MicroBatch
+from components.training.packing import Ints, MicroBatch
 from components.training.row_attention import ROW_ATTENTION, attention_mask, plan_rows
 from components.training.token_logprobs import EntropyNeed, TokenQuery, compute_at_layer, compute_at_logits
 
@@ -98,7 +98,7 @@ def _at_tokens(
     return found_N[:, 0], found_N[:, 1] if need.gradient else found_N[:, 1].detach()
 
 
-def attention_inputs(model: nn.Module, ends_S_T: np.ndarray) -> dict[str, Any]:
+def attention_inputs(model: nn.Module, ends_S_T: Ints) -> dict[str, Any]:
     """The arguments of `model` that say which columns attend to which."""
     device = device_of(model)
     trees = plan_rows(ends_S_T, device) if _text_config(model)._attn_implementation == ROW_ATTENTION else None

@@ -118,6 +118,8 @@ def plan_rows(ends_S_T: Ints, device: torch.device) -> RowTrees | None:
         return RowTrees(ends, is_causal=True)
     if device.type != "cpu":
         return RowTrees(ends) if len(columns_T) >= _LEAST_FOR_BLOCKS else None
+    if len(columns_T) ** 2 < 4 * _COST_OF_CALL:  # a row that branches takes two calls at least
+        return None
     calls = tuple(
         call
         for row, ends_T in enumerate(ends_S_T)
@@ -190,13 +192,15 @@ def attend_rows(
 
     Raises ConfigurationError for one that is more than a scaled softmax, which a trial tells apart from others.
     """
-    if row_trees is None or row_trees.is_causal:
-        mask = attention_mask if row_trees is None else None
-        return sdpa_attention_forward(module, query, key, value, mask, scaling=scaling, **others)
-    if more := [name for name in ("softcap", "s_aux", "position_bias") if others.get(name) is not None]:
+    if row_trees is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)
+    more = [name for name in ("softcap", "s_aux", "position_bias") if others.get(name) is not None]
+    if more or attention_mask is not None:
         raise ConfigurationError(
-            f"{type(module).__name__} uses {more}, with which rows do not attend along their trees"
+            f"{type(module).__name__} has {more or 'a mask of its own'}: its rows attend by masks alone"
         )
+    if row_trees.is_causal:
+        return sdpa_attention_forward(module, query, key, value, None, scaling=scaling, **others)
     if not row_trees.calls:
         return flex_attention_forward(module, query, key, value, row_trees.block_mask, scaling=scaling, **others)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling

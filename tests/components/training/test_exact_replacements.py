@@ -32,6 +32,7 @@ def kept(model: Any) -> tuple[bool, bool]:
         ("gpt2", False, False),
         ("phi", False, False),  # its output layer has a bias
         ("deepseek-v3", True, False),  # its keys and values differ in width
+        ("doge", True, False),  # it makes masks of its own, with weights
         ("falcon", True, False),
         ("granite", False, True),
         ("cohere", False, True),
