@@ -6,13 +6,14 @@ forward and backward without the optimizer.
 
 import argparse
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.interleaved import measure
+from benchmarks.interleaved import measure, run_apart
 from benchmarks.kept import write
 from benchmarks.long_row_tables import write_layers
 from benchmarks.origin import read_origin
@@ -36,11 +37,11 @@ def main() -> None:
     chosen = arguments.parse_args()
     torch.set_num_threads(1)
     rows = [
-        _measure_layer(chosen, trained=trained, dtype=dtype)
+        run_apart(partial(_measure_layer, chosen, trained=trained, dtype=dtype))
         for trained in (False, True)
         for dtype in ("float32", "bfloat16")
     ]
-    rows.append(_measure_update(chosen))
+    rows.append(run_apart(partial(_measure_update, chosen)))
     if chosen.to is not None:
         write(chosen.to, rows)
     print(write_layers(rows))

@@ -6,6 +6,7 @@ second prompt and eight answers.
 
 import argparse
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.interleaved import measure
+from benchmarks.interleaved import measure, run_apart
 from benchmarks.kept import write
 from benchmarks.long_row_tables import write_attention
 from benchmarks.origin import read_origin
@@ -35,7 +36,7 @@ def main() -> None:
     arguments.add_argument("--to", type=Path, help="a file for the rows")
     chosen = arguments.parse_args()
     torch.set_num_threads(1)
-    rows = [measure_row(columns, chosen.repeats) for columns in chosen.columns]
+    rows = [run_apart(partial(measure_row, columns, chosen.repeats)) for columns in chosen.columns]
     if chosen.to is not None:
         write(chosen.to, rows)
     print(write_attention(rows))

@@ -97,7 +97,7 @@ def replace_where_exact(model: Any) -> None:
     if model._supports_attention_backend:
         trees = RowTrees(ends_S_T, tuple(list_calls(0, ends_T, least=2)))
         own_attention, config._attn_implementation = config._attn_implementation, ROW_ATTENTION
-        found = _try_forward(model, {**inputs, "attention_mask": None, "row_trees": trees})
+        found = _try_forward(model, {**inputs, "attention_mask": trees.no_mask, "row_trees": trees})
         largest = _TOLERANCES.get(model.dtype, _HALF_TOLERANCE) * float(plain.std(-1).mean())
         if found is None or not float((found - plain).abs().max()) <= largest:
             config._attn_implementation = own_attention

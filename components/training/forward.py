@@ -103,7 +103,7 @@ def attention_inputs(model: nn.Module, ends_S_T: Ints) -> dict[str, Any]:
     device = device_of(model)
     trees = plan_rows(ends_S_T, device) if _text_config(model)._attn_implementation == ROW_ATTENTION else None
     if trees is not None:
-        return {"attention_mask": None, "row_trees": trees}
+        return {"attention_mask": trees.no_mask, "row_trees": trees}
     return {"attention_mask": attention_mask(torch.from_numpy(ends_S_T).to(device))}
 
 

@@ -61,6 +61,12 @@ class RowTrees:
     is_causal: bool = False
 
     @cached_property
+    def no_mask(self) -> Tensor:
+        """A mask (S, 1, T, T) that takes no memory and says nothing, which transformers hands on as it is to the attention."""
+        num_rows, num_columns = self.ends_S_T.shape
+        return self.ends_S_T.new_ones((), dtype=torch.bool).expand(num_rows, 1, num_columns, num_columns)
+
+    @cached_property
     def masks(self) -> tuple[Tensor | None, ...]:
         """Of each call, booleans (Q, K) if it has a mask."""
         return tuple(self._mask(call) if call.kind == "masked" else None for call in self.calls)
@@ -195,7 +201,7 @@ def attend_rows(
     if row_trees is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)
     more = [name for name in ("softcap", "s_aux", "position_bias") if others.get(name) is not None]
-    if more or attention_mask is not None:
+    if more or not (attention_mask is None or attention_mask.data_ptr() == row_trees.no_mask.data_ptr()):
         raise ConfigurationError(
             f"{type(module).__name__} has {more or 'a mask of its own'}: its rows attend by masks alone"
         )

@@ -6,7 +6,8 @@ trained, forward keeps the gradient of each log p(y) by a hidden state, (W[y] - 
 products as whole logits take. Where it is trained, backward computes the logits again.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -45,14 +46,25 @@ class TokenQuery:
     need: EntropyNeed = EntropyNeed()
     allowed_C_A: Tensor | None = None
 
-    def scale(self, logits: Tensor, cells: slice) -> None:
-        """Divide the logits of some distributions in place, and take away what is not allowed there."""
+    def split(self, num_cells: int) -> Iterator[tuple[slice, slice]]:
+        """Blocks of so many distributions, and their pairs."""
+        starts = [*range(0, len(self.divisors_C), num_cells), len(self.divisors_C)]
+        bounds = torch.searchsorted(self.distributions_P, torch.tensor(starts, device=self.targets_P.device))
+        for cells, pairs in zip(pairwise(starts), pairwise(bounds.tolist()), strict=True):
+            yield slice(*cells), slice(*pairs)
+
+    def scale(self, logits: Tensor, cells: slice, first: int) -> None:
+        """Divide the logits of some distributions by their divisors in place, and exclude tokens that are not allowed there.
+
+        Columns are the tokens from `first` on.
+        """
         logits.div_(self.divisors_C[cells, None])
         if self.allowed_C_A is not None:
             allowed = self.allowed_C_A[cells]
-            places = torch.where(allowed < 0, allowed[:, :1], allowed).clamp(min=0)
-            excluded = torch.ones_like(logits, dtype=torch.bool).scatter_(1, places, False)
-            logits.masked_fill_(excluded & (allowed[:, :1] >= 0), _NEVER)
+            excluded = (allowed[:, :1] >= 0).expand_as(logits).clone()
+            rows, places = ((allowed >= first) & (allowed < first + logits.shape[1])).nonzero(as_tuple=True)
+            excluded[rows, allowed[rows, places] - first] = False
+            logits.masked_fill_(excluded, _NEVER)
 
 
 def compute_at_layer(hidden_C_X: Tensor, layer: nn.Linear, query: TokenQuery) -> Tensor:
@@ -77,45 +89,26 @@ def _stack(found: tuple[Tensor, Tensor], query: TokenQuery) -> Tensor:
 
 
 class _Probabilities(torch.autograd.Function):
-    """Log-probabilities (P,) and entropies (C,), which are empty if not needed. Without a weight the inputs are logits."""
+    """Log-probabilities (P,) and entropies (C,), which are empty if not needed. Without a weight the inputs are logits.
+
+    Forward goes by rows, whose softmax it is; backward, which knows the sums, by columns: the gradient of a column's
+    weights is complete at once.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, inputs_C_X: Tensor, weight_V_X: Tensor | None, bias_V: Tensor | None, query: TokenQuery
     ) -> tuple[Tensor, Tensor]:
         of_inputs, *of_layer = ctx.needs_input_grad[:3]
-        need, new_empty = query.need, query.divisors_C.new_empty
-        keeps_slopes = of_inputs and weight_V_X is not None and not any(of_layer) and not need.gradient
-        logprobs_P, slopes_P_X = new_empty(len(query.targets_P)), None
+        keeps_slopes = of_inputs and weight_V_X is not None and not any(of_layer) and not query.need.gradient
+        found = _scan_rows(inputs_C_X, weight_V_X, bias_V, query, keeps_slopes=keeps_slopes)
+        logprobs_P, slopes_P_X, tops_C, rests_C, entropies_C, best_C = found
         if keeps_slopes:
-            slopes_P_X = new_empty(len(query.targets_P), inputs_C_X.shape[1])
-        tops_C, rests_C, entropies_C = (new_empty(len(inputs_C_X)) for _ in range(3))
-        best_C = torch.empty_like(tops_C, dtype=torch.int64)
-        for block in _blocks(inputs_C_X, weight_V_X, bias_V, query):
-            block.multiply()
-            logprobs_P[block.pairs] = block.logits[block.rows_P, block.targets_P]
-            for cells, logits, others in block.list_parts():
-                query.scale(logits, cells)
-                tops_C[cells], best_C[cells] = logits.max(-1)
-                logits.sub_(tops_C[cells, None])
-                odds = torch.exp(logits, out=others if need.values else logits)
-                # Apart from the most probable token's: 1 - p of one that is nearly certain keeps its digits.
-                rests_C[cells] = odds.scatter_(1, best_C[cells, None], 0.0).sum(-1)
-                if need.values:
-                    entropies_C[cells] = -logits.mul_(odds).sum(-1)
-                if slopes_P_X is not None and need.values:
-                    logits.copy_(odds)
-            if slopes_P_X is not None:
-                slopes_P_X[block.pairs] = block.compute_slopes(best_C[block.cells], rests_C[block.cells])
-        of_pairs = query.distributions_P
-        logprobs_P.div_(query.divisors_C[of_pairs]).sub_(tops_C[of_pairs]).sub_(rests_C.log1p()[of_pairs])
-        entropies_C = entropies_C.div_(1 + rests_C).add_(rests_C.log1p()) if need.values else new_empty(0)
-        if slopes_P_X is None:
-            ctx.save_for_backward(inputs_C_X, weight_V_X, bias_V, tops_C, rests_C, entropies_C, best_C)
-        else:
             ctx.save_for_backward(slopes_P_X)
+        else:
+            ctx.save_for_backward(inputs_C_X, weight_V_X, bias_V, tops_C, rests_C, entropies_C, best_C)
         ctx.query, ctx.shape, ctx.dtype, ctx.keeps_slopes = query, inputs_C_X.shape, inputs_C_X.dtype, keeps_slopes
-        if not need.gradient:
+        if not query.need.gradient:
             ctx.mark_non_differentiable(entropies_C)
         return logprobs_P, entropies_C
 
@@ -129,129 +122,171 @@ class _Probabilities(torch.autograd.Function):
             to_inputs = slopes_P_X.new_zeros(ctx.shape)
             to_inputs.index_add_(0, query.distributions_P, slopes_P_X * gradient_P[:, None])
             return to_inputs.to(ctx.dtype), None, None, None
-        inputs_C_X, weight_V_X, bias_V, tops_C, rests_C, entropies_C, best_C = ctx.saved_tensors
-        to_inputs = torch.empty_like(inputs_C_X) if ctx.needs_input_grad[0] else None
-        to_weight = torch.zeros_like(weight_V_X, dtype=torch.float32) if ctx.needs_input_grad[1] else None
-        to_bias = torch.zeros_like(bias_V, dtype=torch.float32) if ctx.needs_input_grad[2] else None
+        inputs_C_X, weight_V_X, bias_V, *of_rows = ctx.saved_tensors
+        slopes = _Slopes(query, gradient_P, gradient_C, *of_rows)
+        buffers = _Buffers(inputs_C_X, query.need.gradient)
+        if weight_V_X is None:
+            to_inputs = torch.empty_like(inputs_C_X)
+            for columns in buffers.split_columns(*inputs_C_X.shape):
+                block = buffers.multiply(inputs_C_X[:, columns], None, None)
+                to_inputs[:, columns] = slopes.compute(block, columns, buffers)
+            return to_inputs, None, None, None
+        to_inputs = torch.zeros_like(inputs_C_X, dtype=torch.float32)
+        to_weight, to_bias = (
+            torch.empty_like(each) if needed else None
+            for each, needed in zip((weight_V_X, bias_V), ctx.needs_input_grad[1:3], strict=True)
+        )
+        for columns in buffers.split_columns(len(inputs_C_X), len(weight_V_X)):
+            block = buffers.multiply(inputs_C_X, weight_V_X[columns], None if bias_V is None else bias_V[columns])
+            slopes.compute(block, columns, buffers)
+            if to_bias is not None:
+                to_bias[columns] = block.sum(0)
+            block = buffers.cast(block)
+            to_inputs += block @ weight_V_X[columns]
+            if to_weight is not None:
+                torch.mm(block.t(), inputs_C_X, out=to_weight[columns])
+        return to_inputs.to(inputs_C_X.dtype), to_weight, to_bias, None
+
+
+def _scan_rows(
+    inputs_C_X: Tensor, weight_V_X: Tensor | None, bias_V: Tensor | None, query: TokenQuery, *, keeps_slopes: bool
+) -> tuple[Tensor, ...]:
+    """Log-probabilities (P,); slopes (P, X) by hidden states, if kept; and of each distribution its largest logit, what others
+    are to it, their entropies, if needed, and the most probable token."""
+    need, new_empty = query.need, query.divisors_C.new_empty
+    logprobs_P = new_empty(len(query.targets_P))
+    slopes_P_X = new_empty((len(query.targets_P), inputs_C_X.shape[1]) if keeps_slopes else 0)
+    tops_C, rests_C, entropies_C = (new_empty(len(inputs_C_X)) for _ in range(3))
+    best_C = torch.empty_like(tops_C, dtype=torch.int64)
+    buffers = _Buffers(inputs_C_X, need.values)
+    for cells, pairs in query.split(buffers.count_rows(inputs_C_X.shape[1] if weight_V_X is None else len(weight_V_X))):
+        block = buffers.multiply(inputs_C_X[cells], weight_V_X, bias_V)
+        rows_P, targets_P = query.distributions_P[pairs] - cells.start, query.targets_P[pairs]
+        logprobs_P[pairs] = block[rows_P, targets_P]
+        for part, logits, others in buffers.list_parts(block, cells.start):
+            query.scale(logits, part, 0)
+            tops_C[part], best_C[part] = logits.max(-1)
+            logits.sub_(tops_C[part, None])
+            odds = torch.exp(logits, out=others if need.values else logits)
+            # Apart from the most probable token's: 1 - p of one that is nearly certain keeps its digits.
+            rests_C[part] = odds.scatter_(1, best_C[part, None], 0.0).sum(-1)
+            if need.values:
+                entropies_C[part] = -logits.mul_(odds).sum(-1)
+            if keeps_slopes and need.values:
+                logits.copy_(odds)
+        if keeps_slopes and weight_V_X is not None:
+            best_P = best_C[cells][rows_P]
+            from_best = _compute_from_best(buffers.cast(block), weight_V_X, best_C[cells], rests_C[cells])
+            slopes_P_X[pairs] = from_best[rows_P] + (weight_V_X[targets_P].float() - weight_V_X[best_P].float())
+    of_pairs, log_sums_C = query.distributions_P, rests_C.log1p()
+    logprobs_P.div_(query.divisors_C[of_pairs]).sub_(tops_C[of_pairs]).sub_(log_sums_C[of_pairs])
+    entropies_C = entropies_C.div_(1 + rests_C).add_(log_sums_C) if need.values else new_empty(0)
+    return logprobs_P, slopes_P_X, tops_C, rests_C, entropies_C, best_C
+
+
+def _compute_from_best(odds: Tensor, weight: Tensor, best: Tensor, rests: Tensor) -> Tensor:
+    """W[best] - p W of each row, float32, where `odds` are p / p(best), and 0 at the best.
+
+    It sums what the others are away from the best: nothing cancels where p(best) is nearly 1.
+    """
+    others = (odds @ weight).float()
+    return others.sub_(rests[:, None] * weight[best]).div_(-(1 + rests[:, None]))
+
+
+class _Slopes:
+    """The gradient of the logits, where that of C distributions' tokens and entropies is given, and what forward found."""
+
+    def __init__(
+        self,
+        query: TokenQuery,
+        gradient_P: Tensor,
+        gradient_C: Tensor,
+        tops_C: Tensor,
+        rests_C: Tensor,
+        entropies_C: Tensor,
+        best_C: Tensor,
+    ) -> None:
+        self._query, self._tops_C, self._rests_C, self._best_C = query, tops_C, rests_C, best_C
         # As if the most probable token were each pair's, and then what the others are away from that: 1 - p keeps its digits.
-        apart_P = gradient_P * (query.targets_P != best_C[query.distributions_P])
-        sums_C, apart_C = (
-            torch.zeros_like(tops_C).index_add_(0, query.distributions_P, each) for each in (gradient_P, apart_P)
+        self._apart_P = gradient_P * (query.targets_P != best_C[query.distributions_P])
+        self._sums_C, apart_C = (
+            torch.zeros_like(tops_C).index_add_(0, query.distributions_P, each) for each in (gradient_P, self._apart_P)
         )
-        at_best_C = sums_C * rests_C / (1 + rests_C) - apart_C
+        self._at_best_C = self._sums_C * rests_C / (1 + rests_C) - apart_C
         if query.need.gradient:
-            slopes_C, offsets_C = gradient_C / query.divisors_C, entropies_C - rests_C.log1p()
-            at_best_C -= slopes_C * offsets_C / (1 + rests_C)
-        for block in _blocks(inputs_C_X, weight_V_X, bias_V, query):
-            block.multiply()
-            for cells, logits, others in block.list_parts():
-                query.scale(logits, cells)
-                logits.sub_(tops_C[cells, None])
-                scales = -1 / (1 + rests_C[cells, None])
-                if query.need.gradient:
-                    torch.exp(logits, out=others)
-                    logits.add_(offsets_C[cells, None]).mul_(slopes_C[cells, None]).add_(sums_C[cells, None])
-                    logits.mul_(others).mul_(scales)
-                else:
-                    logits.exp_().mul_(scales * sums_C[cells, None])
-            block.logits.scatter_(1, best_C[block.cells, None], at_best_C[block.cells, None])
-            block.logits[block.rows_P, block.targets_P] += apart_P[block.pairs]
-            block.add_gradients(to_inputs, to_weight, to_bias)
-        casts = ((to_weight, weight_V_X), (to_bias, bias_V))
-        return to_inputs, *(None if found is None else found.to(like.dtype) for found, like in casts), None
+            self._of_entropy_C, self._offsets_C = gradient_C / query.divisors_C, entropies_C - rests_C.log1p()
+            self._at_best_C -= self._of_entropy_C * self._offsets_C / (1 + rests_C)
+
+    def compute(self, block: Tensor, columns: slice, buffers: "_Buffers") -> Tensor:
+        """Write the gradient over a block of logits (C, columns); returns it."""
+        for part, logits, others in buffers.list_parts(block, 0):
+            self._query.scale(logits, part, columns.start)
+            logits.sub_(self._tops_C[part, None])
+            scales = -1 / (1 + self._rests_C[part, None])
+            if self._query.need.gradient:
+                torch.exp(logits, out=others)
+                logits.add_(self._offsets_C[part, None]).mul_(self._of_entropy_C[part, None])
+                logits.add_(self._sums_C[part, None]).mul_(others).mul_(scales)
+            else:
+                logits.exp_().mul_(scales * self._sums_C[part, None])
+        rows = ((self._best_C >= columns.start) & (self._best_C < columns.stop)).nonzero()[:, 0]
+        block[rows, self._best_C[rows] - columns.start] = self._at_best_C[rows]
+        targets_P = self._query.targets_P
+        pairs = ((targets_P >= columns.start) & (targets_P < columns.stop)).nonzero()[:, 0]
+        block[self._query.distributions_P[pairs], targets_P[pairs] - columns.start] += self._apart_P[pairs]
+        return block
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Block:
-    """Some rows: their places among cells and pairs, and the buffers that they share with other blocks."""
+class _Buffers:
+    """Memory for one block of logits after the other: an allocator keeps what each would free."""
 
-    cells: slice
-    pairs: slice
-    rows_P: Tensor
-    targets_P: Tensor
-    inputs: Tensor
-    weight: Tensor | None
-    bias: Tensor | None
-    logits: Tensor
-    others: Tensor
-    """For one part, as large as the largest; empty if entropies are not needed."""
-    products: Tensor | None
-    """In the type that the model computes in; None for float32, in which it is `logits`."""
-
-    def multiply(self) -> None:
-        """Write the logits, float32."""
-        out = self.logits if self.products is None else self.products
-        if self.weight is None:
-            out = self.inputs
-        elif self.bias is None:
-            torch.mm(self.inputs, self.weight.t(), out=out)
-        else:
-            torch.addmm(self.bias, self.inputs, self.weight.t(), out=out)
-        if out is not self.logits:
-            self.logits.copy_(out)
-
-    def list_parts(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Cells, their logits, and as large a buffer beside them."""
-        num_rows = max(1, _find_limit(_ELEMENTS_PER_PART, self.logits) // self.logits.shape[1])
-        for start, part in enumerate(self.logits.split(num_rows)):
-            first = self.cells.start + start * num_rows
-            yield slice(first, first + len(part)), part, self.others[: len(part)]
-
-    def compute_slopes(self, best: Tensor, rests: Tensor) -> Tensor:
-        """W[y] - p W of each pair, float32, where `logits` hold p / p(best), and 0 at the best.
-
-        p W is W[best] and, of the others, what each is away from it: nothing cancels where p(best) is nearly 1.
-        """
-        assert self.weight is not None, "slopes of an output layer without a weight"
-        others = (self._cast(self.logits) @ self.weight).float()
-        from_best = others.sub_(rests[:, None] * self.weight[best]).div_(-(1 + rests[:, None]))
-        best_P = best[self.rows_P]
-        return (self.weight[self.targets_P].float() - self.weight[best_P].float()).add_(from_best[self.rows_P])
-
-    def add_gradients(self, to_inputs: Tensor | None, to_weight: Tensor | None, to_bias: Tensor | None) -> None:
-        """Write the part of `to_inputs`, and add to the others, where `logits` hold their gradient."""
-        cast = self._cast(self.logits)
-        if to_inputs is not None:
-            to_inputs[self.cells] = cast if self.weight is None else cast @ self.weight
-        if to_weight is not None:
-            if cast.dtype == to_weight.dtype:
-                to_weight.addmm_(cast.t(), self.inputs)
-            else:  # sums over blocks stay float32
-                to_weight.add_(cast.t() @ self.inputs)
-        if to_bias is not None:
-            to_bias.add_(self.logits.sum(0))
-
-    def _cast(self, values: Tensor) -> Tensor:
-        return values if self.products is None else self.products.copy_(values)
-
-
-def _find_limit(limits: Mapping[str, int], tensor: Tensor) -> int:
-    return limits["cpu" if tensor.device.type == "cpu" else "cuda"]
-
-
-def _blocks(inputs: Tensor, weight: Tensor | None, bias: Tensor | None, query: TokenQuery) -> Iterator[_Block]:
-    """The rows of the inputs, one block after the other in the same buffers."""
-    size = inputs.shape[1] if weight is None else len(weight)
-    num_rows = min(max(1, _find_limit(_ELEMENTS_PER_BLOCK, inputs) // size), max(1, len(inputs)))
-    # Reused: an allocator keeps what each block would free.
-    logits = inputs.new_empty(num_rows, size, dtype=torch.float32)
-    num_others = max(1, _find_limit(_ELEMENTS_PER_PART, inputs) // size) if query.need.values else 0
-    others = logits.new_empty(min(num_rows, num_others), size)
-    products = logits if inputs.dtype == torch.float32 else inputs.new_empty(num_rows, size)
-    starts = range(0, len(inputs), num_rows)
-    bounds = torch.searchsorted(query.distributions_P, torch.tensor([*starts, len(inputs)], device=inputs.device))
-    for start, pairs in zip(starts, pairwise(bounds.tolist()), strict=True):
-        cells, of_pairs = slice(start, min(start + num_rows, len(inputs))), slice(*pairs)
-        some_logits, some_products = (each[: cells.stop - start] for each in (logits, products))
-        yield _Block(
-            cells=cells,
-            pairs=of_pairs,
-            rows_P=query.distributions_P[of_pairs] - start,
-            targets_P=query.targets_P[of_pairs],
-            inputs=inputs[cells],
-            weight=weight,
-            bias=bias,
-            logits=some_logits,
-            others=others,
-            products=None if products is logits else some_products,
+    def __init__(self, inputs: Tensor, with_others: bool) -> None:
+        """`with_others` for a second value of each logit of a part; in other types than float32, one more of each."""
+        place = "cpu" if inputs.device.type == "cpu" else "cuda"
+        self._most, self._most_of_part = _ELEMENTS_PER_BLOCK[place], _ELEMENTS_PER_PART[place]
+        self._new_empty, self._is_float32, self._with_others = (
+            inputs.new_empty,
+            inputs.dtype == torch.float32,
+            with_others,
         )
+        self._kept: dict[str, Tensor] = {}
+
+    def count_rows(self, num_columns: int) -> int:
+        """Of a block of so many columns."""
+        return max(1, self._most // num_columns)
+
+    def split_columns(self, num_rows: int, num_columns: int) -> Iterator[slice]:
+        """The columns of each block of so many rows."""
+        size = max(1, self._most // max(1, num_rows))
+        return (slice(start, min(start + size, num_columns)) for start in range(0, num_columns, size))
+
+    def multiply(self, inputs: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """The logits of inputs, float32; of a layer without a weight the inputs."""
+        if weight is None:
+            return self._take("logits", inputs.shape, torch.float32).copy_(inputs)
+        logits = self._take("logits", (len(inputs), len(weight)), torch.float32)
+        out = logits if self._is_float32 else self._take("products", logits.shape, inputs.dtype)
+        if bias is None:
+            torch.mm(inputs, weight.t(), out=out)
+        else:
+            torch.addmm(bias, inputs, weight.t(), out=out)
+        return logits if out is logits else logits.copy_(out)
+
+    def cast(self, block: Tensor) -> Tensor:
+        """A block in the type of the inputs."""
+        return block if self._is_float32 else self._kept["products"][: block.numel()].view_as(block).copy_(block)
+
+    def list_parts(self, block: Tensor, first: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Cells, of which `first` is the block's, their logits, and as large a buffer beside them."""
+        num_rows = max(1, self._most_of_part // max(1, block.shape[1]))
+        for start in range(0, len(block), num_rows):
+            part = block[start : start + num_rows]
+            others = self._take("others", part.shape, torch.float32) if self._with_others else part[:0]
+            yield slice(first + start, first + start + len(part)), part, others
+
+    def _take(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """The buffer of this name, which becomes as large as the first that is taken, which no other exceeds."""
+        num = math.prod(shape)
+        if name not in self._kept or len(self._kept[name]) < num:
+            self._kept[name] = self._new_empty(num, dtype=dtype)
+        return self._kept[name][:num].view(shape)
