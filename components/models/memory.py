@@ -20,7 +20,7 @@ _TYPE_BYTES = {"float32": 4, "bfloat16": 2}
 _MOMENT_BYTES = 8
 _MASTER_BYTES = 4
 """Of one float32 weight or gradient that the optimizer keeps beside one in bfloat16."""
-_LOGITS_AT_ONCE = {"cpu": 2**23, "cuda": 2**25}
+_LOGITS_AT_ONCE = {"cpu": 2**23, "cuda": 2**26}
 """Of one block, as in `training.token_logprobs`. A model that scales what its output layer gives has all of them."""
 _KEPT_HIDDEN, _KEPT_INTERMEDIATE = 16, 4.5
 """Values that a decoder layer keeps per token for the backward pass, in multiples of its two widths (measured on Qwen3)."""
@@ -115,14 +115,13 @@ def _of_micro_batch(model: ModelNumbers, training: TrainingConfig) -> dict[str, 
 
 
 def _of_output_layer(model: ModelNumbers, training: TrainingConfig) -> float:
-    """A block of logits in float32, probabilities beside it on a device, a copy in bfloat16; and the
-    gradient of each hidden state, or that of a trained layer, which is summed in float32."""
-    num_tokens, halves = training.tokens_per_micro_batch, training.dtype == "bfloat16"
-    block = min(_LOGITS_AT_ONCE[training.device], num_tokens * model.vocabulary_size)
-    block_bytes = block * (4 + (4 if training.device == "cuda" else 0) + (2 if halves else 0))
-    if model.adapted:
-        return block_bytes + 4 * num_tokens * model.hidden_size
-    return block_bytes + model.vocabulary_size * model.hidden_size * (4 + (2 if halves else 0))
+    """A block of logits in float32, on a device probabilities beside it, in bfloat16 a copy; float32 gradients of the hidden
+    states; and the weights' gradient, if they are trained, before it is added to that of other micro-batches."""
+    size, num_tokens = _TYPE_BYTES[training.dtype], training.tokens_per_micro_batch
+    block = min(_LOGITS_AT_ONCE[training.device] * size // 4, num_tokens * model.vocabulary_size)
+    block_bytes = block * (4 + (4 if training.device == "cuda" else 0) + (2 if size == 2 else 0))
+    of_weights = 0 if model.adapted else model.vocabulary_size * model.hidden_size * size
+    return block_bytes + 4 * num_tokens * model.hidden_size + of_weights
 
 
 def _parts(training: TrainingConfig, stage: int) -> int:

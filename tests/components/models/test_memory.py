@@ -34,7 +34,7 @@ def test_a_full_model_in_bfloat16_keeps_float32_beside_it() -> None:
         "gradients": 6.0,
         "optimizer": 12.0,
     }
-    assert parts["log-probabilities"] == 2**25 * (4 + 4 + 2) + 151_936 * 1536 * (4 + 2)
+    assert parts["log-probabilities"] == 2**25 * (4 + 4 + 2) + 1000 * 1536 * 4 + 151_936 * 1536 * 2
     assert parts["activations"] == 28 * 1000 * 2 * (16 * 1536 + 4.5 * 8960)
 
 
@@ -89,9 +89,9 @@ def test_a_refusal_is_one_line_that_names_the_largest_part_and_the_field_to_lowe
     values = {name: getattr(MODEL, name) for name in ModelNumbers.__slots__}
     small = ModelNumbers(**{**values, "num_parameters": 0, "num_trained": 0, "num_layers": 1})
     with pytest.raises(
-        ConfigurationError, match=r"log-probabilities, 1\.6 GiB: train a policies\.<name>\.adapter, or lower"
+        ConfigurationError, match=r"log-probabilities, 0\.8 GiB: train a policies\.<name>\.adapter, or lower"
     ):
-        check_fits(training_bytes(small, TrainingConfig(**ON_GPU)), GIB, device="cuda")
+        check_fits(training_bytes(small, TrainingConfig(**ON_GPU)), GIB // 2, device="cuda")
 
 
 def test_a_base_is_counted_without_its_weights(tmp_path: Path) -> None:
