@@ -125,7 +125,7 @@ def answering(layer: nn.Linear | None, query: TokenQuery, cells_C: Tensor | None
         hidden_C_X = hidden.reshape(-1, hidden.shape[-1])
         return compute_at_layer(hidden_C_X if cells_C is None else hidden_C_X[cells_C], layer, query)
 
-    layer.forward = answer  # type: ignore[method-assign]
+    layer.forward = answer  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:

@@ -93,7 +93,7 @@ class RowTrees:
         return attends(self.ends_S_T, call.row, queries_Q[:, None], keys_K[None, :])
 
 
-def attends(ends_S_T: Tensor, row: Any, query: Any, key: Any) -> Any:
+def attends(ends_S_T: Tensor, row: Tensor | int, query: Tensor, key: Tensor) -> Tensor:
     """Whether a column attends to another: to itself, and to those that it goes on from. Elementwise, for columns of any shape.
 
     **Example** ends [[3, 2, 3, 4]]: column 2 attends to 0 and 2.
@@ -193,7 +193,7 @@ def attend_rows(
     row_trees: RowTrees | None = None,
     scaling: float | None = None,
     **others: Any,
-) -> tuple[Tensor, Any]:
+) -> Any:
     """Attention of (S, H, T, D), as (S, T, H, D), under transformers' protocol; without `row_trees` that of torch.
 
     Raises ConfigurationError for one that is more than a scaled softmax, which a trial tells apart from others.
@@ -240,7 +240,7 @@ class _Calls(torch.autograd.Function):
         return found_S_T_H_D
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient_S_T_H_D: Tensor) -> Any:
         query, key, value, found, log_sums = ctx.saved_tensors
         to_query, to_key, to_value = (torch.zeros_like(each) for each in (query, key, value))
@@ -273,7 +273,7 @@ def _kind(call: Call, mask: Tensor | None, query: Tensor, scale: float) -> dict[
 
 def _add_to_spans(total: Tensor, part_H_K_D: Tensor, call: Call) -> None:
     """Add the gradient of a call's keys or values to that of all, over the heads that share them."""
-    part = part_H_K_D.unflatten(0, (len(total), -1)).sum(1)
+    part = part_H_K_D.view(len(total), -1, *part_H_K_D.shape[1:]).sum(1)
     place = 0
     for start, end in call.spans:
         total[:, start:end] += part[:, place : place + end - start]

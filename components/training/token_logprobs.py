@@ -113,7 +113,7 @@ class _Probabilities(torch.autograd.Function):
         return logprobs_P, entropies_C
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient_P: Tensor, gradient_C: Tensor) -> Any:
         query: TokenQuery = ctx.query
         gradient_P = gradient_P / query.divisors_C[query.distributions_P]
