@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from benchmarks.memory import watch
+from benchmarks.footprint import watch
 from benchmarks.training import services, watch_iterations
 
 TIMEOUT_SECONDS = 1800.0

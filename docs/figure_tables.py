@@ -1,4 +1,4 @@
-"""Tables of figures that a benchmark printed: their runs were not kept, so `benchmarks/measured` has what the pages stated."""
+"""Tables of figures that a benchmark printed: `benchmarks/measured` has them, and nothing of their runs."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kept import read
+from benchmarks.long_row_tables import write_attention, write_layers
 from benchmarks.markdown import markdown
 
 MEASURED = Path(__file__).resolve().parent.parent / "benchmarks" / "measured"
@@ -132,4 +133,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "leduc poker": partial(write, "leduc/runs", LEDUC),
     "trading alone": partial(write, "trading/alone", LONE_TRADER),
     "trading together": partial(write, "trading/together", TWO_TRADERS),
+    "long rows layers": lambda: write_layers(read_rows("long_rows/layers")),
+    "long rows attention": lambda: write_attention(read_rows("long_rows/attention")),
 }

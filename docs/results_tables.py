@@ -24,7 +24,13 @@ from benchmarks.kept import read_record
 MEASURED = Path(__file__).resolve().parent.parent / "benchmarks" / "measured"
 BUDGET_TOKENS = 300_000
 NUM_SEEDS = 3
-FIGURES = {"gyms": "hybrid_learning", "hybrid": "hybrid_modes", "leduc": "leduc", "trading": "trading"}
+FIGURES = {
+    "gyms": "hybrid_learning",
+    "hybrid": "hybrid_modes",
+    "leduc": "leduc",
+    "trading": "trading",
+    "long rows": "long_rows",
+}
 
 
 def write_record(name: str) -> str:

@@ -9,7 +9,7 @@ from tasks.stage import stage
 
 @stage(
     "coordinate_weights",
-    version=2,
+    version=3,
     reads=("policies", "method"),
     needs=("update_policy", "mix_returns"),
     writes="mixed checkpoints",

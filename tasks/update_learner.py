@@ -17,7 +17,7 @@ def _tunes(config: RunConfig) -> bool:
 
 @stage(
     "update_learner",
-    version=3,
+    version=4,
     reads=(
         *("seed", "environment", "method"),
         *(When(path=path, applies=_tunes) for path in ("policies", "training", "loss", "rollout")),

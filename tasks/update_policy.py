@@ -25,7 +25,7 @@ from tasks.stage import stage
 
 @stage(
     "update_policy",
-    version=7,
+    version=8,
     reads=(
         *("seed", "policies", "training", "loss", "rollout"),
         When(path="num_steps", applies=lambda config: config.training.lr_schedule != "constant"),

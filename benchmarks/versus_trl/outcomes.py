@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.footprint import Footprint
 from benchmarks.intervals import mean_interval
-from benchmarks.memory import Footprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.memory import Footprint, pss_mib, watch
+from benchmarks.footprint import Footprint, pss_mib, watch
 from benchmarks.versus_trl.order import COMPONENTS, TRL, TROUPE, Order
 from benchmarks.versus_trl.registry import TASKS
 from infra.services.environment import environment

@@ -18,13 +18,10 @@ _TYPE_BYTES = {"float32": 4, "bfloat16": 2}
 _MOMENT_BYTES = 8
 _MASTER_BYTES = 4
 """Of one float32 weight or gradient that the optimizer keeps beside one in bfloat16."""
-_LOGIT_COPIES = 2
-"""Per token and vocabulary entry: a logit and its gradient, in the type that the model computes in."""
+_LOGITS_AT_ONCE = {"cpu": 2**23, "cuda": 2**26}
+"""Of one block, as in `training.token_logprobs`. A model that scales what its output layer gives has all of them."""
 _CUDA_PROCESS_BYTES = GIB
 """Of the CUDA context and the libraries' workspaces in one process."""
-_CUDA_LOGITS = 2.7
-"""What logits take on CUDA over the closed form below: the trainer of a 1.5 B base with an adapter held 11.5 GiB on an H200
-(docs/performance.md)."""
 _KEPT_HIDDEN, _KEPT_INTERMEDIATE = 16, 4.5
 """Values that a decoder layer keeps per token for the backward pass, in multiples of its two widths (measured on Qwen3)."""
 _REMEDIES = {
@@ -32,7 +29,7 @@ _REMEDIES = {
     "gradients": "train a policies.<name>.adapter, or use more ranks with training.zero_stage 2",
     "optimizer": "train a policies.<name>.adapter, or use training.offload optimizer with zero_stage 3",
     "activations": "set training.gradient_checkpointing, or lower training.tokens_per_micro_batch",
-    "log-probabilities": "lower training.tokens_per_micro_batch",
+    "log-probabilities": "train a policies.<name>.adapter, or lower training.tokens_per_micro_batch",
     "process": "use fewer workers on this device",
     "reference": "set loss.kl_coefficient to 0, or train a policies.<name>.adapter",
     "engine": "lower resources.placement.memory_fraction or generation.vllm.kv_cache_gib, set generation.dtype bfloat16, or "
@@ -74,7 +71,6 @@ def training_bytes(model: ModelNumbers, training: TrainingConfig, *, with_refere
         **_of_micro_batch(model, training),
     }
     if training.device == "cuda":
-        parts["log-probabilities"] *= _CUDA_LOGITS
         parts["process"] = _CUDA_PROCESS_BYTES
         moved = {"none": (), "optimizer": ("optimizer",), "all": ("optimizer", "weights")}[training.offload]
         parts |= dict.fromkeys(moved, 0)
@@ -124,8 +120,18 @@ def _of_micro_batch(model: ModelNumbers, training: TrainingConfig) -> dict[str, 
     inputs = num_tokens * size * model.hidden_size * model.num_layers
     return {
         "activations": inputs + layer if training.gradient_checkpointing else layer * model.num_layers,
-        "log-probabilities": num_tokens * model.vocabulary_size * size * _LOGIT_COPIES,
+        "log-probabilities": _of_output_layer(model, training),
     }
+
+
+def _of_output_layer(model: ModelNumbers, training: TrainingConfig) -> float:
+    """A block of logits in float32, on a device probabilities beside it, in bfloat16 a copy; float32 gradients of the hidden
+    states; and the weights' gradient, if they are trained, before it is added to that of other micro-batches."""
+    size, num_tokens = _TYPE_BYTES[training.dtype], training.tokens_per_micro_batch
+    block = min(_LOGITS_AT_ONCE[training.device] * size // 4, num_tokens * model.vocabulary_size)
+    block_bytes = block * (4 + (4 if training.device == "cuda" else 0) + (2 if size == 2 else 0))
+    of_weights = 0 if model.adapted else model.vocabulary_size * model.hidden_size * size
+    return block_bytes + 4 * num_tokens * model.hidden_size + of_weights
 
 
 def _parts(training: TrainingConfig, stage: int) -> int:

@@ -4,8 +4,10 @@ A packed row holds a prompt and several completions, told apart by a 4-D mask an
 (`packing`). A layer that has state, that sees a window, or that ignores mask or positions computes something else there.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -14,8 +16,10 @@ from components.errors import ConfigurationError
 from components.identity import GroupKey
 from components.models.stored_models import EXACT_BASES, find_fixed_positions
 from components.schema import TrainGroup
-from components.training.forward import completion_logprobs, device_of
+from components.training.forward import PLAIN, answering, completion_logprobs, device_of
 from components.training.packing import pack_groups
+from components.training.row_attention import ROW_ATTENTION, RowTrees, attention_mask, list_calls
+from components.training.token_logprobs import TokenQuery
 
 _WINDOWS = {
     "sliding_attention": ("sliding_window", "attention_window_size", "window_size", "keep_window_size"),
@@ -71,6 +75,49 @@ def check_trainable(model: Any, *, share_prompts: bool, longest_row: int) -> Non
         "of a packed row would see each other: "
         f"{apart if share_prompts and is_exact(model, share_prompts=False) else ''}{EXACT_BASES}"
     )
+
+
+@torch.no_grad()
+def replace_where_exact(model: Any) -> None:
+    """Replace the attention of `model` by that of rows, and let its output layer answer in place of logits.
+
+    Each where a trial on eight tokens finds that the rest of the model lets it: what a model says of its attention is not
+    always so, and some scale what their output layer gives. Elsewhere the model takes masks, and gives logits.
+    """
+    config, layer, device = model.config.get_text_config(), model.get_output_embeddings(), device_of(model)
+    ends_T = np.asarray([8, 8, 5, 5, 5, 8, 7, 8])
+    ends_S_T = torch.from_numpy(ends_T)[None].to(device)
+    tokens_S_T = torch.arange(8, device=device)[None] % config.vocab_size
+    positions_S_T = torch.tensor([[0, 1, 2, 3, 4, 2, 3, 3]], device=device)
+    inputs = {"input_ids": tokens_S_T, "position_ids": positions_S_T, "use_cache": False}
+    with_mask = {**inputs, "attention_mask": attention_mask(ends_S_T)}
+    plain = _try_forward(model, with_mask)
+    if plain is None:
+        return
+    if model._supports_attention_backend:
+        trees = RowTrees(ends_S_T, tuple(list_calls(0, ends_T, least=2)))
+        own_attention, config._attn_implementation = config._attn_implementation, ROW_ATTENTION
+        found = _try_forward(model, {**inputs, "attention_mask": trees.no_mask, "row_trees": trees})
+        largest = _TOLERANCES.get(model.dtype, _HALF_TOLERANCE) * float(plain.std(-1).mean())
+        if found is None or not float((found - plain).abs().max()) <= largest:
+            config._attn_implementation = own_attention
+    if type(layer) is nn.Linear:
+        query = TokenQuery(torch.ones(8, device=device), *torch.arange(8, device=device).expand(2, 8))
+        answers: list[torch.Tensor] = []
+        catch = layer.register_forward_hook(lambda _, __, given: answers.append(given.clone()))
+        with answering(layer, query, None):
+            found = _try_forward(model, with_mask)
+        catch.remove()
+        setattr(layer, PLAIN, found is not None and torch.equal(found, answers[0]))
+
+
+def _try_forward(model: Any, inputs: Mapping[str, Any]) -> torch.Tensor | None:
+    try:
+        logits: torch.Tensor = model(**inputs).logits
+    # A model that knows no such arguments fails anywhere in its own code, with any class.
+    except Exception:
+        return None
+    return logits.float()
 
 
 def is_exact(model: Any, *, share_prompts: bool) -> bool:

@@ -28,7 +28,7 @@ from components.models.adapters import (
 from components.models.digests import model_digest, tensors_digest
 from components.models.stored_models import load_stored_model
 from components.schema import TrainGroup
-from components.training.architectures import check_attention, check_trainable
+from components.training.architectures import check_attention, check_trainable, replace_where_exact
 from components.training.base import MANIFEST_FILE, MODEL_FOLDER, CheckpointManifest, Probe
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
@@ -105,6 +105,7 @@ def load_model(folder: Path) -> nn.Module:
     """
     model: nn.Module = load_stored_model(folder)
     check_attention(model)
+    replace_where_exact(model)
     return model
 
 

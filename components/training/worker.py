@@ -164,8 +164,13 @@ class BaseAlone(nn.Module):
         super().__init__()
         self._learner = learner
 
+    @property
+    def module(self) -> Any:
+        """The model in the learner."""
+        return self._learner.module
+
     def forward(self, **inputs: Any) -> Any:
-        with base_alone(self._learner.module):
+        with base_alone(self.module):
             return self._learner(**inputs)
 
 
@@ -180,6 +185,11 @@ class PastAdapter(nn.Module):
         assert live.keys() == past.keys(), f"adapters of other layers: {sorted(live.keys() ^ past.keys())}"
         self._learner = learner
         self._live, self._past = live, past
+
+    @property
+    def module(self) -> Any:
+        """The model in the learner."""
+        return self._learner.module
 
     @torch.no_grad()
     def forward(self, **inputs: Any) -> Any:

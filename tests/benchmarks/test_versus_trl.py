@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.memory import Footprint
+from benchmarks.footprint import Footprint
 from benchmarks.versus_trl.__main__ import arguments, order_of
 from benchmarks.versus_trl.order import TROUPE, TUNED
 from benchmarks.versus_trl.outcomes import Goal, Outcome, goal_ratio, median_ratio, outcome, samples_to_goal

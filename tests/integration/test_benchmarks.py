@@ -55,6 +55,11 @@ SMALLEST = {
         "'policies.first={{base: tiny, tiny: {{max_position_embeddings: 1024}}, prompt_format: compact}}'",
         r"alone, seed 0: 1 steps[^$]*together, seed 0: 1 steps[^$]*second in both seats: constant",
     ),
+    "memory": (
+        "--cells 64 --vocabulary 2000 --width 64 --layers 2 --repeats 1",
+        r"\| frozen layer, float32 \|[^$]*\| trained update, float32 \| 32 x 2,000 x 64 \|",
+    ),
+    "rows": ("--columns 1024 --repeats 1", r"\| 1,024 \|"),
     "pretrained": (f"--list --home {MEASURED / 'pretrained'}", r"Verdict:"),  # test_smollm.py trains and plays
 }
 TOO_SLOW = r"MISSED|FAILED: .*(jobs/s at|times one-shot)"

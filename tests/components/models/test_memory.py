@@ -34,7 +34,7 @@ def test_a_full_model_in_bfloat16_keeps_float32_beside_it() -> None:
         "gradients": 6.0,
         "optimizer": 12.0,
     }
-    assert parts["log-probabilities"] == int(2.7 * 1000 * 151_936 * 2 * 2)
+    assert parts["log-probabilities"] == 2**25 * (4 + 4 + 2) + 1000 * 1536 * 4 + 151_936 * 1536 * 2
     assert parts["activations"] == 28 * 1000 * 2 * (16 * 1536 + 4.5 * 8960)
 
 
@@ -62,6 +62,9 @@ def test_an_adapter_needs_no_reference_and_hardly_an_optimizer() -> None:
     parts = training_bytes(adapted, TrainingConfig(**ON_GPU), with_reference=True)
     assert (parts["weights"], parts["optimizer"]) == (3_000_000_000, 12_000_000)
     assert "reference" not in parts
+    assert parts["log-probabilities"] == 2**25 * (4 + 4 + 2) + 1000 * 1536 * 4, (
+        "no logits of all tokens, nor of a layer"
+    )
     assert training_bytes(MODEL, TrainingConfig(**ON_GPU), with_reference=True)["reference"] == 3_000_000_000
 
 
@@ -82,11 +85,12 @@ def test_a_refusal_is_one_line_that_names_the_largest_part_and_the_field_to_lowe
     with pytest.raises(ConfigurationError, match=r"activations, 55\.5 GiB: set training\.gradient_checkpointing") as no:
         check_fits(parts, 80 * GIB, where="device cuda")
     assert "\n" not in str(no.value)
-    recomputed = training_bytes(
-        MODEL, TrainingConfig(**ON_GPU | {"tokens_per_micro_batch": 50_000, "gradient_checkpointing": True})
-    )
-    with pytest.raises(ConfigurationError, match=r"log-probabilities, 76\.4 GiB: lower training\.tokens_per_micro"):
-        check_fits(recomputed, 40 * GIB, where="device cuda")
+    values = {name: getattr(MODEL, name) for name in ModelNumbers.__slots__}
+    small = ModelNumbers(**{**values, "num_parameters": 0, "num_trained": 0, "num_layers": 1})
+    with pytest.raises(
+        ConfigurationError, match=r"log-probabilities, 0\.8 GiB: train a policies\.<name>\.adapter, or lower"
+    ):
+        check_fits(training_bytes(small, TrainingConfig(**ON_GPU)), GIB // 2, where="device cuda")
 
 
 def test_a_base_is_counted_without_its_weights(tmp_path: Path) -> None:
@@ -115,10 +119,12 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from components.identity import GroupKey
 from components.schema import TrainGroup
 from components.training.forward import logprobs_and_entropies
+from components.training.architectures import replace_where_exact
 from components.training.packing import pack_groups
 
 shape = dict(vocab_size=16000, hidden_size=512, intermediate_size=1024, num_hidden_layers=4, num_attention_heads=8)
 model = Qwen3ForCausalLM(Qwen3Config(num_key_value_heads=4, head_dim=64, tie_word_embeddings=True, **shape)).eval()
+replace_where_exact(model)
 answers = tuple((number, *range(64)) for number in range(14))
 zeros = tuple((0.0,) * 65 for _ in answers)
 key = GroupKey(problem_id="p", episode=0, turn=0, agent="a")

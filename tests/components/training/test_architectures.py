@@ -13,6 +13,7 @@ from components.errors import ConfigurationError
 from components.identity import GroupKey
 from components.models.stored_models import EXACT_BASES
 from components.schema import TrainGroup
+from components.training import row_attention
 from components.training.architectures import largest_error, shortest_window
 from components.training.checkpoint import load_trainable, write_initial_adapter, write_initial_checkpoint
 from components.training.forward import completion_logprobs
@@ -22,6 +23,13 @@ from tests.components.model_types import LONGEST_ROW, MODEL_TYPES, NUM_TOKENS
 
 TRAINING = TrainingConfig(tokens_per_micro_batch=LONGEST_ROW)
 APART = TrainingConfig(tokens_per_micro_batch=LONGEST_ROW, share_prompts=False)
+
+
+@pytest.fixture(autouse=True)
+def rows_attend_along_their_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short ones too, in the models whose attention is replaced."""
+    monkeypatch.setattr(row_attention, "_LEAST_COLUMNS", 4)
+    monkeypatch.setattr(row_attention, "_COST_OF_CALL", 0)
 
 
 def save(name: str, folder: Path, *, dtype: torch.dtype = torch.float32) -> Any:

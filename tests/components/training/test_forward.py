@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from components.training.forward import attention_mask, completion_logprobs, logprobs_and_entropies
+from components.training.architectures import replace_where_exact
+from components.training.forward import completion_logprobs, logprobs_and_entropies
 from components.training.packing import empty_micro_batch, pack_groups
+from components.training.row_attention import attention_mask
 
 
 def _alone(model, group, candidate: int, temperature: float) -> torch.Tensor:
@@ -54,8 +56,11 @@ def test_padding_leaves_gradients_finite(make_model, make_groups) -> None:
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 
-def test_an_empty_micro_batch_has_a_zero_gradient(make_model) -> None:
+@pytest.mark.parametrize("replaced", [False, True])
+def test_an_empty_micro_batch_has_a_zero_gradient(make_model, replaced: bool) -> None:
     model = make_model()
+    if replaced:
+        replace_where_exact(model)
     completion_logprobs(model, empty_micro_batch(), temperature=1.0).sum().backward()
     assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
 
