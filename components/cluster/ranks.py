@@ -23,6 +23,8 @@ LEASE_SECONDS = 120.0
 """How long an actor waits for its driver's next word."""
 _LEASE = "lease"
 _RENEW_SECONDS = 5.0
+_RANK_CPUS = 0.01
+"""What a rank reserves of a host's CPUs: it is warm while shards are played there, and works while they are not."""
 _PLACED_SECONDS = 300.0
 """How long a group may wait for its hosts: those of a lost one are missed after a minute."""
 _START_SECONDS = 900.0
@@ -111,7 +113,7 @@ class ClusterTrainer(Closeable):
 
         self._remove_left()
         training, size = self._training, self._training.num_ranks
-        bundle = {"CPU": float(training.num_threads), **({"GPU": 1.0} if training.device == "cuda" else {})}
+        bundle = {"CPU": _RANK_CPUS, **({"GPU": 1.0} if training.device == "cuda" else {})}
         strategy = "STRICT_SPREAD" if self._run.config.resources.placement.ranks == "spread" else "STRICT_PACK"
         placement = placement_group([bundle] * size, strategy=strategy, name=self._name, lifetime="detached")
         if not placement.wait(_PLACED_SECONDS):

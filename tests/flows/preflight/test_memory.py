@@ -56,7 +56,7 @@ def test_a_preset_for_one_gpu_fits_into_the_one_that_it_names(
 ) -> None:
     with_memory(monkeypatch, 24)
     check_memory(scenario_of(preset_config(preset, [base, *without_downloads(preset)])))
-    with_memory(monkeypatch, 16)
+    with_memory(monkeypatch, 8)
     with pytest.raises(
         ConfigurationError, match=r"memory of device cuda: .* lower resources\.placement\.memory_fraction"
     ):

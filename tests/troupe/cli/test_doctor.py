@@ -39,7 +39,7 @@ def test_a_plan_of_machines_that_are_not_here(inventory: str, gpus: list[list[st
 
 
 def test_what_does_not_fit_is_one_line() -> None:
-    answer = ask("--preset", "math-qwen", "--inventory", "1x16")
+    answer = ask("--preset", "math-qwen", "--inventory", "1x8")
     assert answer.returncode == 2
     assert answer.stderr.startswith("troupe: memory of device cuda: the run needs about")
     assert len(answer.stderr.strip().splitlines()) == 1
