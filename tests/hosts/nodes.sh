@@ -66,6 +66,8 @@ kill)
     ;;
 down)
     for file in "$state"/*; do [ -e "$file" ] && "$0" kill "$(basename "$file")"; done
+    for left in $(ip netns list | grep -o '^tr-[^ ]*'); do ip netns del "$left"; done
+    for left in $(ip -o link show master "$bridge" 2>/dev/null | grep -o 'tr[a-z0-9]*@' | tr -d @); do ip link del "$left"; done
     ip link del "$bridge" 2>/dev/null || true
     ;;
 esac
