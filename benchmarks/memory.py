@@ -28,11 +28,11 @@ MOST_TIME = {"frozen layer": 1.0, "trained update": 1.15}
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--cells", type=int, default=2048, help="tokens that are predicted")
+    arguments.add_argument("--cells", type=int, default=1024, help="tokens that are predicted")
     arguments.add_argument("--vocabulary", type=int, default=49_152)
     arguments.add_argument("--width", type=int, default=576)
     arguments.add_argument("--layers", type=int, default=30, help="of the model whose update is measured")
-    arguments.add_argument("--repeats", type=int, default=5)
+    arguments.add_argument("--repeats", type=int, default=3)
     arguments.add_argument("--to", type=Path, help="a file for the rows")
     chosen = arguments.parse_args()
     torch.set_num_threads(1)
