@@ -71,7 +71,8 @@ serve_prefect() { # POSTGRES_*, PREFECT_SERVER_API_AUTH_STRING
     need PREFECT_SERVER_API_AUTH_STRING
     PREFECT_SERVER_DATABASE_CONNECTION_URL=$(database_url asyncpg prefect)
     export PREFECT_SERVER_DATABASE_CONNECTION_URL
-    export PREFECT_UI_API_URL=/api
+    # The pages are filled in at the start, in a folder that can be written; those of the older generation, to which clients link.
+    export PREFECT_UI_API_URL=/api PREFECT_UI_STATIC_DIRECTORY=/tmp/prefect-ui PREFECT_SERVER_UI_V2_ENABLED=false
     exec prefect server start --host 0.0.0.0 --port 4200
 }
 
