@@ -59,7 +59,7 @@ class ClusterTrainer(Closeable):
         """The policy's next checkpoint, stored. Raises WorkerDied when a rank is lost, and the error that a rank reported."""
         deadline = time.monotonic() + self._training.update_timeout_seconds
         try:
-            group = self._group or self._place()
+            group = self._group or self._join(self._place())
             self._group = group
             answers = self._ask(group, "update", [(order.model_dump_json(),)] * len(group.actors), deadline)
             parts = [RankAnswer.model_validate_json(answer) for answer in answers]
@@ -106,7 +106,7 @@ class ClusterTrainer(Closeable):
             self._remove(group.placement)
 
     def _place(self) -> _Group:
-        """A new group whose ranks have met. Raises ServiceMissing if the cluster has no room for it."""
+        """A new group, in place. Raises ServiceMissing if the cluster has no room for it."""
         import ray
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -137,14 +137,17 @@ class ClusterTrainer(Closeable):
             ).remote(LEASE_SECONDS)
             for rank in range(size)
         ]
-        group = _Group(placement, actors)
+        return _Group(placement, actors)
+
+    def _join(self, group: _Group) -> _Group:
+        """The group once its ranks have met at the first one's address."""
+        size, deadline = len(group.actors), time.monotonic() + _START_SECONDS
         try:
-            deadline = time.monotonic() + _START_SECONDS
-            (rendezvous,) = self._ask(_Group(placement, actors[:1]), "choose_rendezvous", [()], deadline)
+            (rendezvous,) = self._ask(_Group(group.placement, group.actors[:1]), "choose_rendezvous", [()], deadline)
             orders = [self._order(rank, size) for rank in range(size)]
             self._ask(group, "join", [(order.model_dump_json(), rendezvous) for order in orders], deadline)
         except BaseException:
-            self._remove(placement)
+            self._remove(group.placement)
             raise
         return group
 

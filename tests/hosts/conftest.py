@@ -80,9 +80,9 @@ class Hosts:
         subprocess.run(line, input=text, text=True, check=True)
 
     def join(self, name: str, number: int, *, num_cpus: int = 2) -> None:
-        """One more host that is a node of the cluster."""
+        """One more host that is a node of the cluster. Ray believes that it has four GPUs."""
         self.up(name, number)
-        address = f"--address={HEAD}:6379 --node-ip-address=10.77.0.{number} --num-cpus={num_cpus}"
+        address = f"--address={HEAD}:6379 --node-ip-address=10.77.0.{number} --num-cpus={num_cpus} --num-gpus=4"
         self._ray(name, address)
 
     def wait(self, name: str, command: str, seconds: float = 120.0) -> None:

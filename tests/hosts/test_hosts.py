@@ -27,6 +27,14 @@ def test_ranks_on_two_hosts_end_where_two_of_one_host_do(hosts: Hosts, stage: in
     assert found["places"] == [["w1", "w2"], ["w2", "w1"]]
 
 
+def test_each_rank_has_a_device_of_its_own_on_its_model_s_host(hosts: Hosts) -> None:
+    found = read_json(hosts, "python -m tests.hosts.devices_program")
+    for ranks in found:
+        assert len({host for host, _ in ranks}) == 1, "packed"
+    assert len({(host, device) for ranks in found for host, device in ranks}) == 4
+    assert all(device.isdigit() for ranks in found for _, device in ranks)
+
+
 TWO_MODELS = (
     "--set 'policies={tool: {base: tiny}, plan: {base: tiny}}' "
     "--set 'agents={tool_agent: {policy: tool}, plan_agent: {policy: plan}}'"
