@@ -29,7 +29,8 @@ class NodeAddress:
 
 
 class Lease:
-    """Ends this process unless `renew` is called again and again: then nobody wants what it holds any more."""
+    """Ends this process unless `renew` is called again and again, and gives up the placement group that it is in: then nobody
+    wants what they hold any more."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -43,4 +44,16 @@ class Lease:
     def _watch(self) -> None:
         while time.monotonic() - self._renewed < self._seconds:
             time.sleep(min(1.0, self._seconds / 4))
-        os._exit(0)
+        try:
+            remove_own_group()
+        finally:
+            os._exit(0)
+
+
+def remove_own_group() -> None:
+    """Give up the placement group of this actor, with all that is in it."""
+    from ray.util.placement_group import get_current_placement_group, remove_placement_group
+
+    group = get_current_placement_group()
+    if group is not None:
+        remove_placement_group(group)

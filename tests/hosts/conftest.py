@@ -1,5 +1,6 @@
 """A cluster of hosts that share nothing but S3, on one machine: namespaces, SeaweedFS, Prefect and Ray."""
 
+import fcntl
 import json
 import os
 import secrets
@@ -7,7 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ NODES = Path(__file__).with_name("nodes.sh")
 REQUIRED = bool(os.environ.get("TROUPE_TEST_HOSTS"))
 """Where it is set, a test fails rather than be skipped for want of namespaces."""
 CAN = os.getuid() == 0 and all(map(shutil.which, ("ip", "unshare", "nsenter")))
+LOCK = Path("/run/troupe-nodes.lock")
 HEAD, S3 = "10.77.0.10", "10.77.0.20"
 KEYS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests-secret"}
 S3_CONFIG = {
@@ -124,6 +126,13 @@ class Hosts:
 @contextmanager
 def run_hosts(folder: Path) -> Iterator[Hosts]:
     """S3, Prefect and the head of a cluster; what is left of an earlier time is ended first."""
+    with LOCK.open("w", encoding="utf-8") if CAN else nullcontext() as lock:
+        if lock is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the bridge has one name on a machine: two suites take turns
+        yield from _run_alone(folder)
+
+
+def _run_alone(folder: Path) -> Iterator[Hosts]:
     can = CAN and subprocess.run([NODES, "down"], check=False).returncode == 0
     if not can or subprocess.run([NODES, "up", "probe", "99"], check=False).returncode:
         assert not REQUIRED, "hosts are namespaces: they need root, and ip, unshare and nsenter (iproute2, util-linux)"

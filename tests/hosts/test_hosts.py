@@ -35,6 +35,11 @@ def test_each_rank_has_a_device_of_its_own_on_its_model_s_host(hosts: Hosts) -> 
     assert all(device.isdigit() for ranks in found for _, device in ranks)
 
 
+def test_what_a_dead_driver_left_ends_with_its_lease(hosts: Hosts) -> None:
+    found = read_json(hosts, "python -m tests.hosts.devices_program 8")
+    assert found == {"code": -9, "in_use": [4, 0]}
+
+
 TWO_MODELS = (
     "--set 'policies={tool: {base: tiny}, plan: {base: tiny}}' "
     "--set 'agents={tool_agent: {policy: tool}, plan_agent: {policy: plan}}'"
