@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.cluster.orders import place_order
 from components.cluster.ranks import ClusterTrainer
 from components.config import Gae, RunConfig
 from components.methods.population.credits import asynchronous_updates
@@ -18,7 +19,6 @@ from components.runs.steps import checkpoints_before
 from components.schema import TrainBatch
 from components.session.session import Session
 from components.session.trainers import training_of
-from components.session.update_orders import place_order
 from components.training.base import CriticTerms, UpdateJob, UpdateOrder
 from tasks.stage import stage
 

@@ -31,6 +31,16 @@ class StoredObject:
     age_seconds: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedFile:
+    """A stored file, and an address that gives it to whoever knows that address, for a limited time."""
+
+    path: str
+    sha256: str
+    num_bytes: int
+    url: str
+
+
 class ArtifactStore(ABC):
     """Content-addressed payloads plus named records that are created at most once.
 
@@ -109,6 +119,16 @@ class ArtifactStore(ABC):
         with store_errors(into, use="filled"):
             layout.prune_folder(into, listing)
         return into
+
+    def sign_folder(self, ref: ArtifactRef, *, under: str, seconds: float) -> tuple[SignedFile, ...]:
+        """The files of a folder whose paths begin with `under`, for who has no credentials; none where files have no address.
+
+        Waits until they are durable. Paths are below `under`.
+        """
+        if self.durable is self:
+            return ()
+        self.flush()
+        return self.durable.sign_folder(ref, under=under, seconds=seconds)
 
     @abstractmethod
     def folder_uri(self, ref: ArtifactRef) -> str:

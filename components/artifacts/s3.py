@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
 from components.artifacts import layout
-from components.artifacts.base import ArtifactStore, StoredObject
+from components.artifacts.base import ArtifactStore, SignedFile, StoredObject
 from components.artifacts.local_files import store_errors, write_part
 from components.artifacts.refs import ArtifactRef
 from components.artifacts.s3_connection import PART_BYTES, Addressing, ObjectExists, ObjectMissing, S3Connection
@@ -83,6 +84,22 @@ class S3ArtifactStore(ArtifactStore):
             place=place,
             otherwise="ignores If-None-Match, so two writers could both commit: use a server that honours it (AWS S3, "
             "SeaweedFS 4.48 or newer)",
+        )
+
+    def sign_folder(self, ref: ArtifactRef, *, under: str, seconds: float) -> tuple[SignedFile, ...]:
+        def sign(s3: Any, path: str) -> str:
+            address = self._address(f"{ref.key}/{path}")
+            return str(s3.generate_presigned_url("get_object", Params=address, ExpiresIn=int(seconds)))
+
+        listing = layout.files_under(layout.check_listing(ref), under)
+        return tuple(
+            SignedFile(
+                path=path.removeprefix(under),
+                sha256=sha256,
+                num_bytes=num_bytes,
+                url=self._connection.call(f"sign {path}", partial(sign, path=path)),
+            )
+            for path, (sha256, num_bytes) in listing.items()
         )
 
     def folder_uri(self, ref: ArtifactRef) -> str:

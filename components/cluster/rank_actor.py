@@ -11,13 +11,13 @@ from pydantic import TypeAdapter
 
 from components.artifacts import layout
 from components.cluster.node import Lease, NodeAddress
+from components.cluster.orders import place_order
 from components.config.older import StoredConfig
 from components.frozen import Frozen
 from components.reporting.progress_share import share_listener
 from components.session.checkpoint_cache import open_copies
 from components.session.stores import open_store
 from components.session.trainers import training_of
-from components.session.update_orders import place_order
 from components.training.base import UpdateOrder, UpdateResult
 from components.training.worker_protocol import Failure
 

@@ -1,14 +1,18 @@
 """The generation interface: tokens in; tokens, log-probabilities, finish reason and policy version out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from components.artifacts.base import SignedFile
 from components.errors import ConfigurationError
 from components.schema import ApiUsage, FinishReason, PolicyVersion
 from components.text.choice_tokens import Choices
+
+SignFiles = Callable[[Path], Sequence[SignedFile]]
+"""The files of a folder of this host, for servers on others; none if the store has no addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

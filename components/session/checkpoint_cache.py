@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from components.artifacts import layout
-from components.artifacts.base import ArtifactStore
+from components.artifacts.base import ArtifactStore, SignedFile
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.config import RunConfig
 from components.errors import ArtifactCorrupt
@@ -22,6 +22,8 @@ from components.training.base import MODEL_FOLDER, CheckpointManifest
 _KEPT_PER_POLICY = 3
 """The checkpoint an update reads, the one it writes, and the policy before training."""
 _LEAST_KEPT = 6
+_SIGNED_SECONDS = 3600.0
+"""How long a server may take to begin with a file of a checkpoint."""
 SHARED_SECONDS = 3600.0
 """How long no process may have used a copy that others share before it is removed."""
 
@@ -37,6 +39,7 @@ class CheckpointCache:
         self._num_kept = max(_LEAST_KEPT, 1 + _KEPT_PER_POLICY * num_policies)
         self._is_shared = root is not None
         self._root = root or Path(mkdtemp(prefix="checkpoints-", dir=scratch_folder()))
+        self._refs: dict[str, ArtifactRef] = {}
         self._one_at_a_time = threading.RLock()
 
     def path(self, checkpoint: CheckpointRef) -> Path:
@@ -74,7 +77,7 @@ class CheckpointCache:
             if not kept.exists():
                 shutil.move(folder, kept)
             self._forget_old_ones()
-        ref = self._store.put_folder(kept, listing)
+        ref = self._refs[kept.name] = self._store.put_folder(kept, listing)
         return CheckpointRef(
             base=base,
             parents=parents,
@@ -84,6 +87,12 @@ class CheckpointCache:
             weights_digest=manifest.weights_digest,
             optimizer_digest=manifest.optimizer_digest,
         )
+
+    def sign(self, folder: Path) -> tuple[SignedFile, ...]:
+        """The files of a part of a copy (its model, its adapter) for other hosts; none if the store has no addresses."""
+        part = folder.resolve()
+        ref = self._refs.get(part.parent.name)
+        return () if ref is None else self._store.sign_folder(ref, under=f"{part.name}/", seconds=_SIGNED_SECONDS)
 
     def adopt(self, folder: Path, ref: ArtifactRef) -> None:
         """Keep the files of `folder`, some of those of `ref`: the first use of `ref` fetches only what is missing."""
@@ -108,6 +117,7 @@ class CheckpointCache:
                 unfinished = self._root / f"{ref.sha256}.unfinished"
                 self._store.get_folder(ref, unfinished).rename(folder)
             os.utime(folder)
+            self._refs[ref.sha256] = ref
         if self._is_shared:
             self._forget_old_ones()
         return folder

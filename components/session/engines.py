@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from components.config import RunConfig, TransformersGeneration, VllmGeneration
 from components.errors import ConfigurationError, ServiceMissing
-from components.generation.base import Generator, Served
+from components.generation.base import Generator, Served, SignFiles
 from components.machine.gc_tuning import gc_paused
 from components.machine.process_variables import read_variable, read_variables
 from components.models.model_groups import name_served_model
@@ -77,8 +77,10 @@ _MOST_PAST_SELVES = 8
 class Engines:
     """Engines by policy, opened on first use and kept until `close`."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, config: RunConfig, *, sign: SignFiles = lambda folder: ()) -> None:
+        """`sign` gives the files of a local folder to servers that do not see it."""
         self._config = config
+        self._sign = sign
         self._made: dict[str, Generator] = {}
         self._past: dict[str, Generator] = {}
         """Of past selves, the one used last at the end."""
@@ -165,6 +167,7 @@ class Engines:
             model=name_served_model(self._config, policy),
             urls=urls,
             key=key,
+            sign=self._sign,
             start_command=f"troupe up --engine vllm --preset {self._config.preset}",
         )
         return self._ends.enter_context(closing(engine))

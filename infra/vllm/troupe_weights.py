@@ -1,18 +1,22 @@
 """The weights that a vLLM server holds, by digest. Calls of several clients take turns, and nobody's adapter is taken away.
 
-    POST /troupe/weights {weights, folder}                   hold these full weights
-    POST /troupe/adapter {weights, name, digest, folder}     hold this adapter of them under `name`
+    POST /troupe/weights {weights, folder, files?}                  hold these full weights
+    POST /troupe/adapter {weights, name, digest, folder, files?}    hold this adapter of them under `name`
     POST /inference/v1/generate?adapter=NAME                 vLLM's route; the adapter stays while its request runs
 
-What is held already is not loaded again, from whichever folder. The server keeps copies of adapters: vLLM reads their files
-again at any time, and dies when they are gone (0.32). Its weight version, in every answer, is JSON of what it holds. The server
-imports this file as it does `troupe_guard`, so it imports only what vLLM depends on.
+What is held already is not loaded again, from whichever folder. A folder that is not on this host is answered with 424, until
+`files` say where its files are: `{path, sha256, num_bytes, url}`; they are fetched and checked before vLLM sees them. The
+server keeps copies of adapters: vLLM reads their files again at any time, and dies when they are gone (0.32). Its weight version,
+in every answer, is JSON of what it holds. The server imports this file as it does `troupe_guard`, so it imports only what vLLM
+depends on.
 """
 
 import asyncio
+import hashlib
 import json
 import shutil
 import tempfile
+import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 GENERATE = "/inference/v1/generate"
 RELOAD = "troupe_reload"
 """The method of `troupe_worker`."""
+_FETCH_SECONDS = 60.0
+"""Between two parts of a file."""
 MOST_ADAPTERS = 16
 """Beyond them the one that was used longest ago is unloaded."""
 
@@ -87,6 +93,8 @@ class Weights:
                 status, document = 200, {"loaded": await route(scope, wanted)}
         except CallFailed as error:
             status, document = error.status, {"error": {"message": str(error)}}
+        except OSError as error:
+            status, document = 503, {"error": {"message": f"this host's disk: {error}"}}
         except (ValueError, KeyError, TypeError) as error:
             status, document = 400, {"error": {"message": f"unexpected body: {error!r}"}}
         await JSONResponse(document, status)(scope, receive, send)
@@ -111,20 +119,24 @@ class Weights:
         """Load full weights unless they are held. The weight version is empty meanwhile, and stays so after a failure."""
         if self._weights == wanted["weights"]:
             return False
+        with tempfile.TemporaryDirectory(prefix="weights-") as scratch:
+            await self._reload(scope, wanted["weights"], await self._find(wanted, Path(scratch)))
+        return True
+
+    async def _reload(self, scope: "Scope", weights: str, folder: Path) -> None:
         await self._call(scope, "/pause?mode=wait", {})
         try:
             self._weights = None
             for name in tuple(self._adapters):
                 await self._unload(scope, name)
             await self._tell_version(scope)
-            await self._call(scope, "/collective_rpc", {"method": RELOAD, "args": [wanted["folder"]]})
+            await self._call(scope, "/collective_rpc", {"method": RELOAD, "args": [str(folder)]})
             if not (await self._call(scope, "/reset_prefix_cache", {}) or {}).get("success"):
                 raise CallFailed(500, "prefixes of the old weights are still in the cache")
-            self._weights = wanted["weights"]
+            self._weights = weights
             await self._tell_version(scope)
         finally:
             await self._call(scope, "/resume", {})
-        return True
 
     async def _hold_adapter(self, scope: "Scope", wanted: Any) -> bool:
         """Load an adapter of the held weights unless it is held; unload the one that was used longest ago for it."""
@@ -139,7 +151,9 @@ class Weights:
             await self._unload(scope, other)
         copy = Path(tempfile.mkdtemp(prefix="adapter-"))
         try:
-            await asyncio.to_thread(shutil.copytree, wanted["folder"], copy, dirs_exist_ok=True)
+            found = await self._find(wanted, copy)
+            if found != copy:
+                await asyncio.to_thread(shutil.copytree, found, copy, dirs_exist_ok=True)
             await self._call(scope, "/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(copy)})
         except BaseException as error:
             shutil.rmtree(copy, ignore_errors=True)
@@ -149,6 +163,17 @@ class Weights:
         self._adapters[name] = Adapter(digest, copy)
         await self._tell_version(scope)
         return True
+
+    async def _find(self, wanted: Any, into: Path) -> Path:
+        """The folder with the wanted files: as it is named, or `into` once they are there. Raises CallFailed."""
+        named = Path(wanted["folder"])
+        if named.is_dir():
+            return named
+        if "files" not in wanted:
+            raise CallFailed(424, f"{named} is not on this host")
+        for file in wanted["files"]:
+            await asyncio.to_thread(fetch, file, into)
+        return into
 
     async def _unload(self, scope: "Scope", name: str) -> None:
         adapter = self._adapters.pop(name)
@@ -186,3 +211,22 @@ class Weights:
         if status >= 400:
             raise CallFailed(status, f"{address} {content.decode()}: {answer.decode(errors='replace')}")
         return json.loads(answer) if answer[:1] in (b"{", b"[") else None
+
+
+def fetch(file: Any, into: Path) -> None:
+    """Write a signed file below `into`. Raises CallFailed if it is not what was promised, or cannot be had."""
+    target = (into / file["path"]).resolve()
+    if into.resolve() not in target.parents:
+        raise CallFailed(400, f"{file['path']} is outside of its folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest, num_bytes = hashlib.sha256(), 0
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(file["url"], timeout=_FETCH_SECONDS) as answer, target.open("wb") as written:
+            while chunk := answer.read(1 << 20):
+                digest.update(chunk)
+                num_bytes += written.write(chunk)
+    except OSError as error:
+        raise CallFailed(503, f"{file['path']} could not be fetched: {error}") from error
+    if (digest.hexdigest(), num_bytes) != (file["sha256"], file["num_bytes"]):
+        raise CallFailed(503, f"{file['path']} has {num_bytes} bytes with another digest than promised")

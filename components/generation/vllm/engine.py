@@ -8,7 +8,7 @@ from typing import Any
 
 from components.config import VllmGeneration
 from components.errors import ConfigurationError, LogprobMismatch, StaleEngine
-from components.generation.base import Completion, GenerationRequest
+from components.generation.base import Completion, GenerationRequest, SignFiles
 from components.generation.vllm.background import Background
 from components.generation.vllm.candidates import candidates_of
 from components.generation.vllm.fleet import Fleet
@@ -28,8 +28,8 @@ class VllmGenerator:
     """A Generator over those servers of `urls` that serve `model`. Thread-safe.
 
     Requests of a replica that fails go to another; a replica that comes back loads the weights first. Every candidate is
-    checked to come from the requested version. Servers read the folders given to `load`, so they must see them under the
-    same paths. `key` is their bearer token.
+    checked to come from the requested version. Servers read the folders given to `load`; those that do not see them fetch
+    their files from where `sign` says, and check their digests. `key` is their bearer token.
 
     **Example** two urls and a request with three seeds: three HTTP requests to the replica that has the prompt cached.
     """
@@ -42,12 +42,15 @@ class VllmGenerator:
         urls: Sequence[str],
         key: str,
         start_command: str = "troupe up --engine vllm",
+        sign: SignFiles = lambda folder: (),
     ) -> None:
         self._config = config
         self._model = model
         self._background = Background(f"vllm-{model}")
         self._transport = Transport(key)
-        self._fleet = Fleet(config.vllm, model=model, urls=urls, start_command=start_command, transport=self._transport)
+        self._fleet = Fleet(
+            config.vllm, model=model, urls=urls, start_command=start_command, transport=self._transport, sign=sign
+        )
         self._serving: ServedVersion | None = None
         self._tokenizer: HuggingFaceTokenizer | None = None
         self._version: PolicyVersion | None = None

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from components.config import VllmConfig
 from components.errors import EngineUnavailable, StaleEngine, TroupeError
+from components.generation.base import SignFiles
 from components.generation.vllm.loaded_weights import ServedVersion
 from components.generation.vllm.router import Job, Replicas
 from components.generation.vllm.transport import ReplicaFailed, Transport
@@ -27,12 +28,20 @@ class Fleet:
     """
 
     def __init__(
-        self, config: VllmConfig, *, model: str, urls: Sequence[str], start_command: str, transport: Transport
+        self,
+        config: VllmConfig,
+        *,
+        model: str,
+        urls: Sequence[str],
+        start_command: str,
+        transport: Transport,
+        sign: SignFiles = lambda folder: (),
     ) -> None:
         self._config = config
         self._model = model
         self._start_command = start_command
         self._transport = transport
+        self._sign = sign
         self._urls = tuple(dict.fromkeys(url.rstrip("/") for url in urls))
         self.replicas = Replicas(self._urls, places=config.max_requests_at_once)
         self._wanted: ServedVersion | None = None
@@ -110,7 +119,7 @@ class Fleet:
 
     async def _prepare(self, url: str) -> None:
         """Load the wanted weights into `url` and set it up, or down if it fails or serves another model."""
-        loading = Loading(self._transport, url, config=self._config)
+        loading = Loading(self._transport, url, config=self._config, sign=self._sign)
         try:
             cards = await loading.cards()
             if self._model not in cards.models:

@@ -25,6 +25,10 @@ class RequestRefused(PermanentError):
     """A replica rejected the request itself; the message begins with the HTTP status."""
 
 
+class FolderUnseen(RequestRefused):
+    """A server does not see a folder, and was not told where its files are."""
+
+
 class Transport:
     """Sends requests to any number of servers, bypassing proxies, with `key` as bearer token. Lives in one event loop."""
 
@@ -82,6 +86,8 @@ def _document(url: str, path: str, status: int, content: bytes) -> Any:
         raise ReplicaFailed(f"{url}{path} answered HTTP {status}: {_message(content)}")
     if status == 401:
         raise RequestRefused(f"HTTP 401 from {url}: generation.vllm.key_file does not hold this server's key")
+    if status == 424:
+        raise FolderUnseen(f"HTTP 424 from {url}{path}: {_message(content)}")
     if status >= 400:
         raise RequestRefused(f"HTTP {status} from {url}{path}: {_message(content)}")
     if not content or content[:1] not in b'{["':

@@ -1,12 +1,16 @@
 """Reading from S3 creates nothing, and distinguishes a damaged object from a server that is away."""
 
 import secrets
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import boto3
 import pytest
 
+from components.artifacts.local import LocalArtifactStore
 from components.artifacts.s3 import S3ArtifactStore
+from components.artifacts.write_behind import WriteBehindStore
 from components.errors import ArtifactCorrupt, StoreRefused, StoreUnavailable
 from tests.components.artifacts.faulty_proxy import Fault, FaultyProxy
 from tests.components.artifacts.weed_server import BUCKET, WeedServer
@@ -87,3 +91,20 @@ def test_many_keys_are_deleted_whether_there_or_not(s3_store: S3ArtifactStore) -
     s3_store.delete_all([*keys[:3], "runs/r/absent.json"])
     assert list(s3_store.list("")) == sorted(keys[3:])
     s3_store.delete_all([])
+
+
+def test_a_signed_folder_is_read_without_credentials(s3_store: S3ArtifactStore, tmp_path: Path) -> None:
+    """What is written behind is waited for; a folder on a disk has no addresses."""
+    (tmp_path / "made" / "model" / "deep").mkdir(parents=True)
+    (tmp_path / "made" / "model" / "deep" / "a").write_text("one two")
+    (tmp_path / "made" / "optimizer").write_text("not asked for")
+    behind = WriteBehindStore(s3_store)
+    ref = behind.put_folder(tmp_path / "made")
+    (file,) = behind.sign_folder(ref, under="model/", seconds=60)
+    assert (file.path, file.num_bytes) == ("deep/a", 7)
+    assert urllib.request.urlopen(file.url, timeout=10).read() == b"one two"
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(file.url.replace("Signature=", "Signature=0"), timeout=10)
+    behind.close()
+    local = LocalArtifactStore(tmp_path / "store")
+    assert local.sign_folder(local.put_folder(tmp_path / "made"), under="", seconds=60) == ()

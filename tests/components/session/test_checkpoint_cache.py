@@ -29,6 +29,11 @@ def test_the_manifest_of_another_checkpoint_is_refused(field: str, tmp_path: Pat
     assert copies.manifest(stored) == MANIFEST
     with pytest.raises(ArtifactCorrupt, match=rf"{field.partition('_')[0]} [wo], but the run's record has another"):
         copies.manifest(stored.model_copy(update={field: "another"}))
+    asked: list[tuple[str, str]] = []
+    copies._store.sign_folder = lambda ref, *, under, seconds: asked.append((ref.sha256, under)) or ()  # type: ignore[method-assign, func-returns-value]
+    for part in (copies.path(stored) / "model", tmp_path / "elsewhere" / "model"):
+        assert copies.sign(part) == ()
+    assert asked == [(stored.folder.sha256, "model/")], "nobody knows what is elsewhere"
     (copies.path(stored) / "checkpoint.json").write_text("{}")
     with pytest.raises(ArtifactCorrupt, match=r"checkpoint\.json"):
         copies.manifest(stored)

@@ -3,6 +3,9 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from components.artifacts import layout
+from components.artifacts.base import SignedFile
 from components.config import AdapterConfig, VllmConfig
 from components.errors import ArtifactCorrupt, ConfigurationError, EngineUnavailable, LogprobMismatch, StaleEngine
 from components.generation.base import GenerationRequest
@@ -365,6 +370,80 @@ def test_a_new_base_makes_adapters_be_loaded_again(
     assert parse_loaded_weights(server.version).adapters == {name_adapter(moved): moved.weights_digest}
     weights = f"{bytes_of(tmp_path / 'other')}+{bytes_of(tmp_path / 'plan')}"
     assert engine.score([PROMPT], [COMPLETION])[0] == probe_under(weights).trainer_logprobs
+
+
+class FarPath(type(Path())):  # type: ignore[misc]
+    """A path on a host that has none of the trainer's folders."""
+
+    def is_dir(self) -> bool:
+        return "pytest-" not in str(self) and super().is_dir()
+
+
+@pytest.fixture
+def far(
+    server: VllmWireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., VllmGenerator]]:
+    """Engines whose server sees no folder of theirs, and fetches files by HTTP from below `tmp_path`."""
+    monkeypatch.setattr(wire.WEIGHTS, "Path", FarPath)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    made = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as files:
+        threading.Thread(target=files.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+        def sign(folder: Path, **changes: Any) -> list[SignedFile]:
+            where = f"http://127.0.0.1:{files.server_port}/{folder.relative_to(tmp_path)}"
+            signed = [
+                SignedFile(path=path, sha256=sha256, num_bytes=num_bytes, url=f"{where}/{path}")
+                for path, (sha256, num_bytes) in layout.list_folder(folder).items()
+            ]
+            return [replace(file, **changes) for file in signed]
+
+        def engine(**changes: Any) -> VllmGenerator:
+            config = choose_generation(engine="vllm", vllm=VllmConfig(health_timeout_seconds=5))
+            given = partial(sign, **changes) if changes != {"signs": False} else lambda folder: []
+            made.append(VllmGenerator(config, model="team", urls=[server.url], key=KEY, sign=given))
+            return made[-1]
+
+        yield engine
+        for each in made:
+            each.close()
+        files.shutdown()
+
+
+def test_a_server_on_another_host_fetches_what_it_lacks_by_digest(
+    server: VllmWireServer, far: Callable[..., VllmGenerator], tmp_path: Path
+) -> None:
+    base = save_model(random_model(), tmp_path / "base")
+    plan = adapter_of("plan", tmp_path / "plan", base, seed=1)
+    for _ in range(2):
+        engine = far()
+        engine.load(tmp_path / "base", plan, tmp_path / "plan")
+        assert engine.generate([request_of(1)], plan)[0][0].version == plan
+    assert server.weights == bytes_of(tmp_path / "base")
+    ((copy, adapter),) = server.adapters.values()
+    assert adapter == bytes_of(tmp_path / "plan")
+    assert not Path(copy).is_relative_to(tmp_path)
+    assert server.calls.count("/collective_rpc") == server.calls.count("/v1/load_lora_adapter") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"signs": False}, ConfigurationError, "see that folder or reach an S3 store"),
+        ({"sha256": "0" * 64}, EngineUnavailable, "another digest than promised"),
+        ({"url": "http://127.0.0.1:9/x"}, EngineUnavailable, "could not be fetched"),
+        ({"path": "../../outside"}, ConfigurationError, "outside of its folder"),
+    ],
+    ids=lambda changes: next(iter(changes)) if isinstance(changes, dict) else None,
+)
+def test_files_that_are_not_what_was_promised_are_never_loaded(
+    changes: dict[str, Any], error: type[Exception], message: str, server: VllmWireServer,
+    far: Callable[..., VllmGenerator], tmp_path: Path,
+) -> None:  # fmt: skip
+    version = save_model(random_model(), tmp_path / "base")
+    with pytest.raises(error, match=message):
+        far(**changes).load(tmp_path / "base", version)
+    assert server.calls == ["/v1/models"]
 
 
 def test_a_merged_adapter_is_served_as_full_weights(
