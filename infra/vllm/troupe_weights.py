@@ -7,8 +7,9 @@
 What is held already is not loaded again, from whichever folder. A folder that is not on this host is answered with 424, until
 `files` say where its files are: `{path, sha256, num_bytes, url}`; they are fetched and checked before vLLM sees them. The
 server keeps copies of adapters: vLLM reads their files again at any time, and dies when they are gone (0.32). Its weight
-version, in every answer, is JSON of what it holds. The server imports this file as it does `troupe_guard`, so it imports only what vLLM
-depends on.
+version, in every answer, is JSON of what it holds.
+
+The server imports this file as it does `troupe_guard`, so it imports only what vLLM depends on.
 """
 
 import asyncio
