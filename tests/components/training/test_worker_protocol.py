@@ -29,6 +29,7 @@ def _handover() -> Handover:
         owner="kernel-1-25",
         training=TrainingConfig(num_ranks=2),
         deepspeed={"zero_optimization": {"stage": 0}},
+        rendezvous="file:///nowhere",
     )
 
 
