@@ -5,12 +5,12 @@ python -m tests.hosts.ranks_program ZERO_STAGE NUM_STEPS
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 import ray
-import ray.util.placement_group as groups
 from ray.util.placement_group import placement_group
 
 from components.artifacts.codec import encode
@@ -36,7 +36,8 @@ def pin(addresses: tuple[str, ...]) -> None:
         placed = [{**bundle, f"node:{address}": 0.001} for bundle, address in zip(bundles, addresses, strict=True)]
         return placement_group(placed, **options)
 
-    groups.placement_group = pinned  # type: ignore[assignment]
+    # `ray.util` has a function of the module's name.
+    vars(import_module("ray.util.placement_group"))["placement_group"] = pinned
 
 
 def main(stage: int, num_steps: int) -> None:

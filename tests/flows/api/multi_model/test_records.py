@@ -49,7 +49,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRecords:
 def test_who_learned_is_who_has_other_weights(records: RunRecords) -> None:
     assert [records.find_changed_members(number) for number in (0, 1)] == [["model_0_tiny"], ["model_1_tiny"]]
     assert records.curves()["weight_update_counts"] == [1, 1]
-    states = records.model_states(num_gpus=4)
+    states = records.model_states()
     assert [each.update_count for each in states.values()] == [1, 1]
     assert [each.memory_usage for each in states.values()] == [1.0, 3.0], "each its own files"
 
@@ -57,7 +57,7 @@ def test_who_learned_is_who_has_other_weights(records: RunRecords) -> None:
 def test_a_failed_episode_keeps_its_number_and_counts_for_nobody(records: RunRecords) -> None:
     assert records.read_episodes(0)[0] is None
     assert (len(records.episodes(0)), len(records.episodes(1))) == (1, 2)
-    state = records.model_states(num_gpus=4)["model_0_tiny"]
+    state = records.model_states()["model_0_tiny"]
     assert (state.episode_count, state.win_count, state.total_reward, state.lora_performance) == (3, 3, 6.0, 1.0)
     assert state.cooperation_score == pytest.approx(0.9 * (0.9 * 0.5 + 0.1) + 0.1)
     assert records.curves()["total_rewards"] == [3.0, 3.0]
