@@ -149,6 +149,8 @@ def test_a_server_elsewhere_is_made_to_know_pool_deployments_and_automations(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.write(night={})
+    for deployed in folder.client.read_deployments():  # of other tests, with their schedules
+        folder.client.delete_deployment(deployed.id)
     monkeypatch.setattr(registration, "local_deployments", lambda: folder.wanted)
     for name, value in environment(folder.state).items():
         monkeypatch.setenv(name, value)
