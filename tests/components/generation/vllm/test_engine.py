@@ -91,7 +91,7 @@ def make() -> Iterator[Make]:
     made: list[VllmGenerator] = []
 
     def generator(*servers: VllmWireServer, model: str = "team", **options: Any) -> VllmGenerator:
-        vllm = {"max_requests_at_once": 4, "health_timeout_seconds": 0.5, "request_timeout_seconds": 15, **options}
+        vllm = {"max_requests_at_once": 4, "health_timeout_seconds": 2.0, "request_timeout_seconds": 15, **options}
         config = choose_generation(engine="vllm", vllm=VllmConfig(**vllm))
         made.append(VllmGenerator(config, model=model, urls=[server.url for server in servers], key=KEY))
         return made[-1]
