@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from components.cluster.ranks import NAMESPACE
 from components.config import ResourceConfig, RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.machine.scratch import socket_folder
@@ -36,7 +37,7 @@ def task_runner(resources: ResourceConfig) -> Any:
 
 def _ray_settings(address: str | None) -> dict[str, Any]:
     """Keyword arguments of `ray.init`. A cluster that it starts makes sockets below a folder with a short path."""
-    settings: dict[str, Any] = {"runtime_env": {"env_vars": _store_variables()}}
+    settings: dict[str, Any] = {"namespace": NAMESPACE, "runtime_env": {"env_vars": _store_variables()}}
     if address in (None, "local") and "RAY_ADDRESS" not in os.environ and "RAY_TMPDIR" not in os.environ:
         settings["_temp_dir"] = str(socket_folder("troupe-ray") / "ray")  # which Ray opens to everybody
     return settings

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -210,6 +210,7 @@ def train_in_session(session: Session, began_at_seconds: float) -> dict[str, Any
         record_working_process(session),
         training_session(session, steps_for(session.config).pipeline),
         one_cluster(session.config),
+        closing(session.trainers),  # ranks on a cluster are given up before this process leaves it
         subscribe(pages.hear),
     ):
         checkpoints, evaluations, num_steps = train_steps(session)

@@ -24,6 +24,7 @@ SCOPES = {
     "Prefect, MLflow and S3": ("tests/integration/",),
     "Prefect": ("tests/flows/", "tests/tasks/", "tests/troupe/training/"),
     "training workers": ("tests/components/training/",),
+    "hosts": ("tests/hosts/",),
     "Docker": ("tests/components/sandbox/",),
     "Prefect, MLflow and S3 as users start them": (
         "tests/infra/services/test_whole_stack.py",

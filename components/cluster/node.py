@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
+_GIVE_UP_SECONDS = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
@@ -44,10 +46,11 @@ class Lease:
     def _watch(self) -> None:
         while time.monotonic() - self._renewed < self._seconds:
             time.sleep(min(1.0, self._seconds / 4))
-        try:
-            remove_own_group()
-        finally:
-            os._exit(0)
+        # A host that is cut off has nobody to tell: Ray waits for its head for ever.
+        giving_up = threading.Thread(target=remove_own_group, name="give up", daemon=True)
+        giving_up.start()
+        giving_up.join(_GIVE_UP_SECONDS)
+        os._exit(0)
 
 
 def remove_own_group() -> None:

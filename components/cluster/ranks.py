@@ -1,6 +1,7 @@
 """A trainer on a cluster: one rank an actor, in a placement group that is given up whole when a rank is lost."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class _Group:
 
     placement: Any
     actors: Sequence[Any]
+    is_held: bool = True
 
 
 class ClusterTrainer(Closeable):
@@ -59,8 +61,7 @@ class ClusterTrainer(Closeable):
         """The policy's next checkpoint, stored. Raises WorkerDied when a rank is lost, and the error that a rank reported."""
         deadline = time.monotonic() + self._training.update_timeout_seconds
         try:
-            group = self._group or self._join(self._place())
-            self._group = group
+            group = self._find_group()
             answers = self._ask(group, "update", [(order.model_dump_json(),)] * len(group.actors), deadline)
             parts = [RankAnswer.model_validate_json(answer) for answer in answers]
             failures = [part.failure for part in parts if part.failure is not None]
@@ -103,7 +104,17 @@ class ClusterTrainer(Closeable):
         """Give the group up: its actors end with it."""
         group, self._group = self._group, None
         if group is not None:
-            self._remove(group.placement)
+            self._give_up(group)
+
+    def _find_group(self) -> _Group:
+        """The group, or a new one where a rank was lost since the last update."""
+        try:
+            self.describe_ranks()
+        except WorkerDied:
+            self.close()
+        if self._group is None:
+            self._group = self._join(self._place())
+        return self._group
 
     def _place(self) -> _Group:
         """A new group, in place. Raises ServiceMissing if the cluster has no room for it."""
@@ -137,17 +148,19 @@ class ClusterTrainer(Closeable):
             ).remote(LEASE_SECONDS)
             for rank in range(size)
         ]
-        return _Group(placement, actors)
+        group = _Group(placement, actors)
+        threading.Thread(target=self._renew, args=(group,), name=f"{self._name} leases", daemon=True).start()
+        return group
 
     def _join(self, group: _Group) -> _Group:
         """The group once its ranks have met at the first one's address."""
         size, deadline = len(group.actors), time.monotonic() + _START_SECONDS
         try:
-            (rendezvous,) = self._ask(_Group(group.placement, group.actors[:1]), "choose_rendezvous", [()], deadline)
+            (rendezvous,) = self._ask(group, "choose_rendezvous", [()], deadline)
             orders = [self._order(rank, size) for rank in range(size)]
             self._ask(group, "join", [(order.model_dump_json(), rendezvous) for order in orders], deadline)
         except BaseException:
-            self._remove(group.placement)
+            self._give_up(group)
             raise
         return group
 
@@ -161,21 +174,21 @@ class ClusterTrainer(Closeable):
         )
 
     def _ask(self, group: _Group, method: str, arguments: Sequence[tuple[Any, ...]], deadline: float) -> list[Any]:
-        """What each actor answers to a call. Renews their leases meanwhile. Raises WorkerDied for a lost one, or in time."""
+        """What each actor, or each of the first ones, answers to a call. Raises WorkerDied for a lost one, or in time."""
         import ray
         from ray.exceptions import RayActorError, RayError
 
-        calls = [getattr(actor, method).remote(*each) for actor, each in zip(group.actors, arguments, strict=True)]
+        calls = [getattr(actor, method).remote(*each) for actor, each in zip(group.actors, arguments, strict=False)]
         waiting = list(calls)
         try:
             while waiting:
                 ready, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_RENEW_SECONDS)
                 for call in ready:
                     ray.get(call)  # an actor that is gone is met at once, though others may wait for it
-                shares = [actor.renew.options(concurrency_group=_LEASE).remote() for actor in group.actors]
                 if waiting:
+                    share = group.actors[0].renew.options(concurrency_group=_LEASE).remote()
                     with contextlib.suppress(ray.exceptions.GetTimeoutError):
-                        report_share(ray.get(shares[0], timeout=_RENEW_SECONDS))
+                        report_share(ray.get(share, timeout=_RENEW_SECONDS))
                 if waiting and time.monotonic() > deadline:
                     raise WorkerDied(f"{self._name}: {method} took longer than training.update_timeout_seconds")
             return list(ray.get(calls))
@@ -183,6 +196,17 @@ class ClusterTrainer(Closeable):
             raise WorkerDied(f"{self._name}: a rank or its host was lost: {error}") from error
         except RayError as error:
             raise WorkerDied(f"{self._name}: {method}: {error}") from error
+
+    def _renew(self, group: _Group) -> None:
+        """Renew the leases of a group's actors while it is held: from one update to the next there may be hours of play."""
+        while group.is_held:
+            for actor in group.actors:
+                actor.renew.options(concurrency_group=_LEASE).remote()
+            time.sleep(_RENEW_SECONDS)
+
+    def _give_up(self, group: _Group) -> None:
+        group.is_held = False
+        self._remove(group.placement)
 
     def _remove_left(self) -> None:
         """Give up what an earlier driver of this run left under this name."""

@@ -5,10 +5,11 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,11 @@ NODES = Path(__file__).with_name("nodes.sh")
 REQUIRED = bool(os.environ.get("TROUPE_TEST_HOSTS"))
 """Where it is set, a test fails rather than be skipped for want of namespaces."""
 CAN = os.getuid() == 0 and all(map(shutil.which, ("ip", "unshare", "nsenter")))
+NODES_STATE = Path(os.environ.get("NODES_STATE", "/run/troupe-nodes"))
 LOCK = Path("/run/troupe-nodes.lock")
 HEAD, S3 = "10.77.0.10", "10.77.0.20"
+DETECTION_SECONDS = 3 * (1.0 + 4.0)
+"""After how long Ray calls a host dead, by the variables below."""
 KEYS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests-secret"}
 S3_CONFIG = {
     "identities": [
@@ -42,9 +46,11 @@ class Hosts:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._started: list[subprocess.Popen[bytes]] = []
+        self.numbers: dict[str, int] = {}
+        """The workers by name, and the last part of their address."""
         self.environment = {
             **KEYS,
-            "AWS_ENDPOINT_URL_S3": f"http://{S3}:8333",
+            "AWS_ENDPOINT_URL_S3": f"http://{S3}:8334",
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_EC2_METADATA_DISABLED": "true",
             "PREFECT_API_URL": f"http://{HEAD}:4200/api",
@@ -55,6 +61,10 @@ class Hosts:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(24),
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_health_check_period_ms": "1000",
+            "RAY_health_check_timeout_ms": "4000",
+            "RAY_health_check_failure_threshold": "3",
+            "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
         }
 
     def up(self, name: str, number: int) -> None:
@@ -83,9 +93,65 @@ class Hosts:
 
     def join(self, name: str, number: int, *, num_cpus: int = 2) -> None:
         """One more host that is a node of the cluster. Ray believes that it has four GPUs."""
-        self.up(name, number)
+        self.numbers[name] = number
+        if not self.is_up(name):
+            self.up(name, number)
         address = f"--address={HEAD}:6379 --node-ip-address=10.77.0.{number} --num-cpus={num_cpus} --num-gpus=4"
         self._ray(name, address)
+
+    def processes(self, name: str) -> dict[int, str]:
+        """The command lines of a host's processes, by their pids on this machine; not that of its first one."""
+        found: dict[int, str] = {}
+        if not self.is_up(name):
+            return found
+        first = self._pid(name)
+        space = os.readlink(f"/proc/{first}/ns/pid")
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if os.readlink(path / "ns/pid") == space and path.name != first:
+                    found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        return found
+
+    def file(self, name: str, path: str) -> Path:
+        """A file of a host, as this machine sees it."""
+        return Path(f"/proc/{self._pid(name)}/root{path}")
+
+    def cut_power(self, name: str) -> None:
+        """End a host without a word to any other."""
+        self.set_link(name, "down")
+        subprocess.run([NODES, "kill", name], check=True)
+
+    def set_link(self, name: str, state: str) -> None:
+        """Take a host's network `down` or `up`."""
+        subprocess.run(["ip", "link", "set", f"tr{name}", state], check=True)
+
+    def lose_packets(self, name: str, share: float) -> None:
+        """Lose this share of what a host gets from now on, and of what it sends; 0: none."""
+        lost = ["-m", "statistic", "--mode", "random", "--probability", str(share), "-j", "DROP"]
+        for chain in ("INPUT", "OUTPUT"):
+            command = ["ip", "netns", "exec", f"tr-{name}", "iptables"]
+            subprocess.run([*command, "-F", chain], check=True)
+            if share:
+                subprocess.run(
+                    [*command, "-A", chain, "!", "-i" if chain == "INPUT" else "-o", "lo", *lost], check=True
+                )
+
+    def signal_all(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to all processes of a host but its first."""
+        for pid in self.processes(name):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def begin_head(self) -> None:
+        """Start Ray's head."""
+        self._ray("head", f"--head --node-ip-address={HEAD} --port=6379 --num-cpus=0 --include-dashboard=false")
+
+    def end_ray(self, name: str) -> None:
+        """Kill what of Ray runs on a host, workers included."""
+        for pid, line in self.processes(name).items():
+            if line.startswith("ray::") or "/ray/" in line:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def wait(self, name: str, command: str, seconds: float = 120.0) -> None:
         """Until a command succeeds."""
@@ -99,9 +165,10 @@ class Hosts:
         self.up("s3", 20)
         self.write("s3", "/tmp/s3.json", json.dumps(S3_CONFIG))
         self.start("s3", f"mkdir -p /tmp/s3; {WEED}")
+        self.start("s3", f"python -m tests.hosts.s3_program {S3} 8333 8334")
         self.up("head", 10)
         self.start("head", "prefect server start --host 10.77.0.10 --no-services")
-        self._ray("head", f"--head --node-ip-address={HEAD} --port=6379 --num-cpus=0 --include-dashboard=false")
+        self.begin_head()
         bucket = "import boto3; s3 = boto3.client('s3'); s3.create_bucket(Bucket='troupe')"
         self.wait("head", f'python -c "{bucket}"')
         self.wait("head", f"python -c \"import urllib.request as r; r.urlopen('http://{HEAD}:4200/api/health')\"")
@@ -111,6 +178,13 @@ class Hosts:
         subprocess.run([NODES, "down"], check=False)
         for process in self._started:
             process.wait(30)
+
+    def is_up(self, name: str) -> bool:
+        """Whether there is such a host now."""
+        return (NODES_STATE / name).exists()
+
+    def _pid(self, name: str) -> str:
+        return (NODES_STATE / name).read_text().strip()
 
     def _ray(self, name: str, options: str) -> None:
         # Into a file: what it starts keeps its output open.
@@ -146,7 +220,7 @@ def _run_alone(folder: Path) -> Iterator[Hosts]:
         hosts.end()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     """Two workers beside the head, with two processors each."""
     with run_hosts(tmp_path_factory.mktemp("hosts")) as found:

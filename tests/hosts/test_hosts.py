@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.conftest import Hosts
+from tests.hosts.conftest import HEAD, Hosts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+NOTHING = {"used": {}, "groups": [], "actors": []}
 
 
 def read_json(hosts: Hosts, command: str) -> Any:
@@ -38,6 +40,17 @@ def test_each_rank_has_a_device_of_its_own_on_its_model_s_host(hosts: Hosts) -> 
 def test_what_a_dead_driver_left_ends_with_its_lease(hosts: Hosts) -> None:
     found = read_json(hosts, "python -m tests.hosts.devices_program 8")
     assert found == {"code": -9, "in_use": [4, 0]}
+
+
+def test_down_removes_what_a_dead_driver_left(hosts: Hosts) -> None:
+    died = hosts.run("head", "exec python -m tests.hosts.devices_program 300", env={"DIES": "1"})
+    assert died.returncode in (-9, 137), died.stderr
+    down = f"troupe down --ray {HEAD}:6379"
+    removed = hosts.run("head", down)
+    assert removed.returncode == 0, removed.stderr
+    assert all(f"devices/trainer/{model}" in removed.stdout for model in ("plan", "tool"))
+    assert read_json(hosts, "python -m tests.hosts.left_program") == NOTHING
+    assert "nothing of Troupe" in hosts.run("head", down).stdout
 
 
 TWO_MODELS = (

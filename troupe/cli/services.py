@@ -96,8 +96,18 @@ def tidy_deployed(state: StackStatus, deployments: Sequence[Mapping[str, Any]]) 
         tidy(client, deployments, prefect_home(state.home) / RECORD)
 
 
-def down() -> None:
+def down(
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Only remove what runs hold or have left on this Ray cluster. Give it on one of its hosts."
+        ),
+    ] = None,
+) -> None:
     """Stop the local services, after ending the training runs that use them. Their data stays."""
+    if ray is not None:
+        clear_cluster(ray)
+        return
     from components.machine.home import HOME
     from flows.prefect_runtime.active_runs import end_active_runs
     from infra.automations import pause_resumption
@@ -114,6 +124,14 @@ def down() -> None:
     remove_prefect_toml(HOME)
     stopped = [*down_vllm(HOME), *stop(HOME)]
     typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def clear_cluster(address: str) -> None:
+    """Remove all of Troupe's from a Ray cluster, and print what it was."""
+    from components.cluster.leftovers import remove_leftovers
+
+    removed = remove_leftovers(address)
+    typer.echo(f"removed {', '.join(removed)}" if removed else f"nothing of Troupe's was on {address}")
 
 
 def tell_of_dead_runs() -> None:

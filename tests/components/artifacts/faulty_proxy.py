@@ -14,13 +14,14 @@ Fault = (
 
 
 class FaultyProxy(ThreadingHTTPServer):
-    """Calls `fault(method, path)` before each request. `requests` records all requests."""
+    """Calls `fault(method, path)` before each request, and `tell` after it. `requests` records all requests."""
 
     daemon_threads = True
 
-    def __init__(self, upstream_port: int) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.upstream_port = upstream_port
+    def __init__(self, upstream_port: int, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        super().__init__((host, port), _Handler)
+        self.upstream = host, upstream_port
+        self.tell: Callable[[str, str, str, int], None] = lambda client, method, path, status: None
         self.fault: Callable[[str, str], Fault] = lambda method, path: None
         self.requests: list[tuple[str, str]] = []
 
@@ -75,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _forward(self, body: bytes, *, ignore_condition: bool) -> tuple[int, bytes, dict[str, str]]:
         dropped = {"expect", "connection"} | ({"if-none-match"} if ignore_condition else set())
         headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
-        upstream = http.client.HTTPConnection("127.0.0.1", self.server.upstream_port, timeout=30)
+        upstream = http.client.HTTPConnection(*self.server.upstream, timeout=30)
         try:
             upstream.request(self.command, self.path, body=body, headers=headers)
             answer = upstream.getresponse()
@@ -86,6 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
             upstream.close()
 
     def _answer(self, status: int, content: bytes, headers: dict[str, str], *, cut: bool = False) -> None:
+        self.server.tell(self.client_address[0], self.command, self.path, status)
         self.send_response_only(status)
         length = headers.pop("Content-Length", str(len(content)))
         for name, value in headers.items():
