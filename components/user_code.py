@@ -6,7 +6,7 @@ import inspect
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -51,6 +51,18 @@ def import_object(field: str, name: str) -> Any:
             f"{field} {name!r}: {module.__file__} has no {attribute!r}{nearest and f'; {nearest}'.rstrip()}"
         )
     return getattr(module, attribute)
+
+
+def names_own_code(values: Any, folder: Path) -> bool:
+    """Whether any text in a configuration's `values` names a module that lies in `folder`."""
+    if isinstance(values, Mapping):
+        return any(names_own_code(each, folder) for each in values.values())
+    if isinstance(values, list | tuple):
+        return any(names_own_code(each, folder) for each in values)
+    if not isinstance(values, str) or not is_custom(values):
+        return False
+    top = values.partition(":")[0].partition(".")[0]
+    return top.isidentifier() and ((folder / f"{top}.py").is_file() or (folder / top).is_dir())
 
 
 def suggest_custom(name: str, *, kind: Literal["class", "function"]) -> str:

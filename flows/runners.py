@@ -9,12 +9,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from components.cluster.ranks import NAMESPACE
+from components.cluster.engines import start_engines
+from components.cluster.room import read_cluster
 from components.config import ResourceConfig, RunConfig, StoreConfig
 from components.errors import ConfigurationError, ServiceMissing
+from components.generation.vllm.addresses import server_urls, serves_on_cluster
+from components.generation.vllm.cluster_servers import NAMESPACE
 from components.machine.scratch import socket_folder
-from components.session.engines import server_urls
+from components.placement.plan import plan
+from components.placement.this_machine import uses_gpus
+from components.runs.steps import checkpoints_before
+from components.session.session import Session
 from components.session.stores import store_endpoint
+from components.user_code import names_own_code
 
 _RAY_ANSWERS_SECONDS = 3.0
 _NODE_ANSWERS_SECONDS = 60.0
@@ -22,22 +29,31 @@ _RAY_ELSEWHERE = ("auto", "local")
 """Addresses without a server: Ray is started here, or finds its own."""
 
 
-def task_runner(resources: ResourceConfig) -> Any:
-    """Prefect's task runner for `resources`. Raises ServiceMissing when prefect-ray is not installed."""
+def task_runner(config: RunConfig) -> Any:
+    """Prefect's task runner for the `resources` of a run. Raises ServiceMissing when prefect-ray is not installed."""
+    resources = config.resources
     if resources.runner == "ray":
         try:
             from prefect_ray import RayTaskRunner
         except ImportError as error:
             raise ServiceMissing("resources.runner ray needs prefect-ray: `pip install 'troupe[ray]'`") from error
-        return RayTaskRunner(address=resources.ray_address, init_kwargs=_ray_settings(resources.ray_address))
+        return RayTaskRunner(address=resources.ray_address, init_kwargs=_ray_settings(config))
     from flows.prefect_runtime.interruptible_flow import ThreadRunner
 
     return ThreadRunner(max_workers=resources.max_shards_at_once + resources.max_updates_at_once)
 
 
-def _ray_settings(address: str | None) -> dict[str, Any]:
-    """Keyword arguments of `ray.init`. A cluster that it starts makes sockets below a folder with a short path."""
-    settings: dict[str, Any] = {"namespace": NAMESPACE, "runtime_env": {"env_vars": _store_variables()}}
+def _ray_settings(config: RunConfig) -> dict[str, Any]:
+    """Keyword arguments of `ray.init`: what tasks and actors find around them. A cluster that it starts makes sockets below a
+    folder with a short path.
+
+    The current folder travels by its digest if it holds code that the configuration names, and is theirs, too.
+    """
+    address, here = config.resources.ray_address, Path.cwd()
+    around: dict[str, Any] = {"env_vars": _store_variables()}
+    if names_own_code(config.model_dump(mode="json"), here):
+        around |= {"working_dir": str(here), "excludes": [".*", "__pycache__"]}
+    settings: dict[str, Any] = {"namespace": NAMESPACE, "runtime_env": around}
     if address in (None, "local") and "RAY_ADDRESS" not in os.environ and "RAY_TMPDIR" not in os.environ:
         settings["_temp_dir"] = str(socket_folder("troupe-ray") / "ray")  # which Ray opens to everybody
     return settings
@@ -50,18 +66,53 @@ def _store_variables() -> dict[str, str]:
 
 
 @contextmanager
-def one_cluster(config: RunConfig) -> Iterator[None]:
-    """Within the block this process is connected to one Ray cluster, if the run uses Ray; all its flows share it.
+def one_cluster(session: Session) -> Iterator[None]:
+    """Within the block this process is connected to one Ray cluster, if the run uses Ray; all its flows share it. Actors of
+    the session end with the block that connects.
 
-    Raises ConfigurationError if a host of the cluster cannot see the run's store, or cannot reach its services.
+    Raises ConfigurationError if a host of the cluster cannot see the run's store, or cannot reach its services, or if there is
+    no room for the run's workers.
     """
+    config = session.config
     if config.resources.runner != "ray":
         yield
         return
-    with task_runner(config.resources):
+    runner = task_runner(config)
+    import ray
+
+    connects = not ray.is_initialized()
+    with runner:
         check_hosts(config.store)
         check_addresses(config)
+        if uses_gpus(config):
+            plan(config, read_cluster())
+        try:
+            yield
+        finally:
+            if connects:
+                session.trainers.close()
+
+
+@contextmanager
+def cluster_options(session: Session) -> Iterator[None]:
+    """Within the block tasks ask the connected cluster for what a shard needs: a GPU for an engine of its process, and a node
+    for boxes (with a resource `boxes`) if the environment runs programs and the cluster has such nodes."""
+    config = session.config
+    import ray
+    from prefect_ray.context import remote_options
+
+    samples_itself = config.generation.device == "cuda" and not config.generation.has_servers
+    has_boxes = "boxes" in ray.cluster_resources()  # type: ignore[no-untyped-call]
+    resources = {"boxes": 1} if has_boxes and session.toolbox.runs_programs else {}
+    with remote_options(num_gpus=1 if samples_itself else 0, resources=resources):
         yield
+
+
+def start_engines_on_cluster(session: Session) -> None:
+    """Start the run's vLLM servers on the connected cluster, if they are to be there and are not; they end with its actors."""
+    run = session.run
+    if serves_on_cluster(run.config, os.environ):
+        session.trainers.keep("engines", lambda: start_engines(run, checkpoints_before(session.store, run, 0)))
 
 
 def check_hosts(store: StoreConfig) -> None:
@@ -97,7 +148,7 @@ def check_addresses(config: RunConfig) -> None:
     from prefect.settings import PREFECT_API_URL
 
     places = {"Prefect": PREFECT_API_URL.value(), "the store": store_endpoint(config.store)}
-    if config.generation.has_servers:
+    if config.generation.has_servers and not serves_on_cluster(config, os.environ):
         places |= {f"vLLM server {number}": url for number, url in enumerate(server_urls(config, os.environ))}
     for name, url in places.items():
         if url is None:

@@ -1,7 +1,7 @@
 """Plays and scores a step's shards: with which weights, where, and when."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from prefect import flow
@@ -14,7 +14,7 @@ from components.methods.population.credits import choose_played_checkpoints, sea
 from components.reporting import progress as progress_events
 from components.runs.steps import checkpoints_before
 from components.session.session import Session
-from flows.runners import check_ray, one_cluster, task_runner
+from flows.runners import check_ray, cluster_options, one_cluster, start_engines_on_cluster, task_runner
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_rewards import compute_rewards
 from tasks.play_suite import play_suite
@@ -90,10 +90,11 @@ def submit_all(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceC
     task = task.for_threads() if resources.runner == "thread" else task
     at_once = resources.max_shards_at_once
     futures: list[Any] = []
-    for number, call in enumerate(calls):
-        # A call starts when the one `at_once` places before it has ended.
-        ahead = futures[number - at_once : number - at_once + 1] if number >= at_once else []
-        futures.append(task.submit(*call, wait_for=ahead))
+    with cluster_options(calls[0][0]) if resources.runner == "ray" else nullcontext():
+        for number, call in enumerate(calls):
+            # A call starts when the one `at_once` places before it has ended.
+            ahead = futures[number - at_once : number - at_once + 1] if number >= at_once else []
+            futures.append(task.submit(*call, wait_for=ahead))
     return futures
 
 
@@ -121,8 +122,9 @@ def play_in_flow(session: Session, calls: Sequence[Call], *, title: str, progres
     if not are_apart(resources):
         return [play_suite(*call) for call in calls]
     check_ray(resources)
-    with one_cluster(session.config):
-        apart = flow(name="suite", flow_run_name=lambda: title, task_runner=task_runner(resources))(
+    with one_cluster(session):
+        start_engines_on_cluster(session)
+        apart = flow(name="suite", flow_run_name=lambda: title, task_runner=task_runner(session.config))(
             lambda: run_all(play_suite, calls, resources)
         )
         return apart()

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -49,7 +49,7 @@ from flows.prefect_runtime.settings import patient_with_temporary_server
 from flows.preflight.checks import preflight
 from flows.presets import list_changes_from_preset
 from flows.run_pages import RunPages
-from flows.runners import one_cluster, task_runner
+from flows.runners import one_cluster, start_engines_on_cluster, task_runner
 from flows.starts import StartRequest, commit_restart, read_requested_restart, read_requested_run
 from flows.steps import STEPS, steps_for
 from tasks.compute_advantages import warn_once
@@ -209,8 +209,7 @@ def train_in_session(session: Session, began_at_seconds: float) -> dict[str, Any
     with (
         record_working_process(session),
         training_session(session, steps_for(session.config).pipeline),
-        one_cluster(session.config),
-        closing(session.trainers),  # ranks on a cluster are given up before this process leaves it
+        one_cluster(session),
         subscribe(pages.hear),
     ):
         checkpoints, evaluations, num_steps = train_steps(session)
@@ -226,6 +225,7 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
     freeze_run(
         session, steps.pipeline, list_changes_from_preset(session.config)
     )  # a failure before leaves the name free
+    start_engines_on_cluster(session)
     run, store = session.run, session.store
     start = first_step(store, run, flow_run_id=str(runtime.flow_run.id))
     num_steps = last_step(store, run)
@@ -237,7 +237,7 @@ def train_steps(session: Session) -> tuple[dict[str, CheckpointRef], list[EvalRe
     if start == 0 and session.config.method.writes_answers:
         warn_once(session, 0, first_look(evaluations, session.config))
     checkpoints = checkpoints_before(store, run, start) if start else first
-    iteration = training_iteration.with_options(task_runner=task_runner(session.config.resources))
+    iteration = training_iteration.with_options(task_runner=task_runner(session.config))
     is_fast = session.config.resources.fast_iterations
     with gc_relaxed(), iteration_runs(iteration) if is_fast else nullcontext(iteration) as iterate:
         for step in range(start, num_steps):

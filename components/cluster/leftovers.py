@@ -3,8 +3,8 @@
 import logging
 from contextlib import suppress
 
-from components.cluster.ranks import NAMESPACE
 from components.errors import ServiceMissing
+from components.generation.vllm.cluster_servers import NAMESPACE
 
 
 def remove_leftovers(address: str) -> list[str]:

@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
+LEASE_SECONDS = 120.0
+"""How long an actor waits for its driver's next word."""
 _GIVE_UP_SECONDS = 10.0
 
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.artifacts.refs import ArtifactRef, CheckpointRef
+from components.cluster.node import LEASE_SECONDS
 from components.cluster.rank_actor import Rank, RankAnswer, RankOrder
+from components.cluster.room import share_gpus
 from components.errors import ServiceMissing, WorkerDied
+from components.generation.vllm.cluster_servers import NAMESPACE
 from components.machine.closeable import Closeable
 from components.machine.package_files import package_file
 from components.reporting.progress_share import report_share
@@ -19,9 +22,6 @@ from components.training.base import UpdateOrder
 from components.training.deepspeed_config import complete_config, read_deepspeed_config
 from components.training.worker_protocol import error_of
 
-NAMESPACE = "troupe"
-LEASE_SECONDS = 120.0
-"""How long an actor waits for its driver's next word."""
 _LEASE = "lease"
 _RENEW_SECONDS = 5.0
 _RANK_CPUS = 0.01
@@ -49,6 +49,7 @@ class ClusterTrainer(Closeable):
     def __init__(self, run: Run, model: str, policy: str) -> None:
         self._run = run
         self._training = training_of(run.config, policy)
+        self._model = model
         self._policy = policy
         self._name = f"{run.run_id}/trainer/{model}"
         self._deepspeed = read_deepspeed_config(
@@ -124,7 +125,9 @@ class ClusterTrainer(Closeable):
 
         self._remove_left()
         training, size = self._training, self._training.num_ranks
-        bundle = {"CPU": _RANK_CPUS, **({"GPU": 1.0} if training.device == "cuda" else {})}
+        bundle = {"CPU": _RANK_CPUS}
+        if training.device == "cuda":
+            bundle["GPU"] = share_gpus(self._run.config, "rank", self._model)
         strategy = "STRICT_SPREAD" if self._run.config.resources.placement.ranks == "spread" else "STRICT_PACK"
         placement = placement_group([bundle] * size, strategy=strategy, name=self._name, lifetime="detached")
         if not placement.wait(_PLACED_SECONDS):

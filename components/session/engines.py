@@ -1,15 +1,14 @@
 """A session's engines, one per policy. Their weights are a cache of a checkpoint, checked on each use."""
 
 import threading
-from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from components.config import RunConfig, TransformersGeneration, VllmGeneration
-from components.errors import ConfigurationError, ServiceMissing
+from components.config import RunConfig, TransformersGeneration
+from components.errors import EngineUnavailable
 from components.generation.base import Generator, Served, SignFiles
+from components.generation.vllm.addresses import server_key, server_urls, serves_on_cluster, vllm_generation
 from components.machine.gc_tuning import gc_paused
 from components.machine.process_variables import read_variable, read_variables
 from components.models.model_groups import name_served_model
@@ -19,57 +18,6 @@ from components.schema import PolicyVersion
 if TYPE_CHECKING:
     from components.generation.local.base_models import BaseModels
 
-URLS_VARIABLE = "TROUPE_VLLM_URLS"
-"""The environment variable with the addresses of the local servers."""
-
-KEY_FILE_VARIABLE = "TROUPE_VLLM_KEY_FILE"
-"""The environment variable with the path of those servers' key, for servers and clients."""
-
-
-def vllm_generation(config: RunConfig) -> VllmGeneration:
-    """The engine's settings of a configuration with engine vllm."""
-    assert isinstance(config.generation, VllmGeneration), f"engine {config.generation.engine} has no servers"
-    return config.generation
-
-
-def server_urls(config: RunConfig, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The addresses of the servers, from the configuration or else from `environment`."""
-    return vllm_generation(config).server_urls or tuple(filter(None, environment.get(URLS_VARIABLE, "").split(",")))
-
-
-def server_key(config: RunConfig, environment: Mapping[str, str]) -> str:
-    """The key of the servers of `server_urls`.
-
-    Raises ServiceMissing if there are no servers, ConfigurationError if the key's file is not named or holds no key.
-    """
-    vllm = vllm_generation(config).vllm
-    if not server_urls(config, environment):
-        raise ServiceMissing(
-            f"generation.engine vllm: no servers are known; start them with `troupe up --engine vllm --preset "
-            f"{config.preset}`, or name running ones in generation.vllm.urls"
-        )
-    named = vllm.key_file if vllm.urls else environment.get(KEY_FILE_VARIABLE)
-    if not named:
-        variable = "generation.vllm.key_file" if vllm.urls else f"{KEY_FILE_VARIABLE}, beside {URLS_VARIABLE},"
-        raise ConfigurationError(f"generation.engine vllm: {variable} must name the file with the servers' key")
-    path = Path(named).expanduser()
-    try:
-        key = path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"generation.engine vllm: the servers' key cannot be read: {error}") from error
-    if not key or not key.isascii() or not key.isprintable():
-        raise ConfigurationError(
-            f"generation.engine vllm: {path} must hold one line of printable ASCII, the servers' key"
-        )
-    return key
-
-
-def spell_urls(urls: Iterable[str], key_file: Path) -> dict[str, str]:
-    """`urls` and `key_file` as environment variables; empty without urls."""
-    joined = ",".join(urls)
-    return {URLS_VARIABLE: joined, KEY_FILE_VARIABLE: str(key_file)} if joined else {}
-
-
 _MOST_PAST_SELVES = 8
 """Engines kept for the past selves of a population."""
 
@@ -77,8 +25,9 @@ _MOST_PAST_SELVES = 8
 class Engines:
     """Engines by policy, opened on first use and kept until `close`."""
 
-    def __init__(self, config: RunConfig, *, sign: SignFiles = lambda folder: ()) -> None:
-        """`sign` gives the files of a local folder to servers that do not see it."""
+    def __init__(self, config: RunConfig, *, sign: SignFiles = lambda folder: (), run_id: str = "") -> None:
+        """`sign` gives the files of a local folder to servers that do not see it; on a cluster servers belong to `run_id`."""
+        self._run_id = run_id
         self._config = config
         self._sign = sign
         self._made: dict[str, Generator] = {}
@@ -158,17 +107,28 @@ class Engines:
         return TransformersGenerator(generation, self._bases, slot=slot, gpu=gpu)
 
     def _on_servers(self, policy: str) -> Generator:
-        # Validated before the import, which takes seconds, so that errors appear at once.
-        urls, key = server_urls(self._config, read_variables()), server_key(self._config, read_variables())
+        model = name_served_model(self._config, policy)
+        if serves_on_cluster(self._config, read_variables()):
+            from components.generation.vllm.cluster_servers import find_servers, spell_servers
+
+            found = find_servers(self._run_id, model)
+            if not found:
+                raise EngineUnavailable(f"no vLLM server of {model!r} of run {self._run_id} is up on the cluster yet")
+            key = found[0].key
+            where: dict[str, Any] = {"find": lambda: spell_servers(find_servers(self._run_id, model))}
+        else:
+            # Validated before the import, which takes seconds, so that errors appear at once.
+            where = {"urls": server_urls(self._config, read_variables())}
+            key = server_key(self._config, read_variables())
         from components.generation.vllm.engine import VllmGenerator
 
         engine = VllmGenerator(
             vllm_generation(self._config),
-            model=name_served_model(self._config, policy),
-            urls=urls,
+            model=model,
             key=key,
             sign=self._sign,
             start_command=f"troupe up --engine vllm --preset {self._config.preset}",
+            **where,
         )
         return self._ends.enter_context(closing(engine))
 

@@ -73,7 +73,7 @@ class Session(Closeable):
         self.computes_all = computes_all
         self._is_on_cluster = is_on_cluster
         self.scenario = scenario or scenario_of(run.config)
-        self.engines = Engines(run.config, sign=lambda folder: self.copies.sign(folder))
+        self.engines = Engines(run.config, sign=lambda folder: self.copies.sign(folder), run_id=run.run_id)
         self.trainers = Trainers(run)
         self.toolbox = Toolbox(self.scenario)
         self.started_ms = round(time() * 1000)

@@ -37,7 +37,7 @@ class Toolbox:
     def open(self) -> None:
         """Open every tool that the environment uses. Raises ServiceMissing with the install command, SandboxUnavailable or
         RetrieverUnavailable."""
-        if self._runs_programs:
+        if self.runs_programs:
             self.sandbox()
         self.retriever()
 
@@ -51,7 +51,7 @@ class Toolbox:
     def image_digest(self) -> str | None:
         """The digest of the image in which programs run; None for a run without programs. Raises ServiceMissing with
         the install command."""
-        return self.sandbox().description.image_digest if self._runs_programs else None
+        return self.sandbox().description.image_digest if self.runs_programs else None
 
     def retriever(self) -> Retriever | None:
         """The retriever; None for environments without search."""
@@ -100,7 +100,7 @@ class Toolbox:
             _log.warning("%s: %d of %s could not be decided", title, done.num_undecided, done)
 
     @property
-    def _runs_programs(self) -> bool:
+    def runs_programs(self) -> bool:
         """Whether the environment runs programs."""
         return self._scenario.family.uses_sandbox(self._scenario.options)
 

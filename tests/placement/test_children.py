@@ -7,14 +7,16 @@ import psutil
 import pytest
 
 from components.config import RunConfig, TrainingConfig
+from components.generation.vllm import launch
+from components.generation.vllm.addresses import vllm_generation
+from components.generation.vllm.launch import ServedModel
 from components.machine.child_environment import filter_environment
 from components.placement.inventory import parse_inventory
 from components.placement.plan import plan
-from components.session.engines import vllm_generation
 from components.training.trainer import DeepSpeedTrainer
 from flows.presets import preset_config
-from infra.services import vllm_server, vllm_stack
-from infra.services.vllm_server import ServedModel, VllmService
+from infra.services import vllm_stack
+from infra.services.vllm_server import VllmService
 
 ON_GPUS = ["generation.engine=vllm", "generation.device=cuda", "training.device=cuda"]
 TWO_MODELS = [
@@ -25,7 +27,7 @@ TWO_MODELS = [
 
 def read_devices(config: RunConfig, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """CUDA_VISIBLE_DEVICES of each server's launch and of each rank's process, on eight devices."""
-    monkeypatch.setattr(vllm_server, "vllm_python", lambda: Path("/python"))
+    monkeypatch.setattr(launch, "vllm_python", lambda: Path("/python"))
     here = plan(config, parse_inventory("8x80"))
     found = []
     for index, engine in enumerate(each for group in here.group_starts() for each in group):

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from components.errors import ConfigurationError, LogprobMismatch, StaleEngine
 from components.generation.base import Completion, GenerationRequest, SignFiles
 from components.generation.vllm.background import Background
 from components.generation.vllm.candidates import candidates_of
-from components.generation.vllm.fleet import Fleet
+from components.generation.vllm.fleet import Fleet, Servers
 from components.generation.vllm.folders import check_base_folder, merge_into_folder
 from components.generation.vllm.loaded_weights import ServedVersion
 from components.generation.vllm.router import Replicas
@@ -25,7 +25,7 @@ from components.training.base import worst_mismatch
 
 
 class VllmGenerator:
-    """A Generator over those servers of `urls` that serve `model`. Thread-safe.
+    """A Generator over those servers of `urls`, or those that `find` tells, that serve `model`. Thread-safe.
 
     Requests of a replica that fails go to another; a replica that comes back loads the weights first. Every candidate is
     checked to come from the requested version. Servers read the folders given to `load`; those that do not see them fetch
@@ -39,8 +39,9 @@ class VllmGenerator:
         config: VllmGeneration,
         *,
         model: str,
-        urls: Sequence[str],
         key: str,
+        urls: Sequence[str] = (),
+        find: Callable[[], Servers] | None = None,
         start_command: str = "troupe up --engine vllm",
         sign: SignFiles = lambda folder: (),
     ) -> None:
@@ -48,8 +49,14 @@ class VllmGenerator:
         self._model = model
         self._background = Background(f"vllm-{model}")
         self._transport = Transport(key)
+        named = Servers(urls=tuple(dict.fromkeys(url.rstrip("/") for url in urls)))
         self._fleet = Fleet(
-            config.vllm, model=model, urls=urls, start_command=start_command, transport=self._transport, sign=sign
+            config.vllm,
+            model=model,
+            find=find or (lambda: named),
+            start_command=start_command,
+            transport=self._transport,
+            sign=sign,
         )
         self._serving: ServedVersion | None = None
         self._tokenizer: HuggingFaceTokenizer | None = None

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from components.config import VllmConfig
@@ -14,6 +15,16 @@ from components.generation.vllm.transport import ReplicaFailed, Transport
 from components.generation.vllm.weight_loader import Loading
 
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """Addresses of servers; those `near` are on this host."""
+
+    urls: tuple[str, ...]
+    near: frozenset[str] = frozenset()
+
+
 _SERVES = "it serves "
 _LOOK_AGAIN_SECONDS = 5.0
 """Between two attempts to reach servers that are down."""
@@ -22,9 +33,9 @@ _HEALTH_CHECK_SECONDS = 2.0
 
 
 class Fleet:
-    """Those of `urls` that serve `model`; the others are left alone. Errors advise `start_command`.
+    """Those of the servers that serve `model`; the others are left alone. Errors advise `start_command`.
 
-    Lives in one event loop.
+    `find` tells which there are: it is asked before weights are loaded, and while one is away. Lives in one event loop.
     """
 
     def __init__(
@@ -32,7 +43,7 @@ class Fleet:
         config: VllmConfig,
         *,
         model: str,
-        urls: Sequence[str],
+        find: Callable[[], Servers],
         start_command: str,
         transport: Transport,
         sign: SignFiles = lambda folder: (),
@@ -42,8 +53,8 @@ class Fleet:
         self._start_command = start_command
         self._transport = transport
         self._sign = sign
-        self._urls = tuple(dict.fromkeys(url.rstrip("/") for url in urls))
-        self.replicas = Replicas(self._urls, places=config.max_requests_at_once)
+        self._find = find
+        self.replicas = Replicas((), places=config.max_requests_at_once)
         self._wanted: ServedVersion | None = None
         self._looking = asyncio.Lock()
         self._last_look = 0.0
@@ -57,7 +68,8 @@ class Fleet:
         """
         async with self._looking:
             self._wanted = wanted or self._wanted
-            await self._look_at(self._urls)
+            await self._find_servers()
+            await self._look_at((*self.replicas.up, *self.replicas.down))
         if not self.replicas.up:
             raise self.no_server_error()
 
@@ -106,10 +118,15 @@ class Fleet:
 
     async def _look_again(self) -> None:
         """Take servers back that were down and answer again, after loading the weights."""
-        down = tuple(self.replicas.down)
-        if down and time.monotonic() - self._last_look > _LOOK_AGAIN_SECONDS and not self._looking.locked():
+        is_due = self.replicas.down and time.monotonic() - self._last_look > _LOOK_AGAIN_SECONDS
+        if is_due and not self._looking.locked():
             async with self._looking:
-                await self._look_at(down)
+                await self._find_servers()
+                await self._look_at(tuple(self.replicas.down))
+
+    async def _find_servers(self) -> None:
+        found = await asyncio.to_thread(self._find)
+        self.replicas.keep(found.urls, found.near)
 
     async def _look_at(self, urls: Iterable[str]) -> None:
         ends = await asyncio.gather(*map(self._prepare, urls), return_exceptions=True)

@@ -29,14 +29,27 @@ class Job:
 class Replicas:
     """The replicas of one model: which of them take requests, and the requests under way. Lives in one event loop."""
 
-    def __init__(self, urls: Sequence[str], *, places: int, slack: int = AFFINITY_SLACK) -> None:
-        """`places` is the maximum number of concurrent requests per replica."""
+    def __init__(
+        self, urls: Sequence[str], *, places: int, slack: int = AFFINITY_SLACK, near: Collection[str] = ()
+    ) -> None:
+        """`places` is the maximum number of concurrent requests per replica; those `near` are on this host."""
+        self._near = frozenset(near)
         self._places = places
         self._slack = slack
         self._requests: dict[str, set[asyncio.Timeout]] = {url: set() for url in urls}
         self.down = dict.fromkeys(urls, "not contacted yet")
         """The replicas that take no requests, and why."""
         self._changed = asyncio.Event()
+
+    def keep(self, urls: Sequence[str], near: Collection[str]) -> None:
+        """Have these replicas alone: a new one is not in use before `set_up`."""
+        self._near = frozenset(near)
+        for url in urls:
+            if url not in self._requests:
+                self._requests[url], self.down[url] = set(), "not contacted yet"
+        for url in [each for each in self._requests if each not in urls]:
+            self.give_up(url, "it is gone")
+            del self._requests[url], self.down[url]
 
     @property
     def up(self) -> tuple[str, ...]:
@@ -55,7 +68,8 @@ class Replicas:
 
     def set_down(self, url: str, why: str) -> None:
         """Send no more requests to `url`; those under way may still be answered."""
-        self.down[url] = why
+        if url in self._requests:
+            self.down[url] = why
         self._wake()
 
     def give_up(self, url: str, why: str) -> None:
@@ -89,8 +103,8 @@ class Replicas:
         tried: set[str] = set()
         while True:
             url = await self._free_replica(job.key, tried)
-            request = asyncio.timeout(None)
-            self._requests[url].add(request)
+            request, under_way = asyncio.timeout(None), self._requests[url]
+            under_way.add(request)
             try:
                 async with request:
                     return await send(url, job)
@@ -98,7 +112,7 @@ class Replicas:
                 tried.add(url)
                 self.set_down(url, self.down.get(url, str(error)))  # the first reason caused the others
             finally:
-                self._requests[url].remove(request)
+                under_way.remove(request)
                 self._wake()
 
     async def _free_replica(self, key: bytes, tried: Collection[str]) -> str:
@@ -110,7 +124,7 @@ class Replicas:
                     "every replica failed on this request"
                 ]
                 raise EngineUnavailable("no vLLM server is left: " + "; ".join(reasons))
-            url = choose_replica(outstanding, key, places=self._places, slack=self._slack)
+            url = choose_replica(outstanding, key, places=self._places, slack=self._slack, near=self._near)
             if url is not None:
                 return url
             await self._changed.wait()
@@ -120,14 +134,18 @@ class Replicas:
         self._changed = asyncio.Event()
 
 
-def choose_replica(outstanding: Mapping[str, int], key: bytes, *, places: int, slack: int) -> str | None:
+def choose_replica(
+    outstanding: Mapping[str, int], key: bytes, *, places: int, slack: int, near: Collection[str] = ()
+) -> str | None:
     """The replica for a job of `key`; None when all are full.
 
-    A key's home is the replica with the smallest hash (rendezvous hashing), so that only the keys of a dead replica move.
+    A key's home is the replica with the smallest hash (rendezvous hashing), so that only the keys of a dead replica move; of
+    those that are `near`, if any is.
 
     **Example** outstanding {a: 20, b: 3} and a key whose home is a: with slack 16, b; with slack 17, a.
     """
-    home = min(outstanding, key=lambda url: hashlib.blake2b(key + url.encode(), digest_size=8).digest())
+    homes = [url for url in outstanding if url in near] or outstanding
+    home = min(homes, key=lambda url: hashlib.blake2b(key + url.encode(), digest_size=8).digest())
     idlest = min(outstanding, key=lambda url: outstanding[url])
     if outstanding[home] < places and outstanding[home] <= outstanding[idlest] + slack:
         return home

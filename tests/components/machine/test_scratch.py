@@ -16,6 +16,7 @@ import pytest
 
 from components.machine import scratch
 from components.machine.scratch import private_folder, scratch_folder, socket_folder
+from flows.presets import preset_config
 from flows.runners import _ray_settings
 from infra.services.loopback import choose_ports
 from tests.other_users import STRANGER, as_stranger, needs_another_user
@@ -194,14 +195,14 @@ def test_sockets_are_made_below_a_short_folder(shared: Path, tmp_path: Path, mon
     monkeypatch.setattr(scratch, "SHORT_PARENT", tmp_path)
     for name in ("RAY_ADDRESS", "RAY_TMPDIR"):
         monkeypatch.delenv(name, raising=False)
-    folder = Path(_ray_settings(None)["_temp_dir"])
+    folder = Path(_ray_settings(preset_config("tiny", []))["_temp_dir"])
     assert folder.parent.parent == tmp_path
     assert folder.parent == socket_folder("troupe-ray")
     assert not folder.exists(), "Ray makes it, and opens it to everybody"
     assert private_folder("troupe-ray").parent == shared
     socket = f"/{folder.parent.name}/ray/session_2026-11-28_19-41-23_123456_1234567/sockets/plasma_store"
     assert scratch.LONGEST_PARENT + len(socket) <= 107
-    assert "_temp_dir" not in _ray_settings("ray://head:10001")
+    assert "_temp_dir" not in _ray_settings(preset_config("tiny", ["resources.ray_address=ray://head:10001"]))
 
 
 def test_names_differ_by_user_and_machine(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,9 @@ def test_values_and_gradients_are_those_of_whole_logits(problem: dict[str, Any])
     expected, *others = results
     largest = float((layer(problem["hidden"]) / query.divisors_C[:, None]).detach().abs().max())
     # What a gradient sums before its terms cancel: no gradient of a value is known better than to the rounding of those.
-    terms = float(weights.norm() * max(1.0, *(float(x.detach().norm()) for x in (problem["hidden"], *layer.parameters()))))
+    terms = float(
+        weights.norm() * max(1.0, *(float(x.detach().norm()) for x in (problem["hidden"], *layer.parameters())))
+    )
     for found in others:
         for place, (mine, exact) in enumerate(zip(found, expected, strict=True)):
             assert mine.dtype == torch.float32

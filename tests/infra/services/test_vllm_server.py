@@ -12,13 +12,14 @@ import pytest
 
 from components.config import GenerationConfig, VllmConfig
 from components.errors import ConfigurationError, ServiceMissing
+from components.generation.vllm import launch
+from components.generation.vllm.addresses import server_key, server_urls, spell_urls
+from components.generation.vllm.launch import START, ServedModel, check_head_size, lora_rank_for
 from components.machine import scratch
 from components.models.model_groups import name_served_model, name_served_models
-from components.session.engines import server_key, server_urls, spell_urls
 from flows.presets import preset_config
-from infra.services import vllm_server
 from infra.services.service import NotReady
-from infra.services.vllm_server import START, ServedModel, VllmService, check_head_size, key_file, lora_rank_for
+from infra.services.vllm_server import VllmService, key_file
 from infra.services.vllm_stack import down_vllm, up_vllm, vllm_addresses
 from tests.components.generation.vllm.wire_server import KEY, wire_server
 from tests.sections import choose_generation
@@ -34,7 +35,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (environment / "lib/python3.11/site-packages/vllm").mkdir(parents=True)
     (environment / "bin").mkdir()
     (environment / "bin" / "python").touch()
-    monkeypatch.setattr(vllm_server, "ENVIRONMENT", environment)
+    monkeypatch.setattr(launch, "ENVIRONMENT", environment)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(scratch, "SHORT_PARENT", tmp_path)
     return environment
@@ -202,7 +203,7 @@ def test_the_image_starts_the_same_server() -> None:
 
 
 def test_without_vllm_it_says_make_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_server, "ENVIRONMENT", tmp_path / "nowhere")
+    monkeypatch.setattr(launch, "ENVIRONMENT", tmp_path / "nowhere")
     with pytest.raises(ServiceMissing, match="run `make vllm`"):
         up_vllm(tmp_path / "home", preset_config("tiny", ["generation.engine=vllm"]))
     assert not (tmp_path / "home").exists()
@@ -211,9 +212,13 @@ def test_without_vllm_it_says_make_vllm(tmp_path: Path, monkeypatch: pytest.Monk
 def test_without_libnuma_it_says_what_to_install(
     installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vllm_server, "find_library", lambda name: None)
+    monkeypatch.setattr(launch, "find_library", lambda name: None)
     on_cpu, on_gpu = (
-        VllmService(0, ServedModel(name="m", folder=tmp_path), choose_generation(engine="vllm", device=device))
+        VllmService(
+            0,
+            ServedModel(name="m", folder=tmp_path, memory_fraction=0.9),
+            choose_generation(engine="vllm", device=device),
+        )
         for device in ("cpu", "cuda")
     )
     with pytest.raises(ServiceMissing, match="apt-get install -y libnuma1"):
