@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ServiceMissing, TroupeError
+from components.generation.vllm.launch import vllm_python
 from components.machine.home import HOME
 from components.machine.package_files import SOURCE_ROOT, install_command, is_checkout
 from infra.services.environment import StackStatus, service_environment
 from infra.services.process import read_record
 from infra.services.seaweedfs import find_weed, sign_request
 from infra.services.stack import outage, status
-from infra.services.vllm_server import vllm_python
 from troupe.diagnostics.check import OPTIONAL, Check
 from troupe.diagnostics.sandbox_checks import sandbox_checks
 
