@@ -21,6 +21,7 @@ from components.generation.base import GenerationRequest
 from components.generation.refresh import refresh
 from components.generation.vllm import fleet
 from components.generation.vllm.engine import VllmGenerator
+from components.generation.vllm.fleet import Servers
 from components.generation.vllm.loaded_weights import parse_loaded_weights
 from components.generation.vllm.router import choose_replica
 from components.generation.vllm.wire import prompt_key
@@ -505,6 +506,30 @@ def test_a_replica_that_comes_back_is_given_the_weights_first(
         assert set(engine.replicas.up) == {one.url, other.url}
         assert len(other.generated) == 4
         assert other.weights == bytes_of(folder)
+
+
+def test_a_replica_that_is_started_elsewhere_is_found_and_loaded(
+    folder: Path, version: PolicyVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one that is gone is asked no more, whatever it owes."""
+    monkeypatch.setattr(fleet, "_LOOK_AGAIN_SECONDS", 0.0)
+    config = choose_generation(engine="vllm", vllm=VllmConfig(max_requests_at_once=4))
+    with wire_server() as one, wire_server() as gone, wire_server() as new:
+        found = [one.url, gone.url]
+        engine = VllmGenerator(config, model="team", key=KEY, find=lambda: Servers(urls=tuple(found)))
+        engine.load(folder, version)
+        gone.fault = lambda path, body: found.__setitem__(1, new.url) or "reset"
+        for _ in range(2):  # a server that is away is looked for when the next requests begin
+            engine.generate(requests_over([one, gone], 2), version)
+        assert engine.replicas.up == (one.url, new.url)
+        assert not engine.replicas.down
+        assert new.weights == bytes_of(folder)
+        engine.generate(requests_over([one, new], 2), version)
+        assert len(new.generated) >= 4
+        found.clear()
+        with pytest.raises(EngineUnavailable, match="none is known"):
+            engine.load(folder, version)
+        engine.close()
 
 
 def test_nobody_left_names_the_address_the_reason_and_the_command(

@@ -110,11 +110,15 @@ def test_a_death_moves_the_dead_ones_keys_alone() -> None:
     key=st.binary(max_size=4),
     places=st.integers(1, 9),
     slack=st.integers(0, 9),
+    near=st.sets(st.sampled_from("abcde")),
 )
 def test_the_choice_is_free_and_never_far_behind_the_idlest(
-    outstanding: dict[str, int], key: bytes, places: int, slack: int
+    outstanding: dict[str, int], key: bytes, places: int, slack: int, near: set[str]
 ) -> None:
-    chosen = choose_replica(outstanding, key, places=places, slack=slack)
+    chosen = choose_replica(outstanding, key, places=places, slack=slack, near=near)
+    here = [url for url in outstanding if url in near]
+    if here and max(outstanding[url] for url in here) < min(places, min(outstanding.values()) + slack + 1):
+        assert chosen in here
     if chosen is None:
         assert min(outstanding.values()) >= places
     else:
