@@ -122,10 +122,21 @@ class ClusterEngines(Closeable):
             lifetime="detached",
             name=name,
             namespace=NAMESPACE,
-            scheduling_strategy="SPREAD",
+            scheduling_strategy="SPREAD" if on_gpu else self._choose_node(name),
             runtime_env={"env_vars": {"RAY_worker_niceness": "0"}},
         ).remote(LEASE_SECONDS)
         return _Replica(actor, actor.start.remote(self._orders[name], self._key), time.monotonic())
+
+    def _choose_node(self, name: str) -> Any:
+        """Where a replica on CPUs is placed: they take turns at the nodes that do work at all."""
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+        working = sorted(node["NodeID"] for node in nodes if node["Alive"] and node["Resources"].get("CPU", 0) > 0)
+        if not working:
+            raise ServiceMissing("resources.placement: no node of the cluster has a CPU; look at `ray status`")
+        return NodeAffinitySchedulingStrategy(working[list(self._orders).index(name) % len(working)], soft=False)
 
     def _has_started(self, replica: _Replica) -> bool:
         """Whether it serves. Waits a moment; raises what its start raised."""

@@ -18,9 +18,9 @@ class VllmConfig(Frozen):
     port: int = Field(8100, ge=1024, le=65000)
     """Of the first server started on this machine; the others use the next free ports."""
     urls: tuple[Address, ...] = ()
-    """Base addresses of running servers; then none are started. They read weights from this machine's temporary files (TMPDIR)
-    where they see them, and else from the run's S3 store by signed addresses. They require the key in `key_file`. Use https://
-    on networks that others can read."""
+    """Base addresses of running servers; then none are started, neither by `troupe up` nor on a Ray cluster. They read weights
+    from this machine's temporary files (TMPDIR) where they see them, and else from the run's S3 store by signed addresses. They
+    require the key in `key_file`. Use https:// on networks that others can read."""
     key_file: str | None = None
     """File with the key of the servers at `urls`, the same as in their TROUPE_VLLM_KEY_FILE; ~ is the home folder."""
     merge_adapters: bool = False
