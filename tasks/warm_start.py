@@ -9,7 +9,7 @@ from tasks.stage import stage
 
 @stage(
     "warm_start",
-    version=6,
+    version=7,
     reads=(
         *("seed", "environment", "agents", "policies", "warm_start", "generation", "execution", "method"),
         # only the agent that plays is cloned

@@ -2,12 +2,14 @@
 
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
+from components.config import TransformersGeneration
 from components.environments.family import is_cloned, require_expert, scratch_alphabet
 from components.evaluation.held_out import EvalSetting, success_rate
 from components.identity import seed_for
@@ -17,11 +19,12 @@ from components.models.base_checks import check_base
 from components.models.model_groups import initial_models
 from components.reporting import progress
 from components.rollout.prompts import encode_observation
+from components.rollout.router import Router
 from components.runs.pipeline import Stage
 from components.runs.run import SHARED, Run, stage_key
 from components.runs.stage_protocol import read_committed
 from components.schema import PolicyVersion
-from components.session.engines import list_fixed_versions
+from components.session.engines import Engines, list_fixed_versions
 from components.session.scenario import Scenario
 from components.session.session import Session
 from components.training.base import MODEL_FOLDER
@@ -100,21 +103,28 @@ def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
 
 
 def success_of(session: Session, folders: Mapping[str, Path], versions: Mapping[str, PolicyVersion]) -> float:
-    """The team's success rate at temperature 1, without the tree, on problems outside the training range."""
-    playing, scenario = list_fixed_versions(session.config), session.scenario
-    for model, policies in initial_models(session.config.policies).items():
-        for policy in policies:
-            playing[policy] = replace(versions[model], policy=policy)
-            session.engines.of(policy).load(folders[model], playing[policy])
-    return success_rate(
-        scenario.eval_plan(scenario.warm_start_suite, sampling="sample", seed=session.config.seed),
-        EvalSetting(
-            family=scenario.family,
-            router=session.router(playing),
-            rubric=scenario.rubric,
-            tools=session.toolbox.tools(),
-        ),
-    )
+    """The team's success rate at temperature 1, without the tree, on problems outside the training range.
+
+    It plays in this process: servers hold what is stored, and these weights are not.
+    """
+    config, scenario = session.config, session.scenario
+    here = config.generation
+    if here.has_servers:
+        here = TransformersGeneration(device=here.device, dtype=here.dtype, num_threads=here.num_threads)
+    playing = list_fixed_versions(config)
+    with closing(Engines(config.model_copy(update={"generation": here}))) as engines:
+        for model, policies in initial_models(config.policies).items():
+            for policy in policies:
+                playing[policy] = replace(versions[model], policy=policy)
+                engines.of(policy).load(folders[model], playing[policy])
+        held = {
+            name: engines if settings.api is None else session.engines for name, settings in config.policies.items()
+        }
+        router = Router({name: held[name].of(name) for name in playing}, seats=scenario.seats, versions=playing)
+        return success_rate(
+            scenario.eval_plan(scenario.warm_start_suite, sampling="sample", seed=config.seed),
+            EvalSetting(family=scenario.family, router=router, rubric=scenario.rubric, tools=session.toolbox.tools()),
+        )
 
 
 def tell_cloning(min_success: float, step: int, max_steps: int, loss: float, success: float | None) -> None:
