@@ -9,6 +9,7 @@ import pytest
 from components.artifacts.local import LocalArtifactStore
 from components.artifacts.refs import ArtifactRef, CheckpointRef
 from components.artifacts.write_behind import WriteBehindStore
+from components.config import RunConfig, VllmGeneration
 from components.identity import seed_for
 from components.machine.scratch import scratch_folder
 from components.methods import first_checkpoints as made
@@ -141,15 +142,28 @@ def test_pretrained_models_are_not_cloned(
     assert [name for name, _ in calls] == ["prepare_model_folder"] * 2
 
 
+@pytest.mark.parametrize("sampler", ["transformers", "vllm"])
 def test_the_team_is_judged_at_temperature_1_on_problems_beyond_training(
-    session: Session, calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sampler: str, session: Session, calls: RecordedCalls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """In this process, whatever samples in training."""
+
     class Engine:
         def load(self, folder: Path, version: PolicyVersion, adapter: Path | None = None) -> None: ...
 
     engine = calls.object(Engine, "engine")
-    session.engines = calls.object(Engines, "engines", of=lambda policy: engine)
-    monkeypatch.setattr(Session, "router", calls.function(Session.router, "the router"))
+    if sampler == "vllm":
+        config = session.config.model_copy(update={"generation": VllmGeneration(num_threads=3)})
+        session.run = session.run.model_copy(update={"config": config})
+    here = []
+    session.engines = calls.object(Engines, "engines", of=lambda policy: {"judge": "an API"}[policy])
+
+    def open_engines(config: RunConfig) -> Any:
+        here.append((config.generation.engine, config.generation.num_threads))
+        return calls.object(Engines, "engines", of=lambda policy: engine, close=lambda: None)
+
+    monkeypatch.setattr(made, "Engines", open_engines)
+    calls.replace(monkeypatch, made, "Router", "the router")
     calls.replace(monkeypatch, made, "success_rate", 0.25)
     versions = {
         name: PolicyVersion(policy="a model", step=0, weights_digest=f"w-{name}") for name in ("scout", "planner")
@@ -159,7 +173,10 @@ def test_the_team_is_judged_at_temperature_1_on_problems_beyond_training(
     loaded = [arguments for name, arguments in calls if name == "engine.load"]
     own = {name: PolicyVersion(policy=name, step=0, weights_digest=f"w-{name}") for name in versions}
     assert loaded == [{"folder": folders[name], "version": own[name]} for name in ("planner", "scout")]
-    (routed,) = [arguments["versions"] for name, arguments in calls if name == "router"]
+    assert here == [("transformers", 3)]
+    (given,) = [arguments for name, arguments in calls if name == "Router"]
+    routed = given["versions"]
+    assert given["generators"] == {"scout": engine, "planner": engine, "judge": "an API"}
     assert {name: routed[name] for name in own} == own
     assert routed.keys() == {"scout", "planner", "judge"}
     (asked,) = [arguments for name, arguments in calls if name == "success_rate"]
