@@ -20,6 +20,7 @@ from components.machine.closeable import Closeable
 from components.models.model_groups import name_served_models
 from components.placement.fit import memory_fraction
 from components.placement.plan import plan
+from components.reporting import progress
 from components.runs.run import Run
 
 _RENEW_SECONDS = 10.0
@@ -63,6 +64,7 @@ class ClusterEngines(Closeable):
             deadline = time.monotonic() + vllm_generation(self._run.config).vllm.start_timeout_seconds + _PLACED_SECONDS
             while waiting := [name for name, replica in self._replicas.items() if not self._has_started(replica)]:
                 self._renew()
+                progress.report("vLLM servers", 0, len(self._replicas) - len(waiting), len(self._replicas))
                 if time.monotonic() > deadline:
                     raise ServiceMissing(
                         f"resources.placement.replicas: {', '.join(waiting)} did not come up in time; look at `ray status` for "

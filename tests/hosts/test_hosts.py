@@ -1,11 +1,15 @@
 """Ranks, shards and whole trainings on hosts that share nothing but S3."""
 
 import json
+import os
+import signal
+import time
 from typing import Any
 
 import pytest
 
 from tests.hosts.conftest import HEAD, Hosts
+from tests.integration.vllm_servers import needs_vllm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -57,20 +61,28 @@ TWO_MODELS = (
     "--set 'policies={tool: {base: tiny}, plan: {base: tiny}}' "
     "--set 'agents={tool_agent: {policy: tool}, plan_agent: {policy: plan}}'"
 )
-PRESETS = {"tiny": TWO_MODELS, "plan-path-l3": "", "population-tiny": ""}
+PRESETS = {"tiny": f"{TWO_MODELS} --set environment.name=own_path:OwnPath", "plan-path-l3": "", "population-tiny": ""}
+OWN_CODE = """
+from components.environments.games.plan_path import PlanPathEnvironment
+
+class OwnPath(PlanPathEnvironment): ...
+"""
 
 
 @pytest.mark.parametrize(
     "preset", [pytest.param(name, marks=[] if name == "tiny" else pytest.mark.long) for name in PRESETS]
 )
 def test_a_training_on_a_cluster_is_that_of_one_host(hosts: Hosts, preset: str) -> None:
-    """Each policy's ranks and the shards are on hosts that see no folder of the driver."""
+    """Each policy's ranks and the shards are on hosts that see no folder of the driver, its own code included."""
+    hosts.write("head", "/tmp/own/own_path.py", OWN_CODE)
     common = f"{PRESETS[preset]} --set tracking.kind=none --set training.num_ranks=2 --set evaluation.every=0"
     found = {}
     for runner in ("thread", "ray"):
         run_id = f"{preset}-{runner}"
         places = "--set resources.runner=ray --set resources.placement.ranks=spread" if runner == "ray" else ""
-        train = f"RAY_ADDRESS=10.77.0.10:6379 troupe train {preset} --run-id {run_id} --steps 2 {common} {places}"
+        train = (
+            f"cd /tmp/own; RAY_ADDRESS={HEAD}:6379 troupe train {preset} --run-id {run_id} --steps 2 {common} {places}"
+        )
         done = hosts.run("head", train, seconds=900)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         shown = read_json(hosts, f"troupe show {run_id} --json | tr -d '\\n'")
@@ -81,6 +93,34 @@ def test_a_training_on_a_cluster_is_that_of_one_host(hosts: Hosts, preset: str) 
     assert len(found["ray"]) == 2
     assert hosts.run("w1", "ls /tmp/troupe-copies-*/*").stdout, "w1 fetched what it needed"
     assert "ssh" not in hosts.run("head", "ps -ef").stdout
+
+
+SERVED = (
+    "--set generation.engine=vllm --set generation.vllm.kv_cache_gib=0.2 --set generation.vllm.max_requests_at_once=16 "
+    "--set 'policies={team: {base: tiny, tiny: {hidden_size: 96, num_heads: 3}}}' --set evaluation.every=0"
+)
+
+
+@needs_vllm
+def test_engines_are_on_hosts_and_a_lost_one_is_started_anew(hosts: Hosts) -> None:
+    """The server fetches what it serves; nothing of it is left when the run has ended."""
+    train = f"troupe train tiny --run-id served --steps 3 {SERVED} --set resources.runner=ray --set tracking.kind=none"
+    training = hosts.start("head", f"RAY_ADDRESS={HEAD}:6379 {train} > /tmp/served.log 2>&1")
+    log = hosts.file("head", "/tmp/served.log")
+    servers: list[tuple[str, int]] = []
+    while training.poll() is None:
+        for name in ("w1", "w2"):
+            for pid, line in hosts.processes(name).items():
+                is_server = "vllm.entrypoints" in line and (name, pid) not in servers
+                servers += [(name, pid)] if is_server else []
+        if len(servers) == 1 and "step 1/3" in log.read_text():
+            os.kill(servers[0][1], signal.SIGKILL)
+        time.sleep(0.2)
+    assert training.returncode == 0, log.read_text()[-4000:]
+    assert len(servers) == 2, "one was lost, and one was started for it"
+    assert not any("vllm" in line for name in ("w1", "w2") for line in hosts.processes(name).values())
+    assert hosts.run("head", "troupe verify served").returncode == 0
+    assert read_json(hosts, "python -m tests.hosts.left_program") == NOTHING
 
 
 def test_an_address_that_other_hosts_do_not_reach_is_refused_before_the_start(hosts: Hosts) -> None:
