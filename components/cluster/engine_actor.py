@@ -16,10 +16,10 @@ from pydantic import TypeAdapter
 
 from components.artifacts.refs import CheckpointRef
 from components.cluster.node import Lease, NodeAddress
+from components.config import VllmGeneration
 from components.config.older import StoredConfig
 from components.errors import EngineUnavailable
 from components.frozen import Frozen
-from components.generation.vllm.addresses import vllm_generation
 from components.generation.vllm.background import Background
 from components.generation.vllm.launch import ServedModel, ServerStart, check_head_size, describe_sampling
 from components.generation.vllm.transport import ReplicaFailed, Transport, encode_json
@@ -38,8 +38,7 @@ _LOG_SHOWN = 2000
 class EngineOrder(Frozen):
     """What a replica serves, as JSON."""
 
-    config: str
-    """The run's configuration, as JSON."""
+    generation: VllmGeneration
     model: str
     number: int
     checkpoint: CheckpointRef
@@ -71,13 +70,12 @@ class EngineReplica:
         """The order that it was started with."""
         return self._order
 
-    def start(self, order: str, key: str) -> None:
+    def start(self, order: str, config_json: str, key: str) -> None:
         """Serve the model of an EngineOrder to clients with `key`. Raises EngineUnavailable with the end of its log."""
         import ray
 
         self._order, wanted = order, EngineOrder.model_validate_json(order)
-        config = TypeAdapter(StoredConfig).validate_json(wanted.config)
-        generation = vllm_generation(config)
+        config, generation = TypeAdapter(StoredConfig).validate_json(config_json), wanted.generation
         copies = open_copies(config, open_store(config.store), is_shared=True)
         folder = copies.path(wanted.checkpoint) / MODEL_FOLDER
         check_head_size(folder, generation.device)

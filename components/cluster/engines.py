@@ -127,7 +127,11 @@ class ClusterEngines(Closeable):
             scheduling_strategy="SPREAD" if on_gpu else self._choose_node(name),
             runtime_env={"env_vars": {"RAY_worker_niceness": "0"}},
         ).remote(LEASE_SECONDS)
-        return _Replica(actor, actor.start.remote(self._orders[name], self._key), time.monotonic())
+        return _Replica(
+            actor,
+            actor.start.remote(self._orders[name], self._run.config.model_dump_json(), self._key),
+            time.monotonic(),
+        )
 
     def _choose_node(self, name: str) -> Any:
         """Where a replica on CPUs is placed: they take turns at the nodes that do work at all."""
@@ -208,7 +212,7 @@ def order_engines(run: Run, checkpoints: Mapping[str, CheckpointRef]) -> dict[st
         has_adapters = bool(ranks) and not vllm_generation(config).vllm.merge_adapters
         for engine in placed.select("engine", model):
             orders[name_engine(run.run_id, model, engine.number)] = EngineOrder(
-                config=config.model_dump_json(),
+                generation=vllm_generation(config),
                 model=model,
                 number=engine.number,
                 checkpoint=checkpoints[policies[0]],
