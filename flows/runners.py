@@ -36,15 +36,16 @@ def task_runner(resources: ResourceConfig) -> Any:
 
 def _ray_settings(address: str | None) -> dict[str, Any]:
     """Keyword arguments of `ray.init`. A cluster that it starts makes sockets below a folder with a short path."""
-    settings: dict[str, Any] = {"runtime_env": {"env_vars": _store_variables()}}
+    settings: dict[str, Any] = {"runtime_env": {"env_vars": _sent_variables()}}
     if address in (None, "local") and "RAY_ADDRESS" not in os.environ and "RAY_TMPDIR" not in os.environ:
         settings["_temp_dir"] = str(socket_folder("troupe-ray") / "ray")  # which Ray opens to everybody
     return settings
 
 
-def _store_variables() -> dict[str, str]:
-    """The S3 endpoint for workers on other hosts. Credentials are not sent: hosts have their own."""
-    names = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
+def _sent_variables() -> dict[str, str]:
+    """The S3 endpoint for workers on other hosts, and whether a cluster is named, whose records are checked. Credentials are
+    not sent: hosts have their own."""
+    names = ("RAY_ADDRESS", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
