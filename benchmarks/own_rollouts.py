@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from components.algorithms.registry import estimator
+from components.algorithms.registry import find_estimator
 from components.config import RunConfig
 from components.environments.base import NO_TOOLS, RecordingTools
 from components.generation.base import Completion, GenerationRequest, Generator, Tokenizer
@@ -137,7 +137,7 @@ def advantages(
             own=scenario.own_rewards,
             turn_order=scenario.turn_order,
         )
-        estimate = estimator(algorithm.advantage, source=algorithm.source)
+        estimate = find_estimator(algorithm.advantage, source=algorithm.source)
         advantages_E_N_K = estimate(shard.episodes, scored.rewards_E_N_K, algorithm)
         at = {
             node.group: (node, advantages_K)

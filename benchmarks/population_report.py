@@ -253,10 +253,10 @@ def predict_equilibria(mode: Any, rules: Any) -> str:
 
     from benchmarks.equilibria import pure_equilibria
     from components.config.population import TrainingMode
-    from components.population.training_modes import mode_matrix
+    from components.population.training_modes import make_mode_matrix
 
     settings = TypeAdapter(TrainingMode).validate_python(mode)
-    matrix = mode_matrix(settings, rules.num_members, correlation=correlation_of_coins(rules))
+    matrix = make_mode_matrix(settings, rules.num_members, correlation=correlation_of_coins(rules))
 
     def payoffs(actions: Any) -> tuple[float, ...]:
         return tuple((matrix @ rules.payoffs(actions)).tolist())

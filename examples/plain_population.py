@@ -24,7 +24,7 @@ from components.models.adapters import ADAPTER_FOLDER
 from components.models.loading import prepare_model_folder
 from components.population.credit import ReturnCorrelation, RoleBaselines
 from components.population.move_rewards import moves_of
-from components.population.training_modes import mode_matrix
+from components.population.training_modes import make_mode_matrix
 from components.rewards.rubric import rubric_for
 from components.rewards.score import score_shard
 from components.rollout.router import Router, bind_roles
@@ -73,7 +73,7 @@ def train(config, work):
             shards.append(collect_shard(plan, family=game, router=router, rubric=rubric))
             scores.append(score_shard(shards[-1], family=game, rubric=rubric, turn_order=order))
         # mix_returns: M = (1 - beta - kappa) I + beta T + kappa D, where rho shares out beta and kappa.
-        matrix = mode_matrix(mode, len(agents), correlation=rho.value)
+        matrix = make_mode_matrix(mode, len(agents), correlation=rho.value)
         credits = []
         for shard, score in zip(shards, scores, strict=True):
             mixed, rho, baselines = assign_credit(shard, score, agents, game, matrix, credit.discount, rho, baselines)

@@ -50,7 +50,7 @@ def _ray_settings(config: RunConfig) -> dict[str, Any]:
     The current folder travels by its digest if it holds code that the configuration names, and is theirs, too.
     """
     address, here = config.resources.ray_address, Path.cwd()
-    around: dict[str, Any] = {"env_vars": _store_variables()}
+    around: dict[str, Any] = {"env_vars": _sent_variables()}
     if names_own_code(config.model_dump(mode="json"), here):
         around |= {"working_dir": str(here), "excludes": [".*", "__pycache__"]}
     settings: dict[str, Any] = {"namespace": NAMESPACE, "runtime_env": around}
@@ -59,9 +59,10 @@ def _ray_settings(config: RunConfig) -> dict[str, Any]:
     return settings
 
 
-def _store_variables() -> dict[str, str]:
-    """The S3 endpoint for workers on other hosts. Credentials are not sent: hosts have their own."""
-    names = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
+def _sent_variables() -> dict[str, str]:
+    """The S3 endpoint for workers on other hosts, and whether a cluster is named, whose records are checked. Credentials are
+    not sent: hosts have their own."""
+    names = ("RAY_ADDRESS", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
     return {name: os.environ[name] for name in names if name in os.environ}
 
 

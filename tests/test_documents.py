@@ -79,7 +79,7 @@ def test_every_link_leads_to_a_file_and_a_heading(name: str) -> None:
 
 
 def test_every_image_is_shown_and_small() -> None:
-    shown = set(re.findall(r"!\[[^\]]+\]\(images/([\w-]+\.png)\)", EVERYTHING))
+    shown = set(re.findall(r"!\[[^\]]+\]\(images/([\w-]+\.(?:png|svg))\)", EVERYTHING))
     images = list((ROOT / "docs" / "images").iterdir())
     assert {image.name for image in images} == shown, "every image has a text and a place, and every place an image"
     assert not [image.name for image in images if image.stat().st_size > 150_000]

@@ -8,7 +8,7 @@ from typing import Any
 
 from components import metrics
 from components.algorithms.grouping import Advantages
-from components.algorithms.registry import estimator
+from components.algorithms.registry import find_estimator
 from components.algorithms.role_returns import team_returns
 from components.config import AlgorithmConfig, CreditedConfig
 from components.schema import (
@@ -61,7 +61,7 @@ def train_batches(
     if isinstance(algorithm, CreditedConfig) and shares_returns:
         assert moves_E_N is not None, f"advantage {algorithm.advantage} without the moves of its episodes"
         rewards_E_N_K = team_returns(episodes, rewards_E_N_K, moves_E_N, algorithm.discount)
-    advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
+    advantages_E_N_K = find_estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
     compared = list(_nodes(episodes, advantages_E_N_K, moves_E_N if algorithm.has_critic else None))
     batches = {
         policy: _batch(

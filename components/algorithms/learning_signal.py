@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from components.algorithms.grouping import Rewards
-from components.algorithms.registry import estimator
+from components.algorithms.registry import find_estimator
 from components.config import AlgorithmConfig
 from components.schema import Episode
 
@@ -26,5 +26,5 @@ def has_signal(
             )
             for episode in episodes
         ]
-    advantages_E_N_K = estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
+    advantages_E_N_K = find_estimator(algorithm.advantage, source=algorithm.source)(episodes, rewards_E_N_K, algorithm)
     return any(a for advantages_N_K in advantages_E_N_K for advantages_K in advantages_N_K for a in advantages_K)

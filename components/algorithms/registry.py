@@ -48,7 +48,7 @@ TAKES = ("episodes", "rewards", "algorithm")
 """The parameters of a custom estimator. For a reward None it returns None or 0."""
 
 
-def estimator(name: str, *, source: str | None = None) -> Estimator:
+def find_estimator(name: str, *, source: str | None = None) -> Estimator:
     """The estimator called `name`. Raises ConfigurationError if custom code cannot be used, or its digest is not `source`."""
     chosen = _own(name, source) if is_custom(name) else ESTIMATORS[name]
 

@@ -9,8 +9,8 @@ from components.frozen import Frozen
 
 class PlacementConfig(Frozen):
     share: Literal["beside", "apart", "turns"] = "beside"
-    """Whether workers share GPUs. beside: where there are fewer GPUs than workers, if memory allows it; apart: never; turns: a
-    model's engine sleeps while its trainer works on the same GPU."""
+    """Whether workers share GPUs. beside: where there are fewer GPUs than workers, if memory allows it; apart: never; turns,
+    which is not offered yet: a model's engine sleeps while its trainer works on the same GPU."""
     replicas: int = Field(1, ge=1)
     """vLLM servers per model, behind one router. A model is a policy with full weights, or a base that adapters share."""
     memory_fraction: float | None = Field(None, gt=0.0, le=1.0)

@@ -24,5 +24,5 @@ class SandboxConfig(Frozen):
     """Programs that may run at once; None means two per core."""
     spot_check_fraction: float | None = Field(None, ge=0.0, le=1.0)
     """Share of a shard's recorded executions that the reward stage repeats, at this share of the rollout's sandbox time. A
-    program with another result than recorded is an error; rewards never change. None means .05 if resources.ray_address names
-    a cluster, whose hosts play the shards, and 0 otherwise."""
+    program with another result than recorded is an error; rewards never change. None means .05 if resources.ray_address or
+    RAY_ADDRESS names a cluster, whose hosts play the shards, and 0 otherwise."""

@@ -91,7 +91,7 @@ class ResourceConfig(Frozen):
     max_shards_at_once: int = Field(1, ge=1)
     """Concurrent shards of this process, or concurrent tasks on Ray."""
     ray_address: str | None = None
-    """ray: the cluster's address; None starts one on this machine."""
+    """ray: the cluster's address; None takes that of the variable RAY_ADDRESS, or without it starts one on this machine."""
     placement: PlacementConfig = PlacementConfig()
     """Which devices the workers have."""
     prefect_patience_seconds: float = Field(600.0, ge=0)

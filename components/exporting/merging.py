@@ -5,7 +5,7 @@ from pathlib import Path
 from components.errors import LogprobMismatch
 from components.generation.vllm.folders import merge_into_folder
 from components.training.base import Probe, worst_mismatch
-from components.training.checkpoint import load_model, probe_for
+from components.training.checkpoint import compute_probe, load_model
 
 _ROUNDED_TOLERANCE = 0.1
 """For log-probabilities of weights in 16 bits, each of which a merge rounds again."""
@@ -18,7 +18,7 @@ def merge(base: Path, adapter: Path, into: Path, *, probe: Probe, tolerance: flo
     """
     merge_into_folder(base, adapter, into)
     model = load_model(into)
-    found = probe_for(model).trainer_logprobs
+    found = compute_probe(model).trainer_logprobs
     is_exact = trained_in == "float32" and next(model.parameters()).element_size() >= 4
     allowed = tolerance if is_exact else max(tolerance, _ROUNDED_TOLERANCE)
     worst = worst_mismatch(probe.trainer_logprobs, found, allowed)

@@ -19,7 +19,7 @@ from components.population.move_rewards import Move
 from components.population.payoffs import PayoffMatrix, games_by_pair
 from components.population.seating import OpponentPool
 from components.population.selective import Record
-from components.population.training_modes import Floats, mode_matrix
+from components.population.training_modes import Floats, make_mode_matrix
 
 Credits = list[tuple[tuple[float | None, ...], ...]]
 """Axes E, N, K: what each action is credited with; None for one that is not trained on."""
@@ -204,7 +204,7 @@ def mixing_matrix(state: PopulationState, agents: Sequence[str], method: Populat
     **Example** two agents, cooperative at strength .6: ((.7, .3), (.3, .7)).
     """
     leader = leading_agent(agents, method)
-    return mode_matrix(
+    return make_mode_matrix(
         method.training_mode,
         len(agents),
         correlation=state.correlation.value,

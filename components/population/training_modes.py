@@ -72,7 +72,7 @@ def hierarchical_matrix(num_members: int, leader: int) -> Floats:
     return matrix
 
 
-def mode_matrix(mode: TrainingMode, num_members: int, *, correlation: float = 0.0, leader: int = 0) -> Floats:
+def make_mode_matrix(mode: TrainingMode, num_members: int, *, correlation: float = 0.0, leader: int = 0) -> Floats:
     """The matrix, [N, N], of a training mode. Mixed reads `correlation`, hierarchical the place of the `leader`.
 
     **Example** two members: cooperative (.7, .3), competitive (1, -.4), mixed at rho 0 (.85, -.05), hierarchical (.5,

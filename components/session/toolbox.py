@@ -129,4 +129,6 @@ def spot_check_fraction(config: RunConfig) -> float:
     """The configured fraction, or the default."""
     if config.sandbox.spot_check_fraction is not None:
         return config.sandbox.spot_check_fraction
-    return SPOT_CHECK_FRACTION if config.resources.ray_address is not None else 0.0
+    resources = config.resources
+    names_cluster = resources.ray_address or (resources.runner == "ray" and read_variable("RAY_ADDRESS"))
+    return SPOT_CHECK_FRACTION if names_cluster else 0.0

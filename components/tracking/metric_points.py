@@ -4,7 +4,7 @@ from components.metrics import STEP_SECONDS, evaluation
 from components.schema import EvalReport, IterationReport
 
 
-def iteration_points(report: IterationReport) -> dict[str, float]:
+def read_iteration_points(report: IterationReport) -> dict[str, float]:
     """The metrics and the timings of one step, by name; with the seconds of all stages.
 
     **Example** 2 s of rollouts and 1 s of updates give `time/step_seconds` 3.
@@ -15,7 +15,7 @@ def iteration_points(report: IterationReport) -> dict[str, float]:
     return points
 
 
-def evaluation_points(report: EvalReport) -> dict[str, float]:
+def read_evaluation_points(report: EvalReport) -> dict[str, float]:
     """A held-out evaluation as `eval/<sampling>_success_rate` and `eval/<sampling>/<name>`; rates that are None are left out.
 
     **Example** 30 of 40 problems under sampling "greedy" give `eval/greedy_success_rate` 0.75, `eval/greedy/n` 40,
@@ -36,6 +36,6 @@ def evaluation_points(report: EvalReport) -> dict[str, float]:
     return {**report.metrics, **named}
 
 
-def evaluation_rows(report: EvalReport) -> dict[str, list[object]]:
+def read_evaluation_rows(report: EvalReport) -> dict[str, list[object]]:
     """A table of the problems in their order: `problem`, and how many of its episodes succeed, `solved`."""
     return {"problem": list(range(report.n)), "solved": list(report.num_solved_P)}

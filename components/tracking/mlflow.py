@@ -7,7 +7,7 @@ from components.identity import canonical_json
 from components.metrics import PAYOFF, evaluation
 from components.schema import EvalReport, IterationReport
 from components.tracking.base import EpisodeTrace, ProblemSet, TeamCheckpoint
-from components.tracking.metric_points import evaluation_points, evaluation_rows, iteration_points
+from components.tracking.metric_points import read_evaluation_points, read_evaluation_rows, read_iteration_points
 from components.tracking.mlflow_registry import MlflowRegistry
 from components.tracking.mlflow_runs import About, MlflowRuns
 from components.tracking.mlflow_server import MlflowServer, check_answers
@@ -52,7 +52,7 @@ class MlflowTracker:
 
     def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
         with self.server.requests():
-            self._runs.log(report.run_id, iteration_points(report), report.step, timestamp_ms)
+            self._runs.log(report.run_id, read_iteration_points(report), report.step, timestamp_ms)
 
     def publish_evaluation(self, run_id: str, report: EvalReport, *, model: str, timestamp_ms: int) -> None:
         """Metrics, a table of the problems, the problem set, and tags and alias of the evaluated version.
@@ -60,14 +60,14 @@ class MlflowTracker:
         The experiment's charts open on the success of the evaluation that is published first, in a game in which several
         agents have payoffs on that of the first. The list of runs shows both.
         """
-        points = evaluation_points(report)
+        points = read_evaluation_points(report)
         name = f"evaluations/{report.step:06d}-{report.suite.replace('/', '-')}-{report.sampling}.json"
         played = ProblemSet(
             name=report.suite, digest=report.suite_digest, purpose="evaluation", source={"num_problems": report.n}
         )
         with self.server.requests():
             self._runs.log(run_id, points, report.step, timestamp_ms)
-            self._runs.log_table(run_id, evaluation_rows(report), name)
+            self._runs.log_table(run_id, read_evaluation_rows(report), name)
             self._runs.log_problems(self._runs.mlflow_id(run_id), [played])
             paid = [name for name in points if name.endswith(PAYOFF)]
             success = evaluation(report.sampling, "success_rate")

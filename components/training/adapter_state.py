@@ -23,7 +23,7 @@ from components.models.adapters import (
 )
 from components.models.digests import join_digests, tensors_digest
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest
-from components.training.checkpoint import NO_OPTIMIZER, load_model, probe_for, read_manifest, write_manifest
+from components.training.checkpoint import NO_OPTIMIZER, compute_probe, load_model, read_manifest, write_manifest
 
 _ANY = ".policy."
 """The place of the policy's name in names that all policies share."""
@@ -105,7 +105,7 @@ def write_adapter_checkpoint(
         step=step,
         weights_digest=compute_adapted_digest(state.base_digest, adapter_digest),
         optimizer_digest=join_digests(digests) if digests else NO_OPTIMIZER,
-        probe=probe_for(model),
+        probe=compute_probe(model),
         base_digest=state.base_digest,
     )
     write_manifest(output_folder, manifest)

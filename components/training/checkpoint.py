@@ -90,7 +90,7 @@ def _initial_manifest(
         step=0,
         weights_digest=weights_digest,
         optimizer_digest=NO_OPTIMIZER,
-        probe=probe_for(model),
+        probe=compute_probe(model),
         base_digest=base_digest,
     )
     write_manifest(folder, manifest)
@@ -116,7 +116,7 @@ def load_trainable(folder: Path, *, training: TrainingConfig) -> nn.Module:
     return model
 
 
-def probe_for(model: nn.Module, *, vocabulary_size: int | None = None) -> Probe:
+def compute_probe(model: nn.Module, *, vocabulary_size: int | None = None) -> Probe:
     """The trainer's log-probabilities of 8 fixed tokens after 16 fixed ones, at temperature 1.
 
     `vocabulary_size` is the model's own unless given. Every rank of a partitioned model must call this.

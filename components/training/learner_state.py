@@ -24,9 +24,9 @@ from components.models.value_head import add_value_head
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, CheckpointManifest, UpdateJob
 from components.training.checkpoint import (
     NO_OPTIMIZER,
+    compute_probe,
     copy_companions,
     load_trainable,
-    probe_for,
     write_manifest,
 )
 from components.training.optimizer_state import read_optimizer, write_optimizer
@@ -87,7 +87,7 @@ def save_learner(deepspeed: DeepSpeed, learner: Learner, job: UpdateJob, ranks: 
     folder, base_digest = job.output_folder, job.base_digest
     if ranks.first:
         folder.mkdir(parents=True)
-    probe = probe_for(learner, vocabulary_size=int(learner.module.config.vocab_size))
+    probe = compute_probe(learner, vocabulary_size=int(learner.module.config.vocab_size))
     written = _write_weights(deepspeed, learner, job, ranks, adapted=base_digest is not None)
     digest = str(ranks.broadcast(written))
     trained = learner.global_steps > 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from components.algorithms.registry import estimator
+from components.algorithms.registry import find_estimator
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, StoreConfig
 from components.config.hybrid import GAME_BOY
@@ -176,7 +176,7 @@ def check_own_code(scenario: Scenario) -> None:
                 component,
                 component,
             )
-    estimator(config.algorithm.advantage, source=config.algorithm.source)
+    find_estimator(config.algorithm.advantage, source=config.algorithm.source)
     if is_custom(config.loss.policy_loss):
         from components.algorithms.loss_registry import policy_loss  # imports torch, as every loss does
 

@@ -17,7 +17,7 @@ from components.models.character_tokenizer import character_tokenizer
 from components.models.digests import model_digest, tensors_digest
 from components.models.model_folder import write_model_folder
 from components.schema import PolicyVersion
-from components.training.checkpoint import probe_for
+from components.training.checkpoint import compute_probe
 from infra.services.process import MARK
 from tests.sections import choose_generation
 
@@ -67,7 +67,7 @@ def save_model(seed: int, folder: Path, *, step: int = 0) -> tuple[PolicyVersion
     model = tiny_model(seed)
     write_model_folder(model, character_tokenizer(ALPHABET), folder)
     version = PolicyVersion(policy="team", step=step, weights_digest=model_digest(model))
-    return version, probe_for(model)
+    return version, compute_probe(model)
 
 
 def save_adapter(seed: int, folder: Path, *, policy: str, base_seed: int = 0) -> tuple[PolicyVersion, Any]:
@@ -82,7 +82,7 @@ def save_adapter(seed: int, folder: Path, *, policy: str, base_seed: int = 0) ->
     tensors = adapter_tensors(model, policy)
     write_adapter(tensors, SHAPE, folder)
     digest = compute_adapted_digest(base, tensors_digest(tensors))
-    return PolicyVersion(policy=policy, step=seed, weights_digest=digest), probe_for(model)
+    return PolicyVersion(policy=policy, step=seed, weights_digest=digest), compute_probe(model)
 
 
 def config_of(**vllm: Any) -> GenerationConfig:

@@ -11,8 +11,9 @@ from components.errors import RecordRefuted
 from components.schema import Execution, RolloutShard, ToolRecord
 from components.session import toolbox
 from components.session.scenario import scenario_of
-from components.session.toolbox import Toolbox
+from components.session.toolbox import SPOT_CHECK_FRACTION, Toolbox, spot_check_fraction
 from flows.presets import preset_config
+from flows.runners import _ray_settings
 from tests.components.sandbox.scripted import ScriptedSandbox, make_printed
 
 PROGRAMS = [Execution(program=f"print({number})") for number in range(30)]
@@ -64,6 +65,7 @@ def forge(shard: RolloutShard) -> RolloutShard:
 def test_records_of_other_hosts_are_checked_and_whatever_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: tuple[str, ...], num_checked: int
 ) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     chosen = config(tmp_path, *overrides)
     shard, sandbox = play(monkeypatch, chosen)
     check(chosen, shard)
@@ -76,6 +78,16 @@ def test_records_of_other_hosts_are_checked_and_whatever_is_asked_for(
             check(chosen, forge(shard))
     else:
         check(chosen, forge(shard))
+
+
+def test_records_of_a_cluster_that_the_variable_names_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "other:6379")
+    fractions = [spot_check_fraction(config(tmp_path, f"resources.runner={runner}")) for runner in ("ray", "thread")]
+    assert fractions == [SPOT_CHECK_FRACTION, 0.0]
+    sent = _ray_settings(None)["runtime_env"]["env_vars"]
+    assert sent["RAY_ADDRESS"] == "other:6379", "the reward stage runs in Ray's processes"
 
 
 def test_an_environment_without_tools_has_nothing_to_check(tmp_path: Path) -> None:

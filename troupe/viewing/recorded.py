@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from components.algorithms.registry import ESTIMATORS, estimator
+from components.algorithms.registry import ESTIMATORS, find_estimator
 from components.artifacts.base import ArtifactStore
 from components.artifacts.parallel import in_parallel
 from components.artifacts.payloads import get
@@ -177,7 +177,7 @@ def _missing_advantages(config: RunConfig, *, is_whole: bool) -> str | None:
 
 def _with_advantages(episodes: Sequence[RecordedEpisode], config: RunConfig) -> list[RecordedEpisode]:
     """The episodes with their advantages, computed again by the estimator of the run, from credits where there are some."""
-    compute = estimator(config.algorithm.advantage)
+    compute = find_estimator(config.algorithm.advantage)
     learned_from_E_N_K = [each.rewards_N_K if each.credits_N_K is None else each.credits_N_K for each in episodes]
     found_E_N_K = compute([each.episode for each in episodes], learned_from_E_N_K, config.algorithm)
     return [replace(each, advantages_N_K=found_N_K) for each, found_N_K in zip(episodes, found_E_N_K, strict=True)]

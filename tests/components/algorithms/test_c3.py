@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.algorithms.registry import estimator
+from components.algorithms.registry import find_estimator
 from components.schema import Episode
 from tests.components.algorithms.episodes import episode, node
 from tests.sections import choose_algorithm
@@ -26,12 +26,12 @@ def make_nested() -> Episode:
 def test_each_candidate_is_compared_with_the_mean_of_the_others() -> None:
     # The leaves below the first agent's candidates earn (1, 0) and (0, 0): its values are (.5, 0).
     rewards = [((0.5, 0.0), (1.0, 0.0), (0.0, 0.0), (1.0,), (0.0,))]
-    found = estimator("c3")([make_nested()], rewards, C3)
+    found = find_estimator("c3")([make_nested()], rewards, C3)
     assert found == [((0.5, -0.5), (1.0, -1.0), (0.0, 0.0), (None,), (None,))]
 
 
 def test_three_candidates_by_hand() -> None:
-    found = estimator("c3")([episode("a", 0, "t", num=3)], [((0.75, 0.25, 0.5),)], C3)
+    found = find_estimator("c3")([episode("a", 0, "t", num=3)], [((0.75, 0.25, 0.5),)], C3)
     assert found == [(pytest.approx((0.375, -0.375, 0.0)),)]
 
 
@@ -41,8 +41,8 @@ def test_it_is_its_definition_in_any_order_and_ignores_what_all_share(
 ) -> None:
     rng.shuffle(values_K)  # type: ignore[attr-defined]
     played = episode("a", 0, "t", num=len(values_K))
-    (((found),),) = estimator("c3")([played], [(tuple(values_K),)], C3)
+    (((found),),) = find_estimator("c3")([played], [(tuple(values_K),)], C3)
     wanted = [value - statistics.fmean(values_K[:k] + values_K[k + 1 :]) for k, value in enumerate(values_K)]
     assert found == pytest.approx(wanted, abs=1e-9)
-    (((moved),),) = estimator("c3")([played], [(tuple(value + shared for value in values_K),)], C3)
+    (((moved),),) = find_estimator("c3")([played], [(tuple(value + shared for value in values_K),)], C3)
     assert moved == pytest.approx(found, abs=1e-9)

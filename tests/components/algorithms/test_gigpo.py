@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.algorithms.gigpo import step_returns
-from components.algorithms.registry import estimator
+from components.algorithms.registry import find_estimator
 from components.schema import Episode
 from tests.components.algorithms.episodes import episode
 from tests.sections import choose_algorithm
@@ -27,26 +27,26 @@ def test_the_faster_of_two_equal_episodes_is_preferred_where_they_part() -> None
     episodes = [seeing(episode("a", 0, "tptp"), 1, 2, 3, 4), seeing(episode("a", 1, "tp"), 1, 5)]
     rewards = [((9.0,), (9.0,), (9.0,), (1.0,)), ((9.0,), (1.0,))]
     assert step_returns(episodes, rewards, 0.5) == [((0.5,), (0.5,), (1.0,), (1.0,)), ((1.0,), (1.0,))]
-    found = estimator("gigpo")(episodes, rewards, PLAIN)
+    found = find_estimator("gigpo")(episodes, rewards, PLAIN)
     assert found == [((-0.25,), (0.0,), (0.0,), (0.0,)), ((0.25,), (0.0,))]
 
 
 def test_both_comparisons_add_up_with_the_weight() -> None:
     episodes = [seeing(episode("a", 0, "p"), 1), seeing(episode("a", 1, "p"), 1), seeing(episode("a", 2, "p"), 2)]
     rewards = [((1.0,),), ((0.0,),), ((0.5,),)]
-    found = estimator("gigpo")(episodes, rewards, PLAIN.model_copy(update={"step_weight": 3.0}))
+    found = find_estimator("gigpo")(episodes, rewards, PLAIN.model_copy(update={"step_weight": 3.0}))
     assert found == [((0.5 + 3 * 0.5,),), ((-0.5 - 3 * 0.5,),), ((0.0,),)]
 
 
 def test_a_state_that_is_visited_twice_in_an_episode_is_one_group() -> None:
-    (found,) = estimator("gigpo")([seeing(episode("a", 0, "ptp"), 7, 1, 7)], [((9.0,), (9.0,), (2.0,))], PLAIN)
+    (found,) = find_estimator("gigpo")([seeing(episode("a", 0, "ptp"), 7, 1, 7)], [((9.0,), (9.0,), (2.0,))], PLAIN)
     assert found == ((-0.5,), (0.0,), (0.5,))
 
 
 def test_equal_prompts_of_other_agents_and_problems_are_other_states() -> None:
     episodes = [seeing(episode(problem, 0, agent), 1) for problem, agent in (("a", "t"), ("a", "p"), ("b", "t"))]
     rewards = [((1.0,),), ((0.0,),), ((5.0,),)]
-    assert estimator("gigpo")(episodes, rewards, PLAIN) == [((0.5,),), ((-0.5,),), ((0.0,),)]
+    assert find_estimator("gigpo")(episodes, rewards, PLAIN) == [((0.5,),), ((-0.5,),), ((0.0,),)]
 
 
 def test_failed_episodes_and_unscored_actions_are_nobodys_alternative() -> None:
@@ -57,7 +57,7 @@ def test_failed_episodes_and_unscored_actions_are_nobodys_alternative() -> None:
         seeing(episode("a", 3, "tp"), 1, 3),
     ]
     rewards = [((0.0,), (1.0,)), ((0.0,), (50.0,)), ((None,), (0.0,)), ((0.0,), (0.5,))]
-    found = estimator("gigpo")(episodes, rewards, PLAIN)
+    found = find_estimator("gigpo")(episodes, rewards, PLAIN)
     assert found == [((0.5 + 0.25,), (0.5 + 0.5,)), ((None,), (None,)), ((None,), (-0.5 - 0.5,)), ((-0.25,), (0.0,))]
 
 
@@ -81,7 +81,7 @@ def _normalise(value: float, group: list[float], epsilon: float) -> float:
 def test_it_is_the_papers_formula_by_brute_force(played: Any, weight: float, discount: float) -> None:
     episodes, rewards = played
     algorithm = choose_algorithm(advantage="gigpo", step_weight=weight, step_discount=discount, epsilon=0.01)
-    found = estimator("gigpo")(episodes, rewards, algorithm)
+    found = find_estimator("gigpo")(episodes, rewards, algorithm)
     steps = [
         (each.problem.problem_id, node.group.agent, node.prompt_tokens, discount ** (turns - node.group.turn) * earned)
         for each, ((earned,), turns) in zip(
@@ -105,10 +105,10 @@ def test_it_is_the_papers_formula_by_brute_force(played: Any, weight: float, dis
 @given(plays(), st.randoms(use_true_random=False))
 def test_the_order_of_episodes_moves_advantages_and_changes_none(played: Any, rng: Any) -> None:
     episodes, rewards = played
-    found = estimator("gigpo")(episodes, rewards, PLAIN)
+    found = find_estimator("gigpo")(episodes, rewards, PLAIN)
     order = list(range(len(episodes)))
     rng.shuffle(order)
-    again = estimator("gigpo")([episodes[i] for i in order], [rewards[i] for i in order], PLAIN)
+    again = find_estimator("gigpo")([episodes[i] for i in order], [rewards[i] for i in order], PLAIN)
     for place, index in enumerate(order):
         assert [a for (a,) in again[place]] == pytest.approx([a for (a,) in found[index]], abs=1e-9)
 
@@ -118,8 +118,8 @@ def test_the_order_of_episodes_moves_advantages_and_changes_none(played: Any, rn
 def test_a_problem_is_compared_with_itself_alone_and_without_the_second_term_it_is_grpo(played: Any) -> None:
     episodes, rewards = played
     mine = [index for index, each in enumerate(episodes) if each.problem.problem_id == "a"]
-    found = estimator("gigpo")(episodes, rewards, PLAIN)
-    alone = estimator("gigpo")([episodes[i] for i in mine], [rewards[i] for i in mine], PLAIN)
+    found = find_estimator("gigpo")(episodes, rewards, PLAIN)
+    alone = find_estimator("gigpo")([episodes[i] for i in mine], [rewards[i] for i in mine], PLAIN)
     assert [found[i] for i in mine] == alone
     without = PLAIN.model_copy(update={"step_weight": 0.0})
-    assert estimator("gigpo")(episodes, rewards, without) == estimator("grpo")(episodes, rewards, without)
+    assert find_estimator("gigpo")(episodes, rewards, without) == find_estimator("grpo")(episodes, rewards, without)

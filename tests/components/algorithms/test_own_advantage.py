@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from components.algorithms.registry import estimator
+from components.algorithms.registry import find_estimator
 from components.errors import ConfigurationError
 from tests.components.algorithms.episodes import episode
 from tests.sections import choose_algorithm
@@ -24,7 +24,7 @@ def centred(episodes, rewards, algorithm):
 
 def test_an_own_advantage_gets_rewards_and_fields_and_gives_the_same_shape(own_module: Own) -> None:
     name = f"{own_module(CENTRED)}:centred"
-    found = estimator(name)(EPISODES, REWARDS, choose_algorithm(advantage=name, epsilon=0.5))
+    found = find_estimator(name)(EPISODES, REWARDS, choose_algorithm(advantage=name, epsilon=0.5))
     assert found == [((1.0, -1.0, None), (-1.0, -1.0, 2.0)), ((None, 0.0),), ()]
 
 
@@ -33,7 +33,7 @@ def test_written_out_at_grpo_equals_the_built_in_one(own_module: Own) -> None:
     text += "def mine(e, r, a): return [advantages(rewards_N_K, a) for rewards_N_K in r]\n"
     name = f"{own_module(text)}:mine"
     algorithm = choose_algorithm()
-    assert estimator(name)(EPISODES, REWARDS, algorithm) == estimator("at_grpo")(EPISODES, REWARDS, algorithm)
+    assert find_estimator(name)(EPISODES, REWARDS, algorithm) == find_estimator("at_grpo")(EPISODES, REWARDS, algorithm)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_a_wrong_advantage_is_one_line_with_its_file_and_line(own_module: Own, b
     with pytest.raises(
         ConfigurationError, match=rf"^algorithm\.advantage '{module}:mine': .*{module}\.py{told}"
     ) as caught:
-        estimator(f"{module}:mine")(EPISODES, REWARDS, choose_algorithm())
+        find_estimator(f"{module}:mine")(EPISODES, REWARDS, choose_algorithm())
     assert "\n" not in str(caught.value)
 
 
 def test_an_estimator_of_another_source_than_the_run_s_is_refused(own_module: Own) -> None:
     with pytest.raises(ConfigurationError, match="the run works with 0123; bring the same files to every host"):
-        estimator(f"{own_module(CENTRED)}:centred", source="0123")
+        find_estimator(f"{own_module(CENTRED)}:centred", source="0123")

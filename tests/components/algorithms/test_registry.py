@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.algorithms.registry import ESTIMATORS, estimator
+from components.algorithms.registry import ESTIMATORS, find_estimator
 from components.config.algorithm import Algorithm
 from components.config.variants import list_variants
 from tests.components.algorithms.episodes import episode
@@ -46,7 +46,7 @@ def flat(values_E_N_K: Any) -> list[Any]:
 @given(trees(), st.sampled_from(TREE))
 def test_in_a_tree_a_missing_reward_has_no_advantage_and_the_rest_sums_to_zero(played: Any, name: str) -> None:
     episodes, rewards = played
-    found = estimator(name)(episodes, rewards, choose_algorithm(advantage=name))
+    found = find_estimator(name)(episodes, rewards, choose_algorithm(advantage=name))
     assert [[len(k) for k in n] for n in found] == [[len(k) for k in n] for n in rewards]
     assert [a is None for a in flat(found)] == [r is None for r in flat(rewards)]
     assert math.fsum(a for a in flat(found) if a is not None) == pytest.approx(0.0, abs=1e-9)
@@ -57,9 +57,9 @@ def test_in_a_tree_a_missing_reward_has_no_advantage_and_the_rest_sums_to_zero(p
 def test_a_failed_episode_is_out_and_does_not_move_the_others(played: Any, name: str) -> None:
     episodes, rewards = played
     algorithm = choose_algorithm(advantage=name)
-    found = estimator(name)(episodes, rewards, algorithm)
+    found = find_estimator(name)(episodes, rewards, algorithm)
     sound = [index for index, e in enumerate(episodes) if e.error is None]
-    alone = estimator(name)([episodes[i] for i in sound], [rewards[i] for i in sound], algorithm)
+    alone = find_estimator(name)([episodes[i] for i in sound], [rewards[i] for i in sound], algorithm)
     assert flat([found[i] for i in sound]) == pytest.approx(flat(alone))
     assert {*flat([found[i] for i in range(len(episodes)) if i not in sound])} <= {None}
 
@@ -71,12 +71,12 @@ def test_the_order_of_episodes_and_candidates_moves_advantages_and_changes_none(
 ) -> None:
     episodes, rewards = played
     algorithm = choose_algorithm(advantage=name)
-    found = estimator(name)(episodes, rewards, algorithm)
+    found = find_estimator(name)(episodes, rewards, algorithm)
     order, places = list(range(len(episodes))), [0, 1, 2]
     rng.shuffle(order)
     rng.shuffle(places)
     moved = [tuple(tuple(rewards_K[k] for k in places) for rewards_K in rewards[i]) for i in order]
-    again = estimator(name)([episodes[i] for i in order], moved, algorithm)
+    again = find_estimator(name)([episodes[i] for i in order], moved, algorithm)
     wanted = [tuple(tuple(advantages_K[k] for k in places) for advantages_K in found[i]) for i in order]
     assert flat(again) == pytest.approx(flat(wanted), abs=1e-9)
 
@@ -86,13 +86,13 @@ def test_the_order_of_episodes_and_candidates_moves_advantages_and_changes_none(
 def test_a_continuation_is_out_and_moves_nobody(played: Any, name: str, data: Any) -> None:
     episodes, rewards = played
     algorithm = choose_algorithm(advantage=name)
-    found = estimator(name)(episodes, rewards, algorithm)
+    found = find_estimator(name)(episodes, rewards, algorithm)
     continued, more = [], []
     for each, rewards_N_K in zip(episodes, rewards, strict=True):
         below = [replace(n, candidates=n.candidates[:1], parent=(0, 0)) for n in each.nodes]
         continued.append(replace(each, nodes=(*each.nodes, *below)))
         more.append((*rewards_N_K, *((data.draw(reward),) for _ in below)))
-    again = estimator(name)(continued, more, algorithm)
+    again = find_estimator(name)(continued, more, algorithm)
     assert [n[: len(each.nodes)] for n, each in zip(again, episodes, strict=True)] == found
     assert {*flat([n[len(each.nodes) :] for n, each in zip(again, episodes, strict=True)])} <= {None}
 
@@ -101,7 +101,7 @@ def test_a_continuation_is_out_and_moves_nobody(played: Any, name: str, data: An
 def test_one_answer_alone_or_equal_ones_teach_nothing(name: str, earned: float) -> None:
     algorithm = choose_algorithm(advantage=name)
     for num in (1, 4):
-        assert not any(flat(estimator(name)([episode("a", 0, "t", num=num)], [((earned,) * num,)], algorithm)))
+        assert not any(flat(find_estimator(name)([episode("a", 0, "t", num=num)], [((earned,) * num,)], algorithm)))
 
 
 def test_every_name_of_the_configuration_has_an_estimator() -> None:

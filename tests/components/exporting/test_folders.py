@@ -17,7 +17,7 @@ from components.models.character_tokenizer import character_tokenizer
 from components.models.model_folder import write_model_folder
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.training.base import Probe
-from components.training.checkpoint import load_model, probe_for
+from components.training.checkpoint import compute_probe, load_model
 from tests.components.generation.tiny_models import random_model
 from tests.components.models.test_tokenizer import byte_tokenizer
 
@@ -99,7 +99,7 @@ def adapter_on(base: Path, folder: Path) -> Probe:
     for tensor in adapter_tensors(model, "plan").values():
         tensor.data.normal_(std=0.3)
     write_adapter(adapter_tensors(model, "plan"), SHAPE, folder)
-    return probe_for(model)
+    return compute_probe(model)
 
 
 def test_an_adapter_folder_names_its_base_and_has_the_tokenizer(characters: Path, tmp_path: Path) -> None:
@@ -118,8 +118,10 @@ def test_a_merge_is_proved_by_the_probe(characters: Path, tmp_path: Path) -> Non
     probe = adapter_on(characters, tmp_path / "plan")
     known = {"tolerance": 1e-4, "trained_in": "float32"}
     assert merge(characters, tmp_path / "plan", tmp_path / "whole", probe=probe, **known) <= 1e-5
-    assert probe_for(load_model(tmp_path / "whole")).trainer_logprobs == pytest.approx(probe.trainer_logprobs, abs=1e-5)
-    other = probe_for(load_model(characters))
+    assert compute_probe(load_model(tmp_path / "whole")).trainer_logprobs == pytest.approx(
+        probe.trainer_logprobs, abs=1e-5
+    )
+    other = compute_probe(load_model(characters))
     with pytest.raises(LogprobMismatch, match="export it as an adapter, without --merged"):
         merge(characters, tmp_path / "plan", tmp_path / "again", probe=other, **known)
 

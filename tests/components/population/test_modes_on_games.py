@@ -19,7 +19,7 @@ from components.population.training_modes import (
     Floats,
     flat_matrix,
     hierarchical_matrix,
-    mode_matrix,
+    make_mode_matrix,
 )
 from tests.sections import choose_training_mode
 
@@ -59,20 +59,20 @@ def test_the_threshold_of_the_public_good(num: int, share: float, beta: float, k
 )
 def test_four_modes_have_four_outcomes_in_one_game(share: float, who_cooperates: dict[str, str]) -> None:
     for mode in MODES:  # thresholds at N = 4: .55, 1.667, .969 at rho 0, and .5 or 1
-        (found,) = equilibria(PublicGoods(share=share), mode_matrix(choose_training_mode(mode), 4))
+        (found,) = equilibria(PublicGoods(share=share), make_mode_matrix(choose_training_mode(mode), 4))
         assert "".join("C" if action == C else "D" for action in found) == who_cooperates.get(mode, "DDDD")
 
 
 def test_cooperation_removes_the_trap_of_the_staged_game() -> None:
     traitors, late = (D, D, *(C,) * 6), 40
     assert set(equilibria(Staged(), np.eye(8), late)) == {(D,) * 8, traitors}
-    assert equilibria(Staged(), mode_matrix(Cooperative(), 8), late) == (traitors,)
-    assert equilibria(Staged(), mode_matrix(Cooperative(cooperation_strength=1.0), 8), late) == ((C,) * 8,)
+    assert equilibria(Staged(), make_mode_matrix(Cooperative(), 8), late) == (traitors,)
+    assert equilibria(Staged(), make_mode_matrix(Cooperative(cooperation_strength=1.0), 8), late) == ((C,) * 8,)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_mode_moves_the_equilibria_of_coop_compete(mode: str) -> None:
-    assert equilibria(CoopCompete(), mode_matrix(choose_training_mode(mode), 8)) == ((D,) * 8, (C,) * 8)
+    assert equilibria(CoopCompete(), make_mode_matrix(choose_training_mode(mode), 8)) == ((D,) * 8, (C,) * 8)
 
 
 def learn_cooperation(game: PayoffRules, matrix: Floats, seed: int) -> list[float]:
@@ -96,7 +96,7 @@ def learn_cooperation(game: PayoffRules, matrix: Floats, seed: int) -> list[floa
 def test_learners_find_the_predicted_equilibria(seed: int) -> None:
     game = PublicGoods(share=0.8)
     for mode in MODES:
-        (wanted,) = equilibria(game, mode_matrix(choose_training_mode(mode), 4))
-        found = learn_cooperation(game, mode_matrix(choose_training_mode(mode), 4), seed)
+        (wanted,) = equilibria(game, make_mode_matrix(choose_training_mode(mode), 4))
+        found = learn_cooperation(game, make_mode_matrix(choose_training_mode(mode), 4), seed)
         assert [ACTIONS[round(chance)] for chance in found] == list(wanted)
         assert all(min(chance, 1 - chance) < 0.1 for chance in found)

@@ -10,8 +10,8 @@ from components.mathematics.returns import discount_returns
 from components.population.training_modes import (
     flat_matrix,
     hierarchical_matrix,
+    make_mode_matrix,
     mix_strengths,
-    mode_matrix,
     team_means,
 )
 from tests.sections import choose_training_mode
@@ -22,7 +22,7 @@ SHARE = st.floats(0, 1)
 
 
 def test_the_four_modes_of_two_members() -> None:
-    first_rows = {mode: mode_matrix(choose_training_mode(mode), 2)[0] for mode in MODES}
+    first_rows = {mode: make_mode_matrix(choose_training_mode(mode), 2)[0] for mode in MODES}
     assert first_rows["cooperative"] == pytest.approx([0.7, 0.3])
     assert first_rows["competitive"] == pytest.approx([1.0, -0.4])
     assert first_rows["mixed"] == pytest.approx([0.85, -0.05])
@@ -50,12 +50,12 @@ def test_competition_is_the_difference_by_hand_and_zero_sum_at_full_intensity(
 def test_the_mixed_mode_lies_between_cooperation_and_competition(
     num: int, beta: float, kappa: float, rho: float
 ) -> None:
-    cooperative = mode_matrix(Cooperative(cooperation_strength=beta), num)
-    competitive = mode_matrix(Competitive(competition_intensity=kappa), num)
+    cooperative = make_mode_matrix(Cooperative(cooperation_strength=beta), num)
+    competitive = make_mode_matrix(Competitive(competition_intensity=kappa), num)
     mixed = Mixed(cooperation_strength=beta, competition_intensity=kappa)
     together, apart = (1 + rho) / 2, (1 - rho) / 2
     wanted = together * cooperative + apart * competitive
-    assert mode_matrix(mixed, num, correlation=rho) == pytest.approx(wanted, abs=1e-12)
+    assert make_mode_matrix(mixed, num, correlation=rho) == pytest.approx(wanted, abs=1e-12)
     assert sum(mix_strengths(beta, kappa, rho)) <= max(beta, kappa) + 1e-12
 
 

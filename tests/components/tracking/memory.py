@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from components.errors import TrackingUnavailable
 from components.schema import EvalReport, IterationReport
 from components.tracking.base import EpisodeTrace, ProblemSet, TeamCheckpoint
-from components.tracking.metric_points import evaluation_points, iteration_points
+from components.tracking.metric_points import read_evaluation_points, read_iteration_points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +63,11 @@ class InMemoryTracker:
 
     def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
         """Keep the metrics and timings of one step."""
-        self._add(report.run_id, iteration_points(report), report.step, timestamp_ms)
+        self._add(report.run_id, read_iteration_points(report), report.step, timestamp_ms)
 
     def publish_evaluation(self, run_id: str, report: EvalReport, *, model: str, timestamp_ms: int) -> None:
         """Keep a held-out evaluation."""
-        self._add(run_id, evaluation_points(report), report.step, timestamp_ms)
+        self._add(run_id, read_evaluation_points(report), report.step, timestamp_ms)
 
     def publish_checkpoint(self, run_id: str, checkpoint: TeamCheckpoint) -> None:
         """Register a checkpoint unless (step, digest) is registered."""

@@ -1,9 +1,9 @@
-from components.tracking.metric_points import evaluation_points, evaluation_rows, iteration_points
+from components.tracking.metric_points import read_evaluation_points, read_evaluation_rows, read_iteration_points
 from tests.components.tracking.reports import evaluation, iteration
 
 
 def test_a_step_shows_its_metrics_and_its_timings() -> None:
-    assert iteration_points(iteration("r", 7)) == {
+    assert read_iteration_points(iteration("r", 7)) == {
         "rollout/success_rate": 0.07,
         "reward/plan_agent/mean": 9.0,
         "time/update_policy_seconds": 0.5,
@@ -12,13 +12,13 @@ def test_a_step_shows_its_metrics_and_its_timings() -> None:
 
 
 def test_the_rows_of_an_evaluation_are_its_problems() -> None:
-    rows = evaluation_rows(evaluation(3))
+    rows = read_evaluation_rows(evaluation(3))
     assert len(rows["problem"]) == len(set(map(str, rows["problem"]))) == 40
     assert sum(map(bool, rows["solved"])) == 30
 
 
 def test_an_evaluation_is_named_by_its_sampling_and_leaves_out_what_did_not_occur() -> None:
-    assert evaluation_points(evaluation(3)) == {
+    assert read_evaluation_points(evaluation(3)) == {
         "eval/greedy/num_generated_tokens": 800.0,
         "eval/greedy/n": 40.0,
         "eval/greedy/num_successes": 30.0,

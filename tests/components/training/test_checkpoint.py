@@ -10,8 +10,8 @@ from components.training.base import MODEL_FOLDER
 from components.training.checkpoint import (
     MANIFEST_FILE,
     NO_OPTIMIZER,
+    compute_probe,
     load_model,
-    probe_for,
     read_manifest,
     write_initial_checkpoint,
 )
@@ -36,7 +36,7 @@ def test_the_probe_is_what_a_plain_forward_gives(initial, make_model) -> None:
 
 
 def test_another_models_probe_differs(initial, make_model) -> None:
-    other = probe_for(make_model(seed=1))
+    other = compute_probe(make_model(seed=1))
     assert other.prompt_tokens == initial[1].probe.prompt_tokens
     assert max(abs(a - b) for a, b in zip(other.trainer_logprobs, initial[1].probe.trainer_logprobs, strict=True)) > 0.1
 

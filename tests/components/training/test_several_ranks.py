@@ -17,7 +17,7 @@ from components.machine.child_environment import filter_environment
 from components.models.adapters import ADAPTER_FOLDER, load_adapter
 from components.models.digests import model_digest
 from components.training.base import MODEL_FOLDER, TRAINING_FOLDER, UpdateJob, UpdateResult
-from components.training.checkpoint import load_model, probe_for, read_manifest, write_initial_adapter
+from components.training.checkpoint import compute_probe, load_model, read_manifest, write_initial_adapter
 from components.training.trainer import DeepSpeedTrainer
 from tests.sections import choose_loss
 
@@ -176,7 +176,7 @@ def test_an_adapter_under_zero_is_that_of_one_rank_and_its_base_stays(
     assert model_digest(model) == manifest.base_digest == read_manifest(alone.folder).base_digest
     # The probe is the answer of the live, partitioned model: of this base, still, and this adapter.
     load_adapter(model, "p", spread.folder / ADAPTER_FOLDER)
-    assert manifest.probe.trainer_logprobs == pytest.approx(probe_for(model).trainer_logprobs, abs=1e-5)
+    assert manifest.probe.trainer_logprobs == pytest.approx(compute_probe(model).trainer_logprobs, abs=1e-5)
 
 
 def test_each_rank_writes_its_share_and_all_are_wanted(chain: Chain) -> None:

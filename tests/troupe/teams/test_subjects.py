@@ -33,8 +33,8 @@ from components.session.session import Session
 from components.training.base import MODEL_FOLDER, CheckpointManifest
 from components.training.checkpoint import (
     NO_OPTIMIZER,
+    compute_probe,
     load_model,
-    probe_for,
     write_initial_checkpoint,
     write_manifest,
 )
@@ -95,7 +95,7 @@ def with_random_adapter(session: Session, before: CheckpointRef, folder: Path) -
     write_adapter(tensors, shape, folder / ADAPTER_FOLDER)
     digest = compute_adapted_digest(base, tensors_digest(tensors))
     named = {"policy": "team", "step": 1, "weights_digest": digest, "optimizer_digest": NO_OPTIMIZER}
-    write_manifest(folder, CheckpointManifest(**named, probe=probe_for(model)))
+    write_manifest(folder, CheckpointManifest(**named, probe=compute_probe(model)))
     return session.copies.store(folder, base=before.base)
 
 
