@@ -17,19 +17,16 @@ from hypothesis import HealthCheck, settings
 from components.machine.home import HOME
 from tests.cpu_seconds import CpuSecondsOfTests
 from tests.docker_cleanup import end_engines_below, leftovers_ended_below, state_folders_below
-from tests.forked_workers import serving
+from tests.forked_workers import forking, serving
 
 SCOPES = {
     "vLLM": ("tests/integration/test_vllm",),
-    "Prefect, MLflow and S3": ("tests/integration/",),
+    "Prefect, MLflow and S3": ("tests/infra/test_deployed.py", "tests/integration/"),
     "Prefect": ("tests/flows/", "tests/tasks/", "tests/troupe/training/"),
     "training workers": ("tests/components/training/",),
     "hosts": ("tests/hosts/",),
     "Docker": ("tests/components/sandbox/",),
-    "Prefect, MLflow and S3 as users start them": (
-        "tests/infra/services/test_whole_stack.py",
-        "tests/infra/test_deployed.py",
-    ),
+    "Prefect, MLflow and S3 as users start them": ("tests/infra/services/test_whole_stack.py",),
 }
 """What is started once, the longest first: the beginnings of the tests that share it."""
 
@@ -52,6 +49,18 @@ def rank(nodeid: str) -> int:
     names = [*SCOPES]
     scope = scope_of(nodeid)
     return names.index(scope) if scope in names else len(names)
+
+
+@pytest.fixture(scope="session")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Prefect, MLflow and S3 on free ports, their data in a temporary folder."""
+    from infra.services.stack import down, up
+
+    home = tmp_path_factory.mktemp("services")
+    try:
+        yield up(home, only=("prefect", "s3", "mlflow"))
+    finally:
+        down(home)
 
 
 @pytest.fixture(scope="session")
@@ -104,6 +113,16 @@ def forked_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The socket of a process that forks training workers."""
     with serving(tmp_path_factory.mktemp("forked-workers")) as socket_file:
         yield socket_file
+
+
+@pytest.fixture(scope="module")
+def forked(forked_workers: Path) -> Iterator[None]:
+    """The trainers that a module makes fork their workers."""
+    from components.training import launcher
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launcher, "subprocess", forking(forked_workers))
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -26,7 +26,7 @@ from infra.deployed import differences, local_client, read_deployed, tidy
 from infra.deployments import local_deployments, write_deployments
 from infra.register import ensure_pool
 from infra.services.environment import StackStatus, environment
-from infra.services.stack import deploy, down, up
+from infra.services.stack import deploy, up
 
 pytestmark = pytest.mark.slow
 
@@ -97,12 +97,12 @@ def wait_for(holds: Callable[[], bool], *, seconds: float = 240.0) -> bool:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackStatus]:
-    home = tmp_path_factory.mktemp("deployed") / "home"
-    try:
-        yield up(home, only=["prefect"])
-    finally:
-        down(home)
+def server(services: StackStatus) -> Iterator[StackStatus]:
+    """The server that whole runs use, left without automations."""
+    yield services
+    with local_client(services) as client:
+        for each in client.read_automations():
+            client.delete_automation(each.id)
 
 
 @pytest.fixture
@@ -137,9 +137,6 @@ def test_what_differs_is_told_and_repaired_and_the_rest_is_left_alone(folder: Fo
     ((_, only),) = read_deployed(folder.client).items()
     assert [(each.slug, each.schedule.cron) for each in only.schedules] == [("night", "0 4 * * *")]
 
-    before = folder.ids()
-    folder.up()
-    assert folder.ids() == before
     folder.client.delete_work_pool("troupe")
     assert folder.check() == ["work pool troupe: missing"]
     up(folder.state.home, only=["prefect"])  # its health check makes the pool
@@ -194,7 +191,9 @@ def test_missed_nights_become_one_run(folder: Folder) -> None:
             past = str(datetime.fromisoformat(planned) - timedelta(days=4))
             database.execute("UPDATE flow_run SET next_scheduled_start_time = ? WHERE id = ?", (past, key))
     assert wait_for(lambda: len(late()) == 3)
+    before = folder.ids()
     folder.up()
+    assert folder.ids() == before, "`troupe up` makes nothing twice"
     missed = late()
     assert len(missed) == 3, "`troupe up` keeps what was missed"
     ends = [folder.client.set_flow_run_state(each, Pending()).state for each in missed]  # as a worker takes them

@@ -1,4 +1,4 @@
-"""Real services for whole runs: one Prefect server, one S3 server, and a process that runs training on command."""
+"""For whole runs: clients of the services, and a process that runs training on command."""
 
 import os
 import shutil
@@ -11,19 +11,8 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from infra.services.environment import StackStatus, environment
-from infra.services.stack import down, up
 from tests.integration.outcomes import order, outcome
 from tests.integration.trainings import Trainings
-
-
-@pytest.fixture(scope="session")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackStatus]:
-    """Prefect, MLflow and S3 on free ports, their data in a temporary folder."""
-    home = tmp_path_factory.mktemp("services")
-    try:
-        yield up(home, only=("prefect", "s3", "mlflow"))
-    finally:
-        down(home)
 
 
 @pytest.fixture(scope="session")
@@ -88,3 +77,11 @@ def undisturbed_run(trainings: Trainings, undisturbed_folder: Path) -> tuple[dic
     assert len(result["steps"]) == 3
     assert len({step["checkpoint_digest"]["team"] for step in result["steps"]}) == 3, "the updates change nothing"
     return result, seconds
+
+
+@pytest.fixture(scope="session")
+def whole_hybrid(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a hybrid run that nothing happened to."""
+    root = tmp_path_factory.mktemp("whole-hybrid")
+    assert trainings.run(order(root, "whole", preset="hybrid-tiny")).code == 0, trainings.log()
+    return root

@@ -6,11 +6,20 @@ from typing import Any
 from components.artifacts.base import ArtifactStore
 from troupe.runs.documents import run_document
 
+SHORT = (
+    "warm_start={min_success: 0.0, max_success: 1.0, max_steps: 20, check_every: 20, num_check_problems: 8}",
+    "evaluation={num_problems: 8, problems_per_block: 4}",
+)
+"""What makes the tiny preset shorter still."""
 
-def order(root: Path, run_id: str, *, overrides: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
-    """A training of the tiny preset, its store in `root` unless `overrides` say otherwise."""
+
+def order(
+    root: Path, run_id: str, *, preset: str = "tiny", overrides: tuple[str, ...] = (), **more: Any
+) -> dict[str, Any]:
+    """A training of a preset, its store in `root` unless `overrides` say otherwise."""
     local = ("store.kind=local", f"store.root={root / 'store'}", "tracking.kind=none")
-    return {"run_id": run_id, "overrides": [*local, *overrides], "summary": str(root / f"{run_id}.json"), **more}
+    changes = [*local, *(SHORT if preset == "tiny" else ()), *overrides]
+    return {"run_id": run_id, "preset": preset, "overrides": changes, "summary": str(root / f"{run_id}.json"), **more}
 
 
 def outcome(store: ArtifactStore, run_id: str) -> dict[str, Any]:

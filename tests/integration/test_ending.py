@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,14 @@ from flows.prefect_runtime.active_runs import end_active_runs, mark_dead_runs_cr
 from infra.services.environment import StackStatus
 from infra.services.secrets import ensure_password
 from tests.components.artifacts.faulty_proxy import FaultyProxy, faulty_proxy
-from tests.integration.outcomes import order, outcome
+from tests.integration.outcomes import SHORT, order, outcome
 from tests.integration.test_services_away import await_request, mlflow_answer, port_of
 from tests.integration.trainings import ROOT, Trainings, await_no_workers, kill, tree
 from tests.processes import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 LINE = "interrupted; nothing that was finished is lost, the same command continues from here"
-COMMAND = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"  # a shell's background job ignores it
-    "from troupe.cli import main; main()"
-)
+COMMAND = "from troupe.cli import main; main()"
 
 
 @pytest.fixture
@@ -168,22 +164,9 @@ def test_active_runs_are_ended_in_order_and_told_of(
     assert mlflow_status(services, "sent-home") == "FINISHED"
 
 
-@contextmanager
-def command(
-    env: dict[str, str], log: Path, run_id: str, overrides: tuple[str, ...]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """`troupe train tiny` in a process of its own."""
-    settings = [part for override in overrides for part in ("--set", override)]
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, "train", "tiny", "--run-id", run_id, *settings],
-            cwd=ROOT, env=env, stdout=file, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+def train_tiny(run_id: str, *overrides: str) -> list[str]:
+    """The words of `troupe train tiny`."""
+    return ["train", "tiny", "--run-id", run_id, *(word for each in (*SHORT, *overrides) for word in ("--set", each))]
 
 
 def cloud(services: StackStatus, proxy: FaultyProxy, *more: str) -> tuple[str, ...]:
@@ -195,33 +178,37 @@ def cloud(services: StackStatus, proxy: FaultyProxy, *more: str) -> tuple[str, .
 
 
 def test_s3_that_stays_away_ends_the_run_with_one_line_and_one_ctrl_c_ends_the_wait(
-    services: StackStatus, client_environment: dict[str, str], tmp_path: Path
+    services: StackStatus, trainings: Trainings, tmp_path: Path
 ) -> None:
     assert services.s3 is not None
-    env = {name: value for name, value in client_environment.items() if not name.startswith("PREFECT_LOGGING")}
-    log = tmp_path / "log"
+
+    def await_away(patience_seconds: int, part: str) -> int:
+        """The process of a run for which S3 goes away before it has stored a part."""
+        overrides = cloud(services, proxy, f"store.patience_seconds={patience_seconds}")
+        pid = trainings.start_command(tmp_path, *train_tiny("s3-gone", *overrides))
+        await_request(proxy, part, timeout_seconds=300)
+        proxy.fault = lambda method, path: "refuse"
+        return pid
+
     with faulty_proxy(port_of(services.s3.endpoint)) as proxy:
-        with command(env, log, "s3-gone", cloud(services, proxy, "store.patience_seconds=12")) as process:
-            await_request(proxy, "/steps/000000/collect_rollouts", timeout_seconds=300)
-            proxy.fault = lambda method, path: "refuse"
-            assert process.wait(240) == 1, log.read_text()
-        lines = log.read_text().splitlines()
-        assert re.match(r"troupe: .*store\.patience_seconds.*; details in ", lines[-1]), log.read_text()
-        assert any("S3 does not answer since" in line for line in lines), log.read_text()
-        assert len(lines) < 40, log.read_text()
-        assert "Traceback" not in log.read_text()
+        ended = trainings.await_command(await_away(12, "/steps/000000/collect_rollouts"))
+        said, lines = ended.stderr, ended.stderr.splitlines()
+        assert ended.returncode == 1, said
+        assert re.match(r"troupe: .*store\.patience_seconds.*; details in ", lines[-1]), said
+        assert any("S3 does not answer since" in line for line in lines), said
+        assert len(lines) < 40, said
+        assert "Traceback" not in said
         proxy.fault = lambda method, path: None
         proxy.requests.clear()
-        with command(env, log, "s3-gone", cloud(services, proxy, "store.patience_seconds=3000")) as process:
-            await_request(proxy, "/steps/000000/compute_rewards", timeout_seconds=300)
-            proxy.fault = lambda method, path: "refuse"
-            time.sleep(2)
-            process.send_signal(signal.SIGINT)
-            started = time.monotonic()
-            assert process.wait(120) == 130, log.read_text()
-            assert time.monotonic() - started < 60
-        assert log.read_text().splitlines()[-1] == LINE
-        assert "Traceback" not in log.read_text()
+        pid = await_away(3000, "/steps/000000/compute_rewards")
+        time.sleep(2)
+        os.kill(pid, signal.SIGINT)
+        started = time.monotonic()
+        ended = trainings.await_command(pid)
+        assert ended.returncode == 130, ended.stderr
+        assert time.monotonic() - started < 60
+        assert ended.stderr.splitlines()[-1] == LINE
+        assert "Traceback" not in ended.stderr
     assert {"CANCELLED"} <= set(flow_states(services, "s3-gone")) <= {"CANCELLED", "FAILED", "COMPLETED"}
 
 
@@ -238,10 +225,14 @@ def test_prefect_that_stays_away_ends_the_run_with_its_name(
             "store.kind=local", f"store.root={store}", "tracking.kind=none", "num_steps=40",
             "resources.prefect_patience_seconds=8",
         )  # fmt: skip
-        with command(env, log, "orphaned", overrides) as process:
-            await_file(store / "runs" / "orphaned" / "iterations" / "000000-l0.json", psutil.Process(process.pid))
-            proxy.fault = lambda method, path: "refuse"
-            assert process.wait(240) == 1, log.read_text()
+        words = [sys.executable, "-c", COMMAND, *train_tiny("orphaned", *overrides)]
+        with log.open("wb") as file, subprocess.Popen(words, cwd=ROOT, env=env, stderr=file) as process:
+            try:
+                await_file(store / "runs" / "orphaned" / "iterations" / "000000-l0.json", psutil.Process(process.pid))
+                proxy.fault = lambda method, path: "refuse"
+                assert process.wait(240) == 1, log.read_text()
+            finally:
+                process.kill()
     last = log.read_text().splitlines()[-1]
     assert last.startswith(f"troupe: Prefect at {proxy.endpoint_url}/api does not answer, for 8 s"), log.read_text()
     assert "`troupe up`" in last
@@ -259,17 +250,12 @@ def test_a_run_needs_no_mlflow(trainings: Trainings, uninterrupted: dict[str, An
 
 
 def test_another_configuration_is_one_line(
-    client_environment: dict[str, str],
-    uninterrupted: dict[str, Any],
-    tmp_path_factory: pytest.TempPathFactory,
-    tmp_path: Path,
+    trainings: Trainings, uninterrupted: dict[str, Any], undisturbed_folder: Path, tmp_path: Path
 ) -> None:
-    root = tmp_path_factory.getbasetemp() / "uninterrupted0" / "store"
-    env = {name: value for name, value in client_environment.items() if not name.startswith("PREFECT_LOGGING")}
-    overrides = ("store.kind=local", f"store.root={root}", "tracking.kind=none", "seed=1")
-    with command(env, tmp_path / "log", "whole", overrides) as process:
-        assert process.wait(240) == 2, (tmp_path / "log").read_text()
-    lines = (tmp_path / "log").read_text().splitlines()
+    overrides = ("store.kind=local", f"store.root={undisturbed_folder / 'store'}", "tracking.kind=none", "seed=1")
+    refused = trainings.command(tmp_path, *train_tiny("whole", *overrides))
+    assert refused.returncode == 2, refused.stderr
+    lines = refused.stderr.splitlines()
     assert [line for line in lines if line.startswith("troupe: ")] == lines[-1:]
     assert "seed: 0 -> 1" in lines[-1]
     assert not any("Traceback" in line or "prefect" in line.lower() for line in lines), lines

@@ -25,7 +25,7 @@ from components.session.scenario import scenario_of
 from flows.presets import preset_values, with_overrides
 from tasks.warm_start import warm_start
 from tests.components.generation.api import wire_server
-from tests.integration.outcomes import order, outcome
+from tests.integration.outcomes import SHORT, order, outcome
 from tests.integration.trainings import Trainings
 from tests.smollm import needs_smollm
 from tests.waits import lines_without_waits
@@ -35,7 +35,6 @@ from troupe.testing import check_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
-TROUPE = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from troupe.cli import main; main()"]
 SMALL = (
     "warm_start={noise: 0.3, min_success: 0.0, max_success: 1.0, max_steps: 20, check_every: 20, num_check_problems: 8}",
     "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}",
@@ -51,13 +50,6 @@ def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return Path(shutil.copytree(ROOT / "examples" / getattr(request, "param", "guess"), tmp_path / "mine"))
 
 
-def run_command(project: Path, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What a command said, from the project's folder."""
-    return subprocess.run(
-        [*TROUPE, *arguments], cwd=project, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
-
-
 def show(store: str, run: str = "guess") -> dict[str, Any]:
     """The run's document."""
     return run_document(LocalArtifactStore(Path(store.removeprefix("file://"))), run)
@@ -68,12 +60,10 @@ def training(name: str, store: str) -> list[str]:
     return ["train", name, "--steps", "2", "--store", store, *(word for each in SMALL for word in ("--set", each))]
 
 
-def test_an_environment_of_ones_own_is_trained_from_its_folder(
-    project: Path, client_environment: dict[str, str]
-) -> None:
+def test_an_environment_of_ones_own_is_trained_from_its_folder(project: Path, trainings: Trainings) -> None:
     store = f"file://{project.parent / 'store'}"
     train = training("guess.yaml", store)
-    first = run_command(project, client_environment, *train)
+    first = trainings.command(project, *train)
     assert first.returncode == 0, first.stderr
     document = show(store)
     assert (document["state"], len(document["steps"])) == ("completed", 2)
@@ -82,26 +72,22 @@ def test_an_environment_of_ones_own_is_trained_from_its_folder(
     rules = project / "guess.py"
     text = rules.read_text()
     rules.write_text(text.replace("10_000", "9_000"))
-    changed = run_command(project, client_environment, *train)
+    changed = trainings.command(project, *train)
     assert changed.returncode == 2, changed.stderr
     assert "another source of guess:Guess" in changed.stderr
     assert "Traceback" not in changed.stderr
 
     restart = ("resume", "guess", "--from-stage", "collect_rollouts", "--step", "1", "--store", store)
-    restarted = run_command(project, client_environment, *restart)
+    restarted = trainings.command(project, *restart)
     assert restarted.returncode == 0, restarted.stderr
     after = show(store)
     assert (after["state"], len(after["lineages"]), len(after["steps"])) == ("completed", 1, 2)
 
 
-def test_a_mistake_in_the_environment_is_one_line_before_anything_starts(
-    project: Path, client_environment: dict[str, str]
-) -> None:
+def test_a_mistake_in_the_environment_is_one_line_before_anything_starts(project: Path, trainings: Trainings) -> None:
     rules = project / "guess.py"
     rules.write_text(rules.read_text().replace("rng.randrange(10_000)", "rng.randrang(10_000)"))
-    failed = run_command(
-        project, client_environment, "train", "guess.yaml", "--store", f"file://{project.parent / 'store'}"
-    )
+    failed = trainings.command(project, "train", "guess.yaml", "--store", f"file://{project.parent / 'store'}")
     assert failed.returncode == 2
     (line,) = lines_without_waits(failed.stderr)
     assert "guess.py:" in line
@@ -111,11 +97,9 @@ def test_a_mistake_in_the_environment_is_one_line_before_anything_starts(
 
 @pytest.mark.long
 @pytest.mark.parametrize("project", ["team"], indirect=True)
-def test_agents_side_by_side_and_who_decides_are_trained_and_shown(
-    project: Path, client_environment: dict[str, str]
-) -> None:
+def test_agents_side_by_side_and_who_decides_are_trained_and_shown(project: Path, trainings: Trainings) -> None:
     store = f"file://{project.parent / 'store'}"
-    done = run_command(project, client_environment, *training("team.yaml", store))
+    done = trainings.command(project, *training("team.yaml", store))
     assert done.returncode == 0, done.stderr
     document = show(store, "team")
     assert (document["state"], len(document["steps"])) == ("completed", 2)
@@ -150,18 +134,14 @@ def test_a_game_of_ones_own_needs_no_turn_order_no_weight_and_no_warm_start(
 
 @pytest.mark.long
 @pytest.mark.parametrize("project", ["game"], indirect=True)
-def test_both_players_of_a_game_earn_more_against_their_partners_start(
-    project: Path, client_environment: dict[str, str]
-) -> None:
+def test_both_players_of_a_game_earn_more_against_their_partners_start(project: Path, trainings: Trainings) -> None:
     store = f"file://{project.parent / 'store'}"
-    done = run_command(
-        project, client_environment, "train", "hands.yaml", "--store", store, "--set", "tracking.kind=none"
-    )
+    done = trainings.command(project, "train", "hands.yaml", "--store", store, "--set", "tracking.kind=none")
     assert done.returncode == 0, done.stderr
     gains = dict(re.findall(r"(\w+) earns .* start \((.\d\.\d\d) to", done.stdout))
     assert {agent: float(low) > 0.2 for agent, low in gains.items()} == {"ann": True, "bob": True}
     assert f"troupe view hands --store {store} --graph" in done.stdout
-    shown = run_command(project, client_environment, "view", "hands", "--store", store)
+    shown = trainings.command(project, "view", "hands", "--store", store)
     assert shown.returncode == 0, shown.stderr
     assert (project / "hands-interactions.png").read_bytes().startswith(b"\x89PNG")
 
@@ -169,18 +149,18 @@ def test_both_players_of_a_game_earn_more_against_their_partners_start(
 @pytest.mark.long
 @pytest.mark.parametrize("project", ["tools"], indirect=True)
 def test_programs_of_an_own_environment_run_in_the_sandbox_and_their_results_are_kept(
-    project: Path, client_environment: dict[str, str]
+    project: Path, trainings: Trainings
 ) -> None:
     store = f"file://{project.parent / 'store'}"
     train = training("functions.yaml", store)
-    done = run_command(project, client_environment, *train)
+    done = trainings.command(project, *train)
     assert done.returncode == 0, done.stderr
     before = show(store, "functions")
     assert (before["state"], len(before["steps"])) == ("completed", 2)
     assert before["steps"][0]["metrics"]["rollout/num_executions"] > 0
 
     restart = ("resume", "functions", "--from-stage", "compute_rewards", "--step", "0", "--store", store)
-    restarted = run_command(project, client_environment, *restart)
+    restarted = trainings.command(project, *restart)
     assert restarted.returncode == 0, restarted.stderr
     after = show(store, "functions")
     digests = [[step["checkpoint_digest"] for step in each["steps"]] for each in (before, after)]
@@ -188,12 +168,10 @@ def test_programs_of_an_own_environment_run_in_the_sandbox_and_their_results_are
 
 
 @pytest.mark.parametrize("project", ["own_rewards"], indirect=True)
-def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
-    project: Path, client_environment: dict[str, str]
-) -> None:
+def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(project: Path, trainings: Trainings) -> None:
     store = f"file://{project.parent / 'store'}"
     train = [*training("own_rewards.yaml", store), "--set", "evaluation.sampling=[greedy]"]
-    trained = run_command(project, client_environment, *train)
+    trained = trainings.command(project, *train)
     assert trained.returncode == 0, trained.stderr
     document = show(store, "own_rewards")
     metrics = document["steps"][0]["metrics"]
@@ -203,7 +181,7 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(
 
     learning = project / "learning.py"
     learning.write_text(f"{learning.read_text()}\n# another thought\n")
-    changed = run_command(project, client_environment, *train)
+    changed = trainings.command(project, *train)
     assert changed.returncode == 2
     *_, line = lines_without_waits(changed.stderr)
     assert "another source of learning:winners, learning:reinforce" in line
@@ -223,9 +201,9 @@ def share_of_e(answer: str) -> str:
     return f"{answer.count('e') / max(1, len(answer)):.2f}"
 
 
-def reaching(judge: wire_server.WireServer, env: dict[str, str], **more: str) -> dict[str, str]:
-    """The environment of a process whose API is the judge's server."""
-    return {**env, "OPENAI_BASE_URL": judge.base_url("openai"), KEY_VARIABLES["openai"]: wire_server.KEY, **more}
+def reaching(judge: wire_server.WireServer) -> dict[str, str]:
+    """What the environment of a process has whose API is the judge's server."""
+    return {"OPENAI_BASE_URL": judge.base_url("openai"), KEY_VARIABLES["openai"]: wire_server.KEY}
 
 
 def rows_of_grades(project: Path) -> list[dict[str, Any]]:
@@ -234,12 +212,11 @@ def rows_of_grades(project: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("project", ["judge"], indirect=True)
 def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
-    project: Path, client_environment: dict[str, str], judge: wire_server.WireServer
+    project: Path, trainings: Trainings, judge: wire_server.WireServer
 ) -> None:
-    env, store = reaching(judge, client_environment), f"file://{project.parent / 'store'}"
+    env, store = reaching(judge), f"file://{project.parent / 'store'}"
     train = [*training("judge.yaml", store), "--set", "evaluation.sampling=[greedy]"]
-    quiet = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}  # as for users
-    capped = run_command(project, {**env, **quiet, "JUDGE_MAX_COST_DOLLARS": "0.00025"}, *train)
+    capped = trainings.command(project, *train, **env, JUDGE_MAX_COST_DOLLARS="0.00025")
     assert capped.returncode == 2, capped.stderr
     *_, line = lines_without_waits(capped.stderr)
     assert "of 0.00025 dollars are spent" in line
@@ -247,7 +224,7 @@ def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
     num_before = len(judge.exchanges)
     assert 0 < sum(row["dollars"] for row in rows_of_grades(project)) <= 0.00025
 
-    trained = run_command(project, env, *train)
+    trained = trainings.command(project, *train, **env)
     assert trained.returncode == 0, trained.stderr
     prompts = Counter(body["messages"][-1]["content"] for body in judge.bodies)
     assert 0 < num_before < len(prompts)
@@ -257,9 +234,8 @@ def test_a_judge_is_paid_once_for_a_text_and_never_above_the_cap(
     before = show(store, "judge")
     assert 0 < before["steps"][0]["metrics"]["reward/clerk/own.helpfulness"] < 1
 
-    again = run_command(
-        project, env, "resume", "judge", "--from-stage", "compute_rewards", "--step", "0", "--store", store
-    )
+    restart = ("resume", "judge", "--from-stage", "compute_rewards", "--step", "0", "--store", store)
+    again = trainings.command(project, *restart, **env)
     assert again.returncode == 0, again.stderr
     assert len(judge.exchanges) == len(prompts)
     after = show(store, "judge")
@@ -286,7 +262,7 @@ def test_two_processes_share_the_grades(project: Path, judge: wire_server.WireSe
         subprocess.Popen(
             [sys.executable, "-c", grading],
             cwd=project,
-            env=reaching(judge, dict(os.environ)),
+            env={**os.environ, **reaching(judge)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -309,9 +285,7 @@ def test_two_processes_share_the_grades(project: Path, judge: wire_server.WireSe
 @pytest.mark.long
 @needs_smollm
 @pytest.mark.parametrize("project", ["own_problems"], indirect=True)
-def test_own_problems_are_written_and_trained_with_a_chat_model(
-    project: Path, client_environment: dict[str, str]
-) -> None:
+def test_own_problems_are_written_and_trained_with_a_chat_model(project: Path, trainings: Trainings) -> None:
     for kind in ("words", "sums"):
         subprocess.run([sys.executable, "make_problems.py", kind], cwd=project, check=True)
         rows = [row for _, row in json_lines(project / "problems.jsonl", "problems")]
@@ -326,9 +300,7 @@ def test_own_problems_are_written_and_trained_with_a_chat_model(
         "tracking.kind=none",
     )
     overrides = [word for each in small for word in ("--set", each)]
-    done = run_command(
-        project, client_environment, "train", "own_problems.yaml", "--steps", "1", "--store", store, *overrides
-    )
+    done = trainings.command(project, "train", "own_problems.yaml", "--steps", "1", "--store", store, *overrides)
     assert done.returncode == 0, done.stderr
     assert "GGUF" not in done.stderr
     document = show(store, "own_problems")
@@ -367,11 +339,11 @@ tracking: {kind: none}
 @pytest.mark.long
 @needs_smollm
 def test_a_chat_model_that_is_told_nothing_is_named_before_after_the_first_evaluation_and_after_the_first_step(
-    tmp_path: Path, client_environment: dict[str, str]
+    tmp_path: Path, trainings: Trainings
 ) -> None:
     (tmp_path / "silent.py").write_text(SILENT)
     (tmp_path / "silent.yaml").write_text(SILENT_CONFIGURATION)
-    tried = run_command(tmp_path, client_environment, "try", "silent.yaml", "--problems", "8", "--json")
+    tried = trainings.command(tmp_path, "try", "silent.yaml", "--problems", "8", "--json")
     assert tried.returncode == 0, tried.stderr
     trial = json.loads(tried.stdout)
     writer = trial["agents"]["writer"]
@@ -380,7 +352,7 @@ def test_a_chat_model_that_is_told_nothing_is_named_before_after_the_first_evalu
     assert 0.0 < writer["malformed"] < 1.0
     assert "has no instructions for writer" in trial["remarks"][0]
 
-    done = run_command(tmp_path, client_environment, "train", "silent.yaml", "--store", f"file://{tmp_path / 'store'}")
+    done = trainings.command(tmp_path, "train", "silent.yaml", "--store", f"file://{tmp_path / 'store'}")
     assert done.returncode == 0, done.stderr
     warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
     for words in (
@@ -393,32 +365,35 @@ def test_a_chat_model_that_is_told_nothing_is_named_before_after_the_first_evalu
         assert words in done.stdout
 
 
-def lines_of(example: str, *arguments: str) -> list[str]:
-    """What a program of `examples/` prints."""
-    command = [sys.executable, str(ROOT / "examples" / example), *arguments]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.splitlines()
-
-
-def test_the_plain_loop_ends_in_the_weights_of_the_flow(uninterrupted: dict[str, Any]) -> None:
-    *_, last = lines_of("plain_loop/plain_loop.py", "tiny", "3")
-    assert last == f"team: {uninterrupted['steps'][-1]['checkpoint_digest']['team']}"
-
-
 @pytest.mark.parametrize(
-    ("example", "arguments", "preset"),
-    [("plain_population.py", ["3"], "population-tiny"), ("plain_hybrid.py", ["hybrid-tiny", "3"], "hybrid-tiny")],
+    ("program", "arguments", "preset"),
+    [
+        ("plain_loop/plain_loop.py", ["tiny", "3", *SHORT], "tiny"),
+        ("plain_population.py", ["2"], "population-tiny"),
+        ("plain_hybrid.py", ["hybrid-tiny", "3"], "hybrid-tiny"),
+    ],
 )
 def test_a_plain_loop_of_each_method_ends_in_the_weights_of_its_flow(
-    example: str, arguments: list[str], preset: str, trainings: Trainings, tmp_path: Path
+    program: str,
+    arguments: list[str],
+    preset: str,
+    trainings: Trainings,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
 ) -> None:
-    changes = runpy.run_path(str(ROOT / "examples" / example)).get("TWO_MEMBERS", ())
-    config = with_overrides(preset_values()[preset], changes)
-    local = {"store": {"kind": "local", "root": str(tmp_path / "store")}, "tracking": {"kind": "none"}}
-    assert trainings.run(order(tmp_path, "flow", config={**config, **local})).code == 0, trainings.log()
-    steps = outcome(LocalArtifactStore(tmp_path / "store"), "flow")["steps"]
+    if preset == "population-tiny":
+        changes = runpy.run_path(str(ROOT / "examples" / program))["TWO_MEMBERS"]
+        config = with_overrides(preset_values()[preset], [*changes, "num_steps=2"])
+        local = {"store": {"kind": "local", "root": str(tmp_path / "store")}, "tracking": {"kind": "none"}}
+        assert trainings.run(order(tmp_path, "flow", config={**config, **local})).code == 0, trainings.log()
+        steps = outcome(LocalArtifactStore(tmp_path / "store"), "flow")["steps"]
+    elif preset == "tiny":
+        steps = request.getfixturevalue("uninterrupted")["steps"]
+    else:
+        steps = outcome(LocalArtifactStore(request.getfixturevalue("whole_hybrid") / "store"), "whole")["steps"]
     learned = [{*step["checkpoint_digest"].values()} for step in steps]
     assert not set.intersection(*learned), "the updates change nothing"
-    printed = lines_of(example, *arguments)[3:]
+    ran = trainings.command(tmp_path, str(ROOT / "examples" / program), *arguments)
+    assert ran.returncode == 0, ran.stderr
+    printed = ran.stdout.splitlines()[len(steps) :]
     assert printed == [f"{name}: {digest}" for name, digest in sorted(steps[-1]["checkpoint_digest"].items())]

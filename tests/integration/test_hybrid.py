@@ -44,6 +44,11 @@ BOUNDARIES = (
     "/steps/000001/publish_checkpoint-v*/",
     "/steps/000003/evaluate_policy-v*/sample/",
 )
+LEARNING_BOUNDARIES = (
+    "/steps/000000/update_learner-v*/player/",
+    "/steps/000001/collect_experience-v*/",
+    "/steps/000002/collect_experience-v*/",
+)
 
 
 def config(root: Path) -> dict[str, Any]:
@@ -52,14 +57,6 @@ def config(root: Path) -> dict[str, Any]:
         "store": {"kind": "local", "root": str(root / "store")},
         "tracking": {"kind": "none"},
     }
-
-
-@pytest.fixture(scope="module")
-def whole(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that nothing happened to."""
-    root = tmp_path_factory.mktemp("whole")
-    assert trainings.run(order(root, "whole", config=config(root))).code == 0, trainings.log()
-    return root
 
 
 FROM_SCREENS = {"type": "hybrid", "game": "homebrew", "num_games": 2, "keeps_decisions": True} | {
@@ -98,14 +95,14 @@ STAGED = {
     [
         ({}, BOUNDARIES),
         pytest.param({"method": FROM_SCREENS}, BOUNDARIES[1:3], marks=pytest.mark.long),
-        (LEARNS | {"method": STAGED}, (BOUNDARIES[1], "/steps/000002/collect_experience-v*/")),
+        (LEARNS | {"method": STAGED}, LEARNING_BOUNDARIES),
     ],
     ids=["mlp", "cnn", "curriculum"],
 )
 def test_killed_at_every_stage_it_ends_in_the_same_player(
-    changes: dict[str, Any], boundaries: tuple[str, ...], trainings: Trainings, whole: Path, tmp_path: Path
+    changes: dict[str, Any], boundaries: tuple[str, ...], trainings: Trainings, whole_hybrid: Path, tmp_path: Path
 ) -> None:
-    cut = config(tmp_path) | changes
+    cut, whole = config(tmp_path) | changes, whole_hybrid
     if changes:
         whole = tmp_path / "whole"
         assert trainings.run(order(whole, "whole", config=config(whole) | changes)).code == 0, trainings.log()
@@ -119,39 +116,22 @@ def test_killed_at_every_stage_it_ends_in_the_same_player(
     steps = run_document(one, "whole")["steps"]
     assert len({step["checkpoint_digest"]["reflexes"] for step in steps}) == 3, "each step learns"
     if cut["method"] is STAGED:
+        start = initial_checkpoints(one, read_run(one, "whole"))["player"].weights_digest
+        assert len({start, *(step["checkpoint_digest"]["player"] for step in steps)}) == 4
         told = [[step["metrics"][f"curriculum/{name}"] for name in ("stage", "num_stalls")] for step in steps]
         assert (told[0], told[2][0]) == ([0.0, 0.0], 1.0), "a stage is passed in the second step"
         assert sum(stalls for _, stalls in told) > 0
 
 
-def test_a_model_that_learns_is_another_after_each_step_killed_or_not(
-    trainings: Trainings, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    whole, cut = tmp_path_factory.mktemp("learns"), tmp_path_factory.mktemp("cut")
-
-    def learning(root: Path) -> dict[str, Any]:
-        values = config(root) | LEARNS
-        learner = {**values["method"]["learner"], "steps": 12}
-        return {**values, "method": {**values["method"], "mode": "llm_only", "learner": learner}, "num_steps": 2}
-
-    assert trainings.run(order(whole, "whole", config=learning(whole))).code == 0, trainings.log()
-    for part in ("/steps/000000/update_learner-v*/player/", "/steps/000001/collect_experience-v*/"):
-        stop = {"part": part, "moment": "computed"}
-        ended = trainings.run(order(cut, "cut", config=learning(cut), stop=stop))
-        assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
-        await_no_workers("cut")
-    assert trainings.run(order(cut, "cut", config=learning(cut))).code == 0, trainings.log()
-    one, other = LocalArtifactStore(whole / "store"), LocalArtifactStore(cut / "store")
-    assert outcome(one, "whole") == outcome(other, "cut")
-    steps = run_document(one, "whole")["steps"]
-    start = initial_checkpoints(one, read_run(one, "whole"))["player"].weights_digest
-    assert len({start, *(step["checkpoint_digest"]["player"] for step in steps)}) == 3, "each step learns"
-    for step in steps:
-        metrics = step["metrics"]
-        assert metrics["signal/num_draws"] == metrics["train/player/num_rows"] == 48, (
-            "every button was drawn, and is a row"
-        )
-        assert metrics["train/player/mismatch_max_abs"] < 1e-4, "log-probabilities are the sampler's"
+def test_a_model_that_learns_is_trained_on_every_button_that_it_draws(trainings: Trainings, tmp_path: Path) -> None:
+    values = config(tmp_path) | LEARNS
+    learner = {**values["method"]["learner"], "steps": 12}
+    values |= {"method": {**values["method"], "mode": "llm_only", "learner": learner}, "num_steps": 1}
+    assert trainings.run(order(tmp_path, "learns", config=values)).code == 0, trainings.log()
+    (step,) = run_document(LocalArtifactStore(tmp_path / "store"), "learns")["steps"]
+    metrics = step["metrics"]
+    assert metrics["signal/num_draws"] == metrics["train/player/num_rows"] == 48, "every button was drawn, and is a row"
+    assert metrics["train/player/mismatch_max_abs"] < 1e-4, "log-probabilities are the sampler's"
 
 
 def on_emulator(root: Path) -> dict[str, Any]:
@@ -178,11 +158,10 @@ def test_pictures_of_episodes_are_kept_the_same_killed_or_not_until_the_run_is_r
     pytest.importorskip("pyboy")
     root, cut = tmp_path_factory.mktemp("emulated"), tmp_path_factory.mktemp("cut")
     assert trainings.run(order(root, "whole", config=on_emulator(root))).code == 0, trainings.log()
-    for part in ("/steps/000000/picture_episode-v*/sample/", "/steps/000001/picture_episode-v*/sample/"):
-        stop = {"part": part, "moment": "computed"}
-        ended = trainings.run(order(cut, "cut", config=on_emulator(cut), stop=stop))
-        assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
-        await_no_workers("cut")
+    stop = {"part": "/steps/000001/picture_episode-v*/sample/", "moment": "computed"}
+    ended = trainings.run(order(cut, "cut", config=on_emulator(cut), stop=stop))
+    assert (ended.code, ended.stopped) == (-9, True), trainings.log()
+    await_no_workers("cut")
     assert trainings.run(order(cut, "cut", config=on_emulator(cut))).code == 0, trainings.log()
     one, other = LocalArtifactStore(root / "store"), LocalArtifactStore(cut / "store")
     assert outcome(one, "whole") == outcome(other, "cut")
@@ -211,8 +190,8 @@ def test_pictures_of_episodes_are_kept_the_same_killed_or_not_until_the_run_is_r
     assert not any(other.read(key) in kept.values() for key in other.list("payloads/"))
 
 
-def test_its_history_is_made_anew_from_the_store(whole: Path, tmp_path: Path) -> None:
-    with open_stored_session(whole) as session:
+def test_its_history_is_made_anew_from_the_store(whole_hybrid: Path, tmp_path: Path) -> None:
+    with open_stored_session(whole_hybrid) as session:
         assert record_step(session, 0, tmp_path) == 0, "no episode has ended"
         num_decisions = record_step(session, 2, tmp_path)
         assert num_decisions == 2 * 4 * 30
@@ -234,9 +213,9 @@ def test_its_history_is_made_anew_from_the_store(whole: Path, tmp_path: Path) ->
         assert history.num_decisions() == num_decisions
 
 
-def test_every_array_is_under_one_of_its_two_digests(whole: Path) -> None:
-    with open_stored_session(whole) as session:
-        checkpoint = reflexes(whole)
+def test_every_array_is_under_one_of_its_two_digests(whole_hybrid: Path) -> None:
+    with open_stored_session(whole_hybrid) as session:
+        checkpoint = reflexes(whole_hybrid)
         state = read_learner(session, checkpoint)
         assert store_learner(session, state, step=3) == checkpoint
         for name, values in state.items():
@@ -250,39 +229,39 @@ def test_every_array_is_under_one_of_its_two_digests(whole: Path) -> None:
             read_learner(session, checkpoint.model_copy(update={"weights_digest": "0" * 64}))
 
 
-def evaluate(whole: Path, *arguments: str, command: str = "evaluate", subjects: tuple[str, ...] = ("whole",)) -> Any:
-    uri = LocalArtifactStore(whole / "store").uri
+def evaluate(root: Path, *arguments: str, command: str = "evaluate", subjects: tuple[str, ...] = ("whole",)) -> Any:
+    uri = LocalArtifactStore(root / "store").uri
     done = CliRunner().invoke(app, [command, *subjects, "--store", uri, "--json", *arguments], catch_exceptions=False)
     return json.loads(done.stdout)
 
 
-def test_its_own_games_are_played_once_whoever_asks(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_own_games_are_played_once_whoever_asks(whole_hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = ("agent", "suite", "suite_digest", "sampling", "seed", "n", "num_successes", "mean_reward", "metrics")
-    own = run_document(LocalArtifactStore(whole / "store"), "whole")["evaluations"]
+    own = run_document(LocalArtifactStore(whole_hybrid / "store"), "whole")["evaluations"]
     wanted = {(each["step"], each["sampling"]): {name: each[name] for name in said} for each in own}
-    more = evaluate(whole, "--problems", "9", "--step", "2")
-    other = evaluate(whole, "--seed", "1", "--sampling", "sample")
+    more = evaluate(whole_hybrid, "--problems", "9", "--step", "2")
+    other = evaluate(whole_hybrid, "--seed", "1", "--sampling", "sample")
     assert (more["n"], more["agent"], other["seed"]) == (9, "whole@2", 1)
     assert other["mean_reward"] != wanted[3, "sample"]["mean_reward"], "other starts"
     monkeypatch.setattr(HeldOutGames, "play", None)
     for step, sampling in wanted:
-        read = evaluate(whole, "--step", str(step), "--sampling", sampling)
+        read = evaluate(whole_hybrid, "--step", str(step), "--sampling", sampling)
         assert {name: read[name] for name in said} == wanted[step, sampling]
-    assert evaluate(whole, "--problems", "9", "--step", "2") == more
+    assert evaluate(whole_hybrid, "--problems", "9", "--step", "2") == more
 
 
-def test_a_policy_of_the_rules_plays_the_cartridge(whole: Path) -> None:
+def test_a_policy_of_the_rules_plays_the_cartridge(whole_hybrid: Path) -> None:
     pytest.importorskip("pyboy")
     on_rules, on_cartridge = (
-        evaluate(whole, "--sampling", "sample", "--set", f"method.game={game}") for game in ("twin", "homebrew")
+        evaluate(whole_hybrid, "--sampling", "sample", "--set", f"method.game={game}") for game in ("twin", "homebrew")
     )
     assert on_rules["suite_digest"] != on_cartridge["suite_digest"]
     assert on_rules["mean_reward"] == pytest.approx(on_cartridge["mean_reward"]), "the same rules, button by button"
 
 
-def test_two_of_its_checkpoints_are_a_pair(whole: Path) -> None:
+def test_two_of_its_checkpoints_are_a_pair(whole_hybrid: Path) -> None:
     report = evaluate(
-        whole, "--problems", "12", "--sampling", "sample", command="compare", subjects=("whole@0", "whole")
+        whole_hybrid, "--problems", "12", "--sampling", "sample", command="compare", subjects=("whole@0", "whole")
     )
     (pair,) = report["comparisons"]
     assert (pair["base"], pair["other"], pair["num_problems"]) == ("whole@0", "whole@3", 12)
@@ -303,13 +282,13 @@ NO_EFFECT = {
 
 
 @pytest.mark.parametrize("arguments", NO_EFFECT)
-def test_what_changes_none_of_its_games_is_refused_by_name(whole: Path, arguments: str) -> None:
+def test_what_changes_none_of_its_games_is_refused_by_name(whole_hybrid: Path, arguments: str) -> None:
     with pytest.raises(ConfigurationError, match=NO_EFFECT[arguments]):
-        evaluate(whole, *arguments.split())
+        evaluate(whole_hybrid, *arguments.split())
 
 
-def test_commands_for_language_models_refuse_it_by_name(whole: Path, tmp_path: Path) -> None:
-    store = LocalArtifactStore(whole / "store")
+def test_commands_for_language_models_refuse_it_by_name(whole_hybrid: Path, tmp_path: Path) -> None:
+    store = LocalArtifactStore(whole_hybrid / "store")
     assert verify_document(store, "whole")["state"] == "whole"
     said = "a player of buttons, no language model"
     with pytest.raises(ConfigurationError, match=said):

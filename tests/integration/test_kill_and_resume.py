@@ -91,7 +91,7 @@ def shot(trainings: Trainings, root: Path, seconds: float, *, alone: bool) -> En
 
 def test_the_critic_of_a_team_comes_back_too(trainings: Trainings, tmp_path: Path) -> None:
     """Its weights and moments are in no policy's digest: only the next update shows them."""
-    critic = ("rollout.mode=independent", "algorithm={advantage: gae}", "evaluation.every=3")
+    critic = ("rollout.mode=independent", "algorithm={advantage: gae}", "evaluation.every=2", "num_steps=2")
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     for root in (whole, cut):
         root.mkdir()

@@ -13,7 +13,7 @@ from tests.integration.trainings import Trainings, await_no_workers
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 KILLED_IN = ("collect_rollouts-v*/0/", "compute_rewards-v*/0/", "update_policy-v*/")
 """In the order of a step: none of them is committed when the one before it is."""
-AHEAD = ("rollout.overlap=one_step", "loss.importance_cap=2.0", "num_steps=4", "evaluation={num_problems: 8}")
+AHEAD = ("rollout.overlap=one_step", "loss.importance_cap=2.0", "num_steps=3")
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +25,12 @@ def whole(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 def test_each_step_is_played_by_the_weights_before_the_last_update(trainings: Trainings, whole: dict[str, Any]) -> None:
     staleness = [step["metrics"]["train/team/sampler_lag"] for step in whole["steps"]]
-    assert staleness == [0.0, 1.0, 1.0, 1.0]
+    assert staleness == [0.0, 1.0, 1.0]
 
 
 def test_a_killed_run_ends_where_a_whole_one_ends(trainings: Trainings, whole: dict[str, Any], tmp_path: Path) -> None:
     for part, moment in product(KILLED_IN, ("computed", "committed")):
-        stop = {"part": f"/steps/000002/{part}", "moment": moment}
+        stop = {"part": f"/steps/000001/{part}", "moment": moment}
         ended = trainings.run(order(tmp_path, "cut", overrides=AHEAD, stop=stop))
         assert (ended.code, ended.stopped) == (-9, True), f"{part} {moment}: {trainings.log()}"
         await_no_workers("cut")

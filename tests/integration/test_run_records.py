@@ -19,11 +19,6 @@ from troupe.runs.documents import run_document
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def command(root: Path, *arguments: str) -> dict[str, Any]:
-    """The order of a command on the store below `root`."""
-    return {"command": [*arguments, "--store", (root / "store").as_uri()]}
-
-
 def num_attempts(store: LocalArtifactStore) -> int:
     return sum("/attempts/" in key for key in store.list("runs/"))
 
@@ -50,7 +45,8 @@ def test_a_moved_store_goes_on_where_it_lies(
     first.rename(second)
     store = LocalArtifactStore(second / "store")
     before = num_attempts(store)
-    assert trainings.run(command(second, "resume", "moved", "--steps", "3")).code == 0, trainings.log()
+    resumed = trainings.command(tmp_path, "resume", "moved", "--steps", "3", "--store", store.uri)
+    assert resumed.returncode == 0, resumed.stderr
     assert not first.exists(), "nothing is written where the run was started"
     moved = outcome(store, "moved")
     moved["evaluations"] = [each for each in moved["evaluations"] if each["step"] != 2]  # where the first start ended
@@ -70,8 +66,9 @@ def test_a_moved_store_goes_on_where_it_lies(
     weights = Path(copied.removeprefix("file://")) / "model" / "model.safetensors"
     assert weights.is_relative_to(second)
     weights.write_bytes(weights.read_bytes()[:-1])
-    assert trainings.run(command(second, "evaluate", "moved", "--problems", "2")).code == 1
-    assert "ArtifactCorrupt" in trainings.log()
+    evaluated = trainings.command(tmp_path, "evaluate", "moved", "--problems", "2", "--store", store.uri)
+    assert evaluated.returncode == 1
+    assert str(weights.name) in evaluated.stderr
 
 
 def test_a_restart_that_cannot_begin_leaves_the_run_as_it_was_and_one_that_can_is_one(
@@ -80,21 +77,22 @@ def test_a_restart_that_cannot_begin_leaves_the_run_as_it_was_and_one_that_can_i
     store = whole_run
     collect_garbage(store, keep_checkpoints=1, grace_seconds=0, dry_run=False)
     before = run_document(store, "whole")
-    restart = ("resume", "whole", "--from-stage", "update_policy", "--step")
-    assert trainings.run(command(tmp_path, *restart, "1")).code == 1
-    assert "step 1 of run 'whole' cannot be restarted" in trainings.log()
-    unplayable = ("--set", "environment.max_turns=0")
-    assert trainings.run(command(tmp_path, *restart, "2", *unplayable)).code == 1
+    restart = ("resume", "whole", "--store", store.uri, "--from-stage", "update_policy", "--step")
+    too_early = trainings.command(tmp_path, *restart, "1")
+    assert too_early.returncode == 2
+    assert "step 1 of run 'whole' cannot be restarted" in too_early.stderr
+    assert trainings.command(tmp_path, *restart, "2", "--set", "environment.max_turns=0").returncode == 2
     assert run_document(store, "whole") == before
     for _ in range(2):
-        assert trainings.run(command(tmp_path, *restart, "2")).code == 0, trainings.log()
+        assert trainings.command(tmp_path, *restart, "2").returncode == 0
     after = run_document(store, "whole")
     assert after["lineages"] == [{"from_step": 2, "from_stage": "update_policy"}]
     attempts = [key for key in store.list("runs/whole/steps/000002/") if "/attempts/" in key]
     updates = [key for key in attempts if "/update_policy-" in key]
     assert len(updates) == 2, "once as first started, once by both restarts"
     assert outcome(store, "whole") == uninterrupted
-    assert trainings.run(command(tmp_path, "rm", "whole", "--lineage", "1", "--yes")).code == 0, trainings.log()
+    removal = ("rm", "whole", "--store", store.uri, "--lineage", "1", "--yes")
+    assert trainings.command(tmp_path, *removal).returncode == 0
     assert run_document(store, "whole") == before
 
 
@@ -120,7 +118,8 @@ def test_a_run_verifies_whole_and_the_remedy_for_its_damage_is_a_command_that_he
     for key in re.findall(r"delete (\S+),", problem.remedy):
         store.delete(key)
     [resume] = re.findall(r"`troupe (.*)`", problem.remedy)
-    assert trainings.run({"command": shlex.split(resume)}).code == 0, trainings.log()
+    resumed = trainings.command(tmp_path, *shlex.split(resume))
+    assert resumed.returncode == 0, resumed.stderr
     assert verify_run(store, "whole").is_whole
     assert weights.read_bytes() == content_before
     assert outcome(store, "whole") == uninterrupted

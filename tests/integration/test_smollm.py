@@ -54,7 +54,7 @@ SMALL = Order(
     arm=MAIN,
     num_steps=2,
     num_problems=NUM_PROBLEMS,
-    overrides=(*SHORT, *OWN, *FAST, "rollout.num_problems=2", "rollout.group_size=4", "rollout.problems_per_block=2"),
+    overrides=(*SHORT, *OWN, *FAST, "rollout.num_problems=1", "rollout.group_size=4", "rollout.problems_per_block=1"),
 )
 
 
@@ -99,7 +99,7 @@ def test_each_update_of_a_pretrained_team_favours_its_better_answers_and_the_nex
         scores = [mean_logprobs(session, step, batches) for step in range(SMALL.num_steps + 1)]
     for step, batch in enumerate(batches):
         advantages = [advantage for group in batch.groups for advantage in group.advantages_K]
-        assert len(advantages) >= 8, "two problems of two agents, four candidates each"
+        assert len(advantages) >= 8, "a problem of two agents, four candidates each"
         before, after = scores[step][step], scores[step + 1][step]
         gained = sum(a * (y - x) for a, x, y in zip(advantages, before, after, strict=True))
         assert gained > 0, f"step {step} favours its worse answers: {gained}"

@@ -31,6 +31,7 @@ class Trainings:
     def __init__(self, env: dict[str, str], log: Path, *, workers: Path) -> None:
         """`workers` is the socket of `tests.forked_workers`."""
         self._log = log
+        self._output = [log.with_name(name) for name in ("stdout", "stderr")]
         self._log_file = log.open("w")
         self._running: int | None = None
         self._zygote = subprocess.Popen(
@@ -69,6 +70,20 @@ class Trainings:
         """Train to the end, or until the training stops itself and its whole process tree is killed."""
         pid = self.start(order)
         return self.wait(pid)
+
+    def command(self, folder: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        """What `troupe ARGUMENTS`, or a Python program, says and how it ends, in a folder and this environment."""
+        return self.await_command(self.start_command(folder, *arguments, **environment))
+
+    def start_command(self, folder: Path, *arguments: str, **environment: str) -> int:
+        """Start it; its pid."""
+        said = {"output": [str(file) for file in self._output], "environment": environment}
+        return self.start({"command": arguments, "folder": str(folder), **said})
+
+    def await_command(self, pid: int) -> "subprocess.CompletedProcess[str]":
+        """What a command has said, once it has ended."""
+        code = self.wait(pid).code
+        return subprocess.CompletedProcess([], code, *(file.read_text() for file in self._output))
 
     def wait(self, pid: int) -> Ended:
         """Wait for a training; one that stops itself is killed with its whole tree."""

@@ -7,13 +7,14 @@ forked too, by the process behind the socket that is the only argument.
 
 import itertools
 import json
+import logging
 import os
 import runpy
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -44,7 +45,7 @@ with gc_paused():
     from flows.presets import preset_config
     from flows.train import flow_for, train
     from tests.forked_workers import forking
-    from troupe.cli import app
+    from troupe.cli import main as run_troupe
 
 IMPORTED = (torch, Qwen3ForCausalLM, TransformersGenerator, components.training)
 
@@ -153,6 +154,25 @@ def run_benchmark(arguments: list[str], output: Path) -> None:
         sys.stdout.flush()
 
 
+def run_command(arguments: Sequence[str], folder: str, output: Sequence[str]) -> None:
+    """Be `troupe`, or a Python program, in a folder: what it says goes to two files, and nothing is on standard input."""
+    inputs = os.open(os.devnull, os.O_RDONLY)
+    outputs = [os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) for file in output]
+    for number, file in enumerate((inputs, *outputs)):
+        os.dup2(file, number)
+    os.chdir(folder)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    for handler in logging.getLogger("prefect").handlers:
+        handler.setLevel(logging.CRITICAL)  # as in a command, which says so before Prefect is imported
+    program, *_ = sys.argv[1:] = arguments
+    if program.endswith(".py"):
+        sys.argv[:1] = []
+        runpy.run_path(program, run_name="__main__")
+    else:
+        sys.path.insert(1, "")
+        run_troupe()
+
+
 def run(order: dict[str, Any]) -> None:
     """Run the ordered command, or train as ordered and write the summary."""
     if benchmark := order.get("benchmark"):
@@ -163,12 +183,11 @@ def run(order: dict[str, Any]) -> None:
         return
     os.environ.update(order.get("environment", {}))
     if command := order.get("command"):
-        os.dup2(2, 1)  # standard output is for the test
-        app(command, standalone_mode=False)
+        run_command(command, order["folder"], order["output"])
         return
     publishing.FLUSH_SECONDS = order.get("flush_seconds", publishing.FLUSH_SECONDS)
     whole = order.get("config")
-    config = parse_config(whole) if whole else preset_config(order.get("preset", "tiny"), order["overrides"])
+    config = parse_config(whole) if whole else preset_config(order["preset"], order["overrides"])
     if at := order.get("stop_at_program"):
         stopping = StoppingSandbox(toolbox.Toolbox(scenario_of(config)).sandbox(), at)
         toolbox.new_sandbox = lambda *_: stopping  # type: ignore[assignment,return-value]
@@ -197,12 +216,13 @@ def main() -> None:
                 run(json.loads(line))
                 code = 0
             except SystemExit as ended:
-                if ended.code:
+                if isinstance(ended.code, str):
                     print(ended, file=sys.stderr)
                 code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
             except BaseException:
                 traceback.print_exc()
             finally:
+                sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(code)
         print(json.dumps({"pid": pid}), flush=True)

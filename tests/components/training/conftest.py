@@ -15,13 +15,11 @@ from components.config import TrainingConfig
 from components.identity import GroupKey
 from components.machine.child_environment import filter_environment
 from components.schema import TrainBatch, TrainGroup
-from components.training import launcher
 from components.training.base import CheckpointManifest, UpdateJob, UpdateResult
 from components.training.checkpoint import write_initial_checkpoint
 from components.training.forward import completion_logprobs
 from components.training.packing import pack_groups
 from components.training.trainer import DeepSpeedTrainer
-from tests.forked_workers import forking
 from tests.sections import choose_loss
 
 VOCABULARY = 30
@@ -146,14 +144,6 @@ def make_trainer() -> Callable[[TrainingConfig], DeepSpeedTrainer]:
         return DeepSpeedTrainer(training, deepspeed_config=path, run_label="tests", environment=environment)
 
     return make
-
-
-@pytest.fixture(scope="module")
-def forked(forked_workers: Path) -> Iterator[None]:
-    """The trainers that a module makes fork their workers."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launcher, "subprocess", forking(forked_workers))
-        yield
 
 
 class Jobs:

@@ -218,7 +218,7 @@ trainer.update(job) if sys.argv[3] == "updates" else (trainer._processes._connec
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("num_ranks", "state"), [(1, "updates"), (1, "idle"), (2, "updates")])
+@pytest.mark.parametrize(("num_ranks", "state"), [(1, "idle"), (2, "updates")])
 def test_no_process_outlives_a_killed_parent(jobs, make_groups, tmp_path, num_ranks, state) -> None:
     training = jobs_training(num_epochs=200, num_ranks=num_ranks)
     job = jobs.first(make_groups(400, group_size=8), training=training)
@@ -242,7 +242,7 @@ def test_no_process_outlives_a_killed_parent(jobs, make_groups, tmp_path, num_ra
 
 @pytest.mark.slow
 def test_an_update_that_takes_too_long_is_ended(make_trainer, jobs, make_groups) -> None:
-    training = jobs_training(num_epochs=500, update_timeout_seconds=12.0)
+    training = jobs_training(num_epochs=500, update_timeout_seconds=2.0)
     trainer = make_trainer(training)
     job = jobs.first(make_groups(400, group_size=8), training=training)
     with pytest.raises(WorkerDied, match=r"training\.update_timeout_seconds"):

@@ -77,17 +77,6 @@ def test_stages_and_ranks_agree_and_repeat(make_trainer, jobs, make_groups, init
         for job, wanted in ((second, result), (first, first_result)):
             again = job.model_copy(update={"output_folder": job.output_folder.with_name(f"again-{job.step}")})
             assert trainer.update(again) == wanted
-    finally:
-        trainer.close()
-
-
-def test_a_cold_worker_of_two_partitioned_ranks_ends_where_a_warm_one_does(
-    make_trainer, jobs, make_groups, initial
-) -> None:
-    training = _training(2, 2)
-    trainer = make_trainer(training)
-    try:
-        *_, second, result = _two_updates(trainer, jobs, training, make_groups, initial)
         trainer.close()
         cold = second.model_copy(update={"output_folder": second.output_folder.with_name("cold")})
         assert trainer.update(cold) == result

@@ -208,8 +208,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
 
 REAL = (
     # Of each kind one: a process of its own, with its imports.
-    *("trian tiny", "show nothing --store {store}", "train tiny --set rollout.group_size=1"),
-    *("train tiny --set loss.policy_loss=nowhere:loss", "train tiny --set training.device=cuda"),
+    *("trian tiny", "show nothing --store {store}", "train tiny --set training.device=cuda"),
 )
 FOREIGN = ("PREFECT_", "MLFLOW_", "AWS_", "TROUPE_", "OPENAI_", "ANTHROPIC_")
 

@@ -25,7 +25,7 @@ from flows.api.multi_model.trainer import MultiModelTrainer, quick_start_multimo
 from flows.train import train_population as flow
 from tests.components.generation.api.wire_server import KEY, MODEL, openai_error, wire_server
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.usefixtures("forked")]
 TINY: dict[str, Any] = {
     "num_models": 2,
     "model_types": ["tiny"],

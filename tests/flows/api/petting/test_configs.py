@@ -1,5 +1,6 @@
 """Configurations by name, and what each key of one sets."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,11 @@ def dump(config: dict[str, Any]) -> dict[str, Any]:
     return run_config(config).model_dump(mode="json")
 
 
+@cache
+def single() -> dict[str, Any]:
+    return dump(single_policy.get_config())
+
+
 def test_the_table_of_changes_is_whole() -> None:
     assert CHANGES.keys() == SETTINGS.keys()
 
@@ -110,14 +116,12 @@ def test_the_table_of_changes_is_whole() -> None:
 @pytest.mark.parametrize("key", sorted(CHANGES))
 def test_a_key_sets_its_fields_and_no_others(key: str) -> None:
     value, fields = CHANGES[key]
-    before, after = single_policy.get_config(), single_policy.get_config()
-    after[key] = value
-    after["overrides"] = FOLLOWS.get(key, [])
-    changes = differing_fields(dump(before), dump(after))
+    after = dump({**single_policy.get_config(), key: value, "overrides": FOLLOWS.get(key, [])})
+    changes = differing_fields(single(), after)
     beside = [each.partition("=")[0] for each in FOLLOWS.get(key, [])]
     expected = (*(f"{each}: " for each in (*fields, *beside)), *VARIANTS.get(key, ()))
     assert all(change.startswith(expected) for change in changes), changes
-    assert all(value_at(dump(after), place) == wanted_value for place, wanted_value in fields.items())
+    assert all(value_at(after, place) == wanted_value for place, wanted_value in fields.items())
 
 
 def value_at(values: Any, place: str) -> Any:

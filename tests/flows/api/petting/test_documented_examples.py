@@ -29,7 +29,7 @@ from flows.train import train as flow
 from tests.integration.vllm_servers import save_model
 from troupe.cli import app
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("forked")]
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = (ROOT / "docs" / "petting.md").read_text()
 TRAIN, CONFIGURE, EVALUATE, PLAY = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
