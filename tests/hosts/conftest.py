@@ -11,7 +11,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
+import boto3
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +44,17 @@ WEED = (
 )
 
 
+def open_s3() -> Any:
+    """A client of the hosts' S3, from here."""
+    return boto3.client(
+        "s3",
+        endpoint_url=f"http://{S3}:8333",
+        region_name="us-east-1",
+        aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
 class Hosts:
     """The hosts by name. Commands run in them with the environment of a cluster's node."""
 
@@ -55,6 +70,7 @@ class Hosts:
             "AWS_EC2_METADATA_DISABLED": "true",
             "PREFECT_API_URL": f"http://{HEAD}:4200/api",
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
             "PYTHONPATH": str(ROOT),
             "TROUPE_HOME": "/tmp/home/troupe",
             "OMP_NUM_THREADS": "1",
@@ -153,12 +169,20 @@ class Hosts:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
-    def wait(self, name: str, command: str, seconds: float = 120.0) -> None:
-        """Until a command succeeds."""
+    def wait_for_answer(self, url: str, seconds: float = 300.0) -> None:
+        """Until something answers there, be it a refusal."""
         deadline = time.monotonic() + seconds
-        while (done := self.run(name, command)).returncode:
-            assert time.monotonic() < deadline, f"{command}: {done.stderr}\n{self._log.read_text()[-3000:]}"
-            time.sleep(0.5)
+        while True:
+            try:
+                urlopen(url, timeout=5).close()
+            except HTTPError:
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+            else:
+                return
 
     def begin(self) -> None:
         """Start S3, Prefect and Ray's head."""
@@ -168,10 +192,10 @@ class Hosts:
         self.start("s3", f"python -m tests.hosts.s3_program {S3} 8333 8334")
         self.up("head", 10)
         self.start("head", "prefect server start --host 10.77.0.10 --no-services")
+        self.wait_for_answer(f"http://{S3}:8333")
+        self.wait_for_answer(f"http://{HEAD}:4200/api/health")
+        open_s3().create_bucket(Bucket="troupe")
         self.begin_head()
-        bucket = "import boto3; s3 = boto3.client('s3'); s3.create_bucket(Bucket='troupe')"
-        self.wait("head", f'python -c "{bucket}"')
-        self.wait("head", f"python -c \"import urllib.request as r; r.urlopen('http://{HEAD}:4200/api/health')\"")
 
     def end(self) -> None:
         """End all hosts with all that runs on them."""
@@ -187,10 +211,16 @@ class Hosts:
         return (NODES_STATE / name).read_text().strip()
 
     def _ray(self, name: str, options: str) -> None:
-        # Into a file: what it starts keeps its output open.
+        # Into a file: what it starts keeps its output open. A raylet gives up if its agents take more than 15 seconds to start.
         start = f"ray start {options} --object-store-memory=80000000 > /tmp/ray.log 2>&1"
-        done = self.run(name, f"RAY_raylet_start_wait_time_s=120 {start}; code=$?; tail -20 /tmp/ray.log; exit $code")
-        assert done.returncode == 0, done.stdout
+        for _ in range(4):
+            done = self.run(
+                name, f"RAY_raylet_start_wait_time_s=25 {start}; code=$?; tail -20 /tmp/ray.log; exit $code"
+            )
+            if done.returncode == 0:
+                return
+            self.end_ray(name)
+        raise AssertionError(done.stdout)
 
     def _line(self, name: str, command: str, env: Mapping[str, str] = {}) -> list[str]:
         pairs = [f"{key}={value}" for key, value in {**self.environment, **env}.items()]

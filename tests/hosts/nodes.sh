@@ -56,7 +56,8 @@ pid) cat "$state/$2" ;;
 in)
     name=$2
     shift 2
-    exec nsenter -t "$(cat "$state/$name")" --mount --pid --uts --ipc --net \
+    # A session of its own: Linux shares the processors out by session, as machines have their own.
+    exec setsid nsenter -t "$(cat "$state/$name")" --mount --pid --uts --ipc --net \
         env HOME=/tmp/home PATH="$tree/.venv/bin:/usr/sbin:/usr/bin:/sbin:/bin" sh -c 'cd /tmp && exec "$@"' sh "$@"
     ;;
 kill)

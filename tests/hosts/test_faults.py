@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import boto3
 import pytest
 
-from tests.hosts.conftest import DETECTION_SECONDS, HEAD, KEYS, Hosts
+from tests.hosts.conftest import DETECTION_SECONDS, HEAD, Hosts, open_s3
 from tests.hosts.test_hosts import NOTHING, TWO_MODELS, read_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -82,13 +81,7 @@ class Training:
 
 def read_stages(run_id: str) -> dict[tuple[str, ...], Stage]:
     """What is committed of a run, by step, stage and part."""
-    s3 = boto3.client(
-        "s3",
-        endpoint_url="http://10.77.0.20:8334",
-        region_name="us-east-1",
-        aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"],
-    )
+    s3 = open_s3()
     found = {}
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket="troupe", Prefix=f"runs/{run_id}/steps/"):
         for item in page.get("Contents", ()):
