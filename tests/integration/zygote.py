@@ -7,7 +7,6 @@ forked too, by the process behind the socket that is the only argument.
 
 import itertools
 import json
-import logging
 import os
 import runpy
 import signal
@@ -27,6 +26,7 @@ from components.machine.gc_tuning import gc_paused
 with gc_paused():
     import torch
     from prefect.flow_engine import load_flow_run, run_flow
+    from prefect.logging.configuration import setup_logging
     from transformers import Qwen3ForCausalLM
 
     import components.models.loading
@@ -162,8 +162,8 @@ def run_command(arguments: Sequence[str], folder: str, output: Sequence[str]) ->
         os.dup2(file, number)
     os.chdir(folder)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    for handler in logging.getLogger("prefect").handlers:
-        handler.setLevel(logging.CRITICAL)  # as in a command, which says so before Prefect is imported
+    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"  # as a command says before it imports Prefect
+    setup_logging()
     program, *_ = sys.argv[1:] = arguments
     if program.endswith(".py"):
         sys.argv[:1] = []
