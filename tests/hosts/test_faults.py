@@ -18,12 +18,15 @@ from tests.hosts.conftest import DETECTION_SECONDS, HEAD, Hosts, open_s3
 from tests.hosts.test_hosts import NOTHING, TWO_MODELS, read_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
-NUM_STEPS, MOST_STEPS = 2, 6
+NUM_STEPS, MOST_STEPS = 2, 4
 LEASE_SECONDS = 20.0
 RETRY_SECONDS = 6.0
 """Between a stage's first failure and its second attempt."""
 NUMBERS = {"w1": 11, "w2": 12, "w3": 13}
-SETTINGS = f"{TWO_MODELS} --set tracking.kind=none --set training.num_ranks=2 --set rollout.num_shards=4"
+SETTINGS = (
+    f"{TWO_MODELS} --set tracking.kind=none --set training.num_ranks=2 "
+    "--set warm_start.max_steps=2 --set warm_start.check_every=2 --set evaluation.num_problems=2"
+)
 ON_RAY = f"--set resources.runner=ray --set resources.placement.ranks=spread --set resources.ray_address={HEAD}:6379"
 SHORT_LEASE = (
     f"from components.cluster import ranks; ranks.LEASE_SECONDS = {LEASE_SECONDS}; from troupe.cli import main; main()"
