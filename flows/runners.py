@@ -2,7 +2,9 @@
 
 import os
 import secrets
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,7 +84,7 @@ def one_cluster(session: Session) -> Iterator[None]:
     import ray
 
     connects = not ray.is_initialized()
-    with runner:
+    with own_signals(runner):
         check_hosts(config.store)
         check_addresses(config)
         if uses_gpus(config):
@@ -92,6 +94,16 @@ def one_cluster(session: Session) -> Iterator[None]:
         finally:
             if connects:
                 session.trainers.close()
+
+
+@contextmanager
+def own_signals(runner: Any) -> Iterator[None]:
+    """Within the block the runner is open, and SIGTERM does what it did before: Ray would take it when it connects."""
+    before = signal.getsignal(signal.SIGTERM)
+    with runner:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)
+        yield
 
 
 @contextmanager
