@@ -63,6 +63,7 @@ def test_components_know_no_prefect_and_read_no_environment_variables() -> None:
 ENVIRONMENT_AT_A_PROCESS_BORDER = {
     "components.machine.process_variables",  # which the others ask
     "components.cluster.rank_actor",  # a process of its own, which sets what libraries read
+    "components.cluster.engine_actor",  # another one, which hands on what it was given
     "components.training.deepspeed_backend",  # part of a process of its own, which reads what its launcher set
 }
 SHARED = {"environments.family", "environments.play"}

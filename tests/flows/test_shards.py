@@ -142,9 +142,15 @@ def test_one_shard_at_a_time_is_computed_here() -> None:
         ("ray", 6, "task, submitted"),
     ],
 )
-def test_a_shard_waits_for_the_one_so_many_places_ahead(runner: Any, at_once: int, kind: str) -> None:
+def test_a_shard_waits_for_the_one_so_many_places_ahead(
+    runner: Any, at_once: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster is asked for what the calls' session needs."""
     calls: list[Any] = []
+    asked: list[Any] = []
+    monkeypatch.setattr(shards, "cluster_options", lambda session: nullcontext(asked.append(session)))
     resources = ResourceConfig(runner=runner, max_shards_at_once=at_once)
     assert shards.run_all(Shards(calls), GIVEN, resources) == RESULTS
     ahead = [[]] * min(at_once, len(GIVEN)) + [[each] for each in GIVEN[: max(0, len(GIVEN) - at_once)]]
     assert calls == [(kind, each, waits) for each, waits in zip(GIVEN, ahead, strict=True)]
+    assert asked == ([11] if runner == "ray" else [])
