@@ -1,5 +1,6 @@
 """With which weights the shards of a step are played, where, when, and how many at a time."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
