@@ -57,7 +57,7 @@ class Training:
 
     def wait_for(self, title: str, *, names: tuple[str, ...] = (*NUMBERS,)) -> str:
         """The first of these hosts that is found with such a process."""
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 900
         while time.monotonic() < deadline:
             for name in names:
                 if any(line.startswith(title) for line in self._hosts.processes(name).values()):
