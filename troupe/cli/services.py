@@ -100,7 +100,8 @@ def down(
     ray: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Only remove what runs hold or have left on this Ray cluster. Give it on one of its hosts."
+            metavar="ADDRESS",
+            help="Only remove what runs hold or have left on this Ray cluster. Give it on one of its hosts.",
         ),
     ] = None,
 ) -> None:
