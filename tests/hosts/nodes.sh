@@ -63,6 +63,7 @@ in)
 kill)
     kill -9 "$(cat "$state/$2")" 2>/dev/null || true
     rm "$state/$2"
+    ip link del "tr$2" 2>/dev/null || true # a namespace goes when its last process has gone
     ip netns del "tr-$2"
     ;;
 down)
