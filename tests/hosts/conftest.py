@@ -7,6 +7,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -24,6 +25,10 @@ REQUIRED = bool(os.environ.get("TROUPE_TEST_HOSTS"))
 """Where it is set, a test fails rather than be skipped for want of namespaces."""
 CAN = os.getuid() == 0 and all(map(shutil.which, ("ip", "unshare", "nsenter")))
 NODES_STATE = Path(os.environ.get("NODES_STATE", "/run/troupe-nodes"))
+COMPILED = (
+    "import prefect.server.api.server, prefect_ray, ray.dashboard.agent, ray.scripts.scripts, ray._private.log_monitor; "
+    "import ray._private.runtime_env.agent.main, components.cluster.engine_actor, components.cluster.rank_actor, flows.train"
+)
 LOCK = Path("/run/troupe-nodes.lock")
 HEAD, S3 = "10.77.0.10", "10.77.0.20"
 DETECTION_SECONDS = 3 * (1.0 + 4.0)
@@ -243,6 +248,10 @@ def _run_alone(folder: Path) -> Iterator[Hosts]:
         pytest.skip("hosts are namespaces: they need root, and ip, unshare and nsenter")
     subprocess.run([NODES, "down"], check=True)
     hosts = Hosts(folder / "hosts.log")
+    # Hosts see the source tree, its Python included, and cannot write there: each process would compile these anew.
+    subprocess.run(
+        [sys.executable, "-c", COMPILED], cwd=ROOT, env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""}, check=True
+    )
     try:
         hosts.begin()
         yield hosts
