@@ -52,7 +52,8 @@ def _ray_settings(config: RunConfig) -> dict[str, Any]:
     The current folder travels by its digest if it holds code that the configuration names, and is theirs, too.
     """
     address, here = config.resources.ray_address, Path.cwd()
-    around: dict[str, Any] = {"env_vars": _sent_variables()}
+    # Beside other work shards would stand still: Ray makes its workers the nicest processes of a host.
+    around: dict[str, Any] = {"env_vars": {**_sent_variables(), "RAY_worker_niceness": "0"}}
     if names_own_code(config.model_dump(mode="json"), here):
         around |= {"working_dir": str(here), "excludes": [".*", "__pycache__"]}
     settings: dict[str, Any] = {"namespace": NAMESPACE, "runtime_env": around}

@@ -82,8 +82,9 @@ class ClusterEngines(Closeable):
         self._ending.set()
         if self._keeping.is_alive():
             self._keeping.join()
-        for replica in self._replicas.values():
-            ray.kill(replica.actor)
+        if ray.is_initialized():  # otherwise leases end them; a call would start another Ray
+            for replica in self._replicas.values():
+                ray.kill(replica.actor)
         self._replicas.clear()
 
     def _take_over(self) -> None:
@@ -125,7 +126,6 @@ class ClusterEngines(Closeable):
             name=name,
             namespace=NAMESPACE,
             scheduling_strategy="SPREAD" if on_gpu else self._choose_node(name),
-            runtime_env={"env_vars": {"RAY_worker_niceness": "0"}},
         ).remote(LEASE_SECONDS)
         return _Replica(
             actor,

@@ -219,6 +219,8 @@ class ClusterTrainer(Closeable):
             self._remove(get_placement_group(self._name))
 
     def _remove(self, placement: Any) -> None:
+        import ray
         from ray.util.placement_group import remove_placement_group
 
-        remove_placement_group(placement)
+        if ray.is_initialized():  # otherwise its leases end it; a call would start another Ray
+            remove_placement_group(placement)

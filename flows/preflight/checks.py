@@ -13,7 +13,7 @@ from components.artifacts.base import ArtifactStore
 from components.config import RunConfig, StoreConfig
 from components.config.hybrid import GAME_BOY
 from components.errors import ConfigurationError, ServiceMissing, StoreRefused, StoreUnavailable, TrackingUnavailable
-from components.generation.vllm.addresses import serves_on_cluster
+from components.generation.vllm.addresses import serves_on_cluster, vllm_generation
 from components.methods.base import method_for
 from components.methods.first_checkpoints import check_bases
 from components.methods.hybrid.settings import check_cartridge
@@ -88,8 +88,13 @@ def check_services(session: Session, *, expects_tracking: bool = True) -> None:
     task_runner(config)
     session.toolbox.open()
     check_contract(session.scenario, session.toolbox)
-    on_cluster = serves_on_cluster(config, os.environ)  # its servers start with the run
-    if config.generation.has_servers and not config.generation.server_urls and not on_cluster:
+    if serves_on_cluster(config, os.environ):  # its servers start with the run
+        if vllm_generation(config).vllm.merge_adapters:
+            raise ConfigurationError(
+                "generation.vllm.merge_adapters true: servers of a cluster fetch what is stored, and merged weights are not; "
+                "set it to false"
+            )
+    elif config.generation.has_servers and not config.generation.server_urls:
         session.engines.check_servers()
     if config.store.kind != "local":
         check_store(session.scenario)

@@ -7,6 +7,7 @@ The file holds the bearer token of the clients. Run by vLLM's own Python; import
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
@@ -63,7 +64,8 @@ def environment(inherited: Mapping[str, str], *, cpu: bool) -> dict[str, str]:
 
 
 def end_with_input() -> None:
-    """Let another process end this one's group when the standard input is closed, as it is however the starter ends.
+    """Let another process end this one's group when the standard input is closed, as it is however the starter ends, and
+    remove its TMPDIR.
 
     A server that is killed, or ended while it starts, leaves its engine behind.
     """
@@ -79,6 +81,7 @@ def end_with_input() -> None:
         while time.monotonic() < deadline:
             os.kill(server, 0)
             time.sleep(0.05)
+    shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 
 

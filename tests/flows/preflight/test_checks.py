@@ -195,10 +195,18 @@ BEFORE_SERVICES = (
 )
 
 
-@pytest.mark.parametrize(("engine", "urls"), [("local", "[]"), ("vllm", "[]"), ("vllm", "['http://127.0.0.1:9']")])
+@pytest.mark.parametrize(
+    ("engine", "urls", "runner"),
+    [
+        ("local", "[]", "thread"),
+        ("vllm", "[]", "thread"),
+        ("vllm", "[]", "ray"),
+        ("vllm", "['http://127.0.0.1:9']", "ray"),
+    ],
+)
 @pytest.mark.parametrize("kind", ["local", "s3"])
 def test_every_check_is_made_once_before_or_with_the_services(
-    engine: str, urls: str, kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    engine: str, urls: str, runner: str, kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     calls = RecordedCalls()
     for name in (*BEFORE_SERVICES, "check_store", "task_runner", "check_tracking", "check_memory"):
@@ -206,8 +214,10 @@ def test_every_check_is_made_once_before_or_with_the_services(
     engines = calls.object(Engines, "engines")
     monkeypatch.setattr(checks, "Engines", lambda config: engines)
     generation = [f"generation.engine={engine}", f"generation.vllm.urls={urls}"] if engine == "vllm" else []
-    config = preset_config("tiny", [f"store.kind={kind}", f"store.root={tmp_path}", *generation])
-    has_servers, are_ours = urls != "[]", engine == "vllm" and urls == "[]"
+    settings = [f"store.kind={kind}", f"store.root={tmp_path}", f"resources.runner={runner}"]
+    config = preset_config("tiny", [*settings, *generation])
+    # Those of a cluster start with the run.
+    has_servers, are_ours = urls != "[]", (engine, urls, runner) == ("vllm", "[]", "thread")
     session: Any = SimpleNamespace(config=config, scenario=scenario_of(config), engines=engines, tracker="tracker")
     session.toolbox = calls.object(Toolbox, "toolbox")
     checks.check_configuration(session.scenario)
@@ -232,3 +242,13 @@ def test_every_check_is_made_once_before_or_with_the_services(
         "check_tracking",
         "check_memory",
     ]
+
+
+def test_merged_adapters_are_not_for_servers_of_a_cluster() -> None:
+    generation = ("generation.engine=vllm", "generation.vllm.merge_adapters=true")
+    config = preset_config("tiny", ["resources.runner=ray", *generation])
+    session: Any = SimpleNamespace(
+        config=config, scenario=scenario_of(config), toolbox=SimpleNamespace(open=lambda: None)
+    )
+    with pytest.raises(ConfigurationError, match=r"merge_adapters true: servers of a cluster"):
+        checks.check_services(session)

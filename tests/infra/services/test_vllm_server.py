@@ -134,7 +134,7 @@ subprocess.run(["sleep", sys.argv[1]], preexec_fn=lambda: signal.signal(signal.S
 
 
 @pytest.mark.parametrize("killed", ["starter", "server"])
-def test_a_server_and_what_it_started_end_with_what_started_it(killed: str) -> None:
+def test_a_server_and_what_it_started_end_with_what_started_it(killed: str, tmp_path: Path) -> None:
     """However that ends, whether it kills the server first, and though nobody listens."""
     seconds = f"60.{os.getpid()}{time.monotonic_ns()}"
 
@@ -142,7 +142,9 @@ def test_a_server_and_what_it_started_end_with_what_started_it(killed: str) -> N
         lines = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
         return [line for line in lines if seconds in line]
 
-    with subprocess.Popen([sys.executable, "-c", STARTER, STUBBORN, seconds]) as starter:
+    env = {**os.environ, "TMPDIR": str(tmp_path / "scratch")}
+    (tmp_path / "scratch").mkdir()
+    with subprocess.Popen([sys.executable, "-c", STARTER, STUBBORN, seconds], env=env) as starter:
         while ["sleep", seconds] not in list_running():
             assert starter.poll() is None
             time.sleep(0.05)
@@ -152,6 +154,7 @@ def test_a_server_and_what_it_started_end_with_what_started_it(killed: str) -> N
     while list_running():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    assert not (tmp_path / "scratch").exists()
 
 
 def test_what_a_server_leaves_in_its_scratch_folder_goes_with_it(installed: Path, tmp_path: Path) -> None:
