@@ -26,7 +26,7 @@ pytestmark = [
 _DEEPSPEED = Path(__file__).resolve().parents[2] / "infra" / "deepspeed"
 
 
-def _initial(folder: Path) -> Path:
+def write_initial(folder: Path) -> Path:
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(0)
@@ -62,7 +62,7 @@ def _batch_file(folder: Path) -> Path:
     return path
 
 
-def _job(folder: Path, checkpoint: Path, training: TrainingConfig, output: str) -> UpdateJob:
+def make_job(folder: Path, checkpoint: Path, training: TrainingConfig, output: str) -> UpdateJob:
     manifest = read_manifest(checkpoint)
     return UpdateJob(
         policy="p",
@@ -81,7 +81,7 @@ def _job(folder: Path, checkpoint: Path, training: TrainingConfig, output: str) 
     )
 
 
-def _trainer(training: TrainingConfig) -> DeepSpeedTrainer:
+def make_trainer(training: TrainingConfig) -> DeepSpeedTrainer:
     path = _DEEPSPEED / f"zero{training.zero_stage}.json"
     return DeepSpeedTrainer(
         training, deepspeed_config=path, run_label="gpu-tests", environment=filter_environment(os.environ)
@@ -90,18 +90,18 @@ def _trainer(training: TrainingConfig) -> DeepSpeedTrainer:
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_bfloat16_on_the_device_is_close_to_float32_and_repeats(tmp_path: Path, stage: int) -> None:
-    checkpoint = _initial(tmp_path)
+    checkpoint = write_initial(tmp_path)
     on_cpu = TrainingConfig(learning_rate=1e-3)
     on_gpu = TrainingConfig(learning_rate=1e-3, device="cuda", dtype="bfloat16", zero_stage=stage)
-    trainer = _trainer(on_cpu)
-    exact = trainer.update(_job(tmp_path, checkpoint, on_cpu, "cpu"))
+    trainer = make_trainer(on_cpu)
+    exact = trainer.update(make_job(tmp_path, checkpoint, on_cpu, "cpu"))
     trainer.close()
-    trainer = _trainer(on_gpu)
+    trainer = make_trainer(on_gpu)
     try:
-        first = trainer.update(_job(tmp_path, checkpoint, on_gpu, "gpu-1"))
-        second = trainer.update(_job(tmp_path, tmp_path / "gpu-1", on_gpu, "gpu-2"))
+        first = trainer.update(make_job(tmp_path, checkpoint, on_gpu, "gpu-1"))
+        second = trainer.update(make_job(tmp_path, tmp_path / "gpu-1", on_gpu, "gpu-2"))
         trainer.close()
-        cold = trainer.update(_job(tmp_path, tmp_path / "gpu-1", on_gpu, "gpu-cold"))
+        cold = trainer.update(make_job(tmp_path, tmp_path / "gpu-1", on_gpu, "gpu-cold"))
     finally:
         trainer.close()
     assert cold == second
