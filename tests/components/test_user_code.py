@@ -11,7 +11,7 @@ import pytest
 from components import user_code
 from components.environments.registry import family
 from components.errors import ConfigurationError
-from components.user_code import import_object, is_custom, source_digest, suggest_custom
+from components.user_code import import_object, is_custom, names_own_code, source_digest, suggest_custom
 
 _numbers = itertools.count()
 
@@ -158,3 +158,13 @@ def test_a_file_of_the_folder_is_suggested_by_its_names_and_never_run(
     if suggested and kind == "class":
         with pytest.raises(ConfigurationError, match=suggested):
             family(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_own"),
+    [("mine:X", True), ("pack.sub:f", True), ("other:X", False), ("mine", False), ("http://mine:80", False), (3, False)],
+)
+def test_code_of_a_folder_is_found_anywhere_in_a_configuration(value: Any, is_own: bool, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").touch()
+    (tmp_path / "pack").mkdir()
+    assert names_own_code({"a": {"b": [1, {"c": value}]}, "d": None}, tmp_path) is is_own
