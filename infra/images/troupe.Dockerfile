@@ -2,6 +2,7 @@
 #
 #     docker build -f infra/images/troupe.Dockerfile --target worker -t troupe:0.1.0 .
 #     docker build -f infra/images/troupe.Dockerfile --target trainer --build-arg TORCH=pypi -t troupe-trainer:0.1.0 .
+#     docker build -f infra/images/troupe.Dockerfile --target engine --build-arg TORCH=pypi -t troupe-engine:0.1.0 .
 #     docker build -f infra/images/troupe.Dockerfile --target boxes -t troupe-boxes:0.1.0 .
 #     docker build -f infra/images/troupe.Dockerfile --target postgres -t troupe-postgres:0.1.0 .
 #
@@ -52,6 +53,24 @@ FROM worker AS trainer
 USER 0:0
 # hadolint ignore=DL3008
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+USER 1000:1000
+
+# The packages of vLLM, whose pins never bind those above. VLLM chooses a lock: gpu, which brings a PyTorch of its own, or cpu.
+FROM packages AS vllm
+ARG VLLM=gpu
+ARG PIP_INDEX_URL
+ARG PIP_FIND_LINKS
+COPY infra/vllm/requirements-gpu.txt infra/vllm/requirements-cpu.txt /locks/
+RUN --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv \
+    if [ "$VLLM" = cpu ]; then torch=cpu; else torch=none; fi; /locks/install.sh /opt/vllm "requirements-$VLLM.txt" "$torch"
+
+# A trainer with vLLM beside it: a node of a Ray cluster on which runs start their servers.
+FROM trainer AS engine
+USER 0:0
+# hadolint ignore=DL3008
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libnuma1 && rm -rf /var/lib/apt/lists/*
+COPY --from=vllm /opt/vllm /opt/vllm
+ENV TROUPE_VLLM_ENVIRONMENT=/opt/vllm
 USER 1000:1000
 
 # A worker that runs programs of agents, in bubblewrap. Its nodes must allow namespaces to unprivileged users.

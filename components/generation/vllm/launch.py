@@ -14,7 +14,11 @@ from components.machine.home import HOME
 from components.machine.package_files import SOURCE_ROOT, is_checkout, package_file
 from components.machine.process_variables import read_variable
 
-ENVIRONMENT = SOURCE_ROOT / ".venv-vllm" if is_checkout(SOURCE_ROOT) else HOME / "venv-vllm"
+ENVIRONMENT = Path(
+    read_variable("TROUPE_VLLM_ENVIRONMENT")
+    or (SOURCE_ROOT / ".venv-vllm" if is_checkout(SOURCE_ROOT) else HOME / "venv-vllm")
+)
+"""The folder of vLLM's own Python."""
 START = package_file("infra", "vllm/serve.py")
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 _CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
