@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -85,7 +85,7 @@ def one_cluster(session: Session) -> Iterator[None]:
     import ray
 
     connects = not ray.is_initialized()
-    with own_signals(runner):
+    with join_cluster(runner, (ray.exceptions.RayError, RuntimeError, ValueError, OSError)):
         check_hosts(config.store)
         check_addresses(config)
         if uses_gpus(config):
@@ -98,10 +98,20 @@ def one_cluster(session: Session) -> Iterator[None]:
 
 
 @contextmanager
-def own_signals(runner: Any) -> Iterator[None]:
-    """Within the block the runner is open, and SIGTERM does what it did before: Ray would take it when it connects."""
+def join_cluster(runner: Any, refusals: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Within the block the runner is open, and SIGTERM does what it did before: Ray would take it when it connects.
+
+    Raises ServiceMissing for any of `refusals` when it is opened.
+    """
     before = signal.getsignal(signal.SIGTERM)
-    with runner:
+    with ExitStack() as opened:
+        try:
+            opened.enter_context(runner)
+        except refusals as error:
+            raise ServiceMissing(
+                f"resources.runner ray: Ray does not let this process in: {error}; look at `ray status`, at the token "
+                "(RAY_AUTH_TOKEN), and, if it holds code of yours, at the size of the current folder"
+            ) from error
         if threading.current_thread() is threading.main_thread() and before is not None:
             signal.signal(signal.SIGTERM, before)
         yield
