@@ -28,9 +28,11 @@ def name_engine(run_id: str, model: str, number: int) -> str:
 
 
 def list_actors(prefix: str) -> Mapping[str, Any]:
-    """The living actors whose names begin with `prefix`, by name."""
+    """The living actors whose names begin with `prefix`, by name; none without a connection to a cluster."""
     import ray
 
+    if not ray.is_initialized():
+        return {}  # a call would start a Ray here
     found = ray.util.list_named_actors(all_namespaces=True)
     names = [each["name"] for each in found if each["namespace"] == NAMESPACE and each["name"].startswith(prefix)]
     actors = {}
