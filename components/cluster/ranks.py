@@ -202,7 +202,9 @@ class ClusterTrainer(Closeable):
 
     def _renew(self, group: _Group) -> None:
         """Renew the leases of a group's actors while it is held: from one update to the next there may be hours of play."""
-        while group.is_held:
+        import ray
+
+        while group.is_held and ray.is_initialized():
             for actor in group.actors:
                 actor.renew.options(concurrency_group=_LEASE).remote()
             time.sleep(_RENEW_SECONDS)
