@@ -162,7 +162,14 @@ def test_a_file_of_the_folder_is_suggested_by_its_names_and_never_run(
 
 @pytest.mark.parametrize(
     ("value", "is_own"),
-    [("mine:X", True), ("pack.sub:f", True), ("other:X", False), ("mine", False), ("http://mine:80", False), (3, False)],
+    [
+        ("mine:X", True),
+        ("pack.sub:f", True),
+        ("other:X", False),
+        ("mine", False),
+        ("http://mine:80", False),
+        (3, False),
+    ],
 )
 def test_code_of_a_folder_is_found_anywhere_in_a_configuration(value: Any, is_own: bool, tmp_path: Path) -> None:
     (tmp_path / "mine.py").touch()

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 from typing import Any
 
@@ -95,14 +96,32 @@ def test_a_training_on_a_cluster_is_that_of_one_host(hosts: Hosts, preset: str) 
     assert "ssh" not in hosts.run("head", "ps -ef").stdout
 
 
+def test_engines_are_on_both_hosts_and_a_lost_one_is_started_anew(hosts: Hosts) -> None:
+    """A driver that comes back takes them over; nothing of them is left."""
+    for name in ("w1", "w2"):
+        hosts.write(name, "/tmp/vllm/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        hosts.run(name, "chmod +x /tmp/vllm/bin/python; mkdir -p /tmp/vllm/lib/python3.11/site-packages/vllm")
+    found = read_json(hosts, "python -m tests.hosts.engines_program")
+    assert found == {"num_nodes": 2, "num_kept": 1, "is_asked": True, "is_taken_over": True}
+    wait_for_no_server(hosts)
+
+
+def wait_for_no_server(hosts: Hosts) -> None:
+    deadline = time.monotonic() + 60
+    while left := [line for name in ("w1", "w2") for line in hosts.processes(name).values() if "vllm" in line]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
+
+
 SERVED = (
     "--set generation.engine=vllm --set generation.vllm.kv_cache_gib=0.2 --set generation.vllm.max_requests_at_once=16 "
     "--set 'policies={team: {base: tiny, tiny: {hidden_size: 96, num_heads: 3}}}' --set evaluation.every=0"
 )
 
 
+@pytest.mark.long
 @needs_vllm
-def test_engines_are_on_hosts_and_a_lost_one_is_started_anew(hosts: Hosts) -> None:
+def test_a_run_outlives_its_vllm_server(hosts: Hosts) -> None:
     """The server fetches what it serves; nothing of it is left when the run has ended."""
     train = f"troupe train tiny --run-id served --steps 3 {SERVED} --set resources.runner=ray --set tracking.kind=none"
     training = hosts.start("head", f"RAY_ADDRESS={HEAD}:6379 {train} > /tmp/served.log 2>&1")
@@ -118,7 +137,7 @@ def test_engines_are_on_hosts_and_a_lost_one_is_started_anew(hosts: Hosts) -> No
         time.sleep(0.2)
     assert training.returncode == 0, log.read_text()[-4000:]
     assert len(servers) == 2, "one was lost, and one was started for it"
-    assert not any("vllm" in line for name in ("w1", "w2") for line in hosts.processes(name).values())
+    wait_for_no_server(hosts)
     assert hosts.run("head", "troupe verify served").returncode == 0
     assert read_json(hosts, "python -m tests.hosts.left_program") == NOTHING
 

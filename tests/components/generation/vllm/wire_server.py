@@ -59,8 +59,10 @@ class VllmWireServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, model: str = "team", *, port: int = 0, max_model_tokens: int = 64) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+    def __init__(
+        self, model: str = "team", *, host: str = "127.0.0.1", port: int = 0, max_model_tokens: int = 64
+    ) -> None:
+        super().__init__((host, port), _Handler)
         self.model = model
         self.max_model_tokens = max_model_tokens
         self.version = "default"
