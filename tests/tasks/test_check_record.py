@@ -86,7 +86,7 @@ def test_records_of_a_cluster_that_the_variable_names_are_checked(
     monkeypatch.setenv("RAY_ADDRESS", "other:6379")
     fractions = [spot_check_fraction(config(tmp_path, f"resources.runner={runner}")) for runner in ("ray", "thread")]
     assert fractions == [SPOT_CHECK_FRACTION, 0.0]
-    sent = _ray_settings(None)["runtime_env"]["env_vars"]
+    sent = _ray_settings(config(tmp_path, "resources.runner=ray"))["runtime_env"]["env_vars"]
     assert sent["RAY_ADDRESS"] == "other:6379", "the reward stage runs in Ray's processes"
 
 
