@@ -55,7 +55,7 @@ def _ray_settings(config: RunConfig) -> dict[str, Any]:
     # Beside other work shards would stand still: Ray makes its workers the nicest processes of a host.
     around: dict[str, Any] = {"env_vars": {**_sent_variables(), "RAY_worker_niceness": "0"}}
     if names_own_code(config.model_dump(mode="json"), here):
-        around |= {"working_dir": str(here), "excludes": [".*", "__pycache__"]}
+        around |= {"working_dir": str(here), "excludes": [".git", ".venv*", ".troupe", "__pycache__"]}
     settings: dict[str, Any] = {"namespace": NAMESPACE, "runtime_env": around}
     if address in (None, "local") and "RAY_ADDRESS" not in os.environ and "RAY_TMPDIR" not in os.environ:
         settings["_temp_dir"] = str(socket_folder("troupe-ray") / "ray")  # which Ray opens to everybody

@@ -67,6 +67,7 @@ def main() -> None:
         }
         back.close()
         wait_until(lambda: not list_actors("engines/"))
+    ray.shutdown()  # it prints what it saw, too
     print(json.dumps(seen))
 
 
