@@ -190,6 +190,7 @@ def healed(hosts: Hosts, name: str) -> Iterator[None]:
         hosts.join(name, NUMBERS[name])
 
 
+@pytest.mark.long
 def test_a_power_cut_with_lost_packets_and_an_s3_that_is_away(
     hosts: Hosts, undisturbed: dict[tuple[str, ...], Stage]
 ) -> None:
