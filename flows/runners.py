@@ -118,7 +118,7 @@ def join_cluster(runner: Any, refusals: tuple[type[Exception], ...]) -> Iterator
 
 
 @contextmanager
-def cluster_options(session: Session) -> Iterator[None]:
+def ask_cluster(session: Session) -> Iterator[None]:
     """Within the block tasks ask the connected cluster for what a shard needs: a GPU for an engine of its process, and a node
     for boxes (with a resource `boxes`) if the environment runs programs and the cluster has such nodes."""
     config = session.config

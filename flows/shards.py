@@ -14,7 +14,7 @@ from components.methods.population.credits import choose_played_checkpoints, sea
 from components.reporting import progress as progress_events
 from components.runs.steps import checkpoints_before
 from components.session.session import Session
-from flows.runners import check_ray, cluster_options, one_cluster, start_engines_on_cluster, task_runner
+from flows.runners import ask_cluster, check_ray, one_cluster, start_engines_on_cluster, task_runner
 from tasks.collect_rollouts import collect_rollouts
 from tasks.compute_rewards import compute_rewards
 from tasks.play_suite import play_suite
@@ -90,7 +90,7 @@ def submit_all(task: Any, calls: Sequence[tuple[Any, ...]], resources: ResourceC
     task = task.for_threads() if resources.runner == "thread" else task
     at_once = resources.max_shards_at_once
     futures: list[Any] = []
-    with cluster_options(calls[0][0]) if resources.runner == "ray" else nullcontext():
+    with ask_cluster(calls[0][0]) if resources.runner == "ray" else nullcontext():
         for number, call in enumerate(calls):
             # A call starts when the one `at_once` places before it has ended.
             ahead = futures[number - at_once : number - at_once + 1] if number >= at_once else []

@@ -1,11 +1,16 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from components.errors import ServiceMissing
-from flows.runners import join_cluster
+from components.runs.run import Run
+from flows import runners
+from flows.presets import preset_config
+from flows.runners import ask_cluster, join_cluster, start_engines_on_cluster
 
 
 def test_a_run_ends_by_its_own_handler_though_ray_takes_the_signal() -> None:
@@ -38,3 +43,49 @@ def test_what_ray_refuses_is_told_in_one_line_and_what_happens_inside_is_left_al
         pass
     with pytest.raises(RuntimeError, match="inside"), join_cluster(connect(None), (RuntimeError,)):
         raise RuntimeError("inside")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "has_boxes", "runs_programs", "expected"),
+    [
+        ([], True, True, {"num_gpus": 0, "resources": {"boxes": 1}}),
+        ([], True, False, {"num_gpus": 0, "resources": {}}),
+        ([], False, True, {"num_gpus": 0, "resources": {}}),
+        (["generation.device=cuda"], False, False, {"num_gpus": 1, "resources": {}}),
+        (["generation.engine=vllm", "generation.device=cuda"], False, False, {"num_gpus": 0, "resources": {}}),
+    ],
+)
+def test_shards_ask_for_a_gpu_or_for_boxes_where_they_need_them(
+    overrides: list[str], has_boxes: bool, runs_programs: bool, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    context = pytest.importorskip("prefect_ray.context")
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, **({"boxes": 8.0} if has_boxes else {})})
+    session: Any = SimpleNamespace(
+        config=preset_config("tiny", overrides), toolbox=SimpleNamespace(runs_programs=runs_programs)
+    )
+    with ask_cluster(session):
+        assert context.RemoteOptionsContext.get().current_remote_options == expected
+
+
+@pytest.mark.parametrize(
+    ("overrides", "is_started"),
+    [
+        (["resources.runner=ray", "generation.engine=vllm"], True),
+        (["generation.engine=vllm"], False),
+        (["resources.runner=ray"], False),
+        (["resources.runner=ray", "generation.engine=vllm", "generation.vllm.urls=[http://a:1]"], False),
+    ],
+)
+def test_a_run_starts_its_servers_on_the_cluster_unless_others_are_named(
+    overrides: list[str], is_started: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TROUPE_VLLM_URLS", raising=False)
+    monkeypatch.setattr(runners, "checkpoints_before", lambda store, run, step: ("those of", run.run_id, step))
+    monkeypatch.setattr(runners, "start_engines", lambda run, checkpoints: checkpoints)
+    started: list[Any] = []
+    run = Run(run_id="r", config=preset_config("tiny", overrides))
+    trainers = SimpleNamespace(keep=lambda name, make: started.append(make()))
+    session: Any = SimpleNamespace(run=run, store=None, trainers=trainers)
+    start_engines_on_cluster(session)
+    assert started == ([("those of", "r", 0)] if is_started else [])

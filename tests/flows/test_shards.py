@@ -149,7 +149,7 @@ def test_a_shard_waits_for_the_one_so_many_places_ahead(
     """A cluster is asked for what the calls' session needs."""
     calls: list[Any] = []
     asked: list[Any] = []
-    monkeypatch.setattr(shards, "cluster_options", lambda session: nullcontext(asked.append(session)))
+    monkeypatch.setattr(shards, "ask_cluster", lambda session: nullcontext(asked.append(session)))
     resources = ResourceConfig(runner=runner, max_shards_at_once=at_once)
     assert shards.run_all(Shards(calls), GIVEN, resources) == RESULTS
     ahead = [[]] * min(at_once, len(GIVEN)) + [[each] for each in GIVEN[: max(0, len(GIVEN) - at_once)]]

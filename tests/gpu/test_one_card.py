@@ -65,7 +65,7 @@ class Card:
             )
             for fraction in fractions
         ]
-        with told(f"{len(served)} servers up, one after another"):
+        with tell(f"{len(served)} servers up, one after another"):
             groups = [[kind(number, model, CONFIG)] for number, model in enumerate(served)]
             self.urls = list(start_servers(home, groups).values())
         self.engine = self.open_engine()
@@ -79,7 +79,7 @@ class Card:
         self.refresh(engine or self.engine, version, probe, adapter=self.home / f"adapter-{seed}")
 
     def refresh(self, engine: VllmGenerator, version: PolicyVersion, probe: Any, **where: Any) -> None:
-        with told(f"refresh to {version.policy}@{version.step}") as figures:
+        with tell(f"refresh to {version.policy}@{version.step}") as figures:
             found = {"folder": self.home / "base", **where}
             figures["probe"] = refresh(engine, version=version, probe=probe, tolerance=CONFIG.probe_tolerance, **found)
 
@@ -91,12 +91,12 @@ class Card:
             finally:
                 await transport.close()
 
-        with told(path):
+        with tell(path):
             asyncio.run(call())
 
 
 @contextmanager
-def told(what: str) -> Iterator[dict[str, float]]:
+def tell(what: str) -> Iterator[dict[str, float]]:
     """Print the seconds of the block, what it adds, and the device's memory after it."""
     began, figures = time.perf_counter(), dict[str, float]()
     yield figures
@@ -136,7 +136,7 @@ def test_a_server_takes_adapters_and_a_base_beside_a_trainer(card: Card, tmp_pat
     try:
         checkpoint = write_initial(tmp_path)
         for step in ("first", "second"):
-            with told(f"{step} update beside the server"):
+            with tell(f"{step} update beside the server"):
                 trainer.update(make_job(tmp_path, checkpoint, training, step))
             checkpoint = tmp_path / step
             card.adapt(4)

@@ -94,11 +94,11 @@ def read_stages(run_id: str) -> dict[tuple[str, ...], Stage]:
             part = tuple(item["Key"].split("/")[3:6])
             assert part not in found, f"{part} is committed twice"
             committed = datetime.fromisoformat(manifest["finished_at"]).timestamp()
-            found[part] = Stage(manifest["attempt"], committed - manifest["seconds"], committed, digests_in(manifest))
+            found[part] = Stage(manifest["attempt"], committed - manifest["seconds"], committed, read_digests(manifest))
     return found
 
 
-def digests_in(manifest: dict[str, Any]) -> tuple[str, ...]:
+def read_digests(manifest: dict[str, Any]) -> tuple[str, ...]:
     """The checkpoint that an update has committed, or the payload of another stage."""
     output = manifest["output"]
     if isinstance(output, dict) and "checkpoint" in output:
@@ -180,7 +180,7 @@ def check_time_lost(name: str, stages: dict[tuple[str, ...], Stage], fault_at: f
 
 
 @contextmanager
-def healed(hosts: Hosts, name: str) -> Iterator[None]:
+def heal(hosts: Hosts, name: str) -> Iterator[None]:
     """Afterwards the host is a new one."""
     try:
         yield
@@ -230,7 +230,7 @@ def test_a_power_cut_moves_what_was_there_to_a_spare_host(
 ) -> None:
     training = Training(hosts, name)
     host = training.wait_for(title)
-    with healed(hosts, host):
+    with heal(hosts, host):
         hosts.cut_power(host)
         fault_at = time.time()
         training.end()
@@ -244,7 +244,7 @@ def test_a_link_that_is_down_for_longer_than_ray_waits(
     """What is left on the host that was cut off ends with its lease."""
     training = Training(hosts, "link")
     host = training.wait_for(UPDATE)
-    with healed(hosts, host):
+    with heal(hosts, host):
         hosts.set_link(host, "down")
         fault_at = time.time()
         time.sleep(2 * DETECTION_SECONDS)
@@ -257,7 +257,7 @@ def test_a_link_that_is_down_for_longer_than_ray_waits(
 def test_a_frozen_host(hosts: Hosts, spare: None, undisturbed: dict[tuple[str, ...], Stage]) -> None:
     training = Training(hosts, "freeze")
     host = training.wait_for(UPDATE)
-    with healed(hosts, host):
+    with heal(hosts, host):
         hosts.signal_all(host, signal.SIGSTOP)
         fault_at = time.time()
         time.sleep(60)
