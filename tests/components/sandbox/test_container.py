@@ -224,8 +224,7 @@ def test_a_frozen_daemon_is_given_up_by_jobs_and_by_close_within_their_limits(
 ) -> None:
     others = set(threading.enumerate())
     pool = open_containers(daemon, num_boxes=4, state_folder=state_folder)
-    pool.wait_ready()
-    assert eventually(lambda: len(containers(api)) == 4)
+    assert eventually(lambda: len(pool._idle) == 4, seconds=60), "one that is not started does not end with its input"
     makers = {thread for thread in threading.enumerate() if thread.name == "sandbox-boxes"} - others
     assert makers
     [pid] = dockerd_pids(state_folder)
