@@ -1,0 +1,1 @@
+"""An endpoint through which programs of other people play as agents, unchanged."""
