@@ -43,7 +43,8 @@ class Message:
 class AgentRequest:
     """One request of an agent: the whole conversation, its tools, and what it wants of sampling; None where it says nothing.
 
-    `required_tool` is the one tool that must be called, "" for any. `num_unread_fields` counts harmless fields that are not read.
+    `required_tool` is the one tool that must be called, "" for any. `num_unread_fields` counts harmless fields that are not
+    read.
     """
 
     model: str

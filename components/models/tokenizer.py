@@ -169,6 +169,27 @@ class HuggingFaceTokenizer:
                 f"them ({error}); use values that it takes"
             ) from error
 
+    @property
+    def special_texts(self) -> frozenset[str]:
+        """How the tokens with which a chat template marks turns and calls are spelled."""
+        return frozenset(text for text in self._special_texts if text.strip())
+
+    @property
+    def has_template(self) -> bool:
+        """Whether there is a chat template."""
+        return self._template is not None
+
+    def render_turns(
+        self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None, opens_answer: bool
+    ) -> str:
+        """What the chat template writes, up to where an answer begins if `opens_answer`. Raises what the template raises."""
+        shared = {"chat_template": self._template, "add_generation_prompt": opens_answer, "tokenize": False}
+        return str(self._tokenizer.apply_chat_template([dict(each) for each in messages], tools=tools, **shared))
+
+    def encode_rendered(self, text: str) -> tuple[int, ...]:
+        """What a chat template wrote as ids: special tokens are special."""
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+
     @cached_property
     def _splitting(self) -> Tokenizer:
         """The tokenizer with all added tokens special, and all special tokens split: models mark turns and tool calls also with
