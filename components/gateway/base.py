@@ -13,11 +13,12 @@ ToolChoice = Literal["auto", "none", "required"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A function that the agent offers to the model. `parameters` is a JSON schema."""
+    """A function that the agent offers to the model. `parameters` is a JSON schema; calls are answered with `namespace`."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +44,7 @@ class Message:
 class AgentRequest:
     """One request of an agent: the whole conversation, its tools, and what it wants of sampling; None where it says nothing.
 
-    `required_tool` is the one tool that must be called, "" for any. `num_unread_fields` counts harmless fields that are not
-    read.
+    `required_tool` is the one tool that must be called, "" for any. `num_unread_fields` counts what is not read.
     """
 
     model: str
@@ -67,6 +67,7 @@ class AgentRequest:
 class AgentAnswer:
     """What the model answered. `answer_id` and the ids of its calls are a function of the call alone.
 
+    The `arguments` of each of its calls are a JSON object without NaN and infinite numbers.
     `token_logprobs` are the texts of the sampled tokens with their log-probabilities. `created` is in seconds since 1970.
     """
 

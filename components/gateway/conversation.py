@@ -23,9 +23,13 @@ def read_arguments(text: str) -> Any:
     **Example** '{"a": 1}' and '{"a":1}' are equal.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return text
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
 
 
 def fold_messages(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -1,14 +1,14 @@
 """Conversations as prompt tokens, and answers as text and calls: by a model's chat template, or compact for tiny models."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from components.errors import ConfigurationError
 from components.gateway.base import Message, RequestRefused, Tool
 from components.gateway.call_syntax import CallSyntax, ReadAnswer
-from components.gateway.written_turns import Piece, Template, TurnWriter
+from components.gateway.written_turns import Piece, TurnWriter
 from components.generation.base import before_stop
 
 
@@ -31,8 +31,24 @@ class PromptEncoder(Protocol):
         ...
 
 
-class ChatTokenizer(Template, Protocol):
+class ChatTokenizer(Protocol):
     """A tokenizer with a chat template."""
+
+    @property
+    def special_texts(self) -> Collection[str]:
+        """The special tokens as they are spelled."""
+        ...
+
+    def render_turns(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None,
+        arguments: Mapping[str, Any],
+        opens_answer: bool,
+    ) -> str:
+        """What the template writes with its `arguments`, up to where an answer begins if `opens_answer`."""
+        ...
 
     @property
     def end_tokens(self) -> frozenset[int]: ...
@@ -57,10 +73,10 @@ class ChatEncoder:
     and the ids of "\\n<|im_start|>user\\n…<|im_end|>\\n<|im_start|>assistant\\n".
     """
 
-    def __init__(self, tokenizer: ChatTokenizer) -> None:
-        """Raises ConfigurationError for a template that cannot be continued turn by turn."""
+    def __init__(self, tokenizer: ChatTokenizer, arguments: Mapping[str, Any] | None = None) -> None:
+        """`arguments` are the chat template's own. Raises ConfigurationError for one that cannot be continued turn by turn."""
         self._tokenizer = tokenizer
-        self._writer = TurnWriter.under(tokenizer)
+        self._writer = TurnWriter.under(_Bound(tokenizer, arguments or {}))
         self._syntax = self._writer.syntax or CallSyntax()
 
     @property
@@ -100,6 +116,23 @@ class ChatEncoder:
 
     def _spells_special(self, text: str) -> bool:
         return any(special in text for special in self._tokenizer.special_texts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The chat template of a tokenizer with fixed arguments."""
+
+    tokenizer: ChatTokenizer
+    arguments: Mapping[str, Any]
+
+    @property
+    def special_texts(self) -> Collection[str]:
+        return self.tokenizer.special_texts
+
+    def render_turns(
+        self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None, opens_answer: bool
+    ) -> str:
+        return self.tokenizer.render_turns(messages, tools=tools, arguments=self.arguments, opens_answer=opens_answer)
 
 
 class PlainTokenizer(Protocol):

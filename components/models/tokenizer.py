@@ -174,17 +174,22 @@ class HuggingFaceTokenizer:
         """How the tokens with which a chat template marks turns and calls are spelled."""
         return frozenset(text for text in self._special_texts if text.strip())
 
-    @property
-    def has_template(self) -> bool:
-        """Whether there is a chat template."""
-        return self._template is not None
-
     def render_turns(
-        self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None, opens_answer: bool
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None,
+        arguments: Mapping[str, Any],
+        opens_answer: bool,
     ) -> str:
-        """What the chat template writes, up to where an answer begins if `opens_answer`. Raises what the template raises."""
+        """What the chat template writes with its `arguments`, up to where an answer begins if `opens_answer`. Raises
+        ConfigurationError for arguments that it does not take, and what the template raises."""
+        if not self._template:
+            raise ConfigurationError("policies.<name>.prompt_format 'chat': this tokenizer has no chat template")
+        self._check_arguments(arguments)
         shared = {"chat_template": self._template, "add_generation_prompt": opens_answer, "tokenize": False}
-        return str(self._tokenizer.apply_chat_template([dict(each) for each in messages], tools=tools, **shared))
+        told = [dict(each) for each in messages]
+        return str(self._tokenizer.apply_chat_template(told, tools=tools, **shared, **arguments))
 
     def encode_rendered(self, text: str) -> tuple[int, ...]:
         """What a chat template wrote as ids: special tokens are special."""

@@ -1,0 +1,131 @@
+"""Calls of agents, recorded before they are answered, so that no answer is lost or sampled twice."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from components.artifacts import codec
+from components.artifacts.base import ArtifactStore
+from components.artifacts.records import make_damage_error
+from components.errors import ArtifactCorrupt
+from components.gateway.base import AgentRequest
+from components.gateway.conversation import show_tool
+from components.identity import canonical_json
+from components.schema import FinishReason, PolicyVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCall:
+    """One answered request of an agent: the tokens as read and as sampled.
+
+    `digest` names the request by what decides its answer, `repeat` counts equal requests that are not retries. `history` is the
+    digest of the conversation with the answer, `extends` the digest and repeat of the call whose prompt and answer the prompt
+    begins with; "" for a prompt that begins anew.
+    """
+
+    session: str
+    model: str
+    policy: str
+    version: PolicyVersion
+    digest: str
+    repeat: int
+    history: str
+    extends: str
+    prompt_tokens: tuple[int, ...]
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish_reason: FinishReason
+    text: str
+    calls: tuple[tuple[str, str], ...]
+    """Names with arguments as JSON text."""
+    offers_tools: bool
+    temperature: float
+    created: int
+    """Seconds since 1970."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the session: the same in each life of the agent."""
+        return f"{self.digest}-{self.repeat}"
+
+
+class CallJournal(Protocol):
+    """Where the calls of a session are kept."""
+
+    def read(self, key: str) -> AgentCall | None:
+        """The recorded call, or None."""
+        ...
+
+    def write(self, call: AgentCall) -> AgentCall:
+        """Record `call`, durable when this returns; the call that was recorded first under its key."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCalls:
+    """The calls under one key prefix of a store, one record each: `<prefix>/calls/<digest>-<repeat>`."""
+
+    store: ArtifactStore
+    prefix: str
+
+    def read(self, key: str) -> AgentCall | None:
+        """See `CallJournal.read`. Raises ArtifactCorrupt: an answer that was given is not sampled anew without a word."""
+        place = self._place(key)
+        content = self.store.read(place)
+        if content is None:
+            return None
+        try:
+            return codec.decode(content, AgentCall)
+        except ArtifactCorrupt as error:
+            raise make_damage_error(place, f"no call that can be read ({error})") from error
+
+    def write(self, call: AgentCall) -> AgentCall:
+        """See `CallJournal.write`."""
+        if self.store.create(self._place(call.key), codec.encode(call)):
+            return call
+        first = self.read(call.key)
+        assert first is not None, f"{call.key} is recorded and cannot be read"
+        return first
+
+    def _place(self, key: str) -> str:
+        return f"{self.prefix}/calls/{key}"
+
+
+class UnkeptCalls:
+    """No calls: for serving, where an answer that is lost is sampled again."""
+
+    def read(self, key: str) -> AgentCall | None:
+        """None."""
+        return None
+
+    def write(self, call: AgentCall) -> AgentCall:
+        """`call`."""
+        return call
+
+
+def digest_request(request: AgentRequest, messages: Sequence[Any], *also: Any) -> str:
+    """The digest of what decides an answer: the conversation in canonical form, the tools, and `also`."""
+    tools = [show_tool(tool) for tool in request.tools]
+    return _digest([list(messages), tools, request.tool_choice, *also])
+
+
+def digest_histories(messages: Sequence[Any], shared: Any) -> list[str]:
+    """The digest of each beginning of a conversation in canonical form, the whole last; `shared` is part of all of them.
+
+    Each is made from the one before it, so that all of them take linear time.
+    """
+    digests, last = [], _digest([shared])
+    for message in messages:
+        last = continue_history(last, message)
+        digests.append(last)
+    return digests
+
+
+def continue_history(before: str, message: Any) -> str:
+    """The digest of a conversation with one more message, in canonical form."""
+    return _digest([before, message])
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value)).hexdigest()[:24]

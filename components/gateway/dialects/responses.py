@@ -1,0 +1,193 @@
+"""POST /v1/responses."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, Tool
+from components.gateway.dialects.conversation import build_request, read_role, read_tool, write_logprobs, write_text
+from components.gateway.dialects.fields import Fields
+from components.gateway.dialects.rules import open_body, split_names
+from components.gateway.dialects.wire import write_event
+
+_READ = split_names("input instructions max_output_tokens stop include")
+_CONSTANT: Mapping[str, Any] = (
+    dict.fromkeys(("completed_at", "error", "incomplete_details", "instructions", "previous_response_id", "user"))
+    | dict.fromkeys(("max_tool_calls", "safety_identifier", "prompt_cache_key"))
+    | dict.fromkeys(("top_logprobs", "frequency_penalty", "presence_penalty"), 0)
+    | {"tools": [], "parallel_tool_calls": True, "store": False, "background": False, "metadata": {}}
+    | {"truncation": "disabled", "service_tier": "default", "text": {"format": {"type": "text"}}}
+    | {"reasoning": {"effort": None, "summary": None}}
+)
+"""What every response says alike."""
+_LOGPROBS = "message.output_text.logprobs"
+
+
+def read_responses(body: Mapping[str, Any]) -> AgentRequest:
+    """Raises RequestRefused."""
+    fields, num_unread = open_body(body, _READ)
+    instructions = fields.read_text("instructions", "")
+    messages = [Message(role="system", text=instructions)] if instructions else []
+    if isinstance(fields.values.get("input"), str):
+        messages.append(Message(role="user", text=fields.read_text("input")))
+    else:
+        num_unread += _read_items(fields, messages)
+    tools, unread = _read_tools(fields)
+    include = fields.values.get("include") or []
+    return build_request(
+        fields,
+        messages,
+        tools,
+        limits=("max_output_tokens",),
+        wants_logprobs=isinstance(include, list) and _LOGPROBS in include,
+        num_unread_fields=num_unread + unread,
+    )
+
+
+def _read_items(body: Fields, messages: list[Message]) -> int:
+    """Appends the messages of the input, and returns how much of it nobody reads. A call joins the answer before it."""
+    num_unread = 0
+    calls: list[AgentToolCall] = []
+
+    def close_answer() -> None:
+        if calls:
+            is_open = bool(messages) and messages[-1].role == "assistant" and not messages[-1].calls
+            said = messages.pop() if is_open else Message(role="assistant", text="")
+            messages.append(replace(said, calls=tuple(calls)))
+            calls.clear()
+
+    for item in body.list_fields("input"):
+        kind = item.read_text("type", "message")
+        if kind == "reasoning":
+            num_unread += 1
+        elif kind in ("function_call", "custom_tool_call"):
+            calls.append(_read_call(item, kind))
+        else:
+            close_answer()
+            messages.append(_read_item(item, kind))
+            num_unread += kind == "message" and item.count_unread("type", "role", "content", "id", "status", "phase")
+    close_answer()
+    return num_unread
+
+
+def _read_item(item: Fields, kind: str) -> Message:
+    if kind in ("function_call_output", "custom_tool_call_output"):
+        return Message(role="tool", text=item.read_content("output"), answers=item.read_name("call_id"))
+    if kind != "message":
+        raise item.refuse("type", "is not read; send messages, function calls and their outputs, whole")
+    role = read_role(item)
+    return Message(role=role, text=item.read_content("content", between="" if role == "assistant" else "\n"))
+
+
+def _read_call(item: Fields, kind: str) -> AgentToolCall:
+    if kind == "function_call":
+        arguments = item.read_text("arguments")
+    else:
+        arguments = json.dumps({"input": item.read_text("input")}, ensure_ascii=False)
+    return AgentToolCall(call_id=item.read_name("call_id"), name=item.read_name("name"), arguments=arguments)
+
+
+def _read_tools(body: Fields) -> tuple[list[Tool], int]:
+    """The functions, those in namespaces included, and how many other tools and texts of namespaces there are."""
+    tools: list[Tool] = []
+    num_unread = 0
+    for tool in body.list_fields("tools"):
+        kind = tool.read_text("type")
+        is_space = kind == "namespace"
+        num_unread += is_space and tool.has("description")
+        for each in tool.list_fields("tools") if is_space else (tool,):
+            if each.read_text("type") == "function":
+                tools.append(read_tool(each, "parameters", tool.read_name("name") if is_space else ""))
+            else:
+                num_unread += 1
+    return tools, num_unread
+
+
+def write_responses(request: AgentRequest, answer: AgentAnswer) -> dict[str, Any]:
+    is_cut = answer.finish == "length"
+    return {
+        **_write_head(request, answer),
+        "status": "incomplete" if is_cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+        "completed_at": answer.created,
+        "output": _write_items(request, answer),
+        "usage": {
+            "input_tokens": answer.num_prompt_tokens,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": answer.num_answer_tokens,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": answer.num_prompt_tokens + answer.num_answer_tokens,
+        },
+    }
+
+
+def stream_responses(request: AgentRequest, answer: AgentAnswer) -> Iterator[bytes]:
+    """The last event is response.completed even for an answer that was cut, as its status says: clients take
+    response.incomplete for a failure, and ask again."""
+    begun = {**_write_head(request, answer), "status": "in_progress", "output": [], "usage": None}
+    events: list[tuple[str, dict[str, Any]]] = [
+        ("response.created", {"response": begun}),
+        ("response.in_progress", {"response": begun}),
+    ]
+    for index, item in enumerate(_write_items(request, answer)):
+        events += _list_message_events(index, item) if item["type"] == "message" else _list_call_events(index, item)
+        events.append(("response.output_item.done", {"output_index": index, "item": item}))
+    events.append(("response.completed", {"response": write_responses(request, answer)}))
+    for number, (name, data) in enumerate(events):
+        yield write_event({"type": name, "sequence_number": number, **data}, name)
+
+
+def _list_message_events(index: int, item: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    part = item["content"][0]
+    begun = {**item, "content": [], "status": "in_progress"}
+    at = {"output_index": index, "item_id": item["id"], "content_index": 0}
+    return [
+        ("response.output_item.added", {"output_index": index, "item": begun}),
+        ("response.content_part.added", {**at, "part": {**part, "text": "", "logprobs": []}}),
+        ("response.output_text.delta", {**at, "delta": part["text"], "logprobs": part["logprobs"]}),
+        ("response.output_text.done", {**at, "text": part["text"], "logprobs": part["logprobs"]}),
+        ("response.content_part.done", {**at, "part": part}),
+    ]
+
+
+def _list_call_events(index: int, item: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    begun = {**item, "arguments": "", "status": "in_progress"}
+    at = {"output_index": index, "item_id": item["id"]}
+    done = {**at, "arguments": item["arguments"], "name": item["name"]}
+    return [
+        ("response.output_item.added", {"output_index": index, "item": begun}),
+        ("response.function_call_arguments.delta", {**at, "delta": item["arguments"]}),
+        ("response.function_call_arguments.done", done),
+    ]
+
+
+def _write_items(request: AgentRequest, answer: AgentAnswer) -> list[dict[str, Any]]:
+    status = "incomplete" if answer.finish == "length" else "completed"
+    items: list[dict[str, Any]] = []
+    if text := write_text(answer):
+        logprobs = write_logprobs(answer) if request.wants_logprobs else []
+        part = {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
+        message = {"type": "message", "id": f"msg_{answer.answer_id}", "status": status, "role": "assistant"}
+        items.append({**message, "content": [part]})
+    spaces = {tool.name: tool.namespace for tool in request.tools if tool.namespace}
+    for position, call in enumerate(answer.calls):
+        item = {"type": "function_call", "id": f"fc_{answer.answer_id}_{position}", "call_id": call.call_id}
+        space = {"namespace": spaces[call.name]} if call.name in spaces else {}
+        items.append({**item, "name": call.name, **space, "arguments": call.arguments, "status": "completed"})
+    return items
+
+
+def _write_head(request: AgentRequest, answer: AgentAnswer) -> dict[str, Any]:
+    chosen = {"type": "function", "name": request.required_tool} if request.required_tool else request.tool_choice
+    return {
+        "id": f"resp_{answer.answer_id}",
+        "object": "response",
+        "created_at": answer.created,
+        "model": request.model,
+        "max_output_tokens": request.max_tokens,
+        "temperature": 1.0 if request.temperature is None else request.temperature,
+        "top_p": 1.0 if request.top_p is None else request.top_p,
+        "tool_choice": chosen,
+        **_CONSTANT,
+    }

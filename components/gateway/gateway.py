@@ -1,0 +1,253 @@
+"""Answers requests of agents: from the journal, or from a policy's engine with a seed that the request decides."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from components.errors import ConfigurationError
+from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, RequestRefused
+from components.gateway.calls import AgentCall, continue_history, digest_request
+from components.gateway.encoder import PromptEncoder, find_only_argument
+from components.gateway.sessions import AgentSession, Asking, IsOpen
+from components.generation.base import Completion, GenerationRequest
+from components.identity import seed_for
+from components.schema import PolicyVersion
+from components.text.choice_tokens import Choices
+
+Wishes = Literal["imposed", "honoured"]
+"""Whether temperature, seed and length are the gateway's, as in training, or what the agent asks for."""
+Sample = Callable[[str, GenerationRequest], Completion]
+"""One answer of a policy."""
+_MOST_STOPS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedPolicy:
+    """A policy that agents may name, and how it is asked. `max_new_tokens` is the most tokens of an answer, and the number for
+    agents that ask for none."""
+
+    policy: str
+    version: PolicyVersion
+    encoder: PromptEncoder
+    show_tokens: Callable[[Sequence[int]], str]
+    max_new_tokens: int
+    temperature: float = 1.0
+    stop: tuple[str, ...] = ()
+    encode_choice: Callable[[str], tuple[int, ...]] | None = None
+    """For a policy that draws among the values of a tool's only argument: an answer as tokens, with its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A call, its answer in the inner form, and the asking that it is delivered to."""
+
+    call: AgentCall
+    answer: AgentAnswer
+    asking: Asking
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a gateway did."""
+
+    num_sampled: int = 0
+    num_replayed: int = 0
+    """Answers from the journal."""
+    num_extended: int = 0
+    """Prompts that continue an earlier one."""
+    num_begun: int = 0
+    """Prompts written from their beginning."""
+    num_unread_fields: int = 0
+
+
+@dataclass(slots=True)
+class Gateway:
+    """The policies behind one endpoint, by the model names that agents use.
+
+    One request at a time is sampled: an answer does not depend on what is asked beside it, so a session that is killed and
+    begun again gets the same ones.
+
+    **Example** an agent that asks for the model "planner" twice with the same words gets the answers number 0 and 1 of that
+    request; killed and started anew, it gets both from the journal.
+    """
+
+    models: Mapping[str, ServedPolicy]
+    sample: Sample
+    seed: int
+    wishes: Wishes = "imposed"
+    counts: Counts = field(default_factory=Counts)
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(
+        self, session: AgentSession, request: AgentRequest, is_open: IsOpen, *, is_marked_retry: bool = False
+    ) -> Answered:
+        """The answer, durable before this returns. Raises RequestRefused, and what the engine and the journal raise."""
+        served = self.find_model(request.model)
+        with self._one_at_a_time:
+            if not is_open():
+                raise RequestRefused("the client gave up before its turn came", status=499, code="client_gave_up")
+            session.check_budget()
+            asked = self._choose_sampling(served, request)
+            canonical = session.make_canonical(request.messages)
+            decided = (
+                served.policy,
+                served.version.weights_digest,
+                asked.temperature,
+                asked.max_new_tokens,
+                list(asked.stop),
+            )
+            wish = [request.seed] if self.wishes == "honoured" and request.seed is not None else []
+            digest = digest_request(request, canonical, *decided, *wish)
+            asking = session.ask(digest, is_open, is_marked_retry=is_marked_retry)
+            call = session.journal.read(f"{digest}-{asking.repeat}")
+            self.counts.num_unread_fields += request.num_unread_fields
+            if call is None:
+                call = session.journal.write(
+                    self._sample(session, served, request, asked, canonical, digest, asking.repeat)
+                )
+                self.counts.num_sampled += 1
+            else:
+                self.counts.num_replayed += 1
+            session.keep(call)
+        return Answered(call=call, answer=self._show(served, request, call), asking=asking)
+
+    def find_model(self, name: str) -> ServedPolicy:
+        """The policy of a model name. Raises RequestRefused with the names that there are."""
+        if name not in self.models:
+            raise RequestRefused(
+                f"model: there is no {name[:80]!r}; the models are {', '.join(self.models)}",
+                status=404,
+                field="model",
+                code="model_not_found",
+            )
+        return self.models[name]
+
+    def count_tokens(self, request: AgentRequest) -> int:
+        """The tokens of a prompt that begins anew."""
+        return len(self.find_model(request.model).encoder.encode(request.messages, request.tools))
+
+    def _choose_sampling(self, served: ServedPolicy, request: AgentRequest) -> "_Sampling":
+        honoured = self.wishes == "honoured"
+        if honoured and request.top_p not in (None, 1.0):
+            raise RequestRefused(
+                f"top_p: answers are drawn from the whole distribution, not from {request.top_p} of it; leave it out",
+                field="top_p",
+            )
+        if len(request.stop) > _MOST_STOPS or not all(request.stop):
+            raise RequestRefused(f"stop: at most {_MOST_STOPS} texts, none empty", field="stop")
+        asked = served.max_new_tokens if request.max_tokens is None else request.max_tokens
+        temperature = request.temperature if honoured and request.temperature is not None else served.temperature
+        return _Sampling(
+            temperature=temperature,
+            max_new_tokens=min(asked, served.max_new_tokens),
+            stop=(*served.stop, *request.stop),
+        )
+
+    def _sample(
+        self,
+        session: AgentSession,
+        served: ServedPolicy,
+        request: AgentRequest,
+        sampling: "_Sampling",
+        canonical: list[object],
+        digest: str,
+        repeat: int,
+    ) -> AgentCall:
+        before, num_read, history = session.find_extended(request, canonical, served.policy)
+        if before is None:
+            prompt = served.encoder.encode(request.messages, request.tools)
+            self.counts.num_begun += 1
+        else:
+            said, new = request.messages[num_read], request.messages[num_read + 1 :]
+            read = (*before.prompt_tokens, *before.tokens)
+            prompt = served.encoder.extend(read, said, new, request.tools)
+            self.counts.num_extended += 1
+        choices = _list_choices(served, request)
+        completion = self._draw(
+            served.policy,
+            GenerationRequest(
+                prompt_tokens=prompt,
+                seeds_K=(self._choose_seed(session, request, served.policy, digest, repeat),),
+                max_new_tokens=max(map(len, choices)) if choices else sampling.max_new_tokens,
+                temperature=sampling.temperature,
+                stop=() if choices else sampling.stop,
+                choices=choices,
+            ),
+        )
+        read_answer = served.encoder.read(completion.tokens, request.tools, sampling.stop)
+        said_now = Message(
+            role="assistant", text=read_answer.text, calls=_name_calls(digest, repeat, read_answer.calls)
+        )
+        return AgentCall(
+            session=session.name,
+            model=request.model,
+            policy=served.policy,
+            version=completion.version,
+            digest=digest,
+            repeat=repeat,
+            history=continue_history(history, session.make_canonical([said_now])[0]),
+            extends=before.key if before else "",
+            prompt_tokens=prompt,
+            tokens=completion.tokens,
+            logprobs=completion.logprobs,
+            finish_reason=completion.finish_reason,
+            text=read_answer.text,
+            calls=read_answer.calls,
+            offers_tools=bool(request.tools),
+            temperature=sampling.temperature,
+            created=int(time.time()),
+        )
+
+    def _draw(self, policy: str, asked: GenerationRequest) -> Completion:
+        try:
+            return self.sample(policy, asked)
+        except ConfigurationError as error:
+            raise RequestRefused(f"messages: {error}", field="messages", code="context_length_exceeded") from error
+
+    def _choose_seed(self, session: AgentSession, request: AgentRequest, policy: str, digest: str, repeat: int) -> int:
+        if self.wishes == "honoured" and request.seed is not None:
+            return seed_for(self.seed, "served", request.seed)
+        return seed_for(self.seed, "call", session.name, policy, digest, repeat)
+
+    def _show(self, served: ServedPolicy, request: AgentRequest, call: AgentCall) -> AgentAnswer:
+        logprobs: tuple[tuple[str, float], ...] = ()
+        if request.wants_logprobs:
+            logprobs = tuple(
+                (served.show_tokens((token,)), p) for token, p in zip(call.tokens, call.logprobs, strict=True)
+            )
+        return AgentAnswer(
+            answer_id=f"{call.digest}{call.repeat}",
+            created=call.created,
+            text=call.text,
+            calls=_name_calls(call.digest, call.repeat, call.calls),
+            finish="tool_calls" if call.calls else call.finish_reason,
+            num_prompt_tokens=len(call.prompt_tokens),
+            num_answer_tokens=len(call.tokens),
+            token_logprobs=logprobs,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sampling:
+    temperature: float
+    max_new_tokens: int
+    stop: tuple[str, ...]
+
+
+def _name_calls(digest: str, repeat: int, calls: tuple[tuple[str, str], ...]) -> tuple[AgentToolCall, ...]:
+    """Calls with ids that are the same in each life of an agent: some agents write them into their prompts."""
+    return tuple(
+        AgentToolCall(call_id=f"call_{digest[:16]}{repeat:x}{number:02d}", name=name, arguments=arguments)
+        for number, (name, arguments) in enumerate(calls)
+    )
+
+
+def _list_choices(served: ServedPolicy, request: AgentRequest) -> Choices:
+    """The values of the only argument of the only tool, for a policy that draws among them; none where it says no values."""
+    if served.encode_choice is None or len(request.tools) != 1:
+        return ()
+    argument = find_only_argument(request.tools[0])
+    values = request.tools[0].parameters["properties"][argument].get("enum", ()) if argument else ()
+    return tuple(served.encode_choice(value) for value in values if isinstance(value, str) and value)

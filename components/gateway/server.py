@@ -1,0 +1,228 @@
+"""The gateway over HTTP: on a port, with a key, and on one Unix socket for each session."""
+
+import asyncio
+import hmac
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from components.errors import ConfigurationError, TransientError
+from components.gateway.base import AgentRequest, RequestRefused
+from components.gateway.dialects.messages import write_token_count
+from components.gateway.dialects.table import CHAT, COUNT_TOKENS_PATH, DIALECTS, MESSAGES, Dialect
+from components.gateway.dialects.wire import BODY_KEEP_ALIVE, STREAM_KEEP_ALIVE, write_json, write_models
+from components.gateway.gateway import Answered, Gateway
+from components.gateway.sessions import AgentSession
+from components.machine.closeable import Closeable
+from components.text.bounded_json import parse_bounded_json
+
+T = TypeVar("T")
+
+MAX_BODY_BYTES = 32 << 20
+KEEP_ALIVE_SECONDS = 10.0
+"""How long a client waits without a byte."""
+_START_SECONDS = 10.0
+_STOP_SECONDS = 5.0
+_RETRY_HEADER = "x-stainless-retry-count"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """Where requests come in: the session that they belong to, and the key that they need; None: whoever reaches it."""
+
+    session: AgentSession
+    key: str | None = None
+
+
+class GatewayServer(Closeable):
+    """Serves one gateway from a thread of its own, until it is closed."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._loop = asyncio.new_event_loop()
+        # One worker: requests are answered one at a time, in the order in which they came.
+        self._answering = ThreadPoolExecutor(1, thread_name_prefix="gateway-answers")
+        self._runners: list[web.AppRunner] = []
+        self._thread = threading.Thread(target=self._loop.run_forever, name="gateway", daemon=True)
+        self._thread.start()
+
+    def listen(self, host: str, port: int, entrance: Entrance) -> str:
+        """Take requests at an address; its URL, with the port that was free if `port` is 0. Raises ConfigurationError."""
+        try:
+            runner = self._run(self._open(entrance, lambda made: web.TCPSite(made, host, port)))
+        except OSError as error:
+            raise ConfigurationError(
+                f"port {port}: {host} cannot be listened on ({error}); name another port"
+            ) from error
+        bound_host, bound_port = runner.addresses[0][:2]
+        return f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"
+
+    def open_socket(self, path: Path, entrance: Entrance) -> None:
+        """Take the requests of one session at a Unix socket. Raises ConfigurationError."""
+        try:
+            self._run(self._open(entrance, lambda made: web.UnixSite(made, str(path))))
+        except OSError as error:
+            raise ConfigurationError(f"{path}: no socket can be opened there ({error})") from error
+
+    def close(self) -> None:
+        """Stop listening. Requests in flight are cut off; their clients ask again."""
+        for runner in self._runners:
+            self._run(runner.cleanup())
+        self._runners.clear()
+        self._answering.shutdown(wait=True, cancel_futures=True)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_START_SECONDS)
+
+    async def _open(self, entrance: Entrance, make_site: Callable[[web.AppRunner], web.BaseSite]) -> web.AppRunner:
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        for path, dialect in DIALECTS.items():
+            app.router.add_post(path, partial(self._answer, entrance, dialect))
+        app.router.add_post(COUNT_TOKENS_PATH, partial(self._count, entrance))
+        app.router.add_get("/v1/models", partial(self._list_models, entrance))
+        app.router.add_get("/health", _say_well)
+        app.router.add_get("/", _say_well)
+        app.router.add_route("*", "/{tail:.*}", _say_unknown)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS, handler_cancellation=False)
+        await runner.setup()
+        await make_site(runner).start()
+        self._runners.append(runner)
+        return runner
+
+    async def _answer(self, entrance: Entrance, dialect: Dialect, request: web.Request) -> web.StreamResponse:
+        try:
+            check_key(entrance, request.headers)
+            asked = dialect.read(await _read_body(request))
+        except RequestRefused as refused:
+            return _refuse(dialect, refused)
+        work = partial(
+            self._gateway.answer,
+            entrance.session,
+            asked,
+            lambda: _is_open(request),
+            is_marked_retry=_is_marked_retry(request.headers),
+        )
+        answering = asyncio.get_running_loop().run_in_executor(self._answering, work)
+        response = await _wait(request, asked, answering)
+        try:
+            answered = await answering
+        except RequestRefused as refused:
+            if response is None:
+                return _refuse(dialect, refused)
+            await response.write(
+                dialect.stream_refusal(refused) if asked.wants_stream else write_json(dialect.write_refusal(refused))
+            )
+            return response
+        except Exception as error:  # the border of a request: its client gets an error of its dialect, never a trace
+            _log.exception("a request for %s failed", asked.model)
+            if response is not None:
+                raise ConnectionResetError("the answer failed after the response had begun") from error
+            return _refuse(dialect, _failure(error))
+        response = response or await _begin(request, asked)
+        body = (
+            dialect.stream(asked, answered.answer)
+            if asked.wants_stream
+            else [write_json(dialect.write(asked, answered.answer))]
+        )
+        await response.write(b"".join(body))
+        await response.write_eof()
+        answered.asking.is_delivered = _is_open(request)
+        return response
+
+    async def _count(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
+        try:
+            check_key(entrance, request.headers)
+            asked = MESSAGES.read(await _read_body(request))
+            counting = partial(self._gateway.count_tokens, asked)
+            num_tokens = await asyncio.get_running_loop().run_in_executor(self._answering, counting)
+        except RequestRefused as refused:
+            return _refuse(MESSAGES, refused)
+        return web.json_response(write_token_count(num_tokens))
+
+    async def _list_models(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
+        try:
+            check_key(entrance, request.headers)
+        except RequestRefused as refused:
+            return _refuse(CHAT, refused)
+        return web.json_response(write_models(list(self._gateway.models)))
+
+
+def check_key(entrance: Entrance, headers: Mapping[str, str]) -> None:
+    """Raise RequestRefused unless a request has the entrance's key, in either of the two headers."""
+    given = headers.get("x-api-key") or headers.get("Authorization", "").removeprefix("Bearer ")
+    if entrance.key is not None and not hmac.compare_digest(given.encode(), entrance.key.encode()):
+        raise RequestRefused(
+            "this key is not the one of the gateway; send it as Authorization: Bearer or x-api-key",
+            status=401,
+            code="invalid_api_key",
+        )
+
+
+async def _read_body(request: web.Request) -> Mapping[str, Any]:
+    try:
+        body = parse_bounded_json(await request.read())
+    except web.HTTPRequestEntityTooLarge as error:
+        raise RequestRefused(f"the body has more than {MAX_BODY_BYTES >> 20} MiB", status=413) from error
+    except (ValueError, LookupError) as error:
+        raise RequestRefused(f"the body is not read: {error}") from error
+    if not isinstance(body, dict):
+        raise RequestRefused(f"the body is a {type(body).__name__}; send a JSON object")
+    return body
+
+
+async def _wait(request: web.Request, asked: AgentRequest, answering: Awaitable[Answered]) -> web.StreamResponse | None:
+    """The begun response of a client that had to be kept waiting, once there is an answer; None if there was one in time."""
+    response = None
+    while not (await asyncio.wait([asyncio.ensure_future(answering)], timeout=KEEP_ALIVE_SECONDS))[0]:
+        if _is_open(request):
+            response = response or await _begin(request, asked)
+            await response.write(STREAM_KEEP_ALIVE if asked.wants_stream else BODY_KEEP_ALIVE)
+    return response
+
+
+async def _begin(request: web.Request, asked: AgentRequest) -> web.StreamResponse:
+    kind = "text/event-stream" if asked.wants_stream else "application/json"
+    response = web.StreamResponse(headers={"Content-Type": kind, "Cache-Control": "no-store"})
+    await response.prepare(request)
+    return response
+
+
+def _refuse(dialect: Dialect, refused: RequestRefused) -> web.Response:
+    return web.json_response(dialect.write_refusal(refused), status=refused.status)
+
+
+def _failure(error: Exception) -> RequestRefused:
+    status = 503 if isinstance(error, TransientError) else 500
+    return RequestRefused("the policy cannot be asked now; the gateway's log says why", status=status)
+
+
+def _is_open(request: web.Request) -> bool:
+    return request.transport is not None and not request.transport.is_closing()
+
+
+def _is_marked_retry(headers: Mapping[str, str]) -> bool:
+    count = headers.get(_RETRY_HEADER, "0")
+    return count.isascii() and count.isdigit() and count.strip("0") != ""
+
+
+async def _say_well(request: web.Request) -> web.Response:
+    return web.json_response({"status": "ok"})
+
+
+async def _say_unknown(request: web.Request) -> web.Response:
+    known = ", ".join([*DIALECTS, COUNT_TOKENS_PATH, "/v1/models", "/health"])
+    message = f"{request.method} {request.path[:200]} is not served; there are {known}"
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": "not_found"}
+    return web.json_response({"error": error}, status=404)

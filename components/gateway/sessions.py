@@ -1,0 +1,114 @@
+"""One attempt of an agent: what it has asked so far, which request repeats which, and what it may still use."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.gateway.base import AgentRequest, Message, RequestRefused
+from components.gateway.calls import AgentCall, CallJournal, digest_histories
+from components.gateway.conversation import make_canonical, show_tool
+
+IsOpen = Callable[[], bool]
+"""Whether the connection of a request still stands."""
+
+
+@dataclass(slots=True)
+class Asking:
+    """One of several equal requests: its number, and whether its answer was delivered."""
+
+    repeat: int
+    is_open: IsOpen
+    is_delivered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a session may use at most; None: no limit."""
+
+    num_calls: int | None = None
+    num_tokens: int | None = None
+    """Sampled ones."""
+
+
+@dataclass(slots=True)
+class AgentSession:
+    """The requests of one attempt. Only the journal outlives it.
+
+    `volatile` are patterns of text that may differ between two lives of an agent: they are left out where requests are
+    compared, and stay in what the model reads.
+    """
+
+    name: str
+    journal: CallJournal
+    budget: Budget = field(default_factory=Budget)
+    volatile: tuple[re.Pattern[str], ...] = ()
+    most_kept: int | None = None
+    """The oldest calls beyond this many are forgotten; None: none is."""
+    kept: dict[str, AgentCall] = field(default_factory=dict)
+    """By key, in the order in which they were answered first."""
+    _by_history: dict[tuple[str, str], AgentCall] = field(default_factory=dict)
+    _askings: dict[str, list[Asking]] = field(default_factory=dict)
+
+    def make_canonical(self, messages: Sequence[Message]) -> list[Any]:
+        """The messages as two lives of the agent send them alike."""
+        return [self._drop_volatile(make_canonical(message)) for message in messages]
+
+    def find_extended(
+        self, request: AgentRequest, canonical: Sequence[Any], policy: str
+    ) -> tuple[AgentCall | None, int, str]:
+        """The longest call of the policy whose conversation the request continues, the number of messages up to its answer, and
+        the digest of the whole conversation."""
+        histories = digest_histories(canonical, [show_tool(tool) for tool in request.tools])
+        for number in range(len(histories) - 2, -1, -1):
+            if (call := self._by_history.get((policy, histories[number]))) is not None:
+                return call, number + 1, histories[-1]
+        return None, 0, histories[-1]
+
+    def ask(self, digest: str, is_open: IsOpen, *, is_marked_retry: bool) -> Asking:
+        """Which of several equal requests this one is. One whose connection broke before its answer was delivered is asked
+        again by it; else, if the client says that it tries again, the last one is; else it is a new one.
+
+        **Example** two equal requests at once get two answers; a third after the second was given up gets the second's.
+        """
+        asked = self._askings.setdefault(digest, [])
+        lost = [each for each in asked if not each.is_delivered and not each.is_open()]
+        if not lost and asked and is_marked_retry:
+            lost = asked[-1:]
+        if lost:
+            lost[-1].is_open, lost[-1].is_delivered = is_open, False
+            return lost[-1]
+        asked.append(Asking(len(asked), is_open))
+        return asked[-1]
+
+    def check_budget(self) -> None:
+        """Raise RequestRefused when the budget is used up."""
+        used = {"calls": len(self.kept), "tokens": sum(len(call.tokens) for call in self.kept.values())}
+        for name, most in (("calls", self.budget.num_calls), ("tokens", self.budget.num_tokens)):
+            if most is not None and used[name] >= most:
+                raise RequestRefused(
+                    f"this session has used its {most} {name}; end the task", status=403, code="budget_spent"
+                )
+
+    def keep(self, call: AgentCall) -> None:
+        """Take an answered call into the session's rows, once."""
+        if call.key not in self.kept:
+            self.kept[call.key] = call
+            self._by_history.setdefault((call.policy, call.history), call)
+        if self.most_kept is not None and len(self.kept) > self.most_kept:
+            oldest = self.kept.pop(next(iter(self.kept)))
+            self._by_history.pop((oldest.policy, oldest.history), None)
+            self._askings.pop(oldest.digest, None)
+
+    def _drop_volatile(self, canonical: Any) -> Any:
+        for pattern in self.volatile:
+            canonical = _replace_texts(canonical, pattern)
+        return canonical
+
+
+def _replace_texts(value: Any, pattern: re.Pattern[str]) -> Any:
+    if isinstance(value, str):
+        return pattern.sub("", value)
+    if isinstance(value, dict):
+        return {key: _replace_texts(each, pattern) for key, each in value.items()}
+    return [_replace_texts(each, pattern) for each in value] if isinstance(value, list) else value

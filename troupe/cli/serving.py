@@ -1,0 +1,39 @@
+"""`troupe serve`."""
+
+import threading
+from typing import Annotated
+
+import typer
+
+from components.machine.gc_tuning import gc_paused
+from troupe.cli.runs import JsonOption, StoreOption, emit_json
+
+
+def serve(
+    run: Annotated[str, typer.Argument(metavar="RUN[@STEP]", help="Whose team answers; by default after all updates.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8100,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 for all of this machine's.")
+    ] = "127.0.0.1",
+    key: Annotated[
+        str | None,
+        typer.Option(envvar="TROUPE_SERVE_KEY", help="What clients send as their API key; default: a new one."),
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer programs that speak to OpenAI or Anthropic with a trained team, until interrupted."""
+    with gc_paused():
+        from troupe.teams.run_team import find_named_step, find_run, run_team
+        from troupe.teams.serving import serve_team
+
+    run_id, step = find_named_step(run, argument="RUN")
+    team = run_team(find_run(run_id, store), step)
+    with team, serve_team(team, host=host, port=port, key=key) as served:
+        if as_json:
+            emit_json({"name": served.name, "url": served.url, "key": served.key, "models": list(served.models)})
+        else:
+            typer.echo(f"{served.name} answers at {served.url} as {', '.join(served.models)}; end it with Ctrl-C")
+            typer.echo(f"\nexport OPENAI_BASE_URL={served.url} OPENAI_API_KEY={served.key}")
+            typer.echo(f"export ANTHROPIC_BASE_URL={served.url.removesuffix('/v1')} ANTHROPIC_API_KEY={served.key}")
+        threading.Event().wait()

@@ -1,0 +1,101 @@
+"""A run's team behind one endpoint, for programs that speak to OpenAI or Anthropic."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from components.errors import ConfigurationError
+from components.gateway.calls import UnkeptCalls
+from components.gateway.encoder import ChatEncoder, CompactEncoder, PromptEncoder
+from components.gateway.gateway import Gateway, ServedPolicy
+from components.gateway.server import Entrance, GatewayServer
+from components.gateway.sessions import AgentSession
+from components.generation.base import Completion, GenerationRequest
+from components.machine.closeable import Closeable
+from components.models.tokenizer import HuggingFaceTokenizer
+from components.rollout.router import RoleBinding
+from troupe.teams.run_team import Team
+
+MOST_KEPT = 4096
+"""Answers that are remembered, so that the next turn of a conversation continues what the model has read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedTeam(Closeable):
+    """A team that answers at `url` until it is closed. `models` are the names that programs ask for: roles, then policies."""
+
+    name: str
+    url: str
+    key: str
+    models: tuple[str, ...]
+    server: GatewayServer
+    team: Team
+
+    def close(self) -> None:
+        """Stop listening, and free the engines."""
+        self.server.close()
+        self.team.close()
+
+
+def serve_team(team: Team, *, host: str = "127.0.0.1", port: int = 0, key: str | None = None) -> ServedTeam:
+    """Serve the team; `port` 0 is a free one, `key` None a new random one. Raises ConfigurationError."""
+    models = list_models(team)
+    gateway = Gateway(
+        models=models,
+        sample=lambda policy, request: _sample(team, policy, request),
+        seed=secrets.randbits(62),
+        wishes="honoured",
+    )
+    key = key or secrets.token_urlsafe(24)
+    session = AgentSession(name="served", journal=UnkeptCalls(), most_kept=MOST_KEPT)
+    server = GatewayServer(gateway)
+    try:
+        url = server.listen(host, port, Entrance(session=session, key=key))
+    except BaseException:
+        server.close()
+        raise
+    return ServedTeam(name=team.name, url=f"{url}/v1", key=key, models=tuple(models), server=server, team=team)
+
+
+def list_models(team: Team) -> dict[str, ServedPolicy]:
+    """The team's policies by role, with the role's limits and temperature, and by their own names. Raises ConfigurationError
+    where all are behind an API."""
+    encoders: dict[str, PromptEncoder] = {}
+    models: dict[str, ServedPolicy] = {}
+    seats = {
+        role: seat
+        for role, seat in team.session.scenario.seats.items()
+        if team.config.policies[seat.policy].api is None
+    }
+    for name, seat in [*seats.items(), *((seat.policy, seat) for seat in seats.values())]:
+        if name not in models:
+            models[name] = _serve_seat(team, seat, encoders)
+    if not models:
+        raise ConfigurationError(f"{team.name}: all of its policies are behind an API, so there is nothing to serve")
+    return models
+
+
+def _serve_seat(team: Team, seat: RoleBinding, encoders: dict[str, PromptEncoder]) -> ServedPolicy:
+    tokenizer = team.session.engines.of(seat.policy).tokenizer
+    assert isinstance(tokenizer, HuggingFaceTokenizer), f"{seat.policy} has no tokenizer of its own"
+    if seat.policy not in encoders:
+        encoders[seat.policy] = make_encoder(tokenizer, seat.prompt_format, seat.chat_template_arguments)
+    return ServedPolicy(
+        policy=seat.policy,
+        version=team.router.versions[seat.policy],
+        encoder=encoders[seat.policy],
+        show_tokens=tokenizer.decode_with_specials,
+        max_new_tokens=seat.longest_answer,
+        temperature=team.config.rollout.temperature if seat.temperature is None else seat.temperature,
+        stop=seat.stop,
+    )
+
+
+def make_encoder(tokenizer: HuggingFaceTokenizer, prompt_format: str, arguments: Mapping[str, object]) -> PromptEncoder:
+    """How a policy of this prompt format is asked. Raises ConfigurationError."""
+    return CompactEncoder(tokenizer) if prompt_format == "compact" else ChatEncoder(tokenizer, arguments)
+
+
+def _sample(team: Team, policy: str, request: GenerationRequest) -> Completion:
+    ((completion,),) = team.session.engines.of(policy).generate([request], team.router.versions[policy])
+    return completion
