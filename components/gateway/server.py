@@ -77,6 +77,7 @@ class GatewayServer(Closeable):
         for runner in self._runners:
             self._run(runner.cleanup())
         self._runners.clear()
+        self._run(_end_others())
         self._answering.shutdown(wait=True, cancel_futures=True)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_SECONDS)
@@ -157,6 +158,14 @@ class GatewayServer(Closeable):
         except RequestRefused as refused:
             return _refuse(CHAT, refused)
         return web.json_response(write_models(list(self._gateway.models)))
+
+
+async def _end_others() -> None:
+    """End what still waits for a client that is slow or gone."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def check_key(entrance: Entrance, headers: Mapping[str, str]) -> None:

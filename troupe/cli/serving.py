@@ -36,4 +36,9 @@ def serve(
             typer.echo(f"{served.name} answers at {served.url} as {', '.join(served.models)}; end it with Ctrl-C")
             typer.echo(f"\nexport OPENAI_BASE_URL={served.url} OPENAI_API_KEY={served.key}")
             typer.echo(f"export ANTHROPIC_BASE_URL={served.url.removesuffix('/v1')} ANTHROPIC_API_KEY={served.key}")
-        threading.Event().wait()
+        wait_for_interrupt()
+
+
+def wait_for_interrupt() -> None:
+    """Wait for the signal that ends the command."""
+    threading.Event().wait()

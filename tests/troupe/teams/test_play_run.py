@@ -3,9 +3,11 @@
 import io
 import itertools
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import openai
 import pytest
 from typer.testing import CliRunner
 
@@ -25,7 +27,7 @@ from components.training.checkpoint import write_initial_checkpoint
 from flows.presets import preset_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tasks.warm_start import warm_start
-from troupe.cli import app
+from troupe.cli import app, serving
 from troupe.teams.play import play
 from troupe.teams.reports import PlayReport
 from troupe.teams.run_team import Team
@@ -193,3 +195,34 @@ def test_two_teams_of_one_process_play_in_turns_and_at_once(store: LocalArtifact
         assert not any(episode.success for episode in next(together))
         after.close()
         assert before.play(0) == expected[0]
+
+
+def test_programs_get_the_answers_of_an_evaluation(store: LocalArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An SDK's client plays through `troupe serve`, at temperature 0, as the team plays an evaluation."""
+    with troupe.load_team("cloned", step=0, store=store.uri) as team:
+        played = [team.play(i) for i in range(4)]
+        family = team.session.scenario.family
+    asked: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    def play_as_a_program() -> None:
+        with openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="k") as client:
+            assert {each.id for each in client.models.list()} == {"tool_agent", "plan_agent", "team"}
+            for episode in played:
+                game = family.build(episode.problem)
+                for node in episode.path:
+                    seen = game.observe(node.group.agent).state
+                    answer = client.chat.completions.create(
+                        model=node.group.agent, messages=[{"role": "user", "content": seen}], temperature=0
+                    )
+                    asked.append(answer.choices[0].message.content or "")
+                    assert asked[-1] == node.candidates[0].text
+                    game.apply(node.group.agent, asked[-1])
+                assert game.success == episode.success
+
+    monkeypatch.setattr(serving, "wait_for_interrupt", play_as_a_program)
+    served = CliRunner().invoke(app, ["serve", "cloned@0", "--port", str(port), "--key", "k", "--store", store.uri])
+    assert served.exit_code == 0, served.output
+    assert f"cloned@0 answers at http://127.0.0.1:{port}/v1 as tool_agent, plan_agent, team" in served.output
+    assert len(asked) == sum(len(episode.path) for episode in played) > 4
