@@ -3,8 +3,8 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from components.errors import ConfigurationError
 from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, RequestRefused
@@ -89,29 +89,17 @@ class Gateway:
             if not is_open():
                 raise RequestRefused("the client gave up before its turn came", status=499, code="client_gave_up")
             session.check_budget()
-            asked = self._choose_sampling(served, request)
-            canonical = session.make_canonical(request.messages)
-            decided = (
-                served.policy,
-                served.version.weights_digest,
-                asked.temperature,
-                asked.max_new_tokens,
-                list(asked.stop),
-            )
-            wish = [request.seed] if self.wishes == "honoured" and request.seed is not None else []
-            digest = digest_request(request, canonical, *decided, *wish)
-            asking = session.ask(digest, is_open, is_marked_retry=is_marked_retry)
-            call = session.journal.read(f"{digest}-{asking.repeat}")
+            asked = self._make_question(session, served, request)
+            asking = session.ask(asked.digest, is_open, is_marked_retry=is_marked_retry)
+            call = session.journal.read(f"{asked.digest}-{asking.repeat}")
             self.counts.num_unread_fields += request.num_unread_fields
             if call is None:
-                call = session.journal.write(
-                    self._sample(session, served, request, asked, canonical, digest, asking.repeat)
-                )
+                call = session.journal.write(self._sample(session, asked, asking.repeat))
                 self.counts.num_sampled += 1
             else:
                 self.counts.num_replayed += 1
             session.keep(call)
-        return Answered(call=call, answer=self._show(served, request, call), asking=asking)
+        return Answered(call=call, answer=_show(served, request, call), asking=asking)
 
     def find_model(self, name: str) -> ServedPolicy:
         """The policy of a model name. Raises RequestRefused with the names that there are."""
@@ -128,7 +116,8 @@ class Gateway:
         """The tokens of a prompt that begins anew."""
         return len(self.find_model(request.model).encoder.encode(request.messages, request.tools))
 
-    def _choose_sampling(self, served: ServedPolicy, request: AgentRequest) -> "_Sampling":
+    def _make_question(self, session: AgentSession, served: ServedPolicy, request: AgentRequest) -> "_Question":
+        """What the engine will be asked, and the digest of what decides its answer. Raises RequestRefused."""
         honoured = self.wishes == "honoured"
         if honoured and request.top_p not in (None, 1.0):
             raise RequestRefused(
@@ -137,103 +126,118 @@ class Gateway:
             )
         if len(request.stop) > _MOST_STOPS or not all(request.stop):
             raise RequestRefused(f"stop: at most {_MOST_STOPS} texts, none empty", field="stop")
-        asked = served.max_new_tokens if request.max_tokens is None else request.max_tokens
+        wanted = served.max_new_tokens if request.max_tokens is None else request.max_tokens
         temperature = request.temperature if honoured and request.temperature is not None else served.temperature
-        return _Sampling(
+        question = _Question(
+            served=served,
+            request=request,
+            canonical=session.make_canonical(request.messages),
             temperature=temperature,
-            max_new_tokens=min(asked, served.max_new_tokens),
+            max_new_tokens=min(wanted, served.max_new_tokens),
             stop=(*served.stop, *request.stop),
+            seed=request.seed if honoured else None,
         )
-
-    def _sample(
-        self,
-        session: AgentSession,
-        served: ServedPolicy,
-        request: AgentRequest,
-        sampling: "_Sampling",
-        canonical: list[object],
-        digest: str,
-        repeat: int,
-    ) -> AgentCall:
-        before, num_read, history = session.find_extended(request, canonical, served.policy)
-        if before is None:
-            prompt = served.encoder.encode(request.messages, request.tools)
-            self.counts.num_begun += 1
-        else:
-            said, new = request.messages[num_read], request.messages[num_read + 1 :]
-            read = (*before.prompt_tokens, *before.tokens)
-            prompt = served.encoder.extend(read, said, new, request.tools)
-            self.counts.num_extended += 1
-        choices = _list_choices(served, request)
-        completion = self._draw(
+        decides = [
             served.policy,
-            GenerationRequest(
-                prompt_tokens=prompt,
-                seeds_K=(self._choose_seed(session, request, served.policy, digest, repeat),),
-                max_new_tokens=max(map(len, choices)) if choices else sampling.max_new_tokens,
-                temperature=sampling.temperature,
-                stop=() if choices else sampling.stop,
-                choices=choices,
-            ),
+            served.version.weights_digest,
+            temperature,
+            question.max_new_tokens,
+            list(question.stop),
+        ]
+        digest = digest_request(
+            request, question.canonical, *decides, *([] if question.seed is None else [question.seed])
         )
-        read_answer = served.encoder.read(completion.tokens, request.tools, sampling.stop)
-        said_now = Message(
-            role="assistant", text=read_answer.text, calls=_name_calls(digest, repeat, read_answer.calls)
-        )
+        return replace(question, digest=digest)
+
+    def _sample(self, session: AgentSession, asked: "_Question", repeat: int) -> AgentCall:
+        """The call with a new answer, not yet recorded."""
+        served, request = asked.served, asked.request
+        before, num_read, history = session.find_extended(request, asked.canonical, served.policy)
+        prompt = self._write_prompt(served, request, before, num_read)
+        completion = self._draw(asked, prompt, self._choose_seed(session, asked, repeat))
+        read = served.encoder.read(completion.tokens, request.tools, asked.stop)
+        said = Message(role="assistant", text=read.text, calls=_name_calls(asked.digest, repeat, read.calls))
         return AgentCall(
             session=session.name,
             model=request.model,
             policy=served.policy,
             version=completion.version,
-            digest=digest,
+            digest=asked.digest,
             repeat=repeat,
-            history=continue_history(history, session.make_canonical([said_now])[0]),
+            history=continue_history(history, session.make_canonical([said])[0]),
             extends=before.key if before else "",
             prompt_tokens=prompt,
             tokens=completion.tokens,
             logprobs=completion.logprobs,
             finish_reason=completion.finish_reason,
-            text=read_answer.text,
-            calls=read_answer.calls,
+            text=read.text,
+            calls=read.calls,
             offers_tools=bool(request.tools),
-            temperature=sampling.temperature,
+            temperature=asked.temperature,
             created=int(time.time()),
         )
 
-    def _draw(self, policy: str, asked: GenerationRequest) -> Completion:
+    def _write_prompt(
+        self, served: ServedPolicy, request: AgentRequest, before: AgentCall | None, num_read: int
+    ) -> tuple[int, ...]:
+        """The prompt: what the policy has read and sampled in this conversation, and what is new."""
+        if before is None:
+            self.counts.num_begun += 1
+            return served.encoder.encode(request.messages, request.tools)
+        self.counts.num_extended += 1
+        said, new = request.messages[num_read], request.messages[num_read + 1 :]
+        return served.encoder.extend((*before.prompt_tokens, *before.tokens), said, new, request.tools)
+
+    def _draw(self, asked: "_Question", prompt: tuple[int, ...], seed: int) -> Completion:
+        choices = _list_choices(asked.served, asked.request)
+        request = GenerationRequest(
+            prompt_tokens=prompt,
+            seeds_K=(seed,),
+            max_new_tokens=max(map(len, choices)) if choices else asked.max_new_tokens,
+            temperature=asked.temperature,
+            stop=() if choices else asked.stop,
+            choices=choices,
+        )
         try:
-            return self.sample(policy, asked)
+            return self.sample(asked.served.policy, request)
         except ConfigurationError as error:
             raise RequestRefused(f"messages: {error}", field="messages", code="context_length_exceeded") from error
 
-    def _choose_seed(self, session: AgentSession, request: AgentRequest, policy: str, digest: str, repeat: int) -> int:
-        if self.wishes == "honoured" and request.seed is not None:
-            return seed_for(self.seed, "served", request.seed)
-        return seed_for(self.seed, "call", session.name, policy, digest, repeat)
-
-    def _show(self, served: ServedPolicy, request: AgentRequest, call: AgentCall) -> AgentAnswer:
-        logprobs: tuple[tuple[str, float], ...] = ()
-        if request.wants_logprobs:
-            logprobs = tuple(
-                (served.show_tokens((token,)), p) for token, p in zip(call.tokens, call.logprobs, strict=True)
-            )
-        return AgentAnswer(
-            answer_id=f"{call.digest}{call.repeat}",
-            created=call.created,
-            text=call.text,
-            calls=_name_calls(call.digest, call.repeat, call.calls),
-            finish="tool_calls" if call.calls else call.finish_reason,
-            num_prompt_tokens=len(call.prompt_tokens),
-            num_answer_tokens=len(call.tokens),
-            token_logprobs=logprobs,
-        )
+    def _choose_seed(self, session: AgentSession, asked: "_Question", repeat: int) -> int:
+        if asked.seed is not None:
+            return seed_for(self.seed, "served", asked.seed)
+        return seed_for(self.seed, "call", session.name, asked.served.policy, asked.digest, repeat)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sampling:
+class _Question:
+    """A request and how the engine is asked. `canonical` is its conversation as two lives of an agent send it alike; `seed` is
+    the agent's own, where it counts."""
+
+    served: ServedPolicy
+    request: AgentRequest
+    canonical: list[Any]
     temperature: float
     max_new_tokens: int
     stop: tuple[str, ...]
+    seed: int | None
+    digest: str = ""
+
+
+def _show(served: ServedPolicy, request: AgentRequest, call: AgentCall) -> AgentAnswer:
+    logprobs: tuple[tuple[str, float], ...] = ()
+    if request.wants_logprobs:
+        logprobs = tuple((served.show_tokens((token,)), p) for token, p in zip(call.tokens, call.logprobs, strict=True))
+    return AgentAnswer(
+        answer_id=f"{call.digest}{call.repeat}",
+        created=call.created,
+        text=call.text,
+        calls=_name_calls(call.digest, call.repeat, call.calls),
+        finish="tool_calls" if call.calls else call.finish_reason,
+        num_prompt_tokens=len(call.prompt_tokens),
+        num_answer_tokens=len(call.tokens),
+        token_logprobs=logprobs,
+    )
 
 
 def _name_calls(digest: str, repeat: int, calls: tuple[tuple[str, str], ...]) -> tuple[AgentToolCall, ...]:
