@@ -37,9 +37,9 @@ FOUND = {name: pattern for package in PACKAGES for name, pattern in patterns_of(
 
 def uses(name: str, pattern: re.Pattern[str], num_characters: int) -> Iterator[Piece]:
     """The ways in which a pattern is used, on each of its pumped texts."""
-    ways: list[Callable[[str], object]] = [pattern.match, pattern.fullmatch]
-    if name.partition("[")[0] not in AT_THE_START_ALONE | MADE_ON_DEMAND.keys() - {"strings"} and KEYS not in name:
-        ways += [pattern.findall]
+    at_the_start = name.partition("[")[0] in AT_THE_START_ALONE | MADE_ON_DEMAND.keys() - {"strings"} or KEYS in name
+    # A search from every place begins with a match at the first.
+    ways: list[Callable[[str], object]] = [pattern.fullmatch, pattern.match if at_the_start else pattern.findall]
     for text in pump(pattern, num_characters):
         for way in ways:
             yield f"{text[:40]!r}...{text[-3:]!r}", lambda way=way, text=text: way(text)  # type: ignore[misc]

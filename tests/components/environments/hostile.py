@@ -1,6 +1,6 @@
 """Answers that somebody writes who wants a parser to take long, at the greatest length that is read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 UNITS = (
     *("a", "A", "1", "0", "U", " ", "\t", "\n", "\r", "\\", '"', "'", "`", "```", "~", "*", "#", "?", "=", "-", "+"),
@@ -38,9 +38,9 @@ def repeat(unit: str, num_characters: int, lead: str = "", end: str = "") -> str
     return f"{lead}{unit * max(0, (num_characters - len(lead) - len(end)) // len(unit))}{end}"
 
 
-def simple_texts(num_characters: int) -> Iterator[str]:
-    """Every unit over and over, with a lead and an end that take turns."""
-    for number, unit in enumerate(UNITS):
+def simple_texts(num_characters: int, share: int = 1) -> Iterator[str]:
+    """Every unit over and over, with a lead and an end that take turns; of these every `share`-th."""
+    for number, unit in [*enumerate(UNITS)][::share]:
         yield repeat(unit, num_characters, LEADS[number % len(LEADS)], ENDS[number % len(ENDS)])
 
 
@@ -57,14 +57,18 @@ def near_values(num_characters: int) -> Iterator[str]:
     yield f"\\boxed{{{{{','.join(f'{{{number},1,2,3}}' for number in range(num_characters // 11))}}}}}"
 
 
-def all_texts(num_characters: int) -> Iterator[str]:
-    """Every unit behind every lead, and before every end; and nests that are closed again."""
-    for number, unit in enumerate(UNITS):
-        for lead in LEADS:
-            yield repeat(unit, num_characters, lead, ENDS[number % len(ENDS)])
-        for end in ENDS:
-            yield repeat(unit, num_characters, LEADS[number % len(LEADS)], end)
-    yield from nests(num_characters)
+def all_texts(num_characters: int, share: int = 1, first: int = 0) -> Iterator[str]:
+    """Every unit behind every lead, and before every end; of these every `share`-th, from one that `first` chooses."""
+    made_of = [
+        each
+        for number, unit in enumerate(UNITS)
+        for each in (
+            *((unit, lead, ENDS[number % len(ENDS)]) for lead in LEADS),
+            *((unit, LEADS[number % len(LEADS)], end) for end in ENDS),
+        )
+    ]
+    for unit, lead, end in made_of[first % share :: share]:
+        yield repeat(unit, num_characters, lead, end)
 
 
 def nests(num_characters: int) -> Iterator[str]:
@@ -81,8 +85,3 @@ def nests(num_characters: int) -> Iterator[str]:
     for opening, closing in pairs:
         depth = num_characters // (len(opening) + len(closing))
         yield opening * depth + closing * depth
-
-
-def spread(texts: Iterator[str], share: int) -> Sequence[str]:
-    """Every `share`-th text."""
-    return [text for number, text in enumerate(texts) if number % share == 0]
