@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ HYBRID_ENTRYPOINT = "flows.train.train_hybrid"
 TRAINING_ENTRYPOINTS = (TRAIN_ENTRYPOINT, POPULATION_ENTRYPOINT, HYBRID_ENTRYPOINT)
 EVALUATE_ENTRYPOINT = "flows.evaluate.evaluate"
 PREFECT_YAML = package_file("flows", "prefect.yaml")
+FAST_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The parser in C where PyYAML was built with it: every command reads all presets."""
 
 
 def all_preset_values() -> dict[str, dict[str, Any]]:
@@ -197,7 +200,10 @@ def _anchor(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> Any:
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        with suppress(yaml.YAMLError):
+            return yaml.load(text, Loader=FAST_LOADER)
+        return yaml.safe_load(text)  # which names what is wrong better
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigurationError(f"{path}: {reason}; presets are read from there") from error
