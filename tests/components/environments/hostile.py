@@ -38,9 +38,9 @@ def repeat(unit: str, num_characters: int, lead: str = "", end: str = "") -> str
     return f"{lead}{unit * max(0, (num_characters - len(lead) - len(end)) // len(unit))}{end}"
 
 
-def simple_texts(num_characters: int, share: int = 1) -> Iterator[str]:
-    """Every unit over and over, with a lead and an end that take turns; of these every `share`-th."""
-    for number, unit in [*enumerate(UNITS)][::share]:
+def simple_texts(num_characters: int, share: int = 1, first: int = 0) -> Iterator[str]:
+    """Every unit over and over, with a lead and an end that take turns; of these every `share`-th, as `first` chooses."""
+    for number, unit in [*enumerate(UNITS)][first % share :: share]:
         yield repeat(unit, num_characters, LEADS[number % len(LEADS)], ENDS[number % len(ENDS)])
 
 

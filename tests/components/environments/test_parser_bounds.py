@@ -95,7 +95,7 @@ def test_every_parser_reads_hostile_answers_cheaply(name: str, options: Mapping[
     longest, *shorter = lengths(name, options)
     texts = (
         *all_texts(longest, 61, turn),
-        *(text for number in shorter for text in all_texts(number, 61, turn + number)),
+        *(text for number in shorter for text in all_texts(number, 23, turn + number)),  # with each unit at least once
         *(text for number in (longest, *shorter[:1]) for make in (nests, near_values) for text in make(number)),
     )
     assert_cheap(pieces(read, texts))

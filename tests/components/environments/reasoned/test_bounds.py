@@ -53,11 +53,11 @@ EVERY = tuple(dict.fromkeys((*LISTS, *LABELS, *CALLS, *PLANS, *TESTS, *LINES, *B
 
 def hostile(seat: str) -> Iterator[str]:
     """All that a seat's own reader is made for, and a share of what others read, another one for each seat."""
-    _, own = SEATS[seat]
-    units = dict.fromkeys((*own, *EVERY[[*SEATS].index(seat) :: len(SEATS)]))
+    (_, own), turn = SEATS[seat], [*SEATS].index(seat)
+    units = dict.fromkeys((" ", "\n", "a", "1", *own, *EVERY[turn :: len(SEATS)]))
     for number, unit in enumerate(units):
         yield repeat(unit, MAX_ANSWER_CHARACTERS, LEADS[number % len(LEADS)], ENDS[number % len(ENDS)])
-    yield from simple_texts(MAX_ANSWER_CHARACTERS, 16)
+    yield from simple_texts(MAX_ANSWER_CHARACTERS, 16, turn)
     yield from nests(MAX_ANSWER_CHARACTERS)
 
 
