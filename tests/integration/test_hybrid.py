@@ -38,17 +38,15 @@ from troupe.viewing import episode_gif
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 BOUNDARIES = (
-    "/steps/000000/evaluate_policy-v*/greedy/",
     "/steps/000001/collect_experience-v*/",
     "/steps/000001/update_learner-v*/reflexes/",
-    "/steps/000001/publish_checkpoint-v*/",
     "/steps/000003/evaluate_policy-v*/sample/",
 )
 LEARNING_BOUNDARIES = (
     "/steps/000000/update_learner-v*/player/",
-    "/steps/000001/collect_experience-v*/",
     "/steps/000002/collect_experience-v*/",
 )
+"""test_kill_and_resume.py has the stages of every method."""
 
 
 def config(root: Path) -> dict[str, Any]:
@@ -71,6 +69,7 @@ LEARNS = {
         "player": {"base": "tiny", "tiny": {"max_position_embeddings": 1024}, "adapter": {"rank": 4, "alpha": 8}}
     },
     "warm_start": {"max_steps": 0},
+    "evaluation": {"num_problems": 2, "problems_per_block": 2, "sampling": ["sample"]},
 }
 """A language model that presses buttons, and learns."""
 STAGES = [
@@ -94,7 +93,7 @@ STAGED = {
     ("changes", "boundaries"),
     [
         ({}, BOUNDARIES),
-        pytest.param({"method": FROM_SCREENS}, BOUNDARIES[1:3], marks=pytest.mark.long),
+        pytest.param({"method": FROM_SCREENS}, BOUNDARIES[:2], marks=pytest.mark.long),
         (LEARNS | {"method": STAGED}, LEARNING_BOUNDARIES),
     ],
     ids=["mlp", "cnn", "curriculum"],
@@ -125,12 +124,12 @@ def test_killed_at_every_stage_it_ends_in_the_same_player(
 
 def test_a_model_that_learns_is_trained_on_every_button_that_it_draws(trainings: Trainings, tmp_path: Path) -> None:
     values = config(tmp_path) | LEARNS
-    learner = {**values["method"]["learner"], "steps": 12}
+    learner = {**values["method"]["learner"], "steps": 6}
     values |= {"method": {**values["method"], "mode": "llm_only", "learner": learner}, "num_steps": 1}
     assert trainings.run(order(tmp_path, "learns", config=values)).code == 0, trainings.log()
     (step,) = run_document(LocalArtifactStore(tmp_path / "store"), "learns")["steps"]
     metrics = step["metrics"]
-    assert metrics["signal/num_draws"] == metrics["train/player/num_rows"] == 48, "every button was drawn, and is a row"
+    assert metrics["signal/num_draws"] == metrics["train/player/num_rows"] == 24, "every button was drawn, and is a row"
     assert metrics["train/player/mismatch_max_abs"] < 1e-4, "log-probabilities are the sampler's"
 
 
