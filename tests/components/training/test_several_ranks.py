@@ -155,6 +155,7 @@ def test_the_pull_towards_the_start_counts_once_over_ranks(chain: Chain) -> None
 
 def test_as_many_ranks_repeat_bit_by_bit(chain: Chain) -> None:
     first = chain.updated(LEAN)
+    assert (first.weights() - chain.updated(ALONE).weights()).abs().max() < NOISE
     second = first.updated(LEAN)
     chain.trainers(LEAN).close()
     repeated = chain.jobs.after(*first.steps[-1], chain.make_groups(5, seed=1), training=LEAN)
@@ -189,6 +190,10 @@ def test_each_rank_writes_its_share_and_all_are_wanted(chain: Chain) -> None:
     ]
     sizes = [part.stat().st_size for part in parts]
     assert max(sizes) < 1.2 * min(sizes)
+    first.updated(SECOND)  # which the workers hold now: they read the first from disk when it is wanted again
+    parts[1].write_bytes(parts[1].read_bytes()[:-3000])
+    with pytest.raises(ArtifactCorrupt, match="training cannot be read"):
+        first.updated(SECOND)
     parts[1].unlink()
     with pytest.raises(ArtifactCorrupt, match="expected one file per rank"):
         first.updated(ALONE)
