@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from tests.committed_runs import commit_step, make_ended_run, start_run
+from tests.forked_commands import Commands, serving
 from tests.recorded_rollouts import candidate, commit_rollouts, episode, node, shard
 from tests.waits import lines_without_waits
 
@@ -25,13 +27,30 @@ COMMANDS = (
 )
 
 
-def troupe(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a person without local services would."""
+def environment(home: Path, **variables: str) -> dict[str, str]:
+    """That of a person without local services."""
     foreign = ("PREFECT_", "MLFLOW_", "AWS_", "TROUPE_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    env |= {"TROUPE_HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true", "COLUMNS": "120", **variables}
+    return env | {"TROUPE_HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true", "COLUMNS": "120", **variables}
+
+
+def troupe(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process that has nothing imported."""
+    env = environment(home, **variables)
     command = [sys.executable, "-c", "from troupe.cli import main; main()", *arguments]
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("without-services") / "home"
+
+
+@pytest.fixture(scope="module")
+def commands(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """The command with `home`, its imports shared."""
+    with serving(tmp_path_factory.mktemp("commands"), environment(home)) as running:
+        yield running
 
 
 def test_the_version_is_told_at_once_and_loads_no_library(tmp_path: Path) -> None:
@@ -72,15 +91,15 @@ def test_a_prefect_that_does_not_answer_is_told_with_the_remedy(tmp_path: Path) 
     assert len(lines_without_waits(ended.stderr)) == 1
 
 
-def test_missing_s3_credentials_are_told_with_the_remedy(tmp_path: Path) -> None:
-    ended = troupe("runs", "--store", "s3://troupe", home=tmp_path)
+def test_missing_s3_credentials_are_told_with_the_remedy(commands: Commands) -> None:
+    ended = commands.run("runs", "--store", "s3://troupe")
     assert ended.returncode == 1
     assert "no AWS credentials found" in ended.stderr
     assert "for a local S3 server run `troupe up`" in ended.stderr
 
 
-def test_without_services_and_without_a_store_both_ways_out_are_named(tmp_path: Path) -> None:
-    ended = troupe("runs", home=tmp_path)
+def test_without_services_and_without_a_store_both_ways_out_are_named(commands: Commands) -> None:
+    ended = commands.run("runs")
     assert (ended.returncode, len(lines_without_waits(ended.stderr))) == (1, 1)
     assert "start it with `troupe up`, or name a store with --store" in ended.stderr
     assert "AWS" not in ended.stderr
@@ -92,51 +111,52 @@ def test_a_home_that_cannot_be_written_is_one_line() -> None:
     assert "TROUPE_HOME /proc/x: " in ended.stderr
 
 
-def test_an_expert_and_an_idle_agent_as_json(tmp_path: Path) -> None:
+def test_an_expert_and_an_idle_agent_as_json(commands: Commands) -> None:
     for agent, rate in (("expert", 1.0), ("noop", 0.0)):
-        ended = troupe("play", "plan_path", "--agent", agent, "--episodes", "20", "--json", home=tmp_path)
+        ended = commands.run("play", "plan_path", "--agent", agent, "--episodes", "20", "--json")
         document = json.loads(ended.stdout)
         assert set(document) == {"env", "agent", "success_rate", "n", "interval", "mean_reward"}
         assert (document["success_rate"], document["n"]) == (rate, 20)
 
 
-def test_an_empty_store_has_no_runs_and_nothing_to_collect(tmp_path: Path) -> None:
+def test_an_empty_store_has_no_runs_and_nothing_to_collect(commands: Commands, tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
     store.probe()
-    assert json.loads(troupe("runs", "--store", f"file://{tmp_path}/store", "--json", home=tmp_path).stdout) == []
-    collected = json.loads(troupe("gc", "--store", f"file://{tmp_path}/store", "--json", home=tmp_path).stdout)
+    assert json.loads(commands.run("runs", "--store", f"file://{tmp_path}/store", "--json").stdout) == []
+    collected = json.loads(commands.run("gc", "--store", f"file://{tmp_path}/store", "--json").stdout)
     assert collected["num_objects"] == 0
 
 
-def test_env_without_services_says_what_to_start(tmp_path: Path) -> None:
-    ended = troupe("env", home=tmp_path)
+def test_env_without_services_says_what_to_start(commands: Commands) -> None:
+    ended = commands.run("env")
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == "troupe: no local service is up; start them with `troupe up`\n"
 
 
-def test_status_is_null_where_nothing_runs(tmp_path: Path) -> None:
-    document = json.loads(troupe("status", "--json", home=tmp_path).stdout)
+def test_status_is_null_where_nothing_runs(commands: Commands) -> None:
+    document = json.loads(commands.run("status", "--json").stdout)
     assert document == {"prefect": None, "mlflow": None, "s3": None, "worker": None}
 
 
 def snapshot(root: Path) -> dict[str, tuple[int, int]]:
     """Every file and folder below `root`, with when it was written."""
-    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in [root, *root.rglob("*")]}
+    found = [root, *root.rglob("*")] if root.exists() else []
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in found}
 
 
-def test_what_reads_only_reads(tmp_path: Path) -> None:
-    store, home = LocalArtifactStore(tmp_path / "store"), tmp_path / "home"
+def test_what_reads_only_reads(commands: Commands, home: Path, tmp_path: Path) -> None:
+    store = LocalArtifactStore(tmp_path / "store")
     run = make_ended_run(store, "r")
     commit_rollouts(store, run, shard(2, 0, episode(node(candidate()))))
     store.put_bytes(b"nobody refers to this", kind="bytes")
-    before = snapshot(tmp_path)
+    before = snapshot(tmp_path), snapshot(home)
     reading = (["runs"], ["show", "r"], ["view", "r", "--json"], ["gc", "--dry-run", "--grace-hours", "0"], ["status"])
     for command in reading:
         where = [] if command == ["status"] else ["--store", store.uri]
-        ended = troupe(*command, *where, home=home)
+        ended = commands.run(*command, *where)
         assert ended.returncode == 0, ended.stderr
         assert lines_without_waits(ended.stderr) == []
-    assert snapshot(tmp_path) == before
+    assert (snapshot(tmp_path), snapshot(home)) == before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody who may not write")
@@ -175,7 +195,7 @@ def test_a_store_that_may_not_be_written_is_read(tmp_path: Path) -> None:
     assert "cannot be read (Permission denied)" in ended.stderr, "a folder that cannot be listed is no empty one"
 
 
-def test_collecting_says_what_goes_and_what_is_next(tmp_path: Path) -> None:
+def test_collecting_says_what_goes_and_what_is_next(commands: Commands, tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
     run = start_run(store, "r", num_steps=6)
     (tmp_path / "c").mkdir()
@@ -183,37 +203,37 @@ def test_collecting_says_what_goes_and_what_is_next(tmp_path: Path) -> None:
         (tmp_path / "c" / "weights.bin").write_bytes(bytes([step]) * 2**19)
         commit_step(store, run, step, checkpoint=tmp_path / "c")
     arguments = ["gc", "--store", store.uri, "--grace-hours", "0", "--keep", "2"]
-    told = troupe(*arguments, "--dry-run", home=tmp_path / "home").stdout
+    told = commands.run(*arguments, "--dry-run").stdout
     assert "r 4 1 to 4" in " ".join(told.split())
     assert "would go: 8 objects, 2.0 MiB" in told
     assert "next: the same command without --dry-run removes it" in told
-    young = troupe("gc", "--store", store.uri, "--keep", "2", home=tmp_path / "home").stdout
+    young = commands.run("gc", "--store", store.uri, "--keep", "2").stdout
     assert "removed: 0 objects" in young
     assert "only because they are young: 8 objects, 2.0 MiB; --grace-hours" in young
-    document = json.loads(troupe(*arguments, "--dry-run", "--json", home=tmp_path / "home").stdout)
+    document = json.loads(commands.run(*arguments, "--dry-run", "--json").stdout)
     assert (document["num_objects"], document["checkpoints"]) == (8, {"r": [1, 2, 3, 4]})
-    assert "removed: 8 objects, 2.0 MiB" in troupe(*arguments, home=tmp_path / "home").stdout
-    assert "removed: 0 objects, 0.0 MiB" in troupe(*arguments, home=tmp_path / "home").stdout
+    assert "removed: 8 objects, 2.0 MiB" in commands.run(*arguments).stdout
+    assert "removed: 0 objects, 0.0 MiB" in commands.run(*arguments).stdout
 
 
-def test_a_damaged_run_is_named_by_every_command(tmp_path: Path) -> None:
+def test_a_damaged_run_is_named_by_every_command(commands: Commands, tmp_path: Path) -> None:
     store = LocalArtifactStore(tmp_path / "store")
     for run_id in ("sound", "torn"):
         make_ended_run(store, run_id)
     config = tmp_path / "store" / "runs" / "torn" / "config.json"
     config.write_bytes(config.read_bytes()[:100])
-    listed = troupe("runs", "--store", store.uri, home=tmp_path / "home")
+    listed = commands.run("runs", "--store", store.uri)
     assert listed.returncode == 0
     assert "torn is damaged: runs/torn/config.json: its 100 bytes are no record" in listed.stdout
     assert "sound" in listed.stdout
-    shown = troupe("show", "torn", "--store", store.uri, home=tmp_path / "home")
+    shown = commands.run("show", "torn", "--store", store.uri)
     assert "restore it from a copy" in " ".join(shown.stdout.split())
     assert "damaged  3 of 3 steps" in " ".join(shown.stdout.split("\n")), shown.stdout
-    collected = troupe("gc", "--store", store.uri, home=tmp_path / "home")
+    collected = commands.run("gc", "--store", store.uri)
     assert collected.returncode == 1
     (line,) = lines_without_waits(collected.stderr)
     assert line.startswith("troupe: torn is skipped: runs/torn/config.json: ")
-    resumed = troupe("resume", "torn", "--store", store.uri, home=tmp_path / "home")
+    resumed = commands.run("resume", "torn", "--store", store.uri)
     assert resumed.returncode == 1
     assert lines_without_waits(resumed.stderr)[0].startswith(
         "troupe: runs/torn/config.json: its 100 bytes are no record"
