@@ -119,7 +119,7 @@ def _write_head(request: AgentRequest, answer: AgentAnswer, kind: str) -> dict[s
         "object": kind,
         "created": answer.created,
         "model": request.model,
-        "system_fingerprint": None,
+        "system_fingerprint": "troupe",
         "service_tier": "default",
     }
 

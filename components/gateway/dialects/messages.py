@@ -12,6 +12,7 @@ from components.gateway.dialects.wire import write_event
 
 _ROLES: Mapping[str, Role] = {name: role for name, role in ROLES.items() if name != "developer"}
 _READ = split_names("messages system max_tokens stop_sequences thread context_management")
+_CALLER = {"type": "direct"}
 _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 _ERROR_TYPES = {
     401: "authentication_error",
@@ -102,7 +103,13 @@ def write_messages(request: AgentRequest, answer: AgentAnswer) -> dict[str, Any]
     text = write_text(answer)
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text, "citations": None}] if text else []
     blocks += [
-        {"type": "tool_use", "id": call.call_id, "name": call.name, "input": json.loads(call.arguments)}
+        {
+            "type": "tool_use",
+            "id": call.call_id,
+            "name": call.name,
+            "input": json.loads(call.arguments),
+            "caller": _CALLER,
+        }
         for call in answer.calls
     ]
     body = _write_begun(request, answer)
@@ -150,12 +157,13 @@ def _write_begun(request: AgentRequest, answer: AgentAnswer) -> dict[str, Any]:
         "role": "assistant",
         "model": request.model,
         "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
+        **dict.fromkeys(("stop_reason", "stop_sequence", "stop_details", "container")),
         "usage": {
             "input_tokens": answer.num_prompt_tokens,
+            "output_tokens": 0,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 0,
-            "output_tokens": 0,
+            "service_tier": "standard",
+            **dict.fromkeys(("cache_creation", "inference_geo", "output_tokens_details", "server_tool_use")),
         },
     }

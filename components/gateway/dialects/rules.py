@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from components.gateway.base import RequestRefused
@@ -81,8 +82,8 @@ def open_body(body: Mapping[str, Any], read: frozenset[str]) -> tuple[Fields, in
 def _check_depth(body: Mapping[str, Any]) -> None:
     level: list[Any] = [body]
     for _ in range(_MAX_DEPTH):
-        inner = (each for value in level for each in (value.values() if isinstance(value, dict) else value))
-        level = [each for each in inner if isinstance(each, dict | list)]
+        inner = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [each for each in chain.from_iterable(inner) if isinstance(each, (dict, list))]
         if not level:
             return
     raise RequestRefused(f"the body is nested deeper than {_MAX_DEPTH} levels; send a flatter one")
