@@ -1,10 +1,11 @@
 """What the requests of all dialects share: roles, tools, the choice of a tool, wishes for sampling."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.gateway.base import AgentAnswer, AgentRequest, Message, Role, Tool, ToolChoice
-from components.gateway.dialects.fields import Fields
+from components.gateway.dialects.fields import Fields, shorten
 
 _MOST_TOKENS = 2**31 - 1
 _LEAST_TOP_P = 1e-6
@@ -35,15 +36,17 @@ def build_request(
     messages: Sequence[Message],
     tools: Sequence[Tool],
     *,
+    source: str = "messages",
     limits: tuple[str, ...],
     stop: str = "stop",
     wants_stream_usage: bool = False,
     wants_logprobs: bool = False,
     num_unread_fields: int,
 ) -> AgentRequest:
-    """The request with its wishes for sampling; the first of `limits` that is given is the number of tokens."""
+    """The request with its wishes for sampling. `source` is the field of the messages; the first of `limits` that is given is
+    the number of tokens."""
     if not messages:
-        raise body.refuse("input" if "input" in body.values else "messages", "holds no message; send at least one")
+        raise body.refuse(source, "holds no message; send at least one")
     _check_names(tools, body)
     given = [body.read_integer(limit, 1, _MOST_TOKENS) for limit in limits]
     tool_choice, required_tool = _read_tool_choice(body, {tool.name for tool in tools})
@@ -66,11 +69,9 @@ def build_request(
 
 
 def _check_names(tools: Sequence[Tool], body: Fields) -> None:
-    seen: set[str] = set()
-    for tool in tools:
-        if tool.name in seen:
-            raise body.refuse("tools", f"declare {tool.name[:80]!r} twice; give each tool a name of its own")
-        seen.add(tool.name)
+    name, times = max(Counter(tool.name for tool in tools).items(), key=lambda item: item[1], default=("", 1))
+    if times > 1:
+        raise body.refuse("tools", f"declare {shorten(ascii(name))} twice; give each tool a name of its own")
 
 
 def _read_stop(body: Fields, name: str) -> tuple[str, ...]:

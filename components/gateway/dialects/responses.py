@@ -39,6 +39,7 @@ def read_responses(body: Mapping[str, Any]) -> AgentRequest:
         fields,
         messages,
         tools,
+        source="input",
         limits=("max_output_tokens",),
         wants_logprobs=isinstance(include, list) and _LOGPROBS in include,
         num_unread_fields=num_unread + unread,
@@ -131,35 +132,33 @@ def stream_responses(request: AgentRequest, answer: AgentAnswer) -> Iterator[byt
         ("response.in_progress", {"response": begun}),
     ]
     for index, item in enumerate(_write_items(request, answer)):
-        events += _list_message_events(index, item) if item["type"] == "message" else _list_call_events(index, item)
-        events.append(("response.output_item.done", {"output_index": index, "item": item}))
+        events += _list_item_events(index, item)
     events.append(("response.completed", {"response": write_responses(request, answer)}))
     for number, (name, data) in enumerate(events):
         yield write_event({"type": name, "sequence_number": number, **data}, name)
 
 
-def _list_message_events(index: int, item: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    part = item["content"][0]
-    begun = {**item, "content": [], "status": "in_progress"}
-    at = {"output_index": index, "item_id": item["id"], "content_index": 0}
-    return [
-        ("response.output_item.added", {"output_index": index, "item": begun}),
-        ("response.content_part.added", {**at, "part": {**part, "text": "", "logprobs": []}}),
-        ("response.output_text.delta", {**at, "delta": part["text"], "logprobs": part["logprobs"]}),
-        ("response.output_text.done", {**at, "text": part["text"], "logprobs": part["logprobs"]}),
-        ("response.content_part.done", {**at, "part": part}),
-    ]
-
-
-def _list_call_events(index: int, item: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    begun = {**item, "arguments": "", "status": "in_progress"}
+def _list_item_events(index: int, item: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    empty: dict[str, Any] = {"content": []} if item["type"] == "message" else {"arguments": ""}
+    begun = {"output_index": index, "item": {**item, **empty, "status": "in_progress"}}
     at = {"output_index": index, "item_id": item["id"]}
-    done = {**at, "arguments": item["arguments"], "name": item["name"]}
-    return [
-        ("response.output_item.added", {"output_index": index, "item": begun}),
-        ("response.function_call_arguments.delta", {**at, "delta": item["arguments"]}),
-        ("response.function_call_arguments.done", done),
-    ]
+    if item["type"] == "message":
+        (part,) = item["content"]
+        at["content_index"] = 0
+        between = [
+            ("response.content_part.added", {**at, "part": {**part, "text": "", "logprobs": []}}),
+            ("response.output_text.delta", {**at, "delta": part["text"], "logprobs": part["logprobs"]}),
+            ("response.output_text.done", {**at, "text": part["text"], "logprobs": part["logprobs"]}),
+            ("response.content_part.done", {**at, "part": part}),
+        ]
+    else:
+        done = {"arguments": item["arguments"], "name": item["name"]}
+        between = [
+            ("response.function_call_arguments.delta", {**at, "delta": item["arguments"]}),
+            ("response.function_call_arguments.done", {**at, **done}),
+        ]
+    end = {"output_index": index, "item": item}
+    return [("response.output_item.added", begun), *between, ("response.output_item.done", end)]
 
 
 def _write_items(request: AgentRequest, answer: AgentAnswer) -> list[dict[str, Any]]:

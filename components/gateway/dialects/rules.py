@@ -9,7 +9,6 @@ from components.gateway.base import RequestRefused
 from components.gateway.dialects.fields import NOTHING, Fields, shorten
 
 _MAX_DEPTH = 100
-_OTHER_API = "it belongs to another API; send it there"
 _REFUSED = {
     "thread": "send all messages: no thread is kept here",
     "previous_response_id": "send the whole input: no response is kept here",
@@ -27,7 +26,7 @@ _REFUSED = {
     "logit_bias": "leave it out: answers are sampled from the policy as it is",
     "modalities": "leave it out: answers are text",
     "audio": "leave it out: answers are text",
-    **dict.fromkeys(("messages", "input", "instructions", "system"), _OTHER_API),
+    **dict.fromkeys(("messages", "input", "instructions", "system"), "it belongs to another API; send it there"),
 }
 """What would change the prompt or keep state, in whatever dialect it comes, with the remedy."""
 _DEFAULTS: Mapping[str, Any] = {
@@ -66,8 +65,10 @@ def open_body(body: Mapping[str, Any], read: frozenset[str]) -> tuple[Fields, in
     A schema for the answer is among the latter: it changes no prompt, an agent checks what it gets, and a refusal would end
     agents whose helpers ask for one.
     """
-    fields = Fields(body)
+    if not isinstance(body, dict):
+        raise RequestRefused("the body is no JSON object; send one")
     _check_depth(body)
+    fields = Fields(body)
     num_unread = 0
     for name, value in body.items():
         _check_encodable(name, value)

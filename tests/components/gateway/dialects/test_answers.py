@@ -154,6 +154,7 @@ STATUSES: list[tuple[int, str, str]] = [
     (413, "APIStatusError", "request_too_large"),
     (429, "RateLimitError", "rate_limit_error"),
     (500, "InternalServerError", "api_error"),
+    (504, "InternalServerError", "timeout_error"),
     (529, "InternalServerError", "overloaded_error"),
 ]
 
@@ -168,7 +169,7 @@ def test_refusals_are_the_sdks_errors(path: str, status: int, raised: str, kind:
     if path == MESSAGES.path:
         assert caught.value.body == {"type": "error", "error": {"type": kind, "message": str(refused)}}
     else:
-        group = {429: "rate_limit_error", 500: "server_error", 529: "server_error"}.get(status, "invalid_request_error")
+        group = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
         assert (caught.value.param, caught.value.code, caught.value.type) == ("model", "model_not_found", group)
     with pytest.raises(sdk.APIError, match="is unknown; send coder"):
         ASKS[path](Gateway(refused), True)

@@ -54,6 +54,8 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     *((path, {"tool_choice": "required", "tools": []}, "tool_choice", "declare one") for path in DIALECTS),
     *((CHAT.path, {"messages": messages}, field, remedy) for messages, field, remedy in [
         ({}, "messages", "is no list"),
+        ([{"role": "assistant", "audio": {"id": "a"}}], "messages.0.audio", "as content"),
+        ([{"role": "assistant", "tool_calls": [{"type": "custom"}]}], "messages.0.tool_calls.0.type", "function calls only"),
         ([], "messages", "at least one"),
         (["Go"], "messages.0", "no object"),
         ([{"role": "robot", "content": "Go"}], "messages.0.role", "system, developer, user"),
@@ -67,6 +69,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CHAT.path, {"function_call": "auto"}, "function_call", "send tool_choice"),
     (CHAT.path, {"modalities": ["text", "audio"]}, "modalities", "answers are text"),
     (CHAT.path, {"input": "Go"}, "input", "another API"),
+    (CHAT.path, {"max_tokens": True}, "max_tokens", "from 1 to"),
     (CHAT.path, {"max_tokens": 0}, "max_tokens", "from 1 to"),
     (CHAT.path, {"stop": [""]}, "stop", "not empty"),
     (CHAT.path, {"tools": [ONE, ONE]}, "tools", "'read' twice"),
@@ -75,13 +78,15 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (RESPONSES.path, {"background": True}, "background", "wait"),
     (RESPONSES.path, {"prompt": {"id": "p"}}, "prompt", "as instructions"),
     (RESPONSES.path, {"context_management": [{"type": "compaction"}]}, "context_management", "leave it out"),
+    (RESPONSES.path, {"input": None, "instructions": None}, "input", "at least one"),
     *((RESPONSES.path, {"input": [item]}, f"input.0.{field}", remedy) for item, field, remedy in [
         ({"type": "item_reference", "id": "i"}, "type", "whole"),
         ({"type": "function_call_output", "output": "r"}, "call_id", "not empty"),
         ({"type": "function_call", "call_id": "c", "arguments": "{}"}, "name", "not empty"),
     ]),
     (MESSAGES.path, {"thread": {"type": "create"}}, "thread", "send all messages"),
-    (MESSAGES.path, {"container": "c"}, "container", "leave it out"),
+    *((MESSAGES.path, {field: {"type": "t"}}, field, "leave it out") for field in ("container", "compaction", "audio")),
+    (MESSAGES.path, {"web_search_options": {"a": 1}}, "web_search_options", "declare its tool"),
     (MESSAGES.path, {"mcp_servers": [{"url": "u"}]}, "mcp_servers", "declare their tools"),
     (MESSAGES.path, {"context_management": {"edits": [{"type": "clear"}]}}, "context_management.edits.0.type", "leave it out"),
     *((MESSAGES.path, {"messages": [message]}, field, remedy) for message, field, remedy in [
@@ -143,7 +148,7 @@ def list_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
         yield from list_places(each, (*path, key))
 
 
-def read_or_refuse(dialect: Dialect, body: dict[str, Any]) -> AgentRequest | RequestRefused:
+def read_or_refuse(dialect: Dialect, body: Any) -> AgentRequest | RequestRefused:
     try:
         return dialect.read(body)
     except RequestRefused as refused:
@@ -154,6 +159,7 @@ def read_or_refuse(dialect: Dialect, body: dict[str, Any]) -> AgentRequest | Req
 def test_any_value_in_any_place_is_read_or_refused(path: str) -> None:
     dialect, base, num_read = DIALECTS[path], BASES[path], 0
     assert isinstance(dialect.read(base), AgentRequest)
+    assert all(isinstance(read_or_refuse(dialect, body), RequestRefused) for body in STRANGE)
     for place in [*list_places(base), ("unknown",)]:
         for strange in STRANGE:
             body = copy.deepcopy(base)

@@ -191,18 +191,22 @@ def test_what_is_not_read_is_counted() -> None:
         "prompt_cache_key": "k",
     }
     codex |= {"client_metadata": {"a": "b"}, "reasoning": {"summary": "auto"}}
-    space = {"type": "namespace", "name": "team", "tools": [function]}
+    space = {"type": "namespace", "name": "team", "description": "Others", "tools": [function]}
     codex["tools"] = [function | {"name": "exec"}, {"type": "web_search"}, space]
     codex["input"] += [
         {"type": "reasoning", "encrypted_content": "e", "summary": []},
         {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "+ü"},
+        {"type": "reasoning", "summary": []},
+        {"type": "function_call", "call_id": "d", "name": "exec", "arguments": "{}"},
         {"type": "custom_tool_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "ok"}]},
     ]
     request = RESPONSES.read(codex)
-    assert request.num_unread_fields == 3  # reasoning, web_search and one item of reasoning
+    assert (
+        request.num_unread_fields == 5
+    )  # reasoning, web_search, the description of a namespace and two items of reasoning
     assert [(tool.name, tool.namespace) for tool in request.tools] == [("exec", ""), ("read", "team")]
     called = AgentToolCall(call_id="c", name="patch", arguments='{"input": "+ü"}')
-    said = Message(role="assistant", text="", calls=(called,))
+    said = Message(role="assistant", text="", calls=(called, AgentToolCall(call_id="d", name="exec", arguments="{}")))
     assert request.messages[2:] == (said, Message(role="tool", text="ok", answers="c"))
 
     claude = BODIES[MESSAGES.path](SESSION[:2], False)
@@ -213,9 +217,10 @@ def test_what_is_not_read_is_counted() -> None:
         {"name": "read", "input_schema": {}, "cache_control": {}},
     ]
     failed = {"type": "tool_result", "tool_use_id": "t", "is_error": True, "content": "no file"}
+    claude["messages"][-1]["id"] = "m"
     claude["messages"][-1]["content"] = [{"type": "text", "text": "Before"}, failed, {"type": "text", "text": "After"}]
     request = MESSAGES.read(claude)
-    assert request.num_unread_fields == 3  # thinking, output_config and bash
+    assert request.num_unread_fields == 4  # thinking, output_config, bash and the id of a message
     assert [tool.name for tool in request.tools] == ["read"]
     assert [message.text for message in request.messages[1:]] == ["Before", "Error: no file", "After"]
 
@@ -226,10 +231,12 @@ def test_what_is_not_read_is_counted() -> None:
         "n": 1,
         "response_format": {"type": "json_schema"},
     }
+    pi["messages"].append({"role": "assistant", "content": None, "refusal": "No."})
     pi["messages"][2] |= {"refusal": None, "annotations": [], "reasoning_content": "hm"}
     request = CHAT.read(pi)
     assert request.num_unread_fields == 2  # response_format and reasoning_content
     assert request.wants_stream_usage
+    assert request.messages[-1].text == "No."
 
 
 @pytest.mark.parametrize("path", DIALECTS)
