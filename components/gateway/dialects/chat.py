@@ -51,11 +51,10 @@ def _read_message(message: Fields) -> tuple[Message, int]:
         return Message(role=role, text=message.read_content("content"), answers=answers), unread
     if role != "assistant":
         return Message(role=role, text=message.read_content("content")), message.count_unread("role", "content")
-    text = message.read_text("refusal", "")
-    if message.values.get("content") is not None:
-        text = message.read_content("content", between="")
+    said = "content" if message.has("content") else "refusal"
+    text = message.read_content("content", between="") if said == "content" else message.read_text("refusal", "")
     calls = tuple(map(_read_call, message.list_fields("tool_calls")))
-    unread = message.count_unread("role", "content", "refusal", "tool_calls")
+    unread = message.count_unread("role", said, "tool_calls")
     return Message(role=role, text=text, calls=calls), unread
 
 

@@ -73,17 +73,16 @@ class Fields:
             raise self.refuse(name, "is no object; send one")
         return Fields(value or {}, self.name_field(name))
 
-    def list_fields(self, name: str) -> "Iterator[Fields]":
+    def list_fields(self, name: str) -> Iterator["Fields"]:
         """The objects of the list `name`; none where it is absent."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, list):
             raise self.refuse(name, "is no list; send one")
+        place = self.name_field(name)
         for position, each in enumerate(value or ()):
             if not isinstance(each, dict):
-                raise Fields({str(position): each}, self.name_field(name)).refuse(
-                    str(position), "is no object; send one"
-                )
-            yield Fields(each, f"{self.path}.{name}.{position}" if self.path else f"{name}.{position}")
+                raise Fields({str(position): each}, place).refuse(str(position), "is no object; send one")
+            yield Fields(each, f"{place}.{position}")
 
     def read_content(self, name: str, between: str = "\n") -> str:
         """The text of a field that is a text or a list of parts of text."""
@@ -107,7 +106,5 @@ def read_part(part: Fields) -> str:
     """The text of one part of content."""
     field = _TEXTS.get(part.read_text("type", ""))
     if field is None:
-        raise part.refuse(
-            "type", "is not read; send text parts only: images, audio and files have no place in the prompt"
-        )
+        raise part.refuse("type", "is not read; send text parts only: a prompt holds no images, audio or files")
     return part.read_text(field)

@@ -12,7 +12,7 @@ from components.gateway.dialects.wire import write_event
 
 _ROLES: Mapping[str, Role] = {name: role for name, role in ROLES.items() if name != "developer"}
 _READ = split_names("messages system max_tokens stop_sequences thread context_management")
-_CALLER = {"type": "direct"}
+_TOOL_USE = {"type": "tool_use", "caller": {"type": "direct"}}
 _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 _ERROR_TYPES = {
     401: "authentication_error",
@@ -38,10 +38,11 @@ def read_messages(body: Mapping[str, Any]) -> AgentRequest:
     messages: list[Message] = []
     if fields.has("system"):
         messages.append(Message(role="system", text=fields.read_content("system")))
-    for message in fields.list_fields("messages"):
+    given = list(fields.list_fields("messages"))
+    for message in given:
         num_unread += _read_message(message, messages) + message.count_unread("role", "content")
-    if messages and messages[-1].role == "assistant":
-        raise fields.refuse("messages", "end with an answer, which is not continued here; end with a user's message")
+    if given and messages[-1].role == "assistant":
+        raise given[-1].refuse("role", "ends the messages, and is not continued here; end with a user's message")
     tools, unread = _read_tools(fields)
     return build_request(
         fields,
@@ -103,13 +104,7 @@ def write_messages(request: AgentRequest, answer: AgentAnswer) -> dict[str, Any]
     text = write_text(answer)
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text, "citations": None}] if text else []
     blocks += [
-        {
-            "type": "tool_use",
-            "id": call.call_id,
-            "name": call.name,
-            "input": json.loads(call.arguments),
-            "caller": _CALLER,
-        }
+        {"id": call.call_id, "name": call.name, "input": json.loads(call.arguments), **_TOOL_USE}
         for call in answer.calls
     ]
     body = _write_begun(request, answer)

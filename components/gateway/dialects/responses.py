@@ -53,7 +53,7 @@ def _read_items(body: Fields, messages: list[Message]) -> int:
 
     def close_answer() -> None:
         if calls:
-            is_open = bool(messages) and messages[-1].role == "assistant" and not messages[-1].calls
+            is_open = bool(messages) and messages[-1].role == "assistant"
             said = messages.pop() if is_open else Message(role="assistant", text="")
             messages.append(replace(said, calls=tuple(calls)))
             calls.clear()

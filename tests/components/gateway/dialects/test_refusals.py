@@ -91,7 +91,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (MESSAGES.path, {"context_management": {"edits": [{"type": "clear"}]}}, "context_management.edits.0.type", "leave it out"),
     *((MESSAGES.path, {"messages": [message]}, field, remedy) for message, field, remedy in [
         ({"role": "developer", "content": "Go"}, "messages.0.role", "system, user, assistant"),
-        ({"role": "assistant", "content": "The"}, "messages", "not continued"),
+        ({"role": "assistant", "content": "The"}, "messages.0.role", "not continued"),
         ({"role": "user", "content": [{"type": "document"}]}, "messages.0.content.0.type", "text parts only"),
         ({"role": "user", "content": [{"type": "tool_result"}]}, "messages.0.content.0.tool_use_id", "not empty"),
     ]),
