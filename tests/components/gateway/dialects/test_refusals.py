@@ -161,11 +161,11 @@ def test_any_value_in_any_place_is_read_or_refused(path: str) -> None:
     assert isinstance(dialect.read(base), AgentRequest)
     assert all(isinstance(read_or_refuse(dialect, body), RequestRefused) for body in STRANGE)
     for place in [*list_places(base), ("unknown",)]:
+        body = copy.deepcopy(base)
+        target: Any = body
+        for key in place[:-1]:
+            target = target[key]
         for strange in STRANGE:
-            body = copy.deepcopy(base)
-            target: Any = body
-            for key in place[:-1]:
-                target = target[key]
             target[place[-1]] = strange
             asked = read_or_refuse(dialect, body)
             if isinstance(asked, RequestRefused):
