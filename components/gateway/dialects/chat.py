@@ -52,24 +52,24 @@ def _read_message(message: Fields) -> tuple[Message, int]:
     if role != "assistant":
         return Message(role=role, text=message.read_content("content")), message.count_unread("role", "content")
     said = "content" if message.has("content") else "refusal"
-    text = message.read_content("content", between="") if said == "content" else message.read_text("refusal", "")
+    text = message.read_content("content", between="") if said == "content" else message.read_string("refusal", "")
     calls = tuple(map(_read_call, message.list_fields("tool_calls")))
     unread = message.count_unread("role", said, "tool_calls")
     return Message(role=role, text=text, calls=calls), unread
 
 
 def _read_call(call: Fields) -> AgentToolCall:
-    if call.read_text("type", "function") != "function":
+    if call.read_string("type", "function") != "function":
         raise call.refuse("type", "is no call of a function; send function calls only")
     function = call.read_fields("function")
     return AgentToolCall(
-        call_id=call.read_name("id"), name=function.read_name("name"), arguments=function.read_text("arguments")
+        call_id=call.read_name("id"), name=function.read_name("name"), arguments=function.read_string("arguments")
     )
 
 
 def _read_tools(body: Fields) -> tuple[list[Tool], int]:
     tools = list(body.list_fields("tools"))
-    functions = [tool.read_fields("function") for tool in tools if tool.read_text("type") == "function"]
+    functions = [tool.read_fields("function") for tool in tools if tool.read_string("type") == "function"]
     return [read_tool(function, "parameters") for function in functions], len(tools) - len(functions)
 
 

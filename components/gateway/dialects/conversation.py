@@ -15,7 +15,7 @@ ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": 
 
 
 def read_role(message: Fields, roles: Mapping[str, Role] = ROLES) -> Role:
-    role = roles.get(message.read_text("role", ""))
+    role = roles.get(message.read_string("role", ""))
     if role is None:
         raise message.refuse("role", f"is not known; send one of {', '.join(roles)}")
     return role
@@ -25,7 +25,7 @@ def read_tool(tool: Fields, schema: str, namespace: str = "") -> Tool:
     """A function; `schema` is the field of its parameters."""
     return Tool(
         name=tool.read_name("name"),
-        description=tool.read_text("description", ""),
+        description=tool.read_string("description", ""),
         parameters=_NO_PARAMETERS if tool.values.get(schema) is None else tool.read_fields(schema).values,
         namespace=namespace,
     )
@@ -88,7 +88,7 @@ def _read_tool_choice(body: Fields, names: set[str]) -> tuple[ToolChoice, str]:
     if value is None:
         return "auto", ""
     choice = Fields({"type": value}, "tool_choice") if isinstance(value, str) else body.read_fields("tool_choice")
-    kind = choice.read_text("type")
+    kind = choice.read_string("type")
     if kind in ("function", "tool"):
         named = (choice.read_fields("function") if choice.has("function") else choice).read_name("name")
         if named not in names:

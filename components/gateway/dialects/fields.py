@@ -32,7 +32,7 @@ class Fields:
         field, shown = self.name_field(name), shorten(json.dumps(self.values.get(name)))
         return RequestRefused(f"{field} {shown} {why}", field=field, code=code, unsupported=unsupported)
 
-    def read_text(self, name: str, default: str | None = None) -> str:
+    def read_string(self, name: str, default: str | None = None) -> str:
         value = self.values.get(name, default)
         if value is None and default is not None:
             return default
@@ -104,7 +104,7 @@ def shorten(text: str) -> str:
 
 def read_part(part: Fields) -> str:
     """The text of one part of content."""
-    field = _TEXTS.get(part.read_text("type", ""))
+    field = _TEXTS.get(part.read_string("type", ""))
     if field is None:
         raise part.refuse("type", "is not read; send text parts only: a prompt holds no images, audio or files")
-    return part.read_text(field)
+    return part.read_string(field)

@@ -33,7 +33,7 @@ def read_messages(body: Mapping[str, Any]) -> AgentRequest:
         why = "is not supported; send all messages: no thread is kept here"
         raise fields.refuse("thread", why, code="thread_unsupported_request", unsupported=("thread",))
     for edit in fields.read_fields("context_management").list_fields("edits"):
-        if not edit.read_text("type").startswith("clear_thinking"):
+        if not edit.read_string("type").startswith("clear_thinking"):
             raise edit.refuse("type", "is not supported; leave it out: messages are never shortened here")
     messages: list[Message] = []
     if fields.has("system"):
@@ -65,7 +65,7 @@ def _read_message(message: Fields, messages: list[Message]) -> int:
     calls: list[AgentToolCall] = []
     num_thoughts = num_results = 0
     for block in message.list_fields("content"):
-        kind = block.read_text("type")
+        kind = block.read_string("type")
         if role == "assistant" and kind == "tool_use":
             arguments = json.dumps(block.read_fields("input").values, ensure_ascii=False)
             call_id, name = block.read_name("id"), block.read_name("name")
@@ -96,7 +96,7 @@ def _read_result(block: Fields) -> Message:
 def _read_tools(body: Fields) -> tuple[list[Tool], int]:
     """The tools with a schema, and how many others there are: the provider's own."""
     tools = list(body.list_fields("tools"))
-    own = [tool for tool in tools if tool.has("input_schema") or tool.read_text("type", "custom") == "custom"]
+    own = [tool for tool in tools if tool.has("input_schema") or tool.read_string("type", "custom") == "custom"]
     return [read_tool(tool, "input_schema") for tool in own], len(tools) - len(own)
 
 

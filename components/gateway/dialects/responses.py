@@ -27,10 +27,10 @@ _LOGPROBS = "message.output_text.logprobs"
 def read_responses(body: Mapping[str, Any]) -> AgentRequest:
     """Raises RequestRefused."""
     fields, num_unread = open_body(body, _READ)
-    instructions = fields.read_text("instructions", "")
+    instructions = fields.read_string("instructions", "")
     messages = [Message(role="system", text=instructions)] if instructions else []
     if isinstance(fields.values.get("input"), str):
-        messages.append(Message(role="user", text=fields.read_text("input")))
+        messages.append(Message(role="user", text=fields.read_string("input")))
     else:
         num_unread += _read_items(fields, messages)
     tools, unread = _read_tools(fields)
@@ -59,7 +59,7 @@ def _read_items(body: Fields, messages: list[Message]) -> int:
             calls.clear()
 
     for item in body.list_fields("input"):
-        kind = item.read_text("type", "message")
+        kind = item.read_string("type", "message")
         if kind == "reasoning":
             num_unread += 1
         elif kind in ("function_call", "custom_tool_call"):
@@ -83,9 +83,9 @@ def _read_item(item: Fields, kind: str) -> Message:
 
 def _read_call(item: Fields, kind: str) -> AgentToolCall:
     if kind == "function_call":
-        arguments = item.read_text("arguments")
+        arguments = item.read_string("arguments")
     else:
-        arguments = json.dumps({"input": item.read_text("input")}, ensure_ascii=False)
+        arguments = json.dumps({"input": item.read_string("input")}, ensure_ascii=False)
     return AgentToolCall(call_id=item.read_name("call_id"), name=item.read_name("name"), arguments=arguments)
 
 
@@ -94,11 +94,11 @@ def _read_tools(body: Fields) -> tuple[list[Tool], int]:
     tools: list[Tool] = []
     num_unread = 0
     for tool in body.list_fields("tools"):
-        kind = tool.read_text("type")
+        kind = tool.read_string("type")
         is_space = kind == "namespace"
         num_unread += is_space and tool.has("description")
         for each in tool.list_fields("tools") if is_space else (tool,):
-            if each.read_text("type") == "function":
+            if each.read_string("type") == "function":
                 tools.append(read_tool(each, "parameters", tool.read_name("name") if is_space else ""))
             else:
                 num_unread += 1
