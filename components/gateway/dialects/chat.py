@@ -7,10 +7,10 @@ from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Me
 from components.gateway.dialects.conversation import (
     ROLES,
     build_request,
+    fill_text,
     read_role,
     read_tool,
     write_logprobs,
-    write_text,
 )
 from components.gateway.dialects.fields import Fields
 from components.gateway.dialects.rules import open_body, split_names
@@ -76,7 +76,7 @@ def _read_tools(body: Fields) -> tuple[list[Tool], int]:
 def write_chat(request: AgentRequest, answer: AgentAnswer) -> dict[str, Any]:
     message: dict[str, Any] = {
         "role": "assistant",
-        "content": write_text(answer) or None,
+        "content": fill_text(answer) or None,
         "refusal": None,
         "annotations": [],
     }
@@ -101,7 +101,7 @@ def stream_chat(request: AgentRequest, answer: AgentAnswer) -> Iterator[bytes]:
         return write_event({**head, "choices": [choice]})
 
     yield chunk({"role": "assistant", "content": "", "refusal": None})
-    if text := write_text(answer):
+    if text := fill_text(answer):
         yield chunk({"content": text})
     for index, call in enumerate(answer.calls):
         yield chunk({"tool_calls": [{"index": index, **_write_call(call, "")}]})

@@ -103,7 +103,7 @@ def _read_tool_choice(body: Fields, names: set[str]) -> tuple[ToolChoice, str]:
     return _CHOICES[kind], ""
 
 
-def write_text(answer: AgentAnswer) -> str:
+def fill_text(answer: AgentAnswer) -> str:
     """The text of an answer; a blank where there is nothing at all, for which clients fail or ask again."""
     return answer.text or ("" if answer.calls else " ")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, RequestRefused, Role, Tool
-from components.gateway.dialects.conversation import ROLES, build_request, read_role, read_tool, write_text
+from components.gateway.dialects.conversation import ROLES, build_request, fill_text, read_role, read_tool
 from components.gateway.dialects.fields import Fields, read_part
 from components.gateway.dialects.rules import open_body, split_names
 from components.gateway.dialects.wire import write_event
@@ -101,7 +101,7 @@ def _read_tools(body: Fields) -> tuple[list[Tool], int]:
 
 
 def write_messages(request: AgentRequest, answer: AgentAnswer) -> dict[str, Any]:
-    text = write_text(answer)
+    text = fill_text(answer)
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text, "citations": None}] if text else []
     blocks += [
         {"id": call.call_id, "name": call.name, "input": json.loads(call.arguments), **_TOOL_USE}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, Tool
-from components.gateway.dialects.conversation import build_request, read_role, read_tool, write_logprobs, write_text
+from components.gateway.dialects.conversation import build_request, fill_text, read_role, read_tool, write_logprobs
 from components.gateway.dialects.fields import Fields
 from components.gateway.dialects.rules import open_body, split_names
 from components.gateway.dialects.wire import write_event
@@ -164,7 +164,7 @@ def _list_item_events(index: int, item: Mapping[str, Any]) -> list[tuple[str, di
 def _write_items(request: AgentRequest, answer: AgentAnswer) -> list[dict[str, Any]]:
     status = "incomplete" if answer.finish == "length" else "completed"
     items: list[dict[str, Any]] = []
-    if text := write_text(answer):
+    if text := fill_text(answer):
         logprobs = write_logprobs(answer) if request.wants_logprobs else []
         part = {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
         message = {"type": "message", "id": f"msg_{answer.answer_id}", "status": status, "role": "assistant"}
