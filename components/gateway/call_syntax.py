@@ -83,18 +83,22 @@ class CallSyntax:
                 return None
             calls.append(call)
             further = _skip_marks(text, at, self.between) if self.between else None
-            if further is None or text[_skip_space(text, further) :][:1] != "{":
+            if further is None or not text.startswith("{", _skip_space(text, further)):
                 end = _skip_marks(text, at, self.closes)
                 return None if end is None else (calls, end)
             at = further
 
     def _read_call(self, value: Any, names: Collection[str]) -> tuple[str, str] | None:
-        if not isinstance(value, dict) or value.get(self.name_key) not in names:
+        name = value.get(self.name_key) if isinstance(value, dict) else None
+        if not isinstance(name, str) or name not in names:
             return None
         arguments = value.get(self.arguments_key)
         if not isinstance(arguments, dict):
             return None
-        return value[self.name_key], json.dumps(arguments, ensure_ascii=False)
+        try:
+            return name, json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        except ValueError:  # a number that JSON has not
+            return None
 
 
 def _find_call(text: str, at: int) -> tuple[int, int, str, str] | None:
