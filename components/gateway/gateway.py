@@ -152,8 +152,8 @@ class Gateway:
     def _sample(self, session: AgentSession, asked: "_Question", repeat: int) -> AgentCall:
         """The call with a new answer, not yet recorded."""
         served, request = asked.served, asked.request
-        before, num_read, history = session.find_extended(request, asked.canonical, served.policy)
-        prompt = self._write_prompt(served, request, before, num_read)
+        before, place, history = session.find_extended(request, asked.canonical, served.policy)
+        prompt = self._write_prompt(served, request, before, place)
         completion = self._draw(asked, prompt, self._choose_seed(session, asked, repeat))
         read = served.encoder.read(completion.tokens, request.tools, asked.stop)
         said = Message(role="assistant", text=read.text, calls=_name_calls(asked.digest, repeat, read.calls))
@@ -178,14 +178,14 @@ class Gateway:
         )
 
     def _write_prompt(
-        self, served: ServedPolicy, request: AgentRequest, before: AgentCall | None, num_read: int
+        self, served: ServedPolicy, request: AgentRequest, before: AgentCall | None, place: int
     ) -> tuple[int, ...]:
         """The prompt: what the policy has read and sampled in this conversation, and what is new."""
         if before is None:
             self.counts.num_begun += 1
             return served.encoder.encode(request.messages, request.tools)
         self.counts.num_extended += 1
-        said, new = request.messages[num_read], request.messages[num_read + 1 :]
+        said, new = request.messages[place], request.messages[place + 1 :]
         return served.encoder.extend((*before.prompt_tokens, *before.tokens), said, new, request.tools)
 
     def _draw(self, asked: "_Question", prompt: tuple[int, ...], seed: int) -> Completion:

@@ -57,12 +57,12 @@ class AgentSession:
     def find_extended(
         self, request: AgentRequest, canonical: Sequence[Any], policy: str
     ) -> tuple[AgentCall | None, int, str]:
-        """The longest call of the policy whose conversation the request continues, the number of messages up to its answer, and
-        the digest of the whole conversation."""
+        """The longest call of the policy whose conversation the request continues, the place of its answer among the messages,
+        and the digest of the whole conversation."""
         histories = digest_histories(canonical, [show_tool(tool) for tool in request.tools])
         for number in range(len(histories) - 2, -1, -1):
             if (call := self._by_history.get((policy, histories[number]))) is not None:
-                return call, number + 1, histories[-1]
+                return call, number, histories[-1]
         return None, 0, histories[-1]
 
     def ask(self, digest: str, is_open: IsOpen, *, is_marked_retry: bool) -> Asking:

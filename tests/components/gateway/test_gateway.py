@@ -108,6 +108,12 @@ def test_a_prompt_continues_what_its_policy_has_read_and_sampled() -> None:
         )
         assert later.extends == earlier.key, "of the same policy: the other one's words are read, not continued"
     assert [each.extends for each in calls[:2]] == ["", ""]
+    whole = "<|start|>system\nbe brief<|end|>\n"
+    for number, each in enumerate(calls):
+        last = "be brief" if number == 0 else calls[number - 1].text
+        whole += f"<|start|>user\n{number} after {last[:12]}<|end|>\n<|start|>assistant\n"
+        assert TOKENIZER.decode_with_specials(each.prompt_tokens) == whole, "nothing that was said is left out"
+        whole += f"{each.text}<|end|>\n"
     assert (gateway.counts.num_extended, gateway.counts.num_begun) == (4, 2)
 
 
