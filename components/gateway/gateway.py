@@ -91,13 +91,12 @@ class Gateway:
             session.check_budget()
             asked = self._make_question(session, served, request)
             asking = session.ask(asked.digest, is_open, is_marked_retry=is_marked_retry)
-            call = session.journal.read(f"{asked.digest}-{asking.repeat}")
             self.counts.num_unread_fields += request.num_unread_fields
-            if call is None:
-                call = session.journal.write(self._sample(session, asked, asking.repeat))
-                self.counts.num_sampled += 1
-            else:
-                self.counts.num_replayed += 1
+            try:
+                call = self._find_or_sample(session, asked, asking.repeat)
+            except BaseException:
+                asking.is_open = lambda: False  # its connection may stand, and carry the next attempt
+                raise
             session.keep(call)
         return Answered(call=call, answer=_show(served, request, call), asking=asking)
 
@@ -115,6 +114,15 @@ class Gateway:
     def count_tokens(self, request: AgentRequest) -> int:
         """The tokens of a prompt that begins anew."""
         return len(self.find_model(request.model).encoder.encode(request.messages, request.tools))
+
+    def _find_or_sample(self, session: AgentSession, asked: "_Question", repeat: int) -> AgentCall:
+        """The call from the journal, or else a new one, recorded."""
+        if (call := session.journal.read(f"{asked.digest}-{repeat}")) is not None:
+            self.counts.num_replayed += 1
+            return call
+        call = session.journal.write(self._sample(session, asked, repeat))
+        self.counts.num_sampled += 1
+        return call
 
     def _make_question(self, session: AgentSession, served: ServedPolicy, request: AgentRequest) -> "_Question":
         """What the engine will be asked, and the digest of what decides its answer. Raises RequestRefused."""

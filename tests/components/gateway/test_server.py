@@ -18,7 +18,7 @@ from components.errors import ConfigurationError, EngineUnavailable
 from components.gateway import server as gateway_server
 from components.gateway.server import Entrance, GatewayServer
 from components.generation.base import Completion, GenerationRequest
-from tests.components.gateway.talks import ADD
+from tests.components.gateway.talks import ADD, ask, say
 from tests.components.gateway.test_gateway import Scripted, _Kept, open_gateway, open_session
 
 KEY = "the key of this session"
@@ -160,8 +160,15 @@ def test_an_engine_that_is_away_is_said_without_its_secrets(url: str, engine: Sl
     away = httpx.post(f"{url}{path}", json={**FORM, "max_tokens": 4}, headers={"x-api-key": KEY})
     assert away.status_code == 503
     assert "10.0.0.9" not in away.text
-    engine.fails = False
-    assert httpx.post(f"{url}{path}", json={**FORM, "max_tokens": 4}, headers={"x-api-key": KEY}).status_code == 200
+    with httpx.Client(base_url=url, headers={"x-api-key": KEY}) as client:
+        engine.fails = True
+        assert client.post(path, json={**FORM, "max_tokens": 4}).status_code == 503
+        engine.fails = False
+        again = client.post(path, json={**FORM, "max_tokens": 4})
+    alone = Slow()
+    alone.may_answer.set()
+    first = open_gateway(alone).answer(open_session(), ask(say("q"), max_tokens=4), lambda: True)
+    assert first.answer.text in again.text, "on the same connection it is the first answer, no second sample"
 
 
 def test_a_socket_is_the_identity_of_its_session(tmp_path: Path, engine: Slow) -> None:
