@@ -207,7 +207,7 @@ def test_refused_namespaces_are_told_with_a_remedy(rootfs: tuple[Path, str], ope
 def test_a_bubblewrap_that_fails_is_quoted(rootfs: tuple[Path, str], open_folder: Path) -> None:
     bwrap = failing_bwrap(open_folder, "the disk is full")
     with pytest.raises(SandboxUnavailable, match="the disk is full"):
-        open_bubblewrap(rootfs[0], num_boxes=1, image_digest="d", bwrap=bwrap, start_timeout_seconds=0.5)
+        open_bubblewrap(rootfs[0], num_boxes=1, image_digest="d", bwrap=bwrap, start_timeout_seconds=5.0)
 
 
 def test_a_root_file_system_without_a_runner_starts_no_box(tmp_path: Path, bubblewrap_pool: BoxPool) -> None:
@@ -215,7 +215,7 @@ def test_a_root_file_system_without_a_runner_starts_no_box(tmp_path: Path, bubbl
         (tmp_path / name).mkdir()
     tmp_path.chmod(0o755)
     with pytest.raises(SandboxUnavailable, match="python3"):
-        open_bubblewrap(tmp_path, num_boxes=1, image_digest="d", start_timeout_seconds=0.5)
+        open_bubblewrap(tmp_path, num_boxes=1, image_digest="d", start_timeout_seconds=5.0)
 
 
 def test_closing_is_quick_and_may_be_done_twice(rootfs: tuple[Path, str], bubblewrap_pool: BoxPool) -> None:
