@@ -43,7 +43,9 @@ ENV HOME=/home/troupe \
     DO_NOT_TRACK=1 \
     MLFLOW_DISABLE_TELEMETRY=true \
     PREFECT_SERVER_ANALYTICS_ENABLED=false \
-    RAY_USAGE_STATS_ENABLED=0
+    RAY_USAGE_STATS_ENABLED=0 \
+    RAY_grpc_client_keepalive_time_ms=10000 \
+    RAY_grpc_client_keepalive_timeout_ms=20000
 USER 1000:1000
 WORKDIR /home/troupe
 CMD ["troupe", "doctor"]

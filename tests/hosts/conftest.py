@@ -85,6 +85,8 @@ class Hosts:
             "RAY_health_check_period_ms": "1000",
             "RAY_health_check_timeout_ms": "4000",
             "RAY_health_check_failure_threshold": "3",
+            "RAY_grpc_client_keepalive_time_ms": "5000",
+            "RAY_grpc_client_keepalive_timeout_ms": "5000",
             "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
         }
 
