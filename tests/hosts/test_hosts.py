@@ -132,7 +132,7 @@ def test_a_run_outlives_its_vllm_server(hosts: Hosts) -> None:
             for pid, line in hosts.processes(name).items():
                 is_server = "vllm.entrypoints" in line and (name, pid) not in servers
                 servers += [(name, pid)] if is_server else []
-        if len(servers) == 1 and "step 1/3" in log.read_text():
+        if len(servers) == 1 and "(1 of 3)" in log.read_text():
             os.kill(servers[0][1], signal.SIGKILL)
         time.sleep(0.2)
     assert training.returncode == 0, log.read_text()[-4000:]
