@@ -127,13 +127,15 @@ def test_a_run_outlives_its_vllm_server(hosts: Hosts) -> None:
     training = hosts.start("head", f"RAY_ADDRESS={HEAD}:6379 {train} > /tmp/served.log 2>&1")
     log = hosts.file("head", "/tmp/served.log")
     servers: list[tuple[str, int]] = []
+    is_killed = False
     while training.poll() is None:
         for name in ("w1", "w2"):
             for pid, line in hosts.processes(name).items():
                 is_server = "vllm.entrypoints" in line and (name, pid) not in servers
                 servers += [(name, pid)] if is_server else []
-        if len(servers) == 1 and "(1 of 3)" in log.read_text():
+        if not is_killed and "(1 of 3)" in log.read_text():
             os.kill(servers[0][1], signal.SIGKILL)
+            is_killed = True
         time.sleep(0.2)
     assert training.returncode == 0, log.read_text()[-4000:]
     assert len(servers) == 2, "one was lost, and one was started for it"
