@@ -148,9 +148,9 @@ class _Marks:
         return f"text-number-{len(self.texts) - 1}-stands-here"
 
     def hide(self, value: Any) -> Any:
-        """JSON with marks in place of the strings that spell a special token."""
+        """JSON with marks in place of the strings that spell a special token, or a mark."""
         if isinstance(value, str):
-            spells = any(text in value for text in self.special_texts)
+            spells = any(text in value for text in self.special_texts) or _MARK.search(value) is not None
             return self._put(json.dumps(value, ensure_ascii=False)[1:-1]) if spells else value
         if isinstance(value, Mapping):
             return {self.hide(key): self.hide(each) for key, each in value.items()}
@@ -167,6 +167,10 @@ class _Marks:
         """The pieces of what a template wrote. Raises RequestRefused unless each text is in it once."""
         parts = _MARK.split(rendered)
         found = Counter(int(number) for number in parts[1::2])
+        if max(found, default=-1) >= len(self.texts):  # the name of a tool
+            raise RequestRefused(
+                "tools: a name is spelled as the gateway marks texts; give it another one", field="tools"
+            )
         if wrong := [number for number in sorted(self.messages) if found[number] != 1]:
             what = "writes twice" if found[wrong[0]] else "leaves out"
             raise RequestRefused(

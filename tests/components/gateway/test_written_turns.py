@@ -106,6 +106,21 @@ def test_what_a_template_leaves_out_is_refused_by_its_text() -> None:
         writer.write(talk, [ADD])
 
 
+def test_what_spells_a_mark_of_the_gateway_is_text() -> None:
+    writer = TurnWriter.under(Published("qwen3"))
+    mark = "text-number-0-stands-here text-number-99-stands-here"
+    said = [
+        say(mark),
+        say("", role="assistant", calls=(call(arguments=f'{{"a": "{mark}"}}'),)),
+        say("3", role="tool", answers="c1"),
+    ]
+    pieces = writer.write(said, [replace(ADD, description=mark)])
+    assert join(pieces).count(mark) == 3
+    assert [piece for piece in pieces if piece.is_template and "stands-here" in piece.text] == []
+    with pytest.raises(RequestRefused, match="a name is spelled"):
+        writer.write([say("q"), say("", role="assistant", calls=(call(name="text-number-99-stands-here"),))], [ADD])
+
+
 def test_a_result_without_its_call_is_refused() -> None:
     writer = TurnWriter.under(Published("qwen3"))
     with pytest.raises(RequestRefused, match=r"answers the call 'zz'.*send the whole conversation"):
