@@ -247,11 +247,22 @@ class FailedBranch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramEnd:
+    """How the program of an episode's agents ended: its exit code, None if it was ended, the end of what it printed or returned, and
+    the files that it was asked to leave."""
+
+    exit_code: int | None
+    output: str
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Episode(ReadableEpisode):
     """One team on one problem. A failed episode is data: it has an `error` and the finished nodes.
 
     `nodes` is a tree in a flat order, in which a node comes after its parent. The nodes without a parent are the selected
-    branch, to which `success` and `error` belong. `cuts` are the failures of other lines; None without one.
+    branch, to which `success` and `error` belong. `cuts` are the failures of other lines; None without one. `ended` is the end
+    of a program that played it; None if none did.
     """
 
     problem: Problem
@@ -260,6 +271,7 @@ class Episode(ReadableEpisode):
     success: bool
     error: str | None = None
     cuts: tuple[FailedBranch, ...] | None = None
+    ended: ProgramEnd | None = None
 
     @property
     def path(self) -> tuple[Node, ...]:

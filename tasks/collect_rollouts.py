@@ -40,7 +40,7 @@ def collect_rollouts(
     shard = collect_shard(
         scenario.shard_plan(step=step, shard=part),
         family=scenario.family,
-        router=session.router(versions, seating),
+        router=session.router(versions, seating, calls=key.path),
         rubric=scenario.training_rubric,
         tools=session.toolbox.tools(journal=ToolJournal(store, key.path)),
         refilling=scenario.refilling(step=step, shard=part),

@@ -8,6 +8,7 @@ from typing import Any
 from components.environments.base import NO_TOOLS, AnswerFormat, Retriever, Split, Tools
 from components.environments.environment import Demonstrator, Environment, ToolEnvironment, has_joint_step
 from components.environments.play import Playthrough, Position, Referee
+from components.environments.program import ProgramEnvironment
 from components.environments.returned_values import check_role_names, find_json_fault, find_problem_fault
 from components.environments.rules import TurnRules
 from components.environments.shared.splits import split_of
@@ -76,6 +77,11 @@ class Family:
     def has_joint_step(self) -> bool:
         """Whether agents side by side act at once."""
         return has_joint_step(type(self.environment))
+
+    @property
+    def is_played_by_programs(self) -> bool:
+        """Whether programs play its problems, which ask the policies by themselves."""
+        return isinstance(self.environment, ProgramEnvironment)
 
     @property
     def default_weights(self) -> Mapping[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 from components.environments.base import NO_TOOLS, Step, ToolCall, Tools
 from components.environments.rules import TurnRules
 from components.errors import ConfigurationError, ExecutionFailed, MalformedAction
-from components.schema import ActionOutcome, Observation, Problem
+from components.schema import ActionOutcome, Observation, Problem, ProgramEnd
 from components.turn_order import Phase, TurnOrder, branching_phase, phase_after
 
 
@@ -97,10 +97,28 @@ class Referee:
             step = self.rules.after_malformed(here.state, agent, malformed)
             local = {**_with_payoff(step, agent), "malformed": 1.0}
             solves, done, solved = here.is_solved, here.is_done, here.is_solved
+        outcome = self._make_outcome(step, local=local, solves=solves, done=done, error=error)
+        if position.beside is not None:
+            return outcome, position
+        ended = done and not here.is_done
+        return outcome, Position(state=step.state, is_done=done, is_solved=solved, beside=here if ended else None)
+
+    def finish(self, position: Position, last: ActionOutcome, end: ProgramEnd) -> tuple[ActionOutcome, Position]:
+        """The outcome of the last answer of a program that has ended, and the position then: what the environment makes of the
+        end, or `last` where it makes nothing of it, or the episode had ended before."""
+        if position.is_done or last.unscorable is not None or (step := self.rules.finish(position.state, end)) is None:
+            return last, position
+        local = {**last.local, **step.local}
+        outcome = self._make_outcome(step, local=local, solves=step.solved, done=True, error=last.error)
+        return outcome, Position(state=step.state, is_done=True, is_solved=step.solved)
+
+    def _make_outcome(
+        self, step: Step, *, local: Mapping[str, float], solves: bool, done: bool, error: str | None
+    ) -> ActionOutcome:
         team = {"solved": float(step.solved), **step.team}
         differing = {name: value for name, value in step.team_from_start.items() if value != team.get(name)}
         gain = step.value_gain if self.measures_value else None
-        outcome = ActionOutcome(
+        return ActionOutcome(
             team=team,
             local=local,
             solves=solves,
@@ -110,10 +128,6 @@ class Referee:
             value_gain=None if gain is None else gain(),
             payoffs=dict(step.payoffs) or None,
         )
-        if position.beside is not None:
-            return outcome, position
-        ended = done and not here.is_done
-        return outcome, Position(state=step.state, is_done=done, is_solved=solved, beside=here if ended else None)
 
     def acts_together(self, phase: Phase) -> bool:
         """Whether the agents of a phase act by one joint step."""

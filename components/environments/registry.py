@@ -22,6 +22,7 @@ from components.user_code import import_object, is_custom, source_digest, sugges
 
 FAMILIES: Mapping[str, str] = {
     "plan_path": "components.environments.games.plan_path:PlanPathEnvironment",
+    "agent_plan_path": "components.environments.games.agent_plan_path:AgentPlanPathEnvironment",
     "sokoban": "components.environments.games.sokoban:SokobanEnvironment",
     "sudoku": "components.environments.games.sudoku:SudokuEnvironment",
     "code": "components.environments.code.environment:CodeEnvironment",

@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 from components.environments.base import JointStep, Step
+from components.environments.program import AgentProgram
 from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import Execution, Query
@@ -40,6 +41,23 @@ def find_step_fault(step: Any) -> str | None:
         or _find_number_fault("team_from_start", step.team_from_start)
         or _find_number_fault("payoffs", step.payoffs)
     )
+
+
+def find_program_fault(program: Any) -> str | None:
+    """What is wrong with the value of `program`."""
+    if program is None:
+        return None
+    if not isinstance(program, AgentProgram):
+        return f" returned {type(program).__name__}; return an AgentProgram, or None"
+    if bool(program.command) == bool(program.function):
+        return ": give a command or a function, one of the two"
+    if program.function and not re.fullmatch(r"[\w.]+:\w+", program.function):
+        return f': function is {show_value(program.function)}; write "package.module:name"'
+    if isinstance(program.command, str) or not all(isinstance(part, str) for part in program.command):
+        return f': command is {show_value(program.command)}; give its words, as ("python", "agent.py")'
+    if not 0 < program.seconds < float("inf"):
+        return f": seconds is {show_value(program.seconds)}; give a positive number"
+    return None
 
 
 def find_joint_step_fault(step: Any) -> str | None:

@@ -7,17 +7,19 @@ from typing import Any, TypeVar
 
 from components.environments.base import MAX_ANSWER_CHARACTERS, AnswerFormat, JointStep, Step, ToolCall, Tools
 from components.environments.environment import Environment, ToolEnvironment, has_joint_step, has_single_step
+from components.environments.program import AgentProgram, ProgramEnvironment
 from components.environments.returned_values import (
     find_calls_fault,
     find_choices_fault,
     find_joint_step_fault,
+    find_program_fault,
     find_step_fault,
     find_text_fault,
 )
 from components.environments.shared.answer_extraction import reasoning_instructions
 from components.environments.shared.text import quote_start
 from components.errors import ConfigurationError, MalformedAction, TroupeError
-from components.schema import Observation
+from components.schema import Observation, Problem, ProgramEnd
 from components.text.escaping import show_value
 from components.text.suggestions import suggest
 from components.text.think_tags import without_thinking
@@ -137,6 +139,20 @@ class TurnRules:
         else:
             step = self.call("step", environment.step, self.copy_state(state), agent, answer)
         return self._check_step("step", step)
+
+    def program(self, problem: Problem) -> AgentProgram | None:
+        """The program that plays a problem; None if agents answer it without one."""
+        if not isinstance(self.environment, ProgramEnvironment):
+            return None
+        program = self.call("program", self.environment.program, self.copy_state(problem.payload))
+        self.refuse("program", find_program_fault(program))
+        return program
+
+    def finish(self, state: Any, end: ProgramEnd) -> Step | None:
+        """What the end of a program decides; None if the last answer did."""
+        assert isinstance(self.environment, ProgramEnvironment), f"{self.name} is played by no program"
+        step = self.call("finish", self.environment.finish, self.copy_state(state), end)
+        return None if step is None else self._check_step("finish", step)
 
     def step_together(self, state: Any, answers: Mapping[str, str | None], tools: Tools) -> JointStep:
         """The result of answers at once. Raises ExecutionFailed if a tool failed."""

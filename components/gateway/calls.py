@@ -13,6 +13,7 @@ from components.gateway.base import AgentRequest
 from components.gateway.conversation import show_tool
 from components.identity import canonical_json
 from components.schema import FinishReason, PolicyVersion
+from components.text.choice_tokens import Choices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class AgentCall:
     """
 
     session: str
+    number: int
+    """How many calls of the session were answered before it first was."""
     model: str
     policy: str
     version: PolicyVersion
@@ -39,6 +42,8 @@ class AgentCall:
     text: str
     calls: tuple[tuple[str, str], ...]
     """Names with arguments as JSON text."""
+    choices: Choices
+    """The answers among which it was drawn, as tokens; none: any text."""
     offers_tools: bool
     temperature: float
     created: int

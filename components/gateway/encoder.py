@@ -179,6 +179,11 @@ class CompactEncoder:
         return ReadAnswer(text="", calls=((tools[0].name, json.dumps({argument: text}, ensure_ascii=False)),))
 
 
+def make_encoder(tokenizer: ChatTokenizer, prompt_format: str, arguments: Mapping[str, Any]) -> PromptEncoder:
+    """How a policy of this prompt format is asked. Raises ConfigurationError."""
+    return CompactEncoder(tokenizer) if prompt_format == "compact" else ChatEncoder(tokenizer, arguments)
+
+
 def find_only_argument(tool: Tool) -> str | None:
     """The name of the one argument that a tool has, if it is a string."""
     properties = tool.parameters.get("properties")

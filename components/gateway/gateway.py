@@ -167,6 +167,7 @@ class Gateway:
         said = Message(role="assistant", text=read.text, calls=_name_calls(asked.digest, repeat, read.calls))
         return AgentCall(
             session=session.name,
+            number=len(session.kept),
             model=request.model,
             policy=served.policy,
             version=completion.version,
@@ -180,6 +181,7 @@ class Gateway:
             finish_reason=completion.finish_reason,
             text=read.text,
             calls=read.calls,
+            choices=_list_choices(served, request),
             offers_tools=bool(request.tools),
             temperature=asked.temperature,
             created=int(time.time()),

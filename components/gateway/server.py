@@ -36,10 +36,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """Where requests come in: the session that they belong to, and the key that they need; None: whoever reaches it."""
+    """Where requests come in, and the session of a key; None for a key of no session. A socket needs no key."""
 
-    session: AgentSession
-    key: str | None = None
+    find_session: Callable[[str], AgentSession | None]
+
+    @classmethod
+    def for_one(cls, session: AgentSession, key: str | None = None) -> "Entrance":
+        """That of one session, with its key; None: whoever reaches it."""
+        return cls(find_session=lambda given: session if key is None or _is_equal(given, key) else None)
 
 
 class GatewayServer(Closeable):
@@ -51,6 +55,8 @@ class GatewayServer(Closeable):
         # One worker: requests are answered one at a time, in the order in which they came.
         self._answering = ThreadPoolExecutor(1, thread_name_prefix="gateway-answers")
         self._runners: list[web.AppRunner] = []
+        self.failure: Exception | None = None
+        """The first error of an engine or of a journal."""
         self._thread = threading.Thread(target=self._loop.run_forever, name="gateway", daemon=True)
         self._thread.start()
 
@@ -104,13 +110,13 @@ class GatewayServer(Closeable):
 
     async def _answer(self, entrance: Entrance, dialect: Dialect, request: web.Request) -> web.StreamResponse:
         try:
-            check_key(entrance, request.headers)
+            session = find_session(entrance, request.headers)
             asked = dialect.read(await _read_body(request))
         except RequestRefused as refused:
             return _refuse(dialect, refused)
         work = partial(
             self._gateway.answer,
-            entrance.session,
+            session,
             asked,
             lambda: _is_open(request),
             is_marked_retry=_is_marked_retry(request.headers),
@@ -128,6 +134,7 @@ class GatewayServer(Closeable):
             return response
         except Exception as error:  # the border of a request: its client gets an error of its dialect, never a trace
             _log.exception("a request for %s failed", asked.model)
+            self.failure = self.failure or error
             if response is not None:
                 raise ConnectionResetError("the answer failed after the response had begun") from error
             return _refuse(dialect, _failure(error))
@@ -144,7 +151,7 @@ class GatewayServer(Closeable):
 
     async def _count(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
         try:
-            check_key(entrance, request.headers)
+            find_session(entrance, request.headers)
             asked = MESSAGES.read(await _read_body(request))
             counting = partial(self._gateway.count_tokens, asked)
             num_tokens = await asyncio.get_running_loop().run_in_executor(self._answering, counting)
@@ -154,7 +161,7 @@ class GatewayServer(Closeable):
 
     async def _list_models(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
         try:
-            check_key(entrance, request.headers)
+            find_session(entrance, request.headers)
         except RequestRefused as refused:
             return _refuse(CHAT, refused)
         return web.json_response(write_models(list(self._gateway.models)))
@@ -168,15 +175,20 @@ async def _end_others() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def check_key(entrance: Entrance, headers: Mapping[str, str]) -> None:
-    """Raise RequestRefused unless a request has the entrance's key, in either of the two headers."""
+def find_session(entrance: Entrance, headers: Mapping[str, str]) -> AgentSession:
+    """The session of a request's key, from either of the two headers. Raises RequestRefused."""
     given = headers.get("x-api-key") or headers.get("Authorization", "").removeprefix("Bearer ")
-    if entrance.key is not None and not hmac.compare_digest(given.encode(), entrance.key.encode()):
+    if (session := entrance.find_session(given)) is None:
         raise RequestRefused(
-            "this key is not the one of the gateway; send it as Authorization: Bearer or x-api-key",
+            "this key is none of the gateway's; send it as Authorization: Bearer or x-api-key",
             status=401,
             code="invalid_api_key",
         )
+    return session
+
+
+def _is_equal(given: str, key: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="replace"), key.encode())
 
 
 async def _read_body(request: web.Request) -> Mapping[str, Any]:

@@ -102,9 +102,14 @@ class Replay:
             self._act_together(beside, position)
         if n in self._known_K:
             return self._known_K[n]
+        if not node.is_trained_on and node.parent is None:
+            return [(candidate.outcome, position) for candidate in node.candidates]  # a program's call beside its work
         agent, texts_K = node.group.agent, [candidate.text for candidate in node.candidates]
         after = {text: self._referee.act_or_unscorable(position, agent, text) for text in dict.fromkeys(texts_K)}
-        return [after[text] for text in texts_K]
+        acted = [after[text] for text in texts_K]
+        if self.episode.ended is None or n != self._last_trained:
+            return acted
+        return [self._referee.finish(there, outcome, self.episode.ended) for outcome, there in acted]
 
     def _act_together(self, beside: Sequence[int], position: Position) -> None:
         """Play the joint step of these nodes: candidate k of each with candidate k of the others."""
@@ -117,6 +122,10 @@ class Replay:
         }
         for m, agent in zip(beside, agents, strict=True):
             self._known_K[m] = [(after[texts][0][agent], after[texts][1]) for texts in texts_K]
+
+    @cached_property
+    def _last_trained(self) -> int:
+        return max((n for n in self._path if self.episode.nodes[n].is_trained_on), default=-1)
 
     @cached_property
     def _joint(self) -> dict[int, list[int]]:

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from components.config import PromptConfig, RunConfig
+from components.environments.base import Tools
+from components.environments.family import Family
 from components.errors import ConfigurationError, StaleEngine
 from components.generation.base import Completion, GenerationRequest, Generator, Metered, before_stop, encode_choices
 from components.reporting.progress_share import subtask
+from components.rewards.base import Rubric
 from components.rollout.prompts import PromptFormat, encode_observation
-from components.schema import ApiUsage, Observation, PolicyVersion
+from components.rollout.rules import SamplingRules, Start
+from components.schema import ApiUsage, Episode, Observation, PolicyVersion
 from components.text.choice_tokens import Choices
 from components.text.think_tags import OPENING
 
@@ -75,6 +79,16 @@ def bind_roles(config: RunConfig, *, max_action_characters: int) -> dict[str, Ro
     }
 
 
+class PlaysPrograms(Protocol):
+    """What plays the episodes of programs, which ask the policies by themselves."""
+
+    def play(
+        self, starts: Sequence[Start], rules: SamplingRules, *, family: Family, rubric: Rubric, tools: Tools
+    ) -> tuple[Episode, ...]:
+        """One finished episode per start, in order."""
+        ...
+
+
 class Router:
     """Routes requests by role to the engines, which must hold the given policy versions."""
 
@@ -84,13 +98,16 @@ class Router:
         *,
         seats: Mapping[str, RoleBinding],
         versions: Mapping[str, PolicyVersion],
+        programs: PlaysPrograms | None = None,
     ) -> None:
+        """`programs` plays environments whose agents are programs."""
         for role, seat in seats.items():
             assert seat.policy in generators, f"{role} is played by {seat.policy}; engines: {sorted(generators)}"
             assert seat.policy in versions, f"{role} is played by {seat.policy}; versions: {sorted(versions)}"
         self._generators = generators
         self._seats = seats
         self._versions = versions
+        self.programs = programs
         self._choices: dict[tuple[str, tuple[str, ...]], Choices] = {}
 
     @property

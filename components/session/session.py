@@ -4,15 +4,17 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import StageManifest
 from components.artifacts.write_behind import WriteBehindStore
 from components.config import RunConfig
+from components.identity import fingerprint
 from components.machine.closeable import Closeable
 from components.machine.outages import is_interrupted
+from components.machine.scratch import private_folder
 from components.rollout.router import Router
 from components.runs.run import Run
 from components.runs.step_records import step_of
@@ -27,6 +29,9 @@ from components.session.trackers import tracker_of
 from components.session.trainers import Trainers
 from components.stage_roles import Roles
 from components.tracking.base import Tracker
+
+if TYPE_CHECKING:
+    from components.gateway.programs import ProgramRunner
 
 _SHUTDOWN_GRACE_SECONDS = 10.0
 
@@ -43,6 +48,7 @@ class Session(Closeable):
         "_copies",
         "_is_on_cluster",
         "_kept",
+        "_programs",
         "_store",
         "_tracker",
         "computes_all",
@@ -95,6 +101,7 @@ class Session(Closeable):
         self._tracker: Tracker | None = None
         self._copies: CheckpointCache | None = None
         self._kept: KeptPayloads | None = None
+        self._programs: ProgramRunner | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return session_of_worker, (self.run,)
@@ -149,11 +156,44 @@ class Session(Closeable):
         for key in [key for key in self.manifests if step_of(key) <= step]:
             del self.manifests[key]
 
-    def router(self, versions: dict[str, PolicyVersion], seating: Mapping[str, str] | None = None) -> Router:
-        """Routes roles to policies and their engines, at the given versions; with a `seating`, to the players that it names."""
+    def router(
+        self,
+        versions: dict[str, PolicyVersion],
+        seating: Mapping[str, str] | None = None,
+        *,
+        calls: str | None = None,
+    ) -> Router:
+        """Routes roles to policies and their engines, at the given versions; with a `seating`, to the players that it names.
+
+        What programs ask is kept in the store below the prefix `calls`; None: it is not kept.
+        """
         seats = self.scenario.seats if seating is None else self.scenario.fill_seats(seating)
-        players = {*self.config.policies, *(seat.policy for seat in seats.values())}
-        return Router({player: self.engines.of(player) for player in players}, seats=seats, versions=versions)
+        engines = {
+            name: self.engines.of(name) for name in {*self.config.policies, *(each.policy for each in seats.values())}
+        }
+        programs = None
+        if self.scenario.family.is_played_by_programs:
+            from components.session.programs import open_program_play
+
+            programs = open_program_play(
+                engines,
+                seats,
+                versions,
+                runner=self.programs,
+                chooses=self.config.environment.answer_format == "choice",
+                calls=None if calls is None else (self.store.durable(), calls),
+            )
+        return Router(engines, seats=seats, versions=versions, programs=programs)
+
+    @property
+    def programs(self) -> "ProgramRunner":
+        """Runs the programs of agents."""
+        if self._programs is None:
+            from components.gateway.programs import ProgramRunner
+
+            folder = private_folder("troupe-programs") / fingerprint([self.store.uri, self.run.run_id])
+            self._programs = ProgramRunner(folder)
+        return self._programs
 
     def close_store(self) -> None:
         """Wait for pending writes, a limited time after an interruption; drop those that fail."""
@@ -167,6 +207,8 @@ class Session(Closeable):
             if self._copies is not None:
                 last_first.callback(self._copies.close)
             last_first.callback(self.engines.close)
+            if self._programs is not None:
+                last_first.callback(self._programs.close)
             last_first.callback(self.toolbox.close)
             last_first.callback(self.trainers.close)
             last_first.callback(self.looking.shutdown, wait=False, cancel_futures=True)

@@ -1,19 +1,16 @@
 """A run's team behind one endpoint, for programs that speak to OpenAI or Anthropic."""
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from components.errors import ConfigurationError
 from components.gateway.calls import UnkeptCalls
-from components.gateway.encoder import ChatEncoder, CompactEncoder, PromptEncoder
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.server import Entrance, GatewayServer
 from components.gateway.sessions import AgentSession
 from components.generation.base import Completion, GenerationRequest
 from components.machine.closeable import Closeable
-from components.models.tokenizer import HuggingFaceTokenizer
-from components.rollout.router import RoleBinding
+from components.session.programs import serve_seat
 from troupe.teams.run_team import Team
 
 MOST_KEPT = 4096
@@ -50,7 +47,7 @@ def serve_team(team: Team, *, host: str = "127.0.0.1", port: int = 0, key: str |
     session = AgentSession(name="served", journal=UnkeptCalls(), most_kept=MOST_KEPT)
     server = GatewayServer(gateway)
     try:
-        url = server.listen(host, port, Entrance(session=session, key=key))
+        url = server.listen(host, port, Entrance.for_one(session, key))
     except BaseException:
         server.close()
         raise
@@ -60,40 +57,19 @@ def serve_team(team: Team, *, host: str = "127.0.0.1", port: int = 0, key: str |
 def list_models(team: Team) -> dict[str, ServedPolicy]:
     """The team's policies by role, with the role's limits and temperature, and by their own names. Raises ConfigurationError
     where all are behind an API."""
-    encoders: dict[str, PromptEncoder] = {}
-    models: dict[str, ServedPolicy] = {}
-    seats = {
-        role: seat
+    models = {
+        role: serve_seat(
+            seat,
+            team.session.engines.of(seat.policy),
+            team.router.versions[seat.policy],
+            temperature=team.config.rollout.temperature,
+        )
         for role, seat in team.session.scenario.seats.items()
         if team.config.policies[seat.policy].api is None
     }
-    for name, seat in [*seats.items(), *((seat.policy, seat) for seat in seats.values())]:
-        if name not in models:
-            models[name] = _serve_seat(team, seat, encoders)
     if not models:
         raise ConfigurationError(f"{team.name}: all of its policies are behind an API, so there is nothing to serve")
-    return models
-
-
-def _serve_seat(team: Team, seat: RoleBinding, encoders: dict[str, PromptEncoder]) -> ServedPolicy:
-    tokenizer = team.session.engines.of(seat.policy).tokenizer
-    assert isinstance(tokenizer, HuggingFaceTokenizer), f"{seat.policy} has no tokenizer of its own"
-    if seat.policy not in encoders:
-        encoders[seat.policy] = make_encoder(tokenizer, seat.prompt_format, seat.chat_template_arguments)
-    return ServedPolicy(
-        policy=seat.policy,
-        version=team.router.versions[seat.policy],
-        encoder=encoders[seat.policy],
-        show_tokens=tokenizer.decode_with_specials,
-        max_new_tokens=seat.longest_answer,
-        temperature=team.config.rollout.temperature if seat.temperature is None else seat.temperature,
-        stop=seat.stop,
-    )
-
-
-def make_encoder(tokenizer: HuggingFaceTokenizer, prompt_format: str, arguments: Mapping[str, object]) -> PromptEncoder:
-    """How a policy of this prompt format is asked. Raises ConfigurationError."""
-    return CompactEncoder(tokenizer) if prompt_format == "compact" else ChatEncoder(tokenizer, arguments)
+    return {**{served.policy: served for served in models.values()}, **models}
 
 
 def _sample(team: Team, policy: str, request: GenerationRequest) -> Completion:

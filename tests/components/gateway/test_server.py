@@ -112,7 +112,7 @@ def test_a_hostile_body_is_refused(url: str, body: bytes, status: int) -> None:
 def test_a_body_that_is_too_long_is_refused(url: str, monkeypatch: pytest.MonkeyPatch, engine: Slow) -> None:
     monkeypatch.setattr(gateway_server, "MAX_BODY_BYTES", 1000)
     with GatewayServer(open_gateway(engine)) as server:
-        short = server.listen("127.0.0.1", 0, Entrance(session=open_session()))
+        short = server.listen("127.0.0.1", 0, Entrance.for_one(open_session()))
         long = {**FORM, "messages": [{"role": "user", "content": "q" * 2000}]}
         assert httpx.post(f"{short}/v1/chat/completions", json=long).status_code == 413
 
@@ -175,14 +175,14 @@ def test_a_socket_is_the_identity_of_its_session(tmp_path: Path, engine: Slow) -
     sessions = [open_session(name=f"s{number}") for number in range(8)]
     with GatewayServer(open_gateway(engine)) as server:
         for session in sessions:
-            server.open_socket(tmp_path / session.name, Entrance(session=session))
+            server.open_socket(tmp_path / session.name, Entrance.for_one(session))
         for session in (*sessions, sessions[0]):
             transport = httpx.HTTPTransport(uds=str(tmp_path / session.name))
             with httpx.Client(transport=transport, base_url="http://gateway") as client:
                 assert client.post("/v1/chat/completions", json=FORM).status_code == 200
         assert [len(session.kept) for session in sessions] == [2] + [1] * 7
         with pytest.raises(ConfigurationError, match="no socket can be opened"):
-            server.open_socket(tmp_path / "absent" / "s", Entrance(session=sessions[0]))
+            server.open_socket(tmp_path / "absent" / "s", Entrance.for_one(sessions[0]))
 
 
 def test_a_taken_port_is_named(url: str, engine: Slow) -> None:
@@ -190,13 +190,13 @@ def test_a_taken_port_is_named(url: str, engine: Slow) -> None:
         GatewayServer(open_gateway(engine)) as server,
         pytest.raises(ConfigurationError, match=r"port \d+: .*name another port"),
     ):
-        server.listen("127.0.0.1", int(url.rpartition(":")[2]), Entrance(session=open_session()))
+        server.listen("127.0.0.1", int(url.rpartition(":")[2]), Entrance.for_one(open_session()))
 
 
 def test_a_closed_gateway_leaves_nothing(engine: Slow) -> None:
     before = set(threading.enumerate())
     with GatewayServer(open_gateway(engine)) as server:
-        where = server.listen("127.0.0.1", 0, Entrance(session=open_session()))
+        where = server.listen("127.0.0.1", 0, Entrance.for_one(open_session()))
         assert httpx.post(f"{where}/v1/chat/completions", json=FORM).status_code == 200
     deadline = time.monotonic() + 10
     while set(threading.enumerate()) - before and time.monotonic() < deadline:

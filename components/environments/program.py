@@ -1,0 +1,64 @@
+"""Environments whose agents are a program: it asks the policies by itself, through an endpoint, and need not know of Troupe."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.environments.base import Step
+from components.environments.environment import Environment
+from components.schema import ProgramEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentProgram:
+    """What is run for one problem: a `command`, or a `function` "package.module:name", called with the problem.
+
+    It finds the endpoint in OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY, and asks for a role by
+    the name of the model. It runs in an empty folder with `files` in it and the problem as `problem.json`; of what it leaves
+    there, `outputs` are kept. After `seconds` it is ended.
+
+    **Example** `AgentProgram(command=("python", "agent.py"))`, or `AgentProgram(function="my_agent:solve")`.
+    """
+
+    command: tuple[str, ...] = ()
+    function: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    seconds: float = 300.0
+
+
+class ProgramEnvironment(Environment):
+    """An environment that a program plays. Subclasses define `roles`, `draw`, `program`, and `finish` or `step`.
+
+    **Example** an agent that is right if the file it writes holds the number:
+
+        class Files(ProgramEnvironment):
+            roles = ("clerk",)
+
+            def draw(self, options, rng):
+                return {"number": rng.randrange(1000)}
+
+            def program(self, problem):
+                return AgentProgram(command=("python", "/home/me/clerk.py"), outputs=("answer.txt",))
+
+            def finish(self, state, end):
+                return Step(state=state, solved=end.files.get("answer.txt") == str(state["number"]))
+    """
+
+    @abstractmethod
+    def program(self, problem: Mapping[str, Any]) -> AgentProgram | None:
+        """The program that plays a problem; None if agents answer it without one."""
+
+    def observe(self, state: Any, agent: str) -> str:
+        """Empty: the program says what an agent reads."""
+        return ""
+
+    def step(self, state: Any, agent: str, answer: str, *args: Any, **kwargs: Any) -> Step:
+        """The result of one answer, as it was sampled; by default nothing, as the program's end decides."""
+        return Step(state=state)
+
+    def finish(self, state: Any, end: ProgramEnd) -> Step | None:
+        """The result of the whole, in place of that of the last answer; None, the default: that of the last answer stands."""
+        return None

@@ -1,0 +1,208 @@
+"""Runs the programs of agents, each in a folder of its own: commands as processes, functions in processes that are kept."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from components.environments.program import AgentProgram
+from components.errors import ConfigurationError, WorkerDied
+from components.machine.child_environment import filter_environment
+from components.machine.closeable import Closeable
+from components.machine.process_variables import read_variables
+from components.schema import ProgramEnd
+
+MAX_OUTPUT_BYTES = 64 << 10
+"""Of the end of what a program prints, and of each file that it leaves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a program finds the policies, and the key of its session."""
+
+    url: str
+    key: str
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """As the SDKs of OpenAI and Anthropic read it."""
+        names = {"BASE_URL": (f"{self.url}/v1", self.url), "API_KEY": (self.key, self.key)}
+        return {f"{sdk}_{name}": values[number] for name, values in names.items() for number, sdk in enumerate(_SDKS)}
+
+
+_SDKS = ("OPENAI", "ANTHROPIC")
+
+
+class ProgramRunner(Closeable):
+    """Runs programs below `folder`. Processes of functions are kept, and ended by `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._idle: dict[str, SimpleQueue[_FunctionProcess]] = {}
+        self._all: list[_FunctionProcess] = []
+
+    def run(self, program: AgentProgram, problem: Mapping[str, Any], *, name: str, endpoint: Endpoint) -> ProgramEnd:
+        """The end of a program, in a folder named `name`. Raises ConfigurationError for one that cannot be started."""
+        with self._make_folder(name, program, problem) as folder:
+            variables = _make_variables(folder, program, endpoint)
+            if program.function:
+                code, output = self._call(program, problem, folder, variables)
+            else:
+                code, output = _run_command(program, folder, variables)
+            return ProgramEnd(exit_code=code, output=output, files=_read_outputs(folder, program.outputs))
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self._all:
+            process.end()
+        self._all.clear()
+        self._idle.clear()
+
+    @contextmanager
+    def _make_folder(self, name: str, program: AgentProgram, problem: Mapping[str, Any]) -> Iterator[Path]:
+        """A folder that has the same path in each life of an agent: paths stand in prompts."""
+        folder = self._folder / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        try:
+            for path, text in {"problem.json": json.dumps(problem), **program.files}.items():
+                place = (folder / path).resolve()
+                if not place.is_relative_to(folder.resolve()):
+                    raise ConfigurationError(f"program().files: {path!r} is outside of the program's folder")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(text, encoding="utf-8")
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _call(
+        self, program: AgentProgram, problem: Mapping[str, Any], folder: Path, variables: Mapping[str, str]
+    ) -> tuple[int | None, str]:
+        idle = self._idle.setdefault(program.function, SimpleQueue())
+        try:
+            process = idle.get_nowait()
+        except Empty:
+            process = _FunctionProcess(program.function)
+            self._all.append(process)
+        answer = process.call(problem, folder, variables, seconds=program.seconds)
+        if answer is None:
+            process.end()
+            self._all.remove(process)
+            return None, f"ended after {program.seconds:g} s"
+        idle.put(process)
+        return answer
+
+
+class _FunctionProcess:
+    """A process that calls one function, one problem after another."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "components.gateway.function_process", function],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**filter_environment(read_variables()), "PYTHONPATH": os.pathsep.join((str(Path.cwd()), *sys.path))},
+        )
+        self._answers: SimpleQueue[str] = SimpleQueue()
+        Thread(target=self._read, daemon=True, name="agent-function").start()
+
+    def call(
+        self, problem: Mapping[str, Any], folder: Path, variables: Mapping[str, str], *, seconds: float
+    ) -> tuple[int, str] | None:
+        """The exit code and output of one call; None if it took longer."""
+        assert self._process.stdin is not None
+        job = {"problem": problem, "folder": str(folder), "variables": dict(variables)}
+        try:
+            self._process.stdin.write(json.dumps(job) + "\n")
+            self._process.stdin.flush()
+            line = self._answers.get(timeout=seconds)
+        except BrokenPipeError:
+            line = ""
+        except Empty:
+            return None
+        if not line:
+            raise WorkerDied(f"the process of {self._function} ended: exit code {self._process.wait(5)}")
+        code, output = json.loads(line)
+        return int(code), str(output)[-MAX_OUTPUT_BYTES:]
+
+    def end(self) -> None:
+        """End it with all that it has started."""
+        _end_group(self._process)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with suppress(ValueError):  # closed while it was read
+            for line in self._process.stdout:
+                self._answers.put(line)
+        self._answers.put("")
+
+
+def _run_command(program: AgentProgram, folder: Path, variables: Mapping[str, str]) -> tuple[int | None, str]:
+    with (folder.parent / f"{folder.name}.out").open("w+b") as output:
+        try:
+            process = subprocess.Popen(
+                program.command,
+                cwd=folder,
+                env=dict(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ConfigurationError(
+                f"program().command {' '.join(program.command)[:200]!r} cannot be started ({error}); name an installed program"
+            ) from error
+        try:
+            code: int | None = process.wait(program.seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end_group(process)
+        output.seek(max(0, output.seek(0, os.SEEK_END) - MAX_OUTPUT_BYTES))
+        text = output.read().decode(errors="replace")
+    Path(output.name).unlink(missing_ok=True)
+    return code, text
+
+
+def _end_group(process: subprocess.Popen[Any]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _make_variables(folder: Path, program: AgentProgram, endpoint: Endpoint) -> dict[str, str]:
+    """The whole environment of a program, without the user's credentials."""
+    inherited = filter_environment(read_variables())
+    own = {"HOME": str(folder), "TMPDIR": str(folder), "TZ": "UTC", "PYTHONHASHSEED": "0", "NO_PROXY": "127.0.0.1"}
+    return {**inherited, **own, **endpoint.variables, **program.variables}
+
+
+def _read_outputs(folder: Path, outputs: tuple[str, ...]) -> dict[str, str]:
+    """The named regular files that are there; what a program links to is not read."""
+    found = {}
+    for name in outputs:
+        path = folder / name
+        if (
+            path.is_file()
+            and path.resolve().is_relative_to(folder.resolve())
+            and path.stat().st_size <= MAX_OUTPUT_BYTES
+        ):
+            found[name] = path.read_bytes().decode(errors="replace")
+    return found

@@ -1,0 +1,86 @@
+"""The gateway of a run's policies, for environments that are played by programs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from components.artifacts.base import ArtifactStore
+from components.errors import ConfigurationError
+from components.gateway.calls import CallJournal, StoredCalls, UnkeptCalls
+from components.gateway.encoder import make_encoder
+from components.gateway.gateway import Gateway, ServedPolicy
+from components.gateway.play import ProgramPlay
+from components.gateway.programs import ProgramRunner
+from components.generation.base import Completion, GenerationRequest, Generator, before_stop
+from components.identity import seed_for
+from components.models.tokenizer import HuggingFaceTokenizer
+from components.rollout.router import RoleBinding
+from components.rollout.rules import SamplingRules
+from components.schema import PolicyVersion
+
+
+def open_program_play(
+    engines: Mapping[str, Generator],
+    seats: Mapping[str, RoleBinding],
+    versions: Mapping[str, PolicyVersion],
+    *,
+    runner: ProgramRunner,
+    chooses: bool,
+    calls: tuple[ArtifactStore, str] | None,
+) -> ProgramPlay:
+    """What plays programs with these policies. Calls are kept in the store `calls`, below its prefix; None: they are not.
+
+    `chooses`: policies draw among the values of a tool's only argument. Raises ConfigurationError for a policy behind an API.
+    """
+
+    def open_journal(session: str) -> CallJournal:
+        return UnkeptCalls() if calls is None else StoredCalls(calls[0], f"{calls[1]}/agents/{session}")
+
+    def sample(policy: str, request: GenerationRequest) -> Completion:
+        ((completion,),) = engines[policy].generate([request], versions[policy])
+        return completion
+
+    def read_text(role: str, tokens: Sequence[int]) -> str:
+        return before_stop(engines[seats[role].policy].tokenizer.decode(tokens), seats[role].stop)
+
+    served = {
+        role: serve_seat(seat, engines[seat.policy], versions[seat.policy], temperature=1.0, chooses=chooses)
+        for role, seat in seats.items()
+    }
+
+    def open_gateway(rules: SamplingRules) -> Gateway:
+        models = {
+            role: replace(each, temperature=_choose_temperature(rules, seats[role])) for role, each in served.items()
+        }
+        return Gateway(models=models, sample=sample, seed=seed_for(rules.seed, *rules.purpose))
+
+    return ProgramPlay(open_gateway=open_gateway, journal=open_journal, runner=runner, read_text=read_text)
+
+
+def _choose_temperature(rules: SamplingRules, seat: RoleBinding) -> float:
+    """As in play without a program: greedy for all roles, or the role's own."""
+    return rules.temperature if seat.temperature is None or rules.temperature == 0 else seat.temperature
+
+
+def serve_seat(
+    seat: RoleBinding, engine: Generator, version: PolicyVersion, *, temperature: float, chooses: bool = False
+) -> ServedPolicy:
+    """A role as agents find it. `temperature` is that of roles without one of their own. Raises ConfigurationError."""
+    tokenizer = engine.tokenizer
+    if not isinstance(tokenizer, HuggingFaceTokenizer):
+        raise ConfigurationError(
+            f"policies.{seat.policy}: it is behind an API; a program's answers are sampled from a policy of one's own"
+        )
+
+    def encode_choice(text: str) -> tuple[int, ...]:
+        return (*tokenizer.encode(text), tokenizer.end_token)
+
+    return ServedPolicy(
+        policy=seat.policy,
+        version=version,
+        encoder=make_encoder(tokenizer, seat.prompt_format, seat.chat_template_arguments),
+        show_tokens=tokenizer.decode_with_specials,
+        max_new_tokens=seat.longest_answer,
+        temperature=temperature if seat.temperature is None else seat.temperature,
+        stop=seat.stop,
+        encode_choice=encode_choice if chooses else None,
+    )
