@@ -248,8 +248,8 @@ class FailedBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramEnd:
-    """How the program of an episode's agents ended: its exit code, None if it was ended, the end of what it printed or returned, and
-    the files that it was asked to leave."""
+    """How the program of an episode's agents ended: its exit code, None if it was ended, the end of what it printed or
+    returned, and the files that it was asked to leave."""
 
     exit_code: int | None
     output: str

@@ -30,14 +30,14 @@ def play(
 
     Agents side by side are sampled in one call, in the state before all of them; their answers are applied one agent after
     another, or at once if the environment has a joint step. The tool calls of all episodes' candidates are prepared in parallel
-    before any candidate is stepped. Where the environment has a program, each episode is a program's, by `router.programs`.
+    before any candidate is stepped. Where the environment has a program, each episode is a program's, by `router.programs`;
+    a router without them asks each agent itself, as when a clone of an expert is measured.
     Continuations of candidates are sampled in the same calls as the selected branches.
 
     **Example** 32 starts, 8 candidates, 2 turns of 2 agents: 4 engine calls of up to 32 prompts with 8 seeds each; with
     team_credit turn_end the second and the fourth have 32 x 8 prompts with one seed more.
     """
-    if starts and family.rules.program(starts[0].problem) is not None:
-        assert router.programs is not None, f"{family.name} is played by programs, and nothing runs them"
+    if starts and router.programs is not None and family.rules.program(starts[0].problem) is not None:
         return router.programs.play(starts, rules, family=family, rubric=rubric, tools=tools)
     referee = family.referee(tools, measures_value=rules.measures_value)
     trees = [Tree(start, referee, rules) for start in starts]

@@ -111,7 +111,7 @@ class PuzzleEnvironment(Demonstrator, ToolEnvironment, Generic[Options, State]):
     """All problems of one puzzle. `draw` draws the board, which play never changes and which alone decides the split; `puzzle`
     draws the rest. A malformed answer leaves a mark and does not change the game."""
 
-    roles = ROLES
+    roles: ClassVar[tuple[str, ...]] = ROLES
     weights = DEFAULT_WEIGHTS
     return_weights = RETURN_WEIGHTS
     over = "the episode is over: the puzzle is solved"
