@@ -10,6 +10,9 @@ from components.environments.environment import Environment
 from components.schema import ProgramEnd
 
 
+LONGEST_ANSWER = 1024
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProgram:
     """What is run for one problem: a `command`, or a `function` "package.module:name", called with the problem.
@@ -47,9 +50,15 @@ class ProgramEnvironment(Environment):
                 return Step(state=state, solved=end.files.get("answer.txt") == str(state["number"]))
     """
 
+    max_answer_characters = None
+
     @abstractmethod
     def program(self, problem: Mapping[str, Any]) -> AgentProgram | None:
         """The program that plays a problem; None if agents answer it without one."""
+
+    def longest_answer(self, options: Any) -> int:
+        """What an answer may take unless `agents.<role>.max_new_tokens` says otherwise, in characters."""
+        return LONGEST_ANSWER
 
     def observe(self, state: Any, agent: str) -> str:
         """Empty: the program says what an agent reads."""

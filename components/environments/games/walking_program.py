@@ -46,8 +46,8 @@ def take_path(problem: dict[str, Any], place: tuple[int, ...], path: str) -> tup
 
 
 def draw_board(rows: list[str], place: tuple[int, ...], goal: tuple[int, ...]) -> str:
-    """The rows with A for the walker and G for the goal."""
+    """The rows with A for the walker and G for the goal, each with the end of a line."""
     cells = [list(row) for row in rows]
     cells[goal[0]][goal[1]] = "G"
     cells[place[0]][place[1]] = "A"
-    return "\n".join("".join(row) for row in cells)
+    return "".join("".join(row) + "\n" for row in cells)

@@ -12,7 +12,7 @@ import pytest
 
 from components.artifacts.local import LocalArtifactStore
 from components.config import TransformersGeneration
-from components.errors import ArtifactCorrupt
+from components.errors import ArtifactCorrupt, EngineUnavailable
 from components.gateway.base import AgentRequest, RequestRefused
 from components.gateway.calls import AgentCall, StoredCalls, UnkeptCalls
 from components.gateway.encoder import ChatEncoder, CompactEncoder
@@ -36,8 +36,11 @@ class Scripted:
     def __init__(self, write: Callable[[int], str] = lambda seed: f"word {seed % 10**6}") -> None:
         self.write = write
         self.asked: list[GenerationRequest] = []
+        self.fails_after: int | None = None
 
     def sample(self, policy: str, request: GenerationRequest) -> Completion:
+        if self.fails_after is not None and len(self.asked) >= self.fails_after:
+            raise EngineUnavailable("no server answers")
         self.asked.append(request)
         tokens = (*TOKENIZER.encode(self.write(request.seeds_K[0])), TOKENIZER.end_token)
         logprobs = tuple(-0.5 for _ in tokens)

@@ -1,0 +1,58 @@
+"""Programs of agents for tests: they know an address and a key, and nothing of Troupe."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+
+def ask(model: str, *texts: str, tools: Any = None) -> str:
+    """The answer to a conversation in which user and assistant speak in turn."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[number % 2], "content": text} for number, text in enumerate(texts)]
+    body = {"model": model, "messages": messages, **({"tools": tools} if tools else {})}
+    headers = {"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}"}
+    answer = httpx.post(f"{os.environ['OPENAI_BASE_URL']}/chat/completions", json=body, headers=headers, timeout=60)
+    answer.raise_for_status()
+    return str(answer.json()["choices"][0]["message"]["content"])
+
+
+def hand_on(problem: dict[str, Any]) -> str:
+    """A clerk and a boss speak in turn, three times; what they said is left as a file."""
+    said = []
+    for number in range(problem["num_rounds"]):
+        said.append(ask("clerk", f"{problem['name']} {number} after {said[-1:]}"))
+        said.append(ask("boss", f"{number}: {said[-1]}"))
+    Path("said.txt").write_text("\n".join(said))
+    return said[-1]
+
+
+def ask_beside_its_work(problem: dict[str, Any]) -> str:
+    """A title first, as some agents do, then two calls that offer a tool."""
+    tools = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}]
+    ask("clerk", "a title for this talk, please")
+    first = ask("clerk", "add", tools=tools)
+    return ask("clerk", "add", first, "again", tools=tools)
+
+
+def crash(problem: dict[str, Any]) -> str:
+    ask("clerk", "before it goes wrong")
+    raise RuntimeError("the program's own fault")
+
+
+def ask_nothing(problem: dict[str, Any]) -> str:
+    return "idle"
+
+
+def hang(problem: dict[str, Any]) -> str:
+    ask("clerk", "before it hangs")
+    time.sleep(600)
+    return "never"
+
+
+def ask_for_ever(problem: dict[str, Any]) -> str:
+    for number in range(1000):
+        ask("clerk", str(number))
+    return "never"
