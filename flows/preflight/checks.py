@@ -143,6 +143,25 @@ def check_environment(scenario: Scenario) -> None:
         )
     _ = scenario.rubric, scenario.overlong  # each raises if it is invalid
     check_credit(scenario)
+    check_programs(scenario)
+
+
+def check_programs(scenario: Scenario) -> None:
+    """Check that agents that are programs are compared by whole episodes, and ask policies of one's own."""
+    config = scenario.config
+    if not scenario.family.is_played_by_programs:
+        return
+    if config.rollout.mode in ("tree", "nested"):
+        raise ConfigurationError(
+            f"rollout.mode {config.rollout.mode}: the agents of {config.environment.name} are a program, which cannot be taken "
+            "back to an earlier answer; use independent with algorithm.advantage grpo"
+        )
+    for role, agent in config.agents.items():
+        if config.policies[agent.policy].api is not None:
+            raise ConfigurationError(
+                f"agents.{role}.policy {agent.policy}: it is behind an API, and what a program asks is sampled from a policy of "
+                "one's own; let the program ask the API itself"
+            )
 
 
 def check_credit(scenario: Scenario) -> None:

@@ -46,6 +46,8 @@ def check_prompts(scenario: Scenario) -> None:
 def warnings_of_instructions(scenario: Scenario) -> Iterator[str]:
     """One line, if agents of chat policies have neither instructions of their environment nor a prompt."""
     config, environment = scenario.config, scenario.family.environment
+    if scenario.family.is_played_by_programs:
+        return  # the program says what is wanted
     silent = [
         role
         for role, seat in scenario.seats.items()
