@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from components.config import RunConfig
     from components.environments.base import JointStep, Step
     from components.environments.environment import Demonstrator, Environment, ToolEnvironment
+    from components.environments.program import AgentProgram, ProgramEnvironment
     from components.errors import ConfigurationError, TroupeError
     from components.errors import MalformedAction as MalformedAnswer
     from components.frozen import Frozen as Options
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         IterationReport,
         Node,
         Passage,
+        ProgramEnd,
         Query,
     )
     from components.tracking.base import Tracker
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from troupe.teams.run_team import Team
 
 __all__ = [
+    "AgentProgram",
     "Candidate",
     "ConfigurationError",
     "Demonstrator",
@@ -56,6 +59,8 @@ __all__ = [
     "Node",
     "Options",
     "Passage",
+    "ProgramEnd",
+    "ProgramEnvironment",
     "Query",
     "RunConfig",
     "Step",
@@ -72,10 +77,11 @@ __all__ = [
     "train",
 ]
 _PLACES = {
+    **dict.fromkeys(("AgentProgram", "ProgramEnvironment"), "components.environments.program:"),
     "Candidate": "components.schema:Candidate",
     **dict.fromkeys(("Demonstrator", "Environment", "ToolEnvironment"), "components.environments.environment:"),
     **dict.fromkeys(
-        ("Episode", "EvalReport", "Execution", "ExecutionResult", "IterationReport", "Passage", "Query"),
+        ("Episode", "EvalReport", "Execution", "ExecutionResult", "IterationReport", "Passage", "ProgramEnd", "Query"),
         "components.schema:",
     ),
     "MalformedAnswer": "components.errors:MalformedAction",
