@@ -6,6 +6,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from components.errors import ConfigurationError
 from components.user_code import import_object
 
 
@@ -13,7 +14,11 @@ def main(name: str) -> None:
     """Answer each line of standard input until it ends."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the function prints is no answer
-    function = import_object("program().function", name)
+    try:
+        function = import_object("program().function", name)
+    except ConfigurationError as error:
+        answers.write(json.dumps([None, str(error)]) + "\n")
+        return
     for line in sys.stdin:
         job = json.loads(line)
         os.environ.update(job["variables"])

@@ -2,6 +2,7 @@
 
 import re
 import secrets
+import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,8 @@ from components.schema import ActionOutcome, Candidate, Episode, Node, ProgramEn
 
 OpenJournal = Callable[[str], CallJournal]
 """The calls of the session of this name."""
+_MOST_STARTS = 3
+"""Of a program that is killed from outside: it begins again, with the answers that it had."""
 _NOTHING = ActionOutcome(team={}, local={}, solves=False, done=False)
 
 
@@ -53,16 +56,19 @@ class ProgramPlay:
                 assert program is not None, f"{family.name} has programs for some problems and none for others"
                 name = f"{start.problem.problem_id}/e{start.episode}"
                 budget = Budget(num_calls=rules.max_turns * len(family.roles))
-                session = AgentSession(name=name, journal=self.journal(name), budget=budget, volatile=self.volatile)
-                key = secrets.token_urlsafe(24)
-                keys[key] = session
-                endpoint = Endpoint(url=url, key=key)
-                try:
-                    end = self.runner.run(program, start.problem.payload, name=fingerprint(name), endpoint=endpoint)
-                finally:
-                    del keys[key]
-                if server.failure is not None:
-                    raise server.failure
+                for _ in range(_MOST_STARTS):
+                    session = AgentSession(name=name, journal=self.journal(name), budget=budget, volatile=self.volatile)
+                    key = secrets.token_urlsafe(24)
+                    keys[key] = session
+                    endpoint = Endpoint(url=url, key=key)
+                    try:
+                        end = self.runner.run(program, start.problem.payload, name=fingerprint(name), endpoint=endpoint)
+                    finally:
+                        del keys[key]
+                    if server.failure is not None:
+                        raise server.failure
+                    if end.exit_code != -signal.SIGKILL:  # that is the machine's doing, or another's, not the program's
+                        break
                 referee = family.referee(tools, measures_value=rules.measures_value)
                 return self._make_episode(start, session, end, referee, rubric)
 

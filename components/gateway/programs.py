@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Any
 
 from components.environments.program import AgentProgram
-from components.errors import ConfigurationError, WorkerDied
+from components.errors import ConfigurationError
 from components.machine.child_environment import filter_environment
 from components.machine.closeable import Closeable
 from components.machine.process_variables import read_variables
@@ -23,6 +23,7 @@ from components.schema import ProgramEnd
 
 MAX_OUTPUT_BYTES = 64 << 10
 """Of the end of what a program prints, and of each file that it leaves."""
+_END_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +95,11 @@ class ProgramRunner(Closeable):
             process = _FunctionProcess(program.function)
             self._all.append(process)
         answer = process.call(problem, folder, variables, seconds=program.seconds)
-        if answer is None:
+        if process.is_usable:
+            idle.put(process)
+        else:
             process.end()
             self._all.remove(process)
-            return None, f"ended after {program.seconds:g} s"
-        idle.put(process)
         return answer
 
 
@@ -106,6 +107,8 @@ class _FunctionProcess:
     """A process that calls one function, one problem after another."""
 
     def __init__(self, function: str) -> None:
+        self.is_usable = True
+        """Whether it can be called again."""
         self._function = function
         self._process = subprocess.Popen(
             [sys.executable, "-m", "components.gateway.function_process", function],
@@ -120,9 +123,10 @@ class _FunctionProcess:
 
     def call(
         self, problem: Mapping[str, Any], folder: Path, variables: Mapping[str, str], *, seconds: float
-    ) -> tuple[int, str] | None:
-        """The exit code and output of one call; None if it took longer."""
+    ) -> tuple[int | None, str]:
+        """The exit code and output of one call. Raises ConfigurationError for a function that cannot be imported."""
         assert self._process.stdin is not None
+        self.is_usable = False
         job = {"problem": problem, "folder": str(folder), "variables": dict(variables)}
         try:
             self._process.stdin.write(json.dumps(job) + "\n")
@@ -131,10 +135,13 @@ class _FunctionProcess:
         except BrokenPipeError:
             line = ""
         except Empty:
-            return None
+            return None, f"ended after {seconds:g} s"
         if not line:
-            raise WorkerDied(f"the process of {self._function} ended: exit code {self._process.wait(5)}")
+            return self._process.wait(_END_SECONDS), f"the process of {self._function} ended"
         code, output = json.loads(line)
+        if code is None:
+            raise ConfigurationError(str(output))
+        self.is_usable = True
         return int(code), str(output)[-MAX_OUTPUT_BYTES:]
 
     def end(self) -> None:

@@ -1,6 +1,7 @@
 """Programs of agents for tests: they know an address and a key, and nothing of Troupe."""
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -56,3 +57,13 @@ def ask_for_ever(problem: dict[str, Any]) -> str:
     for number in range(1000):
         ask("clerk", str(number))
     return "never"
+
+
+def die_at_times(problem: dict[str, Any]) -> str:
+    """As `hand_on`, but killed after its first answer until its folder of marks holds `num_deaths`."""
+    marks = Path(problem["marks"])
+    ask("clerk", f"{problem['name']} 0 after []")
+    if (num_deaths := len(list(marks.iterdir()))) < problem["num_deaths"]:
+        (marks / str(num_deaths)).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return hand_on(problem)

@@ -139,6 +139,21 @@ def test_what_was_asked_before_a_kill_is_not_sampled_again(runner: ProgramRunner
     assert (num_sampled, len(engine.asked)) == (8, 18)
 
 
+@pytest.mark.parametrize(("num_deaths", "ends_well"), [(2, True), (3, False)])
+def test_a_program_that_is_killed_begins_again_with_its_answers(
+    runner: ProgramRunner, tmp_path: Path, num_deaths: int, ends_well: bool
+) -> None:
+    engine, store = Scripted(), LocalArtifactStore(tmp_path / "store")
+    (tmp_path / "marks").mkdir()
+    changes = {"function": "die_at_times", "marks": str(tmp_path / "marks"), "num_deaths": num_deaths}
+    (episode,) = play(runner, make_starts(1, **changes), engine, journal=lambda name: StoredCalls(store, name))
+    assert episode.ended is not None
+    assert (episode.ended.exit_code, len(engine.asked)) == ((0, 7) if ends_well else (-9, 1))
+    if ends_well:
+        (undisturbed,) = play(runner, make_starts(1, **changes))
+        assert [node.candidates for node in episode.nodes] == [node.candidates for node in undisturbed.nodes]
+
+
 def test_a_call_beside_the_work_is_no_row(runner: ProgramRunner) -> None:
     (episode,) = play(runner, make_starts(1, function="ask_beside_its_work"))
     assert [node.is_trained_on for node in episode.nodes] == [False, True, True]
@@ -171,6 +186,11 @@ def test_how_a_program_fails_is_data(
 def run_command(runner: ProgramRunner, script: str, **also: Any) -> ProgramEnd:
     program = AgentProgram(**{"command": ("/bin/sh", "-c", script), "seconds": 10.0, **also})
     return runner.run(program, {"n": 5}, name="one", endpoint=Endpoint(url="http://127.0.0.1:9", key="k"))
+
+
+def test_a_function_that_cannot_be_imported_is_named(runner: ProgramRunner) -> None:
+    with pytest.raises(ConfigurationError, match=r"program\(\).function .*there is no module 'absent'"):
+        runner.run(AgentProgram(function="absent:main"), {}, name="one", endpoint=Endpoint(url="", key=""))
 
 
 def test_a_command_runs_in_a_folder_of_its_own(runner: ProgramRunner, monkeypatch: pytest.MonkeyPatch) -> None:
