@@ -233,11 +233,6 @@ def is_cloned(family: Family) -> bool:
     return family.has_expert or family.answer_format != "choice"
 
 
-def scratch_alphabet(family: Family, options: Frozen) -> str:
-    """The characters of a model trained from scratch; empty for a family without an expert to clone and without choices."""
-    return family.alphabet(options) if family.has_expert or family.answer_format == "choice" else ""
-
-
 def _kind(letter: str) -> str:
     """The class of a character: digit, letter, or the character itself."""
     return "digit" if letter.isdigit() else "letter" if letter.isalpha() else letter

@@ -106,7 +106,13 @@ class Referee:
     def finish(self, position: Position, last: ActionOutcome, end: ProgramEnd) -> tuple[ActionOutcome, Position]:
         """The outcome of the last answer of a program that has ended, and the position then: what the environment makes of the
         end, or `last` where it makes nothing of it, or the episode had ended before."""
-        if position.is_done or last.unscorable is not None or (step := self.rules.finish(position.state, end)) is None:
+        if position.is_done or last.unscorable is not None:
+            return last, position
+        try:
+            step = self.rules.finish(position.state, end, self.tools)
+        except ExecutionFailed as error:
+            return _unscorable(error), position
+        if step is None:
             return last, position
         local = {**last.local, **step.local}
         outcome = self._make_outcome(step, local=local, solves=step.solved, done=True, error=last.error)

@@ -9,7 +9,6 @@ from components.environments.base import Step
 from components.environments.environment import Environment
 from components.schema import ProgramEnd
 
-
 LONGEST_ANSWER = 1024
 
 
@@ -29,6 +28,9 @@ class AgentProgram:
     files: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    shown: Mapping[str, Any] | None = None
+    """What the program is given of the problem; None: the whole. What the policies must not see is left out: a program's tools
+    may read its folder."""
     seconds: float = 300.0
 
 
@@ -68,6 +70,9 @@ class ProgramEnvironment(Environment):
         """The result of one answer, as it was sampled; by default nothing, as the program's end decides."""
         return Step(state=state)
 
-    def finish(self, state: Any, end: ProgramEnd) -> Step | None:
-        """The result of the whole, in place of that of the last answer; None, the default: that of the last answer stands."""
+    def finish(self, state: Any, end: ProgramEnd, *args: Any) -> Step | None:
+        """The result of the whole, in place of that of the last answer; None, the default: that of the last answer stands.
+
+        Write it as `finish(self, state, end)`, or in a ToolEnvironment as `finish(self, state, end, tools)`.
+        """
         return None

@@ -22,6 +22,7 @@ from components.user_code import import_object, is_custom, source_digest, sugges
 
 FAMILIES: Mapping[str, str] = {
     "plan_path": "components.environments.games.plan_path:PlanPathEnvironment",
+    "agent": "components.environments.agent:AgentEnvironment",
     "agent_plan_path": "components.environments.games.agent_plan_path:AgentPlanPathEnvironment",
     "sokoban": "components.environments.games.sokoban:SokobanEnvironment",
     "sudoku": "components.environments.games.sudoku:SudokuEnvironment",
@@ -60,8 +61,15 @@ def family(name: str, answer_format: AnswerFormat = "strict") -> Family:
     return _own(name, _own_place(name), answer_format)
 
 
-def source_of(name: str) -> str | None:
-    """The digest of the source of a user-defined or installed environment; None for a built-in one."""
+def source_of(name: str, options: Mapping[str, Any]) -> str | None:
+    """The digest of the source of a user-defined or installed environment, and of what the options of `agent` name; None for
+    other built-in ones. Raises ConfigurationError."""
+    if name == "agent":
+        from components.environments.agent import AgentOptions, digest_own_code
+
+        own = family_options(name, options)
+        assert isinstance(own, AgentOptions), f"options of another environment: {own!r}"
+        return digest_own_code(own)
     return None if name in FAMILIES else source_digest(_own_place(name).partition(":")[0])
 
 

@@ -148,10 +148,11 @@ class TurnRules:
         self.refuse("program", find_program_fault(program))
         return program
 
-    def finish(self, state: Any, end: ProgramEnd) -> Step | None:
-        """What the end of a program decides; None if the last answer did."""
+    def finish(self, state: Any, end: ProgramEnd, tools: Tools) -> Step | None:
+        """What the end of a program decides; None if the last answer did. Raises ExecutionFailed if a tool failed."""
         assert isinstance(self.environment, ProgramEnvironment), f"{self.name} is played by no program"
-        step = self.call("finish", self.environment.finish, self.copy_state(state), end)
+        extra = (tools,) if isinstance(self.environment, ToolEnvironment) else ()
+        step = self.call("finish", self.environment.finish, self.copy_state(state), end, *extra)
         return None if step is None else self._check_step("finish", step)
 
     def step_together(self, state: Any, answers: Mapping[str, str | None], tools: Tools) -> JointStep:

@@ -53,6 +53,7 @@ class ProgramRunner(Closeable):
 
     def run(self, program: AgentProgram, problem: Mapping[str, Any], *, name: str, endpoint: Endpoint) -> ProgramEnd:
         """The end of a program, in a folder named `name`. Raises ConfigurationError for one that cannot be started."""
+        problem = problem if program.shown is None else program.shown
         with self._make_folder(name, program, problem) as folder:
             variables = _make_variables(folder, program, endpoint)
             if program.function:

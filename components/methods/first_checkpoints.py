@@ -10,7 +10,7 @@ from pathlib import Path
 from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.config import TransformersGeneration
-from components.environments.family import is_cloned, require_expert, scratch_alphabet
+from components.environments.family import is_cloned, require_expert
 from components.evaluation.held_out import EvalSetting, success_rate
 from components.identity import seed_for
 from components.machine.scratch import scratch_folder
@@ -75,7 +75,7 @@ def clone_models(session: Session, folders: Mapping[str, Path]) -> None:
     from components.training.warm_start import warm_start as clone
 
     config, scenario = session.config, session.scenario
-    alphabet = scratch_alphabet(scenario.family, scenario.options)
+    alphabet = scenario.family.alphabet(scenario.options)
     students = {}
     for model, policies in initial_models(config.policies).items():
         settings, folder = config.policies[policies[0]], folders[model]

@@ -175,7 +175,7 @@ def scenario_of(config: RunConfig) -> Scenario:
     settings = config.environment
     name, source = settings.name, settings.source
     if source is not None:
-        check_source("environment.name", name, wanted=source, found=source_of(name))
+        check_source("environment.name", name, wanted=source, found=source_of(name, settings.options))
     options = family_options(name, settings.options)
     if isinstance(options, EpisodeLengthAware):
         options = options.ending_after(settings.max_turns, settings.turn_order)
@@ -215,5 +215,5 @@ def with_environment_source(config: RunConfig) -> RunConfig:
     """`config` with its environment's source digest and absolute paths of data; evaluation uses no other files."""
     section = config.environment
     options = anchor_options(section.name, section.options, Path.cwd())
-    changed = section.model_copy(update={"source": source_of(section.name), "options": options})
+    changed = section.model_copy(update={"source": source_of(section.name, options), "options": options})
     return config.model_copy(update={"environment": changed})

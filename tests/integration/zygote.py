@@ -82,6 +82,28 @@ class StoppingStore:
         return created
 
 
+class StoppingAtCalls:
+    """A store whose process stops itself when it records an agent's call number `at`: before that ("computed") or after it
+    ("committed"). No call is recorded twice."""
+
+    def __init__(self, store: ArtifactStore, *, at: int, moment: str) -> None:
+        self._store, self._at, self._moment, self._recorded = store, at, moment, itertools.count(1)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def create(self, key: str, content: bytes) -> bool:
+        if "/agents/" not in key:
+            return self._store.create(key, content)
+        here = next(self._recorded) == self._at
+        if here and self._moment == "computed":
+            stop_here()
+        assert self._store.create(key, content), f"{key} was sampled twice"
+        if here and self._moment == "committed":
+            stop_here()
+        return True
+
+
 class StoppingSandbox:
     """A sandbox whose process stops itself when it is asked for its program number `at`, while others still run."""
 
@@ -198,6 +220,9 @@ def run(order: dict[str, Any]) -> None:
     if stop := order.get("stop"):
         opened = open_store(config.store)
         session.open_store = lambda _: StoppingStore(opened, **stop)  # type: ignore[assignment]
+    if calls := order.get("stop_at_call"):
+        opened = open_store(config.store)
+        session.open_store = lambda _: StoppingAtCalls(opened, **calls)  # type: ignore[assignment,return-value]
     if flow_run_id := order.get("flow_run_id"):  # as a worker runs it
         parameters = {"config": config, "run_id": order["run_id"]}
         run_flow(train, flow_run=load_flow_run(UUID(flow_run_id)), parameters=parameters)

@@ -285,7 +285,7 @@ def test_an_installed_package_names_its_environments_itself(written: Written, tm
     sys.path.append(str(tmp_path))
     assert own("guessing").name == "guessing"
     assert problem(own("guessing")).environment == "guessing"
-    assert source_of("guessing") == source_of(place)
+    assert source_of("guessing", {}) == source_of(place, {})
     assert list_installed_environments() == {"guessing": place}, "a built-in name stays what it is"
     with pytest.raises(ConfigurationError, match="did you mean 'guessing'"):
         family("gessing")
@@ -327,5 +327,5 @@ def test_options_are_checked_like_those_of_any_environment(written: Written) -> 
 
 def test_the_source_of_own_code_is_known_and_that_of_built_in_ones_is_not_asked_for(written: Written) -> None:
     one, other = written(), written(used="randrange(1000) => randrange(999)")
-    assert source_of("plan_path") is None
+    assert source_of("plan_path", {}) is None
     assert source_of(one) != source_of(other)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from components.config import PolicyConfig
-from components.environments.family import scratch_alphabet
 from components.errors import ConfigurationError
 from components.models.loading import prepare_model_folder
 from components.models.memory import GIB
@@ -129,7 +128,7 @@ def test_a_limit_that_the_environment_sets_counts_as_one_that_is_written() -> No
 def test_a_run_that_does_not_fit_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = scenario_of(preset_config("plan-path", []))
     folder = tmp_path / "model"
-    alphabet = scratch_alphabet(scenario.family, scenario.options)
+    alphabet = scenario.family.alphabet(scenario.options)
     prepare_model_folder(PolicyConfig(), alphabet=alphabet, seed=0, into=folder)
     local = ("store.kind=local", f"store.root={tmp_path / 'store'}", "tracking.kind=none")
     with Session(
