@@ -290,6 +290,12 @@ class Episode(ReadableEpisode):
         return next(ends, path[-1]) if path else None
 
     @property
+    def last_trained(self) -> int | None:
+        """The index of the last node of the selected branch that is trained on; None without one."""
+        trained = [n for n, node in enumerate(self.nodes) if node.parent is None and node.is_trained_on]
+        return trained[-1] if trained else None
+
+    @property
     def num_generated_tokens(self) -> int:
         """All tokens sampled for this episode, chosen or not, continuations included."""
         return sum(len(c.tokens) for node in self.nodes for c in node.candidates)

@@ -107,7 +107,7 @@ class Replay:
         agent, texts_K = node.group.agent, [candidate.text for candidate in node.candidates]
         after = {text: self._referee.act_or_unscorable(position, agent, text) for text in dict.fromkeys(texts_K)}
         acted = [after[text] for text in texts_K]
-        if self.episode.ended is None or n != self._last_trained:
+        if self.episode.ended is None or n != self.episode.last_trained:
             return acted
         return [self._referee.finish(there, outcome, self.episode.ended) for outcome, there in acted]
 
@@ -122,10 +122,6 @@ class Replay:
         }
         for m, agent in zip(beside, agents, strict=True):
             self._known_K[m] = [(after[texts][0][agent], after[texts][1]) for texts in texts_K]
-
-    @cached_property
-    def _last_trained(self) -> int:
-        return max((n for n in self._path if self.episode.nodes[n].is_trained_on), default=-1)
 
     @cached_property
     def _joint(self) -> dict[int, list[int]]:
@@ -164,8 +160,9 @@ class Replay:
         return self._places[node.parent]
 
     def _check_phase(self, n: int, place: _Place) -> Phase | None:
-        """The phase of node `n`. Asserts that it is the one of the turn order; after a divergence any is accepted."""
-        if self._turn_order is None or place.has_diverged:
+        """The phase of node `n`. Asserts that it is the one of the turn order; after a divergence any is accepted, and from a
+        program, which asks whom it likes."""
+        if self._turn_order is None or place.has_diverged or self.episode.ended is not None:
             return None
         node, phase = self.episode.nodes[n], place.phase
         if node.parallel_index == 0:

@@ -52,7 +52,9 @@ def runs_in(
     for n, node in enumerate(episode.nodes):
         here = newest if node.parent is None else positions[node.parent]
         for k, candidate in enumerate(node.candidates):
-            _, positions[n, k] = referee.act_or_unscorable(here, node.group.agent, candidate.text)
+            outcome, positions[n, k] = referee.act_or_unscorable(here, node.group.agent, candidate.text)
+            if episode.ended is not None and n == episode.last_trained:
+                _, positions[n, k] = referee.finish(positions[n, k], outcome, episode.ended)
             if runs := tools.take_runs():
                 found[n, k] = runs
         newest = positions[n, node.chosen] if node.parent is None else newest

@@ -159,8 +159,8 @@ def check_programs(scenario: Scenario) -> None:
     for role, agent in config.agents.items():
         if config.policies[agent.policy].api is not None:
             raise ConfigurationError(
-                f"agents.{role}.policy {agent.policy}: it is behind an API, and what a program asks is sampled from a policy of "
-                "one's own; let the program ask the API itself"
+                f"agents.{role}.policy {agent.policy}: it is behind an API, and what a program asks is sampled from a policy "
+                "of one's own; let the program ask the API itself"
             )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from components.config import PolicyConfig, RunConfig
 from components.environments.environment import Environment
-from components.environments.family import scratch_alphabet
 from components.errors import ArtifactCorrupt, ConfigurationError
 from components.models.base_checks import find_cached_hub_folder
 from components.rollout.prompts import encode_observation
@@ -34,7 +33,7 @@ def check_prompts(scenario: Scenario) -> None:
     for role, seat in scenario.seats.items():
         policy = config.policies[seat.policy]
         if policy.base == "tiny" and policy.api is None:
-            _check_spelling(role, seat, scratch_alphabet(scenario.family, scenario.options))
+            _check_spelling(role, seat, scenario.family.alphabet(scenario.options))
         elif policy.api is None and (
             policy.prompt_format == "chat" or seat.prompt or seat.max_thinking_tokens or seat.stop
         ):

@@ -90,12 +90,11 @@ def _place(config: RunConfig, here: Plan, model: ServedModel, engine: Worker) ->
 
 def _model(home: Path, config: RunConfig, name: str, policies: tuple[str, ...]) -> ServedModel:
     """A model folder with the right shape; the first refresh replaces its weights."""
-    from components.environments.family import scratch_alphabet
     from components.session.scenario import scenario_of
 
     settings = config.policies[policies[0]]
     scenario = scenario_of(config)
-    alphabet = scratch_alphabet(scenario.family, scenario.options)
+    alphabet = scenario.family.alphabet(scenario.options)
     shape = settings.model_dump(mode="json", include={"base", "tiny"})
     folder = home / "vllm" / "models" / fingerprint([shape, alphabet])
     if not folder.exists():
