@@ -32,10 +32,7 @@ from troupe.runs.documents import run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 MEMBERS = ("first", "second", "third", "fourth", "fifth", "sixth")
-REFRESH = "refresh_weights"
-"""No result stands for it: the weights are loaded in the process that is killed."""
 BOUNDARIES = (
-    REFRESH,
     "/steps/000001/mix_returns-v*/",
     "/steps/000001/update_policy-v*/fifth/",
     "/steps/000001/coordinate_weights-v*/",
@@ -56,7 +53,7 @@ def config(root: Path, **updates: Any) -> dict[str, Any]:
         "agents": {f"player_{number}": {"policy": member} for number, member in enumerate(MEMBERS)},
         "policies": dict.fromkeys(MEMBERS, member),
         "method": {"type": "population", "opponents": {"every": 1}, "weight_updates": updates},
-        "evaluation": {"num_problems": 8, "problems_per_block": 8, "sampling": ["sample"]},
+        "evaluation": {"num_problems": 4, "problems_per_block": 4, "sampling": ["sample"]},
         "store": {"kind": "local", "root": str(root / "store")},
         "tracking": {"kind": "none"},
     }
@@ -85,8 +82,8 @@ def test_killed_at_every_stage_it_ends_in_the_same_population(trainings: Trainin
     settings = {"type": "federated", "every": 2, "personal_share": 0.25, "return_temperature": 0.5}
     assert trainings.run(order(whole, "p", config=config(whole, **settings))).code == 0, trainings.log()
     for part in BOUNDARIES:
-        stop = {"stop_at_refresh": 1} if part == REFRESH else {"stop": {"part": part, "moment": "computed"}}
-        ended = trainings.run(order(cut, "p", config=config(cut, **settings), **stop))
+        stop = {"part": part, "moment": "computed"}
+        ended = trainings.run(order(cut, "p", config=config(cut, **settings), stop=stop))
         assert (ended.code, ended.stopped) == (-9, True), f"{part}: {trainings.log()}"
         await_no_workers("p")
     assert trainings.run(order(cut, "p", config=config(cut, **settings))).code == 0, trainings.log()
@@ -253,12 +250,9 @@ GAMES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("name", "options", "num_players"),
-    [
-        pytest.param(*each, id=str(each[1]["game"]), marks=() if each[1]["game"] == "tiny_hanabi" else pytest.mark.long)
-        for each in GAMES
-    ],
+    ("name", "options", "num_players"), [pytest.param(*each, id=str(each[1]["game"])) for each in GAMES]
 )
 def test_any_game_trains_a_population_by_its_name(
     name: str, options: dict[str, Any], num_players: int, trainings: Trainings, tmp_path: Path
@@ -297,5 +291,8 @@ def test_a_member_meets_its_start_beside_a_partner_behind_an_api(trainings: Trai
         ordered = order(tmp_path, "p", config=given, environment={KEY_VARIABLES["openai"]: KEY})
         assert trainings.run(ordered).code == 0, trainings.log()
         assert wire.exchanges
-    (gain,) = _gains(LocalArtifactStore(tmp_path / "store"), step=1)
+    store = LocalArtifactStore(tmp_path / "store")
+    (gain,) = _gains(store, step=1)
     assert gain["agent"] == "player_0"
+    (step,) = outcome(store, "p")["steps"]
+    assert "population/player_0/return" in step["metrics"], "a game by its name"

@@ -37,7 +37,6 @@ with gc_paused():
     from components.artifacts.base import ArtifactStore
     from components.config import parse_config
     from components.generation.local.engine import TransformersGenerator
-    from components.reporting.progress import subscribe
     from components.sandbox.base import Sandbox
     from components.session import publishing, session, toolbox
     from components.session.scenario import scenario_of
@@ -213,10 +212,6 @@ def run(order: dict[str, Any]) -> None:
     if at := order.get("stop_at_program"):
         stopping = StoppingSandbox(toolbox.Toolbox(scenario_of(config)).sandbox(), at)
         toolbox.new_sandbox = lambda *_: stopping  # type: ignore[assignment,return-value]
-    if (at := order.get("stop_at_refresh")) is not None:  # when the first of the step's policies is loaded
-        here = ("refresh_weights", at, 1)
-        listening = subscribe(lambda told: stop_here() if (told.stage, told.step, told.done) == here else None)
-        listening.__enter__()  # for as long as this process runs
     if stop := order.get("stop"):
         opened = open_store(config.store)
         session.open_store = lambda _: StoppingStore(opened, **stop)  # type: ignore[assignment]
