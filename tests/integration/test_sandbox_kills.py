@@ -33,7 +33,7 @@ SMALL = (
     "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}",
     "warm_start={min_success: 0.0, max_success: 1.0, max_steps: 30, check_every: 30, num_check_problems: 4}",
     "rollout={num_problems: 8, group_size: 8, problems_per_block: 8}",
-    "evaluation={num_problems: 8, problems_per_block: 8}",
+    "evaluation={num_problems: 4, problems_per_block: 4, sampling: [greedy]}",
     # Every program of the rollout runs once more in the reward stage, so there is a middle to be killed in.
     "rewards.reuse_executions=false",
     "rewards.deadline_seconds=60",
