@@ -92,7 +92,7 @@ class Folder:
 def wait_for(holds: Callable[[], bool], *, seconds: float = 240.0) -> bool:
     end = time.monotonic() + seconds
     while not holds() and time.monotonic() < end:
-        time.sleep(0.3)
+        time.sleep(1.0)
     return holds()
 
 

@@ -164,8 +164,6 @@ def test_a_preset_of_the_folder_runs_on_the_worker_whatever_else_lies_there(stac
 
 
 def test_prefect_holds_what_the_files_say_until_one_is_changed(stack: Stack) -> None:
-    checked = troupe("up --check", stack.home, stack.project)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
     file = stack.project / "prefect.yaml"
     before = file.read_text()
     file.write_text(before.replace("name: here", "name: here\n  parameters: {path: /x}"))
