@@ -42,7 +42,7 @@ HEAVY = ("torch", "prefect", "mlflow", "transformers", "deepspeed", "docker")
 SMALL = (
     "policies.team.tiny={hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64, max_position_embeddings: 1024}",
     "warm_start={min_success: 0.0, max_success: 1.0, max_steps: 2, check_every: 2, num_check_problems: 4}",
-    "rollout={num_problems: 4, group_size: 4, problems_per_block: 4}",
+    "rollout={num_problems: 2, group_size: 4, problems_per_block: 2}",
     "evaluation={num_problems: 4, problems_per_block: 4}",
 )
 
@@ -150,7 +150,7 @@ def test_every_level_trains_and_its_export_plays_as_its_run(
     chosen = run_config({"config_name": name}).policies
     tiny = [f"policies.{policy}.tiny={shape}" for policy in chosen]
     settings: dict[str, Any] = {"max_response_length": 24, "overrides": [*small, *tiny]}
-    summary = petting.train(name, 1, batch_size=4, train_sample_num=4, **settings)
+    summary = petting.train(name, 1, batch_size=2, train_sample_num=4, **settings)
     assert summary["checkpoint_digest"].keys() == chosen.keys()
     assert len(chosen) == policies
     out, uri = tmp_path / "out", (there / "checkpoints").as_uri()
