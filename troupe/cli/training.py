@@ -32,15 +32,16 @@ def presets(as_json: JsonOption = False) -> None:
 
 def init(
     name: Annotated[str, typer.Argument(help="The name of the new folder, and of its module, preset and run.")],
+    has_agent: Annotated[bool, typer.Option("--agent", help="An agent program, its problems and its judge.")] = False,
 ) -> None:
-    """Write a project of your own: an environment, its preset, the test of its contract."""
+    """Write a project of your own: an environment, its preset, the test of its contract; or an agent to train as it is."""
     from pathlib import Path
 
     from troupe.projects.project import write_project
 
-    folder = write_project(name, Path.cwd())
+    folder = write_project(name, Path.cwd(), has_agent=has_agent)
     typer.echo("\n".join(f"{name}/{path.name}" for path in sorted(folder.iterdir())))
-    typer.echo(f"\nnext: cd {name} && make test && troupe up && troupe train {name}")
+    typer.echo(f"\nnext: cd {name} && {'' if has_agent else 'make test && troupe up && '}troupe train {name}")
 
 
 def train(

@@ -1,4 +1,4 @@
-"""`troupe init NAME`: writes a project with an environment, its preset and the test of its contract."""
+"""`troupe init NAME`: writes a project with an environment, its preset and the test of its contract, or with an agent."""
 
 import keyword
 import re
@@ -11,20 +11,23 @@ from components.machine.package_files import package_file
 from components.text.escaping import show_value
 from flows.presets import preset_values
 
-_TEMPLATES = package_file("troupe", "projects/files")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAMES = {"gitignore": ".gitignore"}
 
 
-def write_project(name: str, parent: Path) -> Path:
-    """Write a project into the new or empty folder `parent`/`name`; its path. Raises ConfigurationError before writing."""
+def write_project(name: str, parent: Path, *, has_agent: bool = False) -> Path:
+    """Write a project into the new or empty folder `parent`/`name`, with an environment or else an agent; its path.
+
+    Raises ConfigurationError before writing.
+    """
     check_project_name(name)
     folder = parent / name
     if folder.is_symlink() or (folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))):
         raise ConfigurationError(f"NAME {name!r}: {folder} already exists; choose another name, or remove it")
     folder.mkdir(exist_ok=True)
     class_name = "".join(part.capitalize() for part in name.split("_"))
-    for template in sorted(_TEMPLATES.glob("*.txt")):
+    templates = package_file("troupe", f"projects/{'agent_' if has_agent else ''}files")
+    for template in sorted(templates.glob("*.txt")):
         text = template.read_text(encoding="utf-8").replace("NAME", name).replace("CLASS", class_name)
         path = folder / _NAMES.get(template.stem, template.stem).replace("NAME", name)
         path.write_text(text, encoding="utf-8")

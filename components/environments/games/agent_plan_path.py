@@ -1,12 +1,15 @@
 """agent_plan_path: plan_path walked by a program that asks one policy for its moves, with a tool, through an endpoint."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from components.environments.base import NO_TOOLS, Step, Tools
 from components.environments.games.environment import PLAN_AGENT, Board
 from components.environments.games.plan_path import PlanPathEnvironment, PlanPathOptions
 from components.environments.program import AgentProgram, ProgramEnvironment
+from components.errors import ConfigurationError
+from components.machine.package_files import install_command
 from components.schema import Execution
 
 PROGRAM = "components.environments.games.walking_program:walk"
@@ -48,4 +51,9 @@ class AgentPlanPathEnvironment(PlanPathEnvironment, ProgramEnvironment):
         return super().step(state, PLAN_AGENT, answer, tools)
 
     def program(self, problem: Mapping[str, Any]) -> AgentProgram | None:
+        if find_spec("openai") is None:
+            get = install_command("extras", "'troupe[api]'")
+            raise ConfigurationError(
+                f"environment.name 'agent_plan_path': its walker is a program on the OpenAI SDK, not installed; get it by {get}"
+            )
         return None if problem.get("native") else AgentProgram(function=PROGRAM, seconds=MOST_SECONDS)
