@@ -76,6 +76,11 @@ class GroupKey:
         return f"{self.problem_id}/e{self.episode}/t{self.turn}/{self.agent}{again}{below}"
 
 
+def name_branch(label: str, num_before: int, candidate: int) -> str:
+    """The `branch` of the nodes below a candidate of the answer that `num_before` precede, in a line labelled `label`."""
+    return f"{label}/{num_before}.{candidate}".lstrip("/")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageKey:
     """The key of one piece of work, equal on every attempt.

@@ -216,7 +216,8 @@ class Node:
 
     `parent` is (index of a node of the episode, index of its candidate) below which this node hangs, or ROOT; None on the
     selected branch. `is_trained_on` is False for an answer that only shows where other candidates lead: it has no reward and is
-    never trained on, but its tokens count. With a parent it is a continuation.
+    never trained on, but its tokens count. With a parent it is a continuation. `is_beside`: it is no action, but what a program
+    asked beside its work.
     """
 
     group: GroupKey
@@ -229,6 +230,7 @@ class Node:
     temperature: float | None = None
     parent: tuple[int, int] | None = None
     is_trained_on: bool = True
+    is_beside: bool = False
     choices: Choices = ()
     """The answers among which the candidates were drawn, as tokens; none: any text."""
 
@@ -257,12 +259,20 @@ class ProgramEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReachedEnd:
+    """The end of a program in a line off the selected branch, whose last answer is `candidate`, a (node, candidate)."""
+
+    candidate: tuple[int, int]
+    end: ProgramEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Episode(ReadableEpisode):
     """One team on one problem. A failed episode is data: it has an `error` and the finished nodes.
 
     `nodes` is a tree in a flat order, in which a node comes after its parent. The nodes without a parent are the selected
     branch, to which `success` and `error` belong. `cuts` are the failures of other lines; None without one. `ended` is the end
-    of a program that played it; None if none did.
+    of a program that played it, None if none did, and `ends` those of its runs in other lines.
     """
 
     problem: Problem
@@ -272,6 +282,7 @@ class Episode(ReadableEpisode):
     error: str | None = None
     cuts: tuple[FailedBranch, ...] | None = None
     ended: ProgramEnd | None = None
+    ends: tuple[ReachedEnd, ...] | None = None
 
     @property
     def path(self) -> tuple[Node, ...]:
@@ -285,7 +296,7 @@ class Episode(ReadableEpisode):
 
         The nodes after it acted in parallel with it. They were scored in its state and changed nothing.
         """
-        path = [n for n, node in enumerate(self.nodes) if node.parent is None]
+        path = [n for n, node in enumerate(self.nodes) if node.parent is None and not node.is_beside]
         ends = (n for n in path if self.nodes[n].candidates[self.nodes[n].chosen].outcome.done)
         return next(ends, path[-1]) if path else None
 

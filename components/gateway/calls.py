@@ -1,8 +1,8 @@
 """Calls of agents, recorded before they are answered, so that no answer is lost or sampled twice."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from components.artifacts import codec
@@ -17,12 +17,24 @@ from components.text.choice_tokens import Choices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentCall:
-    """One answered request of an agent: the tokens as read and as sampled.
+class SampledAnswer:
+    """One answer to a request, as sampled and as read. `history` is the digest of the conversation with it."""
 
-    `digest` names the request by what decides its answer, `repeat` counts equal requests that are not retries. `history` is the
-    digest of the conversation with the answer, `extends` the digest and repeat of the call whose prompt and answer the prompt
-    begins with; "" for a prompt that begins anew.
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish_reason: FinishReason
+    text: str
+    calls: tuple[tuple[str, str], ...]
+    """Names with arguments as JSON text."""
+    history: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCall(SampledAnswer):
+    """One answered request of an agent, with the answer that it got.
+
+    `digest` names the request by what decides its answer, `repeat` counts equal requests that are not retries. `extends` is the
+    key of the call whose prompt and answer the prompt begins with; "" for a prompt that begins anew.
     """
 
     session: str
@@ -33,26 +45,32 @@ class AgentCall:
     version: PolicyVersion
     digest: str
     repeat: int
-    history: str
     extends: str
     prompt_tokens: tuple[int, ...]
-    tokens: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    finish_reason: FinishReason
-    text: str
-    calls: tuple[tuple[str, str], ...]
-    """Names with arguments as JSON text."""
     choices: Choices
     """The answers among which it was drawn, as tokens; none: any text."""
     offers_tools: bool
     temperature: float
     created: int
     """Seconds since 1970."""
+    siblings: tuple[SampledAnswer, ...] = ()
+    """The candidates that were sampled together, of which it got number `chosen`; none: only that answer was."""
+    chosen: int = 0
 
     @property
     def key(self) -> str:
         """Its name in the session: the same in each life of the agent."""
         return f"{self.digest}-{self.repeat}"
+
+    @property
+    def candidates(self) -> tuple[SampledAnswer, ...]:
+        """All answers that were sampled."""
+        return self.siblings or (self,)
+
+    def take(self, chosen: int) -> "AgentCall":
+        """The same request, answered by another of its candidates."""
+        taken = self.candidates[chosen]
+        return replace(self, chosen=chosen, **{each.name: getattr(taken, each.name) for each in fields(SampledAnswer)})
 
 
 class CallJournal(Protocol):
@@ -95,6 +113,22 @@ class StoredCalls:
 
     def _place(self, key: str) -> str:
         return f"{self.prefix}/calls/{key}"
+
+
+@dataclass(frozen=True, slots=True)
+class ForkedCalls:
+    """The calls of a fork: those before it are its parent's, and those after it its own."""
+
+    before: Mapping[str, AgentCall]
+    own: CallJournal
+
+    def read(self, key: str) -> AgentCall | None:
+        """See `CallJournal.read`."""
+        return self.before.get(key) or self.own.read(key)
+
+    def write(self, call: AgentCall) -> AgentCall:
+        """See `CallJournal.write`."""
+        return self.own.write(call)
 
 
 class UnkeptCalls:

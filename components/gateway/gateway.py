@@ -3,12 +3,12 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from components.errors import ConfigurationError
 from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, RequestRefused
-from components.gateway.calls import AgentCall, continue_history, digest_request
+from components.gateway.calls import AgentCall, SampledAnswer, continue_history, digest_request
 from components.gateway.encoder import PromptEncoder, find_only_argument
 from components.gateway.sessions import AgentSession, Asking, IsOpen
 from components.generation.base import Completion, GenerationRequest
@@ -18,8 +18,8 @@ from components.text.choice_tokens import Choices
 
 Wishes = Literal["imposed", "honoured"]
 """Whether temperature, seed and length are the gateway's, as in training, or what the agent asks for."""
-Sample = Callable[[str, GenerationRequest], Completion]
-"""One answer of a policy."""
+Sample = Callable[[str, GenerationRequest], Sequence[Completion]]
+"""The answers of a policy to a request, one for each of its seeds."""
 _MOST_STOPS = 16
 
 
@@ -162,29 +162,42 @@ class Gateway:
         served, request = asked.served, asked.request
         before, place, history = session.find_extended(request, asked.canonical, served.policy)
         prompt = self._write_prompt(served, request, before, place)
-        completion = self._draw(asked, prompt, self._choose_seed(session, asked, repeat))
-        read = served.encoder.read(completion.tokens, request.tools, asked.stop)
-        said = Message(role="assistant", text=read.text, calls=_name_calls(asked.digest, repeat, read.calls))
-        return AgentCall(
+        earlier, siblings = list(session.kept.values()), session.siblings
+        seeds_K = self._choose_seeds(session, asked, repeat, 1 if siblings is None else siblings.count(earlier))
+        completions_K = self._draw(asked, prompt, seeds_K)
+        answers_K = tuple(self._read(session, asked, repeat, history, each) for each in completions_K)
+        call = AgentCall(
             session=session.name,
             number=len(session.kept),
             model=request.model,
             policy=served.policy,
-            version=completion.version,
+            version=completions_K[0].version,
             digest=asked.digest,
             repeat=repeat,
-            history=continue_history(history, session.make_canonical([said])[0]),
             extends=before.key if before else "",
             prompt_tokens=prompt,
+            choices=_list_choices(served, request),
+            offers_tools=bool(request.tools),
+            temperature=asked.temperature,
+            created=int(time.time()),
+            siblings=answers_K if len(answers_K) > 1 else (),
+            **{each.name: getattr(answers_K[0], each.name) for each in fields(SampledAnswer)},
+        )
+        return call if siblings is None else call.take(siblings.choose(earlier, call))
+
+    def _read(
+        self, session: AgentSession, asked: "_Question", repeat: int, history: str, completion: Completion
+    ) -> SampledAnswer:
+        """A completion as the answer to the conversation with the digest `history`."""
+        read = asked.served.encoder.read(completion.tokens, asked.request.tools, asked.stop)
+        said = Message(role="assistant", text=read.text, calls=_name_calls(asked.digest, repeat, read.calls))
+        return SampledAnswer(
             tokens=completion.tokens,
             logprobs=completion.logprobs,
             finish_reason=completion.finish_reason,
             text=read.text,
             calls=read.calls,
-            choices=_list_choices(served, request),
-            offers_tools=bool(request.tools),
-            temperature=asked.temperature,
-            created=int(time.time()),
+            history=continue_history(history, session.make_canonical([said])[0]),
         )
 
     def _write_prompt(
@@ -198,11 +211,13 @@ class Gateway:
         said, new = request.messages[place], request.messages[place + 1 :]
         return served.encoder.extend((*before.prompt_tokens, *before.tokens), said, new, request.tools)
 
-    def _draw(self, asked: "_Question", prompt: tuple[int, ...], seed: int) -> Completion:
+    def _draw(
+        self, asked: "_Question", prompt: tuple[int, ...], seeds_K: tuple[int, ...]
+    ) -> Sequence[Completion]:
         choices = _list_choices(asked.served, asked.request)
         request = GenerationRequest(
             prompt_tokens=prompt,
-            seeds_K=(seed,),
+            seeds_K=seeds_K,
             max_new_tokens=max(map(len, choices)) if choices else asked.max_new_tokens,
             temperature=asked.temperature,
             stop=() if choices else asked.stop,
@@ -213,10 +228,14 @@ class Gateway:
         except ConfigurationError as error:
             raise RequestRefused(f"messages: {error}", field="messages", code="context_length_exceeded") from error
 
-    def _choose_seed(self, session: AgentSession, asked: "_Question", repeat: int) -> int:
+    def _choose_seeds(
+        self, session: AgentSession, asked: "_Question", repeat: int, num_candidates: int
+    ) -> tuple[int, ...]:
         if asked.seed is not None:
-            return seed_for(self.seed, "served", asked.seed)
-        return seed_for(self.seed, "call", session.name, asked.served.policy, asked.digest, repeat)
+            return (seed_for(self.seed, "served", asked.seed),)
+        below = (f"below {session.branch}",) if session.branch else ()
+        call = ("call", session.name, asked.served.policy, asked.digest, repeat, *below)
+        return tuple(seed_for(self.seed, *call, *((k,) if k else ())) for k in range(num_candidates))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

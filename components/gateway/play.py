@@ -3,29 +3,29 @@
 import re
 import secrets
 import signal
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from components.environments.base import Tools
 from components.environments.family import Family
-from components.environments.play import Referee
-from components.gateway.calls import AgentCall, CallJournal
+from components.environments.program import AgentProgram
+from components.gateway.calls import CallJournal, ForkedCalls
 from components.gateway.gateway import Gateway
+from components.gateway.lines import Fork, ForkedEpisode, Judge, Line
 from components.gateway.programs import Endpoint, ProgramRunner
 from components.gateway.server import Entrance, GatewayServer
 from components.gateway.sessions import AgentSession, Budget
-from components.identity import GroupKey, fingerprint
+from components.identity import fingerprint
 from components.rewards.base import Rubric
 from components.rollout.rules import SamplingRules, Start
-from components.schema import ActionOutcome, Candidate, Episode, Node, ProgramEnd
+from components.schema import Episode, ProgramEnd
 
 OpenJournal = Callable[[str], CallJournal]
 """The calls of the session of this name."""
 _MOST_STARTS = 3
 """Of a program that is killed from outside: it begins again, with the answers that it had."""
-_NOTHING = ActionOutcome(team={}, local={}, solves=False, done=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,94 +46,72 @@ class ProgramPlay:
     ) -> tuple[Episode, ...]:
         """One finished episode per start, in order. How an engine fails is raised, how a program does is data."""
         with GatewayServer(self.open_gateway(rules)) as server, ThreadPoolExecutor(self.num_at_once) as threads:
-            keys: dict[str, AgentSession] = {}
-            url = server.listen("127.0.0.1", 0, Entrance(find_session=keys.get))
+            door = _Door(server)
 
             def play_one(start: Start) -> Episode:
-                if server.failure is not None:
-                    raise server.failure
+                judge = Judge(
+                    start=start,
+                    rules=rules,
+                    referee=family.referee(tools, measures_value=rules.measures_value),
+                    rubric=rubric,
+                    read_text=self.read_text,
+                    last_agent=family.roles[-1],
+                )
                 program = family.rules.program(start.problem)
                 assert program is not None, f"{family.name} has programs for some problems and none for others"
-                name = f"{start.problem.problem_id}/e{start.episode}"
+                episode = ForkedEpisode(judge)
                 budget = Budget(num_calls=rules.max_turns * len(family.roles))
-                for _ in range(_MOST_STARTS):
-                    session = AgentSession(name=name, journal=self.journal(name), budget=budget, volatile=self.volatile)
-                    key = secrets.token_urlsafe(24)
-                    keys[key] = session
-                    endpoint = Endpoint(url=url, key=key)
-                    try:
-                        end = self.runner.run(program, start.problem.payload, name=fingerprint(name), endpoint=endpoint)
-                    finally:
-                        del keys[key]
-                    if server.failure is not None:
-                        raise server.failure
-                    if end.exit_code != -signal.SIGKILL:  # that is the machine's doing, or another's, not the program's
-                        break
-                referee = family.referee(tools, measures_value=rules.measures_value)
-                return self._make_episode(start, session, end, referee, rubric)
+                # One after another: each runs in the folder of the first, as paths stand in prompts.
+                while episode.waiting:
+                    fork = episode.waiting.pop(0)
+                    for _ in range(_MOST_STARTS):
+                        session = self._open_session(judge, fork, budget)
+                        end = self._run(program, session, start, door)
+                        if end.exit_code != -signal.SIGKILL:  # that is the machine's doing, not the program's
+                            break
+                    episode.add(fork, session.kept.values(), end)
+                return episode.finish()
 
             return tuple(threads.map(play_one, starts))
 
-    def _make_episode(
-        self, start: Start, session: AgentSession, end: ProgramEnd, referee: Referee, rubric: Rubric
-    ) -> Episode:
-        """The calls as nodes, in the order in which they were sampled, judged by the environment."""
-        calls = sorted(session.kept.values(), key=lambda call: call.number)
-        if not calls:
-            why = f"the program asked no policy: exit code {end.exit_code}; {end.output[-300:].strip()}"
-            return Episode(problem=start.problem, episode=start.episode, nodes=(), success=False, error=why, ended=end)
-        helpers = find_helper_calls(calls)
-        trained = [call for call in calls if call.key not in helpers] or calls
-        position, turns = referee.start(start.problem), Counter[str]()
-        nodes = []
-        for call in calls:
-            text = self.read_text(call.model, call.tokens)
-            outcome = _NOTHING
-            if call in trained:
-                outcome, position = referee.act_or_unscorable(position, call.model, text)
-            if call is trained[-1]:
-                outcome, position = referee.finish(position, outcome, end)
-            group = GroupKey(
-                problem_id=start.problem.problem_id, episode=start.episode, turn=turns[call.model], agent=call.model
-            )
-            turns[call.model] += 1
-            nodes.append(_make_node(call, group, text, outcome, rubric, is_trained_on=call in trained))
-        return Episode(
-            problem=start.problem,
-            episode=start.episode,
-            nodes=tuple(nodes),
-            success=position.is_solved and position.is_done,
-            ended=end,
+    def _open_session(self, judge: Judge, fork: Fork, budget: Budget) -> AgentSession:
+        name = f"{judge.start.problem.problem_id}/e{judge.start.episode}"
+        own = self.journal(f"{name}/below/{fork.label}" if fork.label else name)
+        return AgentSession(
+            name=name,
+            journal=ForkedCalls({call.key: call for call in fork.calls}, own),
+            budget=budget,
+            branch=fork.label,
+            siblings=Line(judge, fork),
+            volatile=self.volatile,
         )
 
-
-def find_helper_calls(calls: Sequence[AgentCall]) -> set[str]:
-    """The keys of calls that are no part of an agent's work, as those for a title: they offer no tools while others of the
-    session do, and nothing continues them."""
-    continued = {call.extends for call in calls}
-    if not any(call.offers_tools for call in calls):
-        return set()
-    return {call.key for call in calls if not call.offers_tools and not call.extends and call.key not in continued}
+    def _run(self, program: AgentProgram, session: AgentSession, start: Start, door: "_Door") -> ProgramEnd:
+        """The end of the program, which has asked in the session."""
+        with door.admit(session) as endpoint:
+            return self.runner.run(program, start.problem.payload, name=fingerprint(session.name), endpoint=endpoint)
 
 
-def _make_node(
-    call: AgentCall, group: GroupKey, text: str, outcome: ActionOutcome, rubric: Rubric, *, is_trained_on: bool
-) -> Node:
-    candidate = Candidate(
-        tokens=call.tokens,
-        sampler_logprobs=call.logprobs,
-        finish_reason=call.finish_reason,
-        text=text,
-        outcome=outcome,
-        reward=0.0 if outcome.unscorable is not None else rubric.reward(outcome),
-    )
-    return Node(
-        group=group,
-        policy=call.policy,
-        prompt_tokens=call.prompt_tokens,
-        candidates=(candidate,),
-        chosen=0,
-        temperature=call.temperature,
-        is_trained_on=is_trained_on,
-        choices=call.choices,
-    )
+class _Door:
+    """Where programs find the gateway. Raises what failed behind it."""
+
+    def __init__(self, server: GatewayServer) -> None:
+        self._server = server
+        self._sessions: dict[str, AgentSession] = {}
+        self._url = server.listen("127.0.0.1", 0, Entrance(find_session=self._sessions.get))
+
+    @contextmanager
+    def admit(self, session: AgentSession) -> Iterator[Endpoint]:
+        """The endpoint of a session while its program runs."""
+        self._check()
+        key = secrets.token_urlsafe(24)
+        self._sessions[key] = session
+        try:
+            yield Endpoint(url=self._url, key=key)
+        finally:
+            del self._sessions[key]
+        self._check()
+
+    def _check(self) -> None:
+        if self._server.failure is not None:
+            raise self._server.failure

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from components.gateway.base import AgentRequest, Message, RequestRefused
 from components.gateway.calls import AgentCall, CallJournal, digest_histories
@@ -31,10 +31,23 @@ class Budget:
     """Sampled ones."""
 
 
+class Siblings(Protocol):
+    """How many answers the next call of a session gets, and which of them is delivered."""
+
+    def count(self, before: Sequence[AgentCall]) -> int:
+        """How many answers are sampled to the call after these."""
+        ...
+
+    def choose(self, before: Sequence[AgentCall], call: AgentCall) -> int:
+        """Which of the candidates of `call`, the one after these, goes on."""
+        ...
+
+
 @dataclass(slots=True)
 class AgentSession:
     """The requests of one attempt. Only the journal outlives it.
 
+    `branch` names a fork among the sessions of one name: it is part of its seeds. `siblings` None: each call gets one answer.
     `volatile` are patterns of text that may differ between two lives of an agent: they are left out where requests are
     compared, and stay in what the model reads.
     """
@@ -42,6 +55,8 @@ class AgentSession:
     name: str
     journal: CallJournal
     budget: Budget = field(default_factory=Budget)
+    branch: str = ""
+    siblings: Siblings | None = None
     volatile: tuple[re.Pattern[str], ...] = ()
     most_kept: int | None = None
     """The oldest calls beyond this many are forgotten; None: none is."""
@@ -83,7 +98,8 @@ class AgentSession:
 
     def check_budget(self) -> None:
         """Raise RequestRefused when the budget is used up."""
-        used = {"calls": len(self.kept), "tokens": sum(len(call.tokens) for call in self.kept.values())}
+        sampled = [each for call in self.kept.values() for each in call.candidates]
+        used = {"calls": len(self.kept), "tokens": sum(len(each.tokens) for each in sampled)}
         for name, most in (("calls", self.budget.num_calls), ("tokens", self.budget.num_tokens)):
             if most is not None and used[name] >= most:
                 raise RequestRefused(

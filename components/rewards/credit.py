@@ -66,13 +66,15 @@ class _Lines:
 
     def __init__(self, episode: Episode, outcomes_N_K: Outcomes, rubric: Rubric) -> None:
         self._episode, self._outcomes_N_K, self._rubric = episode, outcomes_N_K, rubric
-        self._child = {node.parent: n for n, node in enumerate(episode.nodes) if node.parent is not None}
+        self._child = {
+            node.parent: n for n, node in enumerate(episode.nodes) if node.parent is not None and not node.is_beside
+        }
         self._failed = {cut.parent for cut in episode.cuts or ()}
 
     def check_continued(self, rule: CreditRule) -> None:
         """Assert that each choice that the selected branch goes on from was continued too: else its own outcome would be taken
         for its end."""
-        path = [n for n, node in enumerate(self._episode.nodes) if node.parent is None]
+        path = [n for n, node in enumerate(self._episode.nodes) if node.parent is None and not node.is_beside]
         for n, following in pairwise(path):
             node, later = self._episode.nodes[n], self._episode.nodes[following]
             outcome, chosen = self._outcomes_N_K[n][node.chosen], (n, node.chosen)

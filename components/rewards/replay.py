@@ -9,7 +9,7 @@ from components.environments.family import Family
 from components.environments.play import Position
 from components.identity import GroupKey
 from components.rewards.base import Rubric
-from components.schema import ROOT, ActionOutcome, Episode, Node
+from components.schema import ROOT, ActionOutcome, Episode, Node, ProgramEnd
 from components.turn_order import Phase, TurnOrder
 
 
@@ -47,7 +47,8 @@ class Replay:
     ) -> None:
         self.episode = episode
         self.outcomes_N_K: list[tuple[ActionOutcome | None, ...]] = []
-        self._tools, self._rubric, self._turn_order = tools, rubric, turn_order
+        self._tools, self._rubric = tools, rubric
+        self._turn_order = turn_order if episode.ended is None else None  # a program decides who acts
         self._replayed_N_K: list[list[ActionOutcome]] = []
         self._known_K: dict[int, list[tuple[ActionOutcome, Position]]] = {}
         self._wanted = {node.parent for node in episode.nodes}
@@ -92,7 +93,7 @@ class Replay:
                 has_diverged=place.has_diverged or not _repeats(outcomes_K[k], candidate.outcome),
             )
             self._places[n, k] = reached
-            if goes_on:
+            if goes_on and not node.is_beside:
                 self._newest = reached
 
     def _act(self, n: int, position: Position) -> list[tuple[ActionOutcome, Position]]:
@@ -102,14 +103,15 @@ class Replay:
             self._act_together(beside, position)
         if n in self._known_K:
             return self._known_K[n]
-        if not node.is_trained_on and node.parent is None:
-            return [(candidate.outcome, position) for candidate in node.candidates]  # a program's call beside its work
+        if node.is_beside:
+            return [(candidate.outcome, position) for candidate in node.candidates]
         agent, texts_K = node.group.agent, [candidate.text for candidate in node.candidates]
         after = {text: self._referee.act_or_unscorable(position, agent, text) for text in dict.fromkeys(texts_K)}
         acted = [after[text] for text in texts_K]
-        if self.episode.ended is None or n != self.episode.last_trained:
-            return acted
-        return [self._referee.finish(there, outcome, self.episode.ended) for outcome, there in acted]
+        for k, (outcome, there) in enumerate(acted):
+            if (end := self._ends.get((n, k))) is not None:
+                acted[k] = self._referee.finish(there, outcome, end)
+        return acted
 
     def _act_together(self, beside: Sequence[int], position: Position) -> None:
         """Play the joint step of these nodes: candidate k of each with candidate k of the others."""
@@ -122,6 +124,14 @@ class Replay:
         }
         for m, agent in zip(beside, agents, strict=True):
             self._known_K[m] = [(after[texts][0][agent], after[texts][1]) for texts in texts_K]
+
+    @cached_property
+    def _ends(self) -> dict[tuple[int, int], ProgramEnd]:
+        """The ends of a program, by the last candidate before each."""
+        ends = {each.candidate: each.end for each in self.episode.ends or ()}
+        if self.episode.ended is not None and (worked := [n for n in self._path if not self.episode.nodes[n].is_beside]):
+            ends[worked[-1], self.episode.nodes[worked[-1]].chosen] = self.episode.ended
+        return ends
 
     @cached_property
     def _joint(self) -> dict[int, list[int]]:

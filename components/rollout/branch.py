@@ -4,21 +4,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from components.environments.base import ToolCall
 from components.environments.play import Position, Referee
 from components.errors import ConfigurationError, NothingScorable, TransientError
 from components.generation.base import Completion
-from components.identity import GroupKey
+from components.identity import GroupKey, name_branch
 from components.rewards.base import Rubric
 from components.rollout.router import Router
 from components.rollout.rules import SamplingRules, Start
-from components.schema import ROOT, ActionOutcome, Candidate, FailedBranch, Node
+from components.schema import ROOT, ActionOutcome, Candidate, FailedBranch, FinishReason, Node
 from components.text.choice_tokens import Choices
 from components.turn_order import Phase, place_of
 
 T = TypeVar("T")
+
+
+class Sampled(Protocol):
+    """What was sampled of an answer."""
+
+    @property
+    def tokens(self) -> tuple[int, ...]: ...
+    @property
+    def logprobs(self) -> tuple[float, ...]: ...
+    @property
+    def finish_reason(self) -> FinishReason: ...
+
 
 REPLAYED = "again"
 """The branch of a turn that is played anew, in the keys of its nodes."""
@@ -187,7 +199,7 @@ class Branch:
         self._live = not self._position.is_done
         for answer, agent in zip(answers, agents, strict=True):
             candidates = tuple(
-                _candidate(completion, text, outcomes[agent], rubric.reward(outcomes[agent]))
+                make_candidate(completion, text, outcomes[agent], rubric.reward(outcomes[agent]))
                 for completion, text, outcomes in zip(answer.completions_K, answer.texts_K, outcomes_K, strict=True)
             )
             self._nodes.append(self._node(answer.node, candidates, chosen, router=router, chosen_randomly=explored))
@@ -214,13 +226,13 @@ class Branch:
         self._position = after[answer.texts_K[chosen]][1]
         self._live = not self._position.is_done
         candidates = tuple(
-            _candidate(completion, text, after[text][0], rewards[text])
+            make_candidate(completion, text, after[text][0], rewards[text])
             for completion, text in zip(answer.completions_K, answer.texts_K, strict=True)
         )
         node = self._node(opened, candidates, chosen, router=router, chosen_randomly=explored)
         self._nodes.append(node)
         if was_live:
-            going_on = [k for k in scorable if not candidates[k].outcome.done and self._begins_line(node, k)]
+            going_on = [k for k in scorable if not candidates[k].outcome.done and self._rules.begins_line(node, k)]
             self.forks += [self._fork(k, after[answer.texts_K[k]][1], opened.phase, waiting) for k in going_on]
         self._num_before += 1
         self._parent = None if self._parent is None else (len(self._nodes) - 1, chosen)
@@ -245,20 +257,13 @@ class Branch:
             parallel_index=opened.parallel_index,
             temperature=router.own_temperature(agent, self._rules.temperature),
             parent=self._parent,
-            is_trained_on=len(candidates) > 1 or (on_path and not self._rules.branching),
+            is_trained_on=self._rules.trains_on(len(candidates), on_path=on_path),
             choices=opened.choices,
         )
 
-    def _begins_line(self, node: Node, candidate: int) -> bool:
-        """Whether another line goes on from a candidate of the newest node: in an expanded turn from each that this line does
-        not continue, in a tree with credit from each on the selected branch."""
-        if self._rules.branching:
-            return candidate != node.chosen
-        return self._rules.team_credit != "node" and self._parent is None
-
     def _fork(self, candidate: int, position: Position, phase: Phase, waiting: Sequence[PendingNode]) -> BranchPoint:
         """The line below a candidate of the newest node."""
-        label = f"{self._label}/{self._num_before}.{candidate}".lstrip("/")
+        label = name_branch(self._label, self._num_before, candidate)
         return BranchPoint(
             position=position,
             parent=(len(self._nodes) - 1, candidate),
@@ -374,11 +379,12 @@ def _doing(node: PendingNode) -> str:
     return f"turn {node.group.turn}, {node.group.agent} acts"
 
 
-def _candidate(completion: Completion, text: str, outcome: ActionOutcome, reward: float) -> Candidate:
+def make_candidate(answer: Sampled, text: str, outcome: ActionOutcome, reward: float) -> Candidate:
+    """An answer as a candidate of a node."""
     return Candidate(
-        tokens=completion.tokens,
-        sampler_logprobs=completion.logprobs,
-        finish_reason=completion.finish_reason,
+        tokens=answer.tokens,
+        sampler_logprobs=answer.logprobs,
+        finish_reason=answer.finish_reason,
         text=text,
         outcome=outcome,
         reward=reward,

@@ -21,7 +21,7 @@ from components.config import RolloutConfig
 from components.errors import ConfigurationError
 from components.identity import GroupKey, seed_for
 from components.rollout.shards import NumberedProblem
-from components.schema import Problem, TeamCredit
+from components.schema import Node, Problem, TeamCredit
 from components.turn_order import TurnOrder, in_phases
 
 
@@ -85,6 +85,17 @@ class SamplingRules:
             if rng.random() < self.random_handoff_probability:
                 return rng.randrange(len(rewards)), True
         return max(range(len(rewards)), key=rewards.__getitem__), False
+
+    def begins_line(self, node: Node, candidate: int) -> bool:
+        """Whether another line goes on from a candidate: in an expanded turn from each that the line of its node does not
+        continue, in a tree with credit from each on the selected branch."""
+        if self.branching:
+            return candidate != node.chosen
+        return self.team_credit != "node" and node.parent is None
+
+    def trains_on(self, num_candidates: int, *, on_path: bool) -> bool:
+        """Whether the candidates of a node are compared: single ones are on the selected branch alone, outside mode nested."""
+        return num_candidates > 1 or (on_path and not self.branching)
 
 
 def playing_order(mode: str, turn_order: TurnOrder, *, roles: tuple[str, ...]) -> TurnOrder:

@@ -35,9 +35,9 @@ def open_program_play(
     def open_journal(session: str) -> CallJournal:
         return UnkeptCalls() if calls is None else StoredCalls(calls[0], f"{calls[1]}/agents/{session}")
 
-    def sample(policy: str, request: GenerationRequest) -> Completion:
-        ((completion,),) = engines[policy].generate([request], versions[policy])
-        return completion
+    def sample(policy: str, request: GenerationRequest) -> tuple[Completion, ...]:
+        (completions_K,) = engines[policy].generate([request], versions[policy])
+        return completions_K
 
     def read_text(role: str, tokens: Sequence[int]) -> str:
         return before_stop(engines[seats[role].policy].tokenizer.decode(tokens), seats[role].stop)

@@ -38,11 +38,14 @@ class Scripted:
         self.asked: list[GenerationRequest] = []
         self.fails_after: int | None = None
 
-    def sample(self, policy: str, request: GenerationRequest) -> Completion:
+    def sample(self, policy: str, request: GenerationRequest) -> tuple[Completion, ...]:
         if self.fails_after is not None and len(self.asked) >= self.fails_after:
             raise EngineUnavailable("no server answers")
         self.asked.append(request)
-        tokens = (*TOKENIZER.encode(self.write(request.seeds_K[0])), TOKENIZER.end_token)
+        return tuple(self.complete(policy, seed) for seed in request.seeds_K)
+
+    def complete(self, policy: str, seed: int) -> Completion:
+        tokens = (*TOKENIZER.encode(self.write(seed)), TOKENIZER.end_token)
         logprobs = tuple(-0.5 for _ in tokens)
         return Completion(
             tokens=tokens, logprobs=logprobs, finish_reason="stop", version=replace(VERSION, policy=policy)
@@ -284,7 +287,7 @@ def test_rows_are_what_the_engine_computed_to_the_bit(tmp_path: Path) -> None:
         encode_choice=lambda text: (*tokenizer.encode(text), tokenizer.end_token),
     )
     gateway = Gateway(
-        models={"main": served}, sample=lambda policy, asked: engine.generate([asked], version)[0][0], seed=1
+        models={"main": served}, sample=lambda policy, asked: engine.generate([asked], version)[0], seed=1
     )
     session = open_session()
     texts = ["".join(random.Random(number).choices("ABCDEFG\n", k=9)) for number in range(20)]

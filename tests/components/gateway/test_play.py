@@ -254,11 +254,11 @@ def test_the_walking_program_plays_as_the_walker_plays_without_it(runner: Progra
     tokenizer = HuggingFaceTokenizer(character_tokenizer(walk.alphabet(options)))
     prompts: list[str] = []
 
-    def sample(policy: str, request: Any) -> Completion:
+    def sample(policy: str, request: Any) -> tuple[Completion, ...]:
         prompts.append(tokenizer.decode(request.prompt_tokens))
         text = "".join(Random(request.seeds_K[0]).choices("UDLRA", weights=[5, 5, 5, 5, 1], k=3))
         tokens = (*tokenizer.encode(text), tokenizer.end_token)
-        return Completion(tokens=tokens, logprobs=(-1.0,) * 4, finish_reason="stop", version=VERSION)
+        return (Completion(tokens=tokens, logprobs=(-1.0,) * 4, finish_reason="stop", version=VERSION),)
 
     served = ServedPolicy(
         policy="team",
